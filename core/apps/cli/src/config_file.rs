@@ -1,21 +1,21 @@
-//! [`ConfigFile`]: defaults of options, from `menagerie/config.toml` in the user's configuration folder.
+//! [`ConfigFile`]: defaults of options from `menagerie/config.toml` in the user's configuration folder.
 
 use crate::failure::Failure;
 use crate::prompt;
 use std::path::{Path, PathBuf};
 use toml_span::value::ValueInner;
 
-/// Environment variable that names another file; empty for none.
+/// Environment variable that names another file; if it is empty, no file is read.
 pub(crate) const VARIABLE: &str = "MENAGERIE_CONFIG";
 
-/// One line: the value of an option, for one command or for all.
+/// The value of an option, for one command or for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
-    /// The command whose table it stands in; `None` at the top.
+    /// The command whose table it is in; `None` at the top level.
     pub(crate) command: Option<String>,
-    /// The option, as on the command line without its dashes.
+    /// The option as on the command line, without its dashes.
     pub(crate) option: String,
-    /// Its value, or its values if it can be repeated.
+    /// Its value, or its values if the option can be repeated.
     pub(crate) values: Vec<String>,
     /// Line and column in the file, from 1.
     pub(crate) place: (usize, usize),
@@ -31,8 +31,8 @@ pub(crate) struct ConfigFile {
 }
 
 impl ConfigFile {
-    /// The file of this process's user: `$MENAGERIE_CONFIG`, else `menagerie/config.toml` in `$XDG_CONFIG_HOME` or
-    /// `~/.config`. An absent one is empty, unless the variable names it.
+    /// The file of this process's user: `$MENAGERIE_CONFIG`, or `menagerie/config.toml` in `$XDG_CONFIG_HOME` or
+    /// `~/.config`. A missing file counts as empty, unless the variable names it.
     pub(crate) fn of_process() -> Result<Self, Failure> {
         let Some((path, named)) = path(|name| std::env::var_os(name).map(PathBuf::from)) else {
             return Ok(Self::default());
@@ -46,7 +46,7 @@ impl ConfigFile {
         }
     }
 
-    /// Where the file of this process's user is, or would be.
+    /// The path of the file of this process's user, which need not exist.
     pub(crate) fn location() -> Option<PathBuf> {
         path(|name| std::env::var_os(name).map(PathBuf::from)).map(|(path, _)| path)
     }
@@ -89,20 +89,20 @@ impl ConfigFile {
             return Err(self.fault(
                 place,
                 &option,
-                "expected a text, a number, true, false or a list of those",
+                "expected a string, a number, true, false or a list of these",
             ));
         };
         self.settings.push(Setting { command, option, values, place });
         Ok(())
     }
 
-    /// A failure that points into the file.
+    /// An error at a place in the file.
     pub(crate) fn fault(&self, (line, column): (usize, usize), subject: &str, reason: &str) -> Failure {
         Failure::Failed(format!("error: {}:{line}:{column}: {subject}\n  {reason}", self.path.display()))
     }
 }
 
-/// The file, and whether it was named.
+/// The file, and whether the variable names it.
 fn path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<(PathBuf, bool)> {
     if let Some(named) = variable(VARIABLE) {
         return Some((named, true)).filter(|(path, _)| !path.as_os_str().is_empty());
@@ -112,7 +112,7 @@ fn path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<(PathBuf, bool)> {
     Some((folder.join("menagerie").join("config.toml"), false))
 }
 
-/// A value as it would stand on the command line.
+/// A value as text, as on the command line.
 fn scalar(value: ValueInner<'_>) -> Option<String> {
     match value {
         ValueInner::String(text) => Some(text.into_owned()),

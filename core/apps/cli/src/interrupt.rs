@@ -1,53 +1,53 @@
-//! Signals that end the work: Ctrl-C, and SIGHUP and SIGTERM of Unix.
+//! Signals that end the work: Ctrl-C, and SIGHUP and SIGTERM on Unix.
 //!
-//! While something loads or is read, each of them ends the process at once. Otherwise Ctrl-C sets the flag that stops what is
-//! computed; a second one ends the process, but never in a conversation. SIGHUP and SIGTERM end the process at once where nothing
-//! must be kept first. Where something must be ([`orderly`], [`conversation`]), they set the flag too: the work stops, what must
-//! be kept is kept, and then the process ends by the signal. What was asked for with [`at_end`] is done in every case.
+//! While a model is loaded or input is read, each of them ends the process at once. Otherwise Ctrl-C sets a flag that stops
+//! the computation; a second Ctrl-C ends the process, except in a conversation. SIGHUP and SIGTERM end the process at once
+//! unless something must be saved first ([`orderly`], [`conversation`]). In that case they set the flag too: the work
+//! stops, the data is saved, and then the process ends by the signal. Actions of [`at_end`] are executed in every case.
 
 use crate::failure::Failure;
 use crate::screen::{echo, progress};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Exit code of a process that Ctrl-C ended, as shells count.
+/// Exit code of a process that Ctrl-C ended, as in shells.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// What was heard.
+/// A received signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Signal {
     /// Ctrl-C.
     Interrupt,
-    /// SIGHUP or SIGTERM, by its number.
+    /// SIGHUP or SIGTERM, with its number.
     #[cfg_attr(not(unix), allow(dead_code))]
     End(i32),
 }
 
-/// What parts of the program hold.
+/// A mode of handling signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
-    /// Nothing is lost whenever the process ends.
+    /// The process may end at any time: nothing is lost.
     AtOnce,
-    /// The signal sets a flag, and the work stops when it sees the flag.
+    /// A signal sets the flag, and the work stops when it sees the flag.
     Orderly,
     /// As [`Self::Orderly`], and Ctrl-C never ends the process.
     Conversation,
-    /// A conversation waits for what is typed: it is kept already.
+    /// A conversation, which is saved already, waits for input.
     Typing,
-    /// A file is being written that must be whole.
+    /// A file is being written that must be complete.
     Saving,
 }
 
-/// Done before the process ends.
+/// An action before the process ends.
 type LastAct = Box<dyn Fn() + Send>;
 
 #[derive(Default)]
 struct Holds {
-    /// How often each is held.
+    /// Number of guards for each mode.
     counts: [usize; 5],
     last: Vec<(usize, LastAct)>,
     next: usize,
-    /// The signal that the work ends for.
+    /// The signal that ends the work.
     ending: Option<i32>,
 }
 
@@ -56,7 +56,7 @@ impl Holds {
         self.counts[hold as usize] > 0
     }
 
-    /// Whether the process ends at once; `again` after an earlier signal.
+    /// Whether the process ends at once; `again` is set after an earlier signal.
     fn ends_for(&self, signal: Signal, again: bool) -> bool {
         if self.has(Hold::Saving) {
             return false;
@@ -77,31 +77,31 @@ fn holds() -> MutexGuard<'static, Holds> {
     HOLDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// While held, signals do something else than usual.
+/// A guard: while it exists, signals are handled in a mode.
 pub(crate) struct Held(Hold);
 
-/// From here on every signal ends the process, until the value is dropped. What a download has fetched stays.
+/// Until the guard is dropped, every signal ends the process at once. Partial downloads are kept.
 pub(crate) fn at_once() -> Result<Held, Failure> {
     hold(Hold::AtOnce)
 }
 
-/// From here on the work ends by itself when the flag is set, until the value is dropped: SIGHUP and SIGTERM leave it the time.
+/// Until the guard is dropped, SIGHUP and SIGTERM set the flag and leave time for the work to stop.
 pub(crate) fn orderly() -> Result<Held, Failure> {
     hold(Hold::Orderly)
 }
 
-/// From here on Ctrl-C only sets the flag, however often it comes, until the value is dropped; SIGHUP and SIGTERM leave the time
-/// to keep what must be kept.
+/// Until the guard is dropped, Ctrl-C only sets the flag, even repeatedly; SIGHUP and SIGTERM leave time to save the
+/// conversation.
 pub(crate) fn conversation() -> Result<Held, Failure> {
     hold(Hold::Conversation)
 }
 
-/// From here on SIGHUP and SIGTERM end the process although there is a conversation, which is kept already.
+/// Until the guard is dropped, SIGHUP and SIGTERM end the process in spite of a conversation, which is saved already.
 pub(crate) fn typing() -> Result<Held, Failure> {
     hold(Hold::Typing)
 }
 
-/// From here on no signal ends the process, until the value is dropped.
+/// Until the guard is dropped, no signal ends the process.
 pub(crate) fn saving() -> Result<Held, Failure> {
     hold(Hold::Saving)
 }
@@ -110,7 +110,7 @@ fn hold(what: Hold) -> Result<Held, Failure> {
     flag()?;
     let mut holds = holds();
     holds.counts[what as usize] += 1;
-    // A signal that came a moment ago must not be waited with.
+    // A signal that was received just before takes effect now.
     if let Some(signal) = holds.ending.filter(|_| matches!(what, Hold::AtOnce | Hold::Typing)) {
         holds.last.iter().for_each(|(_, act)| act());
         leave_terminal();
@@ -125,10 +125,10 @@ impl Drop for Held {
     }
 }
 
-/// While held, something is done before a signal ends the process.
+/// A guard: while it exists, an action is executed before a signal ends the process.
 pub(crate) struct LastActHeld(usize);
 
-/// Does something before a signal ends the process, until the value is dropped.
+/// Until the guard is dropped, `act` is executed before a signal ends the process.
 pub(crate) fn at_end(act: impl Fn() + Send + 'static) -> Result<LastActHeld, Failure> {
     flag()?;
     let mut holds = holds();
@@ -144,12 +144,12 @@ impl Drop for LastActHeld {
     }
 }
 
-/// Whether SIGHUP or SIGTERM has come and the work is to end.
+/// Whether SIGHUP or SIGTERM was received and the work must stop.
 pub(crate) fn is_ending() -> bool {
     holds().ending.is_some()
 }
 
-/// Ends the process by SIGHUP or SIGTERM if the work was ended for one: shells and supervisors see which.
+/// Ends the process by SIGHUP or SIGTERM if one of them ended the work, so that the exit status shows it.
 pub(crate) fn end_by_signal() {
     if let Some(signal) = holds().ending {
         leave_terminal();
@@ -165,18 +165,18 @@ pub(crate) fn flag() -> Result<Arc<AtomicBool>, Failure> {
         install(&flag).map_err(|error| error.to_string())?;
         Ok(flag)
     });
-    let installed = installed.as_ref().map_err(|error| Failure::about("cannot listen for signals", error));
+    let installed = installed.as_ref().map_err(|error| Failure::about("cannot handle signals", error));
     installed.map(Arc::clone)
 }
 
-/// Puts the terminal back as it was found: no destructor runs where a signal ends the process.
+/// Restores the terminal, because no destructors run when a signal ends the process.
 fn leave_terminal() {
     progress::clear_all();
     echo::restore();
 }
 
 fn heard(signal: Signal, flag: &AtomicBool) {
-    // The lock is held until the process has ended, so that no other thread starts to save.
+    // The lock is held until the process ends, so that no other thread starts to save.
     let mut holds = holds();
     let again = flag.swap(true, Ordering::SeqCst);
     if let Signal::End(number) = signal {
@@ -197,7 +197,7 @@ fn heard(signal: Signal, flag: &AtomicBool) {
 fn install(flag: &Arc<AtomicBool>) -> Result<(), Box<dyn std::error::Error>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut wanted = vec![SIGINT, SIGTERM];
-    // Under `nohup` a hangup is nobody's business.
+    // SIGHUP stays ignored under `nohup`.
     wanted.extend(Some(SIGHUP).filter(|_| !hangup_is_ignored()));
     let mut signals = signal_hook::iterator::Signals::new(wanted)?;
     let flag = Arc::clone(flag);
@@ -216,8 +216,8 @@ fn install(flag: &Arc<AtomicBool>) -> Result<(), Box<dyn std::error::Error>> {
     Ok(ctrlc::set_handler(move || heard(Signal::Interrupt, &flag))?)
 }
 
-/// Whether whoever started the process wants it to outlive its terminal. Where the system does not tell, a process without a terminal
-/// is left alone.
+/// Whether the process was started with SIGHUP ignored, so that it outlives its terminal. If the system does not report
+/// this, a process without a terminal ignores SIGHUP.
 #[cfg(unix)]
 fn hangup_is_ignored() -> bool {
     use std::io::IsTerminal;
@@ -235,7 +235,7 @@ fn hangup_is_ignored() -> bool {
 
 #[cfg(unix)]
 fn die_of(signal: i32) {
-    // What the signal does to a process that does not listen; if that cannot be done, the exit code says which it was.
+    // The default action of the signal; if that is impossible, the exit code shows the signal.
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     std::process::exit(128 + signal);
 }
@@ -249,7 +249,7 @@ fn die_of(signal: i32) {
 mod tests {
     use super::*;
 
-    /// Which signals end a process at once that holds these.
+    /// Which signals end a process at once in these modes.
     fn ends(held: &[Hold]) -> [bool; 3] {
         let mut holds = Holds::default();
         held.iter().for_each(|hold| holds.counts[*hold as usize] += 1);

@@ -4,8 +4,8 @@
 //! groups of arguments that commands share. Below them: `chat/` (prompts and answers), `batch/`, `inspect/`, `listing/`
 //! and `reference/`; `output/` (standard output and files) and `screen/` (the terminal and standard error).
 //!
-//! A program of your own with plugins linked in is three lines: every `menagerie_plugin::export!` crate that it names is
-//! there like a plugin that was loaded.
+//! Your own program with plugins linked in takes three lines: every crate with `menagerie_plugin::export!` that it names
+//! is available like a loaded plugin.
 //!
 //! ```no_run
 //! use menagerie_cli as _; // and `use acme_retnet as _;` for each plugin
@@ -45,9 +45,9 @@ use menagerie::registry::Environment;
 use screen::report;
 use std::process::ExitCode;
 
-/// Runs the command line of this process: its arguments, environment and streams; gives its exit code.
+/// Runs the command line with the arguments, environment and streams of this process; returns the exit code.
 pub fn main() -> ExitCode {
-    // A shell asks what may follow on a line.
+    // A completion request of a shell.
     match command_line::answer_shell() {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,
@@ -58,7 +58,7 @@ pub fn main() -> ExitCode {
         other => return end(other.map(drop)),
     };
     log(arguments.command.tries_plugins());
-    // Without it a model file that shrinks while it is mapped would end the process without a word.
+    // Without it a mapped model file that shrinks would kill the process without a message.
     if let Err(error) = menagerie::gguf::install_fault_guard() {
         report::note(&error.to_string());
     }
@@ -66,13 +66,13 @@ pub fn main() -> ExitCode {
     let stopped = result.is_err();
     let code = end(result);
     if stopped {
-        // What had to be kept is kept: whoever sent a signal sees that the process ended for it.
+        // Everything that must be saved has been saved: the exit status now reports the signal.
         interrupt::end_by_signal();
     }
     code
 }
 
-/// Says what went wrong; the exit code.
+/// Prints the error, if any, and returns the exit code.
 fn end(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) | Err(Failure::OutputClosed) => ExitCode::SUCCESS,
@@ -93,15 +93,17 @@ fn end(result: Result<(), Failure>) -> ExitCode {
     }
 }
 
-/// `RUST_LOG`: a level, or `target=level` separated by commas; only errors without it, and those of plugins only where the
-/// command does not try them out and say itself what came of it.
+/// Sets up logging from `RUST_LOG` (a level, or `target=level` pairs separated by commas). Without it only errors are
+/// logged, and errors of plugins only if the command does not report them itself.
 fn log(tries_plugins: bool) {
     use tracing_subscriber::filter::{LevelFilter, Targets};
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::util::SubscriberInitExt;
     let wanted = std::env::var("RUST_LOG").unwrap_or_default();
     let targets = wanted.parse().unwrap_or_else(|error| {
-        report::note(&format!("RUST_LOG: {error}; it is a level, or target=level separated by commas"));
+        report::note(&format!(
+            "RUST_LOG is ignored: {error}; expected a level, or target=level pairs separated by commas"
+        ));
         Targets::new()
     });
     let targets = match (wanted.is_empty(), tries_plugins) {
@@ -114,7 +116,7 @@ fn log(tries_plugins: bool) {
     };
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| report::EscapedLog)
-        // What is asked for is said when it ends, with the time in it.
+        // A span is logged when it closes, with the time spent in it.
         .with_span_events(tracing_subscriber::fmt::format::FmtSpan::CLOSE)
         .with_ansi(false)
         .log_internal_errors(false);

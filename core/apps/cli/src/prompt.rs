@@ -1,4 +1,4 @@
-//! Prompts: from the command line, a file, standard input, or standard input and the command line together.
+//! Prompts from the command line, a file, standard input, or standard input and the command line together.
 
 use crate::failure::Failure;
 use crate::interrupt;
@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long a pipe may be silent before somebody is told that it is waited for.
+/// Time without input from a pipe after which a note is printed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Most bytes of a text that is read whole: no prompt is as long, and what never ends must not take the memory of all.
+/// Maximum size of a text in bytes: no prompt is as long, and an endless input must not use all memory.
 pub(crate) const LONGEST: u64 = 256 << 20;
 
-/// The prompt of this process; `None` where nothing was given and standard input is a terminal.
+/// The prompt of this process; `None` if none is given and standard input is a terminal.
 ///
-/// `-` as prompt or file is standard input. A prompt and standard input that is not a terminal are joined: what was
-/// piped in, an empty line, the prompt.
+/// `-` as prompt or file is standard input. If there is a prompt and standard input is not a terminal, the piped text is
+/// placed before the prompt, separated by an empty line.
 pub(crate) fn of_process(prompt: Option<&str>, file: Option<&Path>) -> Result<Option<String>, Failure> {
     if let Some(file) = file {
         return read_file(file).map(Some);
@@ -32,7 +32,7 @@ pub(crate) fn of_process(prompt: Option<&str>, file: Option<&Path>) -> Result<Op
     }
 }
 
-/// The text of a file, `-` for standard input: UTF-8, without byte order mark and final newline.
+/// The text of a file (`-` for standard input): UTF-8, without a byte order mark and one trailing newline.
 pub(crate) fn read_file(file: &Path) -> Result<String, Failure> {
     if file.as_os_str() == "-" {
         return stdin(false);
@@ -56,10 +56,10 @@ fn bounded(input: impl Read, from: &str) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// A text that is not read to its end.
+/// The error for a text that is too long.
 pub(crate) fn too_long(from: &str) -> Failure {
-    Failure::about(from, format!("more than {} MB of text, if it ends at all", LONGEST / 1_000_000))
-        .with_help("no context holds as much: give a part of it")
+    Failure::about(from, format!("the text is longer than {} MB", LONGEST / 1_000_000))
+        .with_help("it does not fit into any context: use a part of it")
 }
 
 /// The text of standard input.
@@ -67,10 +67,10 @@ fn stdin(beside_prompt: bool) -> Result<String, Failure> {
     text(standard_input(beside_prompt)?, "standard input")
 }
 
-/// All of standard input; who types hears that it is read, and Ctrl-C ends the process meanwhile.
+/// All bytes of standard input. On a terminal a note is printed first; Ctrl-C ends the process while it reads.
 pub(crate) fn standard_input(beside_prompt: bool) -> Result<Vec<u8>, Failure> {
     if std::io::stdin().is_terminal() {
-        report::note("the text is read from the terminal; Ctrl-D ends it");
+        report::note("reading the text from the terminal; end it with Ctrl-D");
     }
     let _at_once = interrupt::at_once()?;
     let read = Arc::new(AtomicBool::new(false));
@@ -80,7 +80,7 @@ pub(crate) fn standard_input(beside_prompt: bool) -> Result<Vec<u8>, Failure> {
             std::thread::sleep(PATIENCE);
             if !read.load(Ordering::SeqCst) {
                 report::note(
-                    "waiting for standard input, which is joined to the prompt (< /dev/null leaves it out)",
+                    "waiting for standard input, which is added to the prompt (use < /dev/null to skip it)",
                 );
             }
         });
@@ -94,7 +94,7 @@ fn join(piped: &str, prompt: &str) -> String {
     if piped.is_empty() { prompt.to_owned() } else { format!("{piped}\n\n{prompt}") }
 }
 
-/// The text of these bytes: UTF-8, without byte order mark and one final newline.
+/// The text of these bytes: UTF-8, without a byte order mark and one trailing newline.
 fn text(bytes: Vec<u8>, from: &str) -> Result<String, Failure> {
     let text = utf8(bytes, from)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -102,7 +102,7 @@ fn text(bytes: Vec<u8>, from: &str) -> Result<String, Failure> {
     Ok(without.unwrap_or(text).to_owned())
 }
 
-/// The text of these bytes as it is.
+/// The text of these bytes, unchanged.
 pub(crate) fn utf8(bytes: Vec<u8>, from: &str) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();

@@ -6,7 +6,8 @@ use menagerie::spec::AdapterKind;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// An adapter and its weight; a path that has `=` in its name is one where there is such a file or folder.
+/// Parses an adapter and its weight. A text with `=` that is the name of an existing file or folder is a path without a
+/// weight.
 pub(crate) fn lora(typed: OsString) -> Result<GivenAdapter, String> {
     let adapter = |path: PathBuf| GivenAdapter { kind: AdapterKind::Lora, path, weight: 1.0 };
     let Some((path, weight)) = path_and_number(&typed) else { return Ok(adapter(typed.into())) };

@@ -1,4 +1,4 @@
-//! `--capture WHAT FILE`: activations of a run, in the format that `check --reference` reads.
+//! `--capture WHAT FILE`: activations of a run, written in the format that `check --reference` reads.
 
 use crate::arguments::layer_range::layer_range;
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ pub(crate) struct Capturing {
 }
 
 impl Capturing {
-    /// Reads what is asked for, refuses what may not be written.
+    /// Parses the option and refuses a file that must not be written.
     pub(crate) fn ask(
         given: &[OsString],
         force: bool,
@@ -33,7 +33,7 @@ impl Capturing {
         Ok(Some(CaptureAsked { options, target, force }))
     }
 
-    /// Writes what was captured of these tokens, here and in the stages of the model.
+    /// Writes the captured activations of these tokens, including those of the model's stages.
     pub(crate) fn finish(self, pipeline: &TextPipeline, tokens: &[u32]) -> Result<(), Failure> {
         pipeline.settle()?;
         let about = |error: std::io::Error| Failure::about(self.target.display(), error);
@@ -51,7 +51,7 @@ impl Capturing {
     }
 }
 
-/// A capture as it is asked for.
+/// A parsed `--capture` option.
 pub(crate) struct CaptureAsked {
     options: CaptureOptions,
     target: PathBuf,
@@ -59,7 +59,7 @@ pub(crate) struct CaptureAsked {
 }
 
 impl CaptureAsked {
-    /// Begins to capture with these hooks.
+    /// Starts to capture with these hooks.
     pub(crate) fn begin(self, layers: usize, hooks: &mut PipelineHooks) -> Result<Capturing, Failure> {
         let folder = self.target.parent().filter(|folder| !folder.as_os_str().is_empty());
         let capture = Capture::new(folder.unwrap_or(Path::new(".")), self.options, layers);
@@ -69,12 +69,12 @@ impl CaptureAsked {
     }
 }
 
-/// `layers=A-B,at=l_out+attn_out,phase=decode`, each of them or none.
+/// Parses `layers=A-B,at=l_out+attn_out,phase=decode`; each part is optional.
 fn options(text: &str) -> Result<CaptureOptions, String> {
     let mut options = CaptureOptions::default();
     for pair in text.split(',').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').ok_or_else(|| {
-            format!("`{pair}` is no KEY=VALUE; layers=A-B, at=PLACE|PLACE and phase=prefill are wanted")
+            format!("`{pair}` is not KEY=VALUE; the options are layers=A-B, at=PLACE|PLACE and phase=prefill")
         })?;
         match (key, value) {
             ("layers", "all") => options.layers = None,
@@ -83,7 +83,7 @@ fn options(text: &str) -> Result<CaptureOptions, String> {
                 let place = |name: &str| {
                     let known = Checkpoint::ALL.map(Checkpoint::name).join(", ");
                     Checkpoint::named(name)
-                        .ok_or_else(|| format!("there is no place `{name}`; there are {known}"))
+                        .ok_or_else(|| format!("unknown place `{name}`; the places are {known}"))
                 };
                 options.places = places.split(['|', '+']).map(place).collect::<Result<_, _>>()?;
             }
@@ -91,9 +91,9 @@ fn options(text: &str) -> Result<CaptureOptions, String> {
             ("phase", "prefill") => options.phases = Phases::Prefill,
             ("phase", "decode") => options.phases = Phases::Decode,
             ("phase", other) => {
-                return Err(format!("`{other}` is no phase; there are prefill, decode and all"));
+                return Err(format!("unknown phase `{other}`; the phases are prefill, decode and all"));
             }
-            _ => return Err(format!("there is no `{key}`; there are layers, at and phase")),
+            _ => return Err(format!("unknown option `{key}`; the options are layers, at and phase")),
         }
     }
     Ok(options)
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_captured_is_said_in_pairs() {
+    fn a_capture_is_described_by_pairs() {
         let found = options("layers=2-5,at=l_out|attn_out,phase=decode").unwrap();
         assert_eq!(found.layers, Some(2..=5));
         assert_eq!(found.places, [Checkpoint::LayerOut, Checkpoint::AttnOut]);
@@ -112,10 +112,10 @@ mod tests {
         assert_eq!(options("layers=all").unwrap(), CaptureOptions::default());
         for (text, words) in [
             ("layers", "KEY=VALUE"),
-            ("layers=x", "`x` is no layer"),
-            ("at=l_in", "there are attn_out, ffn_out, last_out, l_out"),
+            ("layers=x", "`x` is not a layer"),
+            ("at=l_in", "the places are attn_out, ffn_out, last_out, l_out"),
             ("phase=1", "prefill, decode"),
-            ("rows=3", "there is no `rows`"),
+            ("rows=3", "unknown option `rows`"),
         ] {
             assert!(options(text).unwrap_err().contains(words), "{text}");
         }

@@ -1,8 +1,8 @@
-//! Arguments of every command that shows answers.
+//! Arguments of the commands that print answers.
 
 use clap::{Args, ValueEnum};
 
-/// Where reasoning goes.
+/// The destination of a model's reasoning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Reasoning {
     /// Standard error
@@ -14,13 +14,13 @@ pub(crate) enum Reasoning {
     Hide,
 }
 
-/// How answers are shown.
+/// How answers are printed.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct DisplayArguments {
-    /// Where a model's reasoning goes (never into --json's text)
+    /// Where to print a model's reasoning (never part of the text of --json)
     #[arg(long, value_enum, value_name = "WHERE", default_value = "stderr", help_heading = "Display")]
     pub(crate) reasoning: Reasoning,
-    /// Do not keep what is typed in a conversation for the next time
+    /// Do not save the input history of conversations
     #[arg(long, hide_short_help = true, help_heading = "Chat")]
     pub(crate) no_history: bool,
 }

@@ -1,4 +1,4 @@
-//! Arguments of commands that let something act between the layers of a model.
+//! Arguments of the commands that can run hooks between the layers of a model.
 
 use crate::arguments::layer_range::layer_range;
 use crate::arguments::name_or_path::path_and_number;
@@ -13,16 +13,18 @@ use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// What acts between the layers.
+/// Control vectors and hooks.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct HookArguments {
-    /// Add a control vector to the stream (repeatable: they add up), times SCALE [default: 1]; `control-vector make` makes one
+    /// Add a control vector times SCALE (default 1) to the residual stream; repeatable, all are added. `control-vector make`
+    /// creates one
     #[arg(long, hide_short_help = true, value_name = "FILE[=SCALE]", value_parser = OsStringValueParser::new().try_map(control_vector), help_heading = "Model")]
     control_vector: Vec<GivenControlVector>,
-    /// Layers after which control vectors act, both ends meant, counted from 0 [default: all they have]
+    /// Layers after which control vectors are added, first to last (inclusive), counted from 0 [default: all that the
+    /// vectors have]
     #[arg(long, hide_short_help = true, value_name = "A-B", value_parser = layer_range, requires = "control_vector", help_heading = "Model")]
     control_vector_layers: Option<RangeInclusive<usize>>,
-    /// Take control vectors that say they were made for a model of this name
+    /// Accept control vectors whose file says that they were made for a model of this name
     #[arg(
         long,
         hide_short_help = true,
@@ -31,25 +33,25 @@ pub(crate) struct HookArguments {
         help_heading = "Model"
     )]
     control_vector_hint: Option<String>,
-    /// Let a plugin's hook look at what flows between the layers, or put other rows in its place (repeatable, called in this
-    /// order): its own options, layers=A-B and phase=prefill or decode
+    /// Run a plugin's hook between the layers: it reads or replaces hidden states (repeatable, called in this order).
+    /// Options: the hook's own, layers=A-B, and phase=prefill or phase=decode
     #[arg(long, hide_short_help = true, value_name = "NAME[=KEY=VALUE,..]", help_heading = "Model")]
     hook: Vec<String>,
 }
 
 impl HookArguments {
-    /// Whether anything is to act.
+    /// Whether any option is given.
     pub(crate) fn are_given(&self) -> bool {
         !self.control_vector.is_empty() || !self.hook.is_empty()
     }
 
-    /// Refuses hooks that there are not, and options that they do not take, before anything is opened.
+    /// Refuses unknown hooks and unknown options of hooks, before anything is opened.
     pub(crate) fn check(&self, installed: &Environment) -> Result<(), Failure> {
         let parse = |hook: &String| NamedHook::parse(hook, installed.entries()).map(drop);
         self.hook.iter().try_for_each(parse).map_err(Failure::Usage)
     }
 
-    /// Lets what is asked for act in everything that the pipeline begins from now on.
+    /// Installs the control vectors and hooks for all requests that the pipeline starts from now on.
     pub(crate) fn install(
         &self,
         pipeline: &mut LoadedModel<TextPipeline>,
@@ -70,7 +72,7 @@ impl HookArguments {
     }
 }
 
-/// A file and its scale; a path that has `=` in its name is one where there is such a file.
+/// Parses a file and its scale. A text with `=` that is the name of an existing file is a path without a scale.
 fn control_vector(typed: OsString) -> Result<GivenControlVector, String> {
     let Some((path, scale)) = path_and_number(&typed) else {
         return Ok(GivenControlVector { path: typed.into(), scale: 1.0 });

@@ -1,10 +1,10 @@
-//! `--set KEY=VALUE`: canonical keys set by hand.
+//! `--set KEY=VALUE`: canonical keys set by the user.
 
 use menagerie::spec::MetadataValue;
 use serde_json::Value;
 
-/// A canonical key and its value: a number, `true` or `false`, a list in brackets, or a text, quoted where it would be
-/// one of the others.
+/// Parses a canonical key and its value: a number, `true` or `false`, a list in brackets, or a string. A string that
+/// looks like one of the others must be quoted.
 pub(crate) fn key_setting(text: &str) -> Result<(String, MetadataValue), String> {
     let (key, value) = text.split_once('=').ok_or("it has no `=`; e.g. attention.sliding_window=4096")?;
     let (key, value) = (key.trim(), value.trim());
@@ -12,11 +12,11 @@ pub(crate) fn key_setting(text: &str) -> Result<(String, MetadataValue), String>
         return Err("there is no key before the `=`".to_owned());
     }
     let kind =
-        |what: &str| format!("the value of {key} {what}; a number, true, false, a text or a list is wanted");
+        |what: &str| format!("the value of {key} {what}; expected a number, true, false, a string or a list");
     match serde_json::from_str::<Value>(value) {
         Ok(parsed) => key_value(&parsed).map(|value| (key.to_owned(), value)).map_err(kind),
         Err(_) if value.is_empty() => Err(kind("is empty")),
-        Err(_) if value.starts_with(['[', '{', '"']) => Err(kind("begins like JSON and is none")),
+        Err(_) if value.starts_with(['[', '{', '"']) => Err(kind("is not valid JSON")),
         Err(_) => Ok((key.to_owned(), MetadataValue::Text(value.to_owned()))),
     }
 }
@@ -59,7 +59,7 @@ mod tests {
             ("a", "no `=`"),
             ("=1", "no key"),
             ("a=", "is empty"),
-            ("a=[1", "is none"),
+            ("a=[1", "is not valid JSON"),
             ("a=null", "is null"),
             ("a={}", "is an object"),
         ] {

@@ -1,11 +1,12 @@
-//! `A-B`: layers as an option names them.
+//! `A-B`: a range of layers as the value of an option.
 
 use std::ops::RangeInclusive;
 
-/// Layers `A-B`, both of them meant, or one, counted from 0.
+/// Parses `A-B` (inclusive) or one layer, counted from 0.
 pub(crate) fn layer_range(text: &str) -> Result<RangeInclusive<usize>, String> {
     let number = |text: &str| {
-        text.trim().parse::<usize>().map_err(|_| format!("`{text}` is no layer; A-B or A is wanted, from 0"))
+        let wrong = |_| format!("`{text}` is not a layer; expected A-B or A, counted from 0");
+        text.trim().parse::<usize>().map_err(wrong)
     };
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (number(first)?, number(last)?);
@@ -24,7 +25,7 @@ mod tests {
         assert_eq!(layer_range("3-5"), Ok(3..=5));
         assert_eq!(layer_range("7"), Ok(7..=7));
         assert!(layer_range("5-3").unwrap_err().contains("before the first"));
-        assert!(layer_range("-3").unwrap_err().contains("is no layer"));
-        assert!(layer_range("a-b").unwrap_err().contains("`a` is no layer"));
+        assert!(layer_range("-3").unwrap_err().contains("is not a layer"));
+        assert!(layer_range("a-b").unwrap_err().contains("`a` is not a layer"));
     }
 }

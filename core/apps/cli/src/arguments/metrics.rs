@@ -1,4 +1,4 @@
-//! `--metrics FILE`: what a pipeline did, as numbers for a program to read.
+//! `--metrics FILE`: counters and histograms of a pipeline for monitoring programs.
 
 use crate::arguments::metrics_file::MetricsFile;
 use crate::failure::Failure;
@@ -13,19 +13,19 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the file is written while the command runs.
+/// Interval at which the file is written while the command runs.
 const EVERY: Duration = Duration::from_secs(3);
 
-/// Where metrics go.
+/// The metrics file.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct MetricsArgument {
-    /// Write counters and histograms of what was done to a file, in the text format of Prometheus: every 3 seconds and at the end. An
-    /// earlier file of metrics is replaced; any other file is refused
+    /// Write counters and histograms to a file in the Prometheus text format, every 3 seconds and at the end. An earlier
+    /// metrics file is replaced; any other file is refused
     #[arg(long, hide_short_help = true, value_name = "FILE")]
     pub(crate) metrics: Option<PathBuf>,
 }
 
-/// Metrics that are written while the command runs, and when all is done.
+/// Metrics that are written while the command runs and when it ends.
 pub(crate) struct WatchedMetrics(Option<Watch>);
 
 struct Watch {
@@ -37,17 +37,17 @@ struct Watch {
 }
 
 impl MetricsArgument {
-    /// Refuses a file that cannot be written or is none of metrics, before anything is opened.
+    /// Refuses a file that cannot be written or is not a metrics file, before anything is opened.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         self.metrics.as_deref().map_or(Ok(()), MetricsFile::check)
     }
 
-    /// Counts what `pipeline` does from now on, if somebody wants to know.
+    /// Starts to count the work of `pipeline`, if a file was given.
     pub(crate) fn watch(&self, pipeline: &mut impl Hookable) -> Result<WatchedMetrics, Failure> {
         self.watch_all([pipeline as &mut dyn Hookable])
     }
 
-    /// The same of several pipelines together.
+    /// The same for several pipelines together.
     pub(crate) fn watch_all<'a>(
         &self,
         pipelines: impl IntoIterator<Item = &'a mut dyn Hookable>,
@@ -65,24 +65,24 @@ impl MetricsArgument {
                 if let Err(failure) = own.write_meanwhile()
                     && !std::mem::replace(&mut failed, true)
                 {
-                    report::note(&format!("the metrics are not written: {}", failure.said()));
+                    report::note(&format!("cannot write the metrics: {}", failure.said()));
                 }
             }
         };
         let writer = std::thread::Builder::new().name("menagerie-metrics".to_owned()).spawn(write)?;
         let last = Arc::clone(&file);
-        // A signal ends the process: nobody is left to hear of a failure.
+        // A signal ends the process: a failure can no longer be reported.
         let _at_end = interrupt::at_end(move || drop(last.write()))?;
         Ok(WatchedMetrics(Some(Watch { file, until, writer, _at_end })))
     }
 }
 
 impl WatchedMetrics {
-    /// Writes what was counted, in place of what the file held.
+    /// Writes the final metrics.
     pub(crate) fn write(self) -> Result<(), Failure> {
         let Some(Watch { file, until, writer, _at_end }) = self.0 else { return Ok(()) };
         drop(until);
-        // It panics nowhere; what it would have written is written here.
+        // The thread does not panic; this call writes what it would have written.
         drop(writer.join());
         file.write()
     }

@@ -1,4 +1,4 @@
-//! [`MetricsFile`]: a file of metrics, replaced as a whole each time it is written.
+//! [`MetricsFile`]: a metrics file, replaced as a whole each time it is written.
 
 use crate::failure::Failure;
 use crate::output::output_file::{OutputFile, is_device, may_write};
@@ -8,11 +8,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How a file of metrics begins.
+/// The first bytes of a metrics file.
 const BEGINNING: &[u8] = b"# HELP menagerie_";
 
-/// A file of metrics. A program that reads it, such as the textfile collector of Prometheus' node exporter, sees a whole one
-/// at any time: the new text is written to a hidden file, which then gets the name.
+/// A metrics file. A program that reads it, such as the textfile collector of Prometheus' node exporter, always sees a
+/// complete file: the new text is written to a hidden file, which is then renamed.
 pub(crate) struct MetricsFile {
     path: PathBuf,
     metrics: Arc<Metrics>,
@@ -26,13 +26,13 @@ impl MetricsFile {
         Self { path: path.to_owned(), metrics, writing: Mutex::new(()) }
     }
 
-    /// Whether a file of metrics may be written there.
+    /// Checks that a metrics file may be written there.
     ///
     /// # Errors
-    /// `-`, a folder, a folder that is not there, a file that holds something else.
+    /// The path is `-`, a folder, in a folder that does not exist, or a file with other contents.
     pub(crate) fn check(path: &Path) -> Result<(), Failure> {
         if path.as_os_str() == "-" {
-            let reason = "--metrics -: standard output has the result of the command";
+            let reason = "--metrics -: standard output is used for the result of the command";
             return Err(
                 Failure::Usage(reason.to_owned()).with_help("name a file; /dev/stderr is standard error")
             );
@@ -41,11 +41,11 @@ impl MetricsFile {
         if is_device(path) || Self::may_replace(path)? {
             return Ok(());
         }
-        Err(Failure::about(path.display(), "exists and is not a file of metrics of this program")
+        Err(Failure::about(path.display(), "exists and is not a metrics file of this program")
             .with_help("name another file for --metrics, or remove this one"))
     }
 
-    /// Whether there is nothing, an empty file or an earlier file of metrics.
+    /// Whether there is no file, an empty file or an earlier metrics file.
     fn may_replace(path: &Path) -> Result<bool, Failure> {
         let about = |error: std::io::Error| Failure::about(path.display(), error);
         let file = match File::open(path) {
@@ -57,15 +57,15 @@ impl MetricsFile {
         Ok(beginning.is_empty() || beginning == BEGINNING)
     }
 
-    /// Writes what was counted so far; a device or a pipe gets it at the end alone.
+    /// Writes the current metrics, except to a device or a pipe, which gets them only at the end.
     ///
     /// # Errors
-    /// The file cannot be written, or became something else.
+    /// The file cannot be written, or is no longer a metrics file.
     pub(crate) fn write_meanwhile(&self) -> Result<(), Failure> {
         if is_device(&self.path) { Ok(()) } else { self.write() }
     }
 
-    /// Writes what was counted.
+    /// Writes the current metrics.
     ///
     /// # Errors
     /// As [`Self::write_meanwhile`].
@@ -99,7 +99,7 @@ mod tests {
         for other in ["# HELP node_load1 load\n", "something", "#"] {
             std::fs::write(&path, other).unwrap();
             let said = file.write().unwrap_err().said();
-            assert!(said.contains("is not a file of metrics"), "{said}");
+            assert!(said.contains("is not a metrics file"), "{said}");
             assert_eq!(std::fs::read_to_string(&path).unwrap(), other);
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no half file is left");

@@ -1,6 +1,6 @@
-//! Groups of arguments that several commands share, and what each of them opens, finds or begins.
+//! Groups of arguments that several commands share, with the functions that act on them.
 //!
-//! `specs` and `model` come first: from the text of an argument to a environment, a file and an open model.
+//! Read `specs` and `model` first: they lead from the text of an argument to an environment, a file and an open model.
 
 mod adapters;
 pub(crate) mod capture;

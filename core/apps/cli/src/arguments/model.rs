@@ -1,4 +1,4 @@
-//! Arguments of every command that opens a model, and the opening itself.
+//! Arguments of the commands that open a model, and the functions that open it.
 
 use crate::arguments::adapters::lora;
 use crate::arguments::key_setting::key_setting;
@@ -54,16 +54,17 @@ pub(crate) struct ModelArguments {
     pub(crate) model: NameOrPath,
     #[command(flatten)]
     pub(crate) specs: SpecArguments,
-    /// Context in tokens; 0 = all the model was trained with [default: that, at most 8192 and what memory allows]
+    /// Context length in tokens; 0 = the training context [default: the training context, at most 8192 and what fits
+    /// into memory]
     #[arg(short = 'c', long = "context", value_name = "TOKENS", value_parser = clap::value_parser!(u32), help_heading = "Model")]
     context: Option<u32>,
     /// Where to compute: cpu, candle, cuda, cuda:N or metal
     #[arg(long, hide_short_help = true, value_name = "DEVICE", default_value_t = DeviceName::Cpu, help_heading = "Model")]
     device: DeviceName,
-    /// Threads [default: the cores this process may use]
+    /// Number of threads [default: the cores that this process may use]
     #[arg(short = 't', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Model")]
     threads: Option<u32>,
-    /// Element type of the key-value cache [default: f16, f32 for F32 weights and with --exact]
+    /// Element type of the KV cache [default: f16; f32 for F32 weights and with --exact]
     #[arg(
         long,
         hide_short_help = true,
@@ -73,7 +74,7 @@ pub(crate) struct ModelArguments {
         help_heading = "Model"
     )]
     kv_type: Option<KvTypeArgument>,
-    /// Dequantize weights and compute in f32 instead of 8-bit activations (slow)
+    /// Compute with f32 activations and dequantized weights instead of 8-bit activations (slow)
     #[arg(long, hide_short_help = true, help_heading = "Model")]
     exact: bool,
     /// How F16 weights are multiplied. bf16 makes prompts nearly twice as fast where the processor has AVX-512 BF16,
@@ -91,39 +92,39 @@ pub(crate) struct ModelArguments {
     /// Read the file into memory instead of mapping it
     #[arg(long, hide_short_help = true, help_heading = "Model")]
     no_mmap: bool,
-    /// Tokens of a prompt computed at once
+    /// Prompt tokens that are computed in one step
     #[arg(long, hide_short_help = true, value_name = "TOKENS", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Model")]
     chunk: u32,
-    /// Quantize the weights while loading, to a file type of llama-quantize (q4_k_m, q8_0 ...)
+    /// Quantize the weights while loading, to a file type of llama-quantize (q4_k_m, q8_0, ...)
     #[arg(long, hide_short_help = true, value_name = "TYPE", help_heading = "Model")]
     quant: Option<String>,
-    /// Importance matrix for --quant, as `imatrix` writes it
+    /// Importance matrix for --quant, written by `imatrix`
     #[arg(long, hide_short_help = true, value_name = "FILE", requires = "quant", help_heading = "Model")]
     imatrix: Option<PathBuf>,
-    /// Let --quant round weights again that were rounded before
+    /// Allow --quant to requantize weights that are already quantized
     #[arg(long, hide_short_help = true, requires = "quant", help_heading = "Model")]
     allow_requantize: bool,
-    /// Load although nothing reads this metadata key (repeatable, no wildcard; printed at every load)
+    /// Load the model although this metadata key is not used (repeatable, no wildcards; printed at every load)
     #[arg(long, hide_short_help = true, value_name = "KEY", help_heading = "Model")]
     accept_unread: Vec<String>,
-    /// Set a key of the model over the file's (repeatable), e.g. attention.sliding_window=4096: a number, true, false,
-    /// a text or a JSON list; printed at every load
+    /// Override a metadata key of the file (repeatable), e.g. attention.sliding_window=4096. The value is a number, true,
+    /// false, a string or a JSON list; printed at every load
     #[arg(long, hide_short_help = true, value_name = "KEY=VALUE", value_parser = key_setting, help_heading = "Model")]
     set: Vec<(String, MetadataValue)>,
-    /// Mix the adapters of an X-LoRA (a folder with xlora_config.json or PEFT's adapter_config.json) for every token and
-    /// layer; every step is computed twice
+    /// X-LoRA: mix several adapters for every token and layer (a folder with xlora_config.json or PEFT's
+    /// adapter_config.json); every step is computed twice
     #[arg(long, hide_short_help = true, value_name = "FOLDER", help_heading = "Model")]
     xlora: Option<PathBuf>,
-    /// An adapter: a PEFT folder or a GGUF adapter (repeatable: they act together); with a weight, 1 as it was trained
+    /// LoRA adapter: a PEFT folder or a GGUF adapter (repeatable: all are applied); WEIGHT scales it, 1 = as trained
     #[arg(long, value_name = "PATH[=WEIGHT]", value_parser = OsStringValueParser::new().try_map(lora), help_heading = "Model")]
     lora: Vec<GivenAdapter>,
-    /// How the model is split; given by commands that can.
+    /// How the model is split into stages; set by the commands that support stages.
     #[arg(skip)]
     stages: Option<StageOptions>,
 }
 
 impl ModelArguments {
-    /// The options these arguments stand for.
+    /// The load options that these arguments describe.
     pub(crate) fn load_options(&self) -> LoadOptions {
         LoadOptions::default()
             .with_mmap(!self.no_mmap)
@@ -149,12 +150,13 @@ impl ModelArguments {
             .with_stages(self.stages.clone())
     }
 
-    /// The same in stages, where they are asked for.
+    /// The same arguments with the stages that are requested.
     pub(crate) fn staged(&self, stages: &StageArguments) -> Result<Self, Failure> {
         Ok(Self { stages: stages.options()?, ..self.clone() })
     }
 
-    /// Serves a stage of the model over standard input and output; why it cannot, the process that has the chain is told.
+    /// Serves a stage of the model over standard input and output. If it cannot, it sends the reason to the process that
+    /// has the chain.
     pub(crate) fn serve_stage(&self, start: &StageStart, installed: &Environment) -> Result<(), Failure> {
         match self.stage_options(installed) {
             Ok((path, environment, options)) => Ok(serve_stage(&path, &environment, &options, start)?),
@@ -163,7 +165,7 @@ impl ModelArguments {
         }
     }
 
-    /// What a stage is opened from.
+    /// The file, registry and options from which a stage is opened.
     fn stage_options(&self, installed: &Environment) -> Result<(PathBuf, Environment, LoadOptions), Failure> {
         let meant = self.meant(installed)?;
         let environment = self.specs.environment(installed)?;
@@ -172,7 +174,7 @@ impl ModelArguments {
         Ok((meant.path, environment, options))
     }
 
-    /// How weights are quantized while loading; `bar` hears of the work, but of that of other processes.
+    /// How weights are quantized while loading; `bar` shows the progress of this process.
     fn quantization(&self, bar: Option<&ProgressBar>) -> Result<Option<LoadQuantization>, Failure> {
         let Some(name) = &self.quant else { return Ok(None) };
         let policy = Policy::named(name)?;
@@ -193,17 +195,17 @@ impl ModelArguments {
         }))
     }
 
-    /// The file type that weights are quantized to while loading.
+    /// The file type to which weights are quantized while loading.
     pub(crate) fn quant_name(&self) -> Option<String> {
         self.quant.as_ref().map(|name| name.to_uppercase())
     }
 
-    /// The same model as its file has it.
+    /// The same model without quantization while loading.
     pub(crate) fn unquantized(&self) -> Self {
         Self { quant: None, imatrix: None, allow_requantize: false, ..self.clone() }
     }
 
-    /// `exact` or `fast`, as a measurement says it.
+    /// `exact` or `fast`, for reports of measurements.
     pub(crate) fn arithmetic_name(&self) -> &'static str {
         if self.exact { "exact" } else { "fast" }
     }
@@ -216,21 +218,21 @@ impl ModelArguments {
         }
     }
 
-    /// Makes the context large enough for so many tokens, unless one was asked for.
+    /// Makes the context large enough for this number of tokens, unless a context was given.
     pub(crate) fn at_least(&mut self, tokens: usize) {
         if self.context.is_none() && tokens > DEFAULT_CONTEXT {
             self.context = u32::try_from(tokens).ok();
         }
     }
 
-    /// Makes the context hold so many tokens, unless another one was asked for.
+    /// Sets the context to this number of tokens, unless a context was given.
     pub(crate) fn exactly(&mut self, tokens: usize) {
         if self.context.is_none() {
             self.context = u32::try_from(tokens).ok();
         }
     }
 
-    /// The model's file, a recipe's that of its base; fetched if it is not on this machine.
+    /// The model's file (for a recipe, that of its base), downloaded if it is not on this machine.
     pub(crate) fn locate(&self, installed: &Environment) -> Result<PathBuf, Failure> {
         Ok(self.meant(installed)?.path)
     }
@@ -239,12 +241,12 @@ impl ModelArguments {
         ModelSource::of(&self.model, &self.specs, installed)
     }
 
-    /// Opens the model and prints what every load must say.
+    /// Opens the model and prints its notices.
     pub(crate) fn open(&self, installed: &Environment) -> Result<LoadedModel<TextPipeline>, Failure> {
         self.open_with_template(installed, &TemplateArguments::default())
     }
 
-    /// [`Self::open`], perhaps with a chat template given by hand.
+    /// [`Self::open`] with the user's chat template, if there is one.
     pub(crate) fn open_with_template(
         &self,
         installed: &Environment,
@@ -254,7 +256,7 @@ impl ModelArguments {
         Ok(said(pipeline))
     }
 
-    /// [`Self::open_with_template`] over the weights of a model that is open for vectors.
+    /// [`Self::open_with_template`] that shares the weights of a model that is open for embeddings.
     pub(crate) fn open_beside(
         &self,
         installed: &Environment,
@@ -263,13 +265,13 @@ impl ModelArguments {
     ) -> Result<LoadedModel<TextPipeline>, Failure> {
         let share = |options: &mut LoadOptions| options.opened = Some(vectors.opened().clone());
         let pipeline = self.open_changed(installed, template, None, &share)?;
-        // What the file says of itself was said when it was opened for vectors.
+        // The notices about the file were printed when it was opened for embeddings.
         let new = pipeline.notices().iter().filter(|notice| !vectors.notices().contains(notice));
         new.for_each(|notice| report::note(&notice.to_string()));
         Ok(pipeline)
     }
 
-    /// Opens the model with something around its linears, and prints what every load must say.
+    /// Opens the model with a wrapper around its linears and prints its notices.
     pub(crate) fn open_wrapped(
         &self,
         installed: &Environment,
@@ -279,14 +281,14 @@ impl ModelArguments {
         Ok(said(self.open_with_wrapper(installed, &template, Some(wrapper))?))
     }
 
-    /// Opens the model for vectors of texts and prints what every load must say.
+    /// Opens the model for embeddings and prints its notices.
     pub(crate) fn open_for_vectors(
         &self,
         installed: &Environment,
     ) -> Result<LoadedModel<EmbeddingPipeline>, Failure> {
         if !self.lora.is_empty() {
             return Err(Failure::Usage(
-                "--lora: adapters act on models that make text, not on vectors of texts".to_owned(),
+                "--lora: adapters are supported for text generation only, not for embeddings".to_owned(),
             ));
         }
         let meant = self.meant(installed)?;
@@ -297,9 +299,10 @@ impl ModelArguments {
         let options = self.load_options().with_quantization(self.quantization(Some(&spinner))?);
         let mut options = meant.options(options, &environment)?;
         if !options.adapters.is_empty() {
-            let reason = "adapters act on models that make text, not on vectors of texts";
-            return Err(Failure::about(&self.model, reason)
-                .with_help("the base of the recipe by its own name, or a model with the adapters merged in (`menagerie merge`)"));
+            let reason = "adapters are supported for text generation only, not for embeddings";
+            return Err(Failure::about(&self.model, reason).with_help(
+                "use the base model of the recipe, or merge the adapters into a model with `menagerie merge`",
+            ));
         }
         if self.context == Some(0) {
             options.context = Some(trained_context(path, &environment, &options)?);
@@ -314,18 +317,18 @@ impl ModelArguments {
         Ok(pipeline)
     }
 
-    /// Says that there are more threads than cores.
+    /// Notes that there are more threads than cores.
     fn note_threads(&self) {
         if let (Some(threads), Ok(cores)) = (self.threads, std::thread::available_parallelism())
             && threads as usize > cores.get()
         {
             report::note(&format!(
-                "{threads} threads for {cores} cores: more than one for each makes it slower"
+                "{threads} threads on {cores} cores: more than one thread per core is slower"
             ));
         }
     }
 
-    /// Opens the model; what every load must say is left to the caller. Ctrl-C ends the process meanwhile.
+    /// Opens the model; the caller prints the notices. Ctrl-C ends the process while the model loads.
     pub(crate) fn open_silently(
         &self,
         installed: &Environment,
@@ -343,12 +346,12 @@ impl ModelArguments {
         self.open_changed(installed, template, wrapper, &|_| ())
     }
 
-    /// What the recipe makes of the model's feed-forwards, where it is one that does.
+    /// The mixture of the recipe, if it has one.
     pub(crate) fn mixture(&self, installed: &Environment) -> Result<Option<GivenMixture>, Failure> {
         Ok(self.meant(installed)?.ingredients.and_then(|ingredients| ingredients.mixture))
     }
 
-    /// Opens the mixture of a recipe with another gate; what every load must say is left out.
+    /// Opens the mixture of a recipe with another gate, without printing notices.
     pub(crate) fn open_with_gate(
         &self,
         installed: &Environment,
@@ -397,7 +400,7 @@ fn given_xlora(folder: &Path) -> GivenAdapter {
     GivenAdapter { kind: AdapterKind::XLora, path: folder.to_owned(), weight: 1.0 }
 }
 
-/// Prints what every load must say.
+/// Prints the notices of a loaded model.
 fn said(pipeline: LoadedModel<TextPipeline>) -> LoadedModel<TextPipeline> {
     for notice in pipeline.notices() {
         report::note(&notice.to_string());
@@ -405,12 +408,12 @@ fn said(pipeline: LoadedModel<TextPipeline>) -> LoadedModel<TextPipeline> {
     pipeline
 }
 
-/// Tokens the model says it was trained with.
+/// The training context length that the model states.
 fn trained_context(path: &Path, environment: &Environment, options: &LoadOptions) -> Result<usize, Failure> {
     let resolved = ResolvedFile::new(open_model(path, true)?, environment, options.keys())?;
     let stated = resolved.config().context_length;
     stated.filter(|&tokens| tokens > 0).ok_or_else(|| {
-        Failure::about(path_text(path), "the file does not say what it was trained with")
+        Failure::about(path_text(path), "the file does not state its training context length")
             .with_help("give -c TOKENS")
     })
 }

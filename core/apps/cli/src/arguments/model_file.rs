@@ -1,11 +1,12 @@
-//! From what a user typed to the file of a model.
+//! [`locate()`]: from a model argument to the model's file.
 
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
 use std::path::PathBuf;
 
-/// The file of a reference, short names being also those of the spec folders' tables; fetched if it is not on this machine.
+/// The file of a path, a short name (built in, or from a table in a spec folder) or a repository, downloaded if it is not
+/// on this machine.
 #[cfg(feature = "hub")]
 pub(crate) fn locate(model: &NameOrPath, specs: &SpecArguments) -> Result<PathBuf, Failure> {
     use crate::arguments::model_names::ModelNames;
@@ -15,7 +16,7 @@ pub(crate) fn locate(model: &NameOrPath, specs: &SpecArguments) -> Result<PathBu
     use menagerie::hub::{Hub, HubSettings, ModelReference};
 
     let hub = Hub::new(HubSettings::of_process());
-    // A path needs no table, and so no fault of one stands in its way.
+    // A path needs no table, so an invalid table must not make it fail.
     let reference = match ModelReference::path(model.path()) {
         Some(path) => ModelReference::Path(path),
         None => ModelNames::read(specs)?.reference(model)?,
@@ -29,14 +30,14 @@ pub(crate) fn locate(model: &NameOrPath, specs: &SpecArguments) -> Result<PathBu
     Ok(path)
 }
 
-/// The file of a path: this build fetches nothing.
+/// The file of a path: this build cannot download.
 #[cfg(not(feature = "hub"))]
 pub(crate) fn locate(model: &NameOrPath, _specs: &SpecArguments) -> Result<PathBuf, Failure> {
     let path = model.path().to_owned();
     match std::fs::metadata(&path) {
         Ok(_) => Ok(path),
         Err(error) => {
-            let reason = format!("{error}; this build knows files only (it lacks the feature `hub`)");
+            let reason = format!("{error}; this build supports files only (it lacks the feature `hub`)");
             Err(Failure::about(model, reason))
         }
     }

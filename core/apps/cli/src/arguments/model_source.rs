@@ -1,4 +1,4 @@
-//! [`ModelSource`]: from what a user typed to the files of a model, through a recipe if it is one.
+//! [`ModelSource`]: from a model argument to the files of the model, including those of a recipe.
 
 use crate::arguments::model_file::locate;
 use crate::arguments::name_or_path::NameOrPath;
@@ -12,12 +12,12 @@ use std::path::PathBuf;
 pub(crate) struct ModelSource {
     /// The model's file or folder.
     pub(crate) path: PathBuf,
-    /// What a recipe adds, where one was named.
+    /// The parts that a recipe adds, if the argument names one.
     pub(crate) ingredients: Option<Ingredients>,
 }
 
 impl ModelSource {
-    /// The files of a model or of what a recipe is made over; fetched if they are not on this machine.
+    /// Locates the files of a model, or of a recipe and its base; downloads those that are not on this machine.
     pub(crate) fn of(
         model: &NameOrPath,
         specs: &SpecArguments,
@@ -30,7 +30,7 @@ impl ModelSource {
         Ok(Self { path: ingredients.base.clone(), ingredients: Some(ingredients) })
     }
 
-    /// Options with what the recipe says laid under.
+    /// Options with the values of the recipe where the user gave none.
     pub(crate) fn options(
         &self,
         options: LoadOptions,
@@ -42,7 +42,7 @@ impl ModelSource {
         }
     }
 
-    /// Keys with what the recipe sets laid under.
+    /// Keys with the values of the recipe where the user gave none.
     pub(crate) fn keys(&self, mut keys: KeyOptions) -> KeyOptions {
         for (key, value) in self.ingredients.iter().flat_map(|ingredients| &ingredients.set) {
             keys.set.entry(key.clone()).or_insert_with(|| value.clone());
@@ -51,8 +51,8 @@ impl ModelSource {
     }
 }
 
-/// The recipe of a file `NAME.recipe.toml` or of a name in a spec folder; `None` where something else is meant. Files and
-/// short names of the table of models come first.
+/// The recipe of a file `NAME.recipe.toml` or of a name in a spec folder; `None` if the argument is something else. Files
+/// and short names of models have priority.
 pub(crate) fn recipe_meant(
     typed: &NameOrPath,
     specs: &SpecArguments,
@@ -81,7 +81,7 @@ fn is_listed(_name: &str, _specs: &SpecArguments) -> bool {
     false
 }
 
-/// Fetches what is not on this machine.
+/// Downloads models that are not on this machine.
 struct Fetching<'a>(&'a SpecArguments);
 
 impl Locate for Fetching<'_> {

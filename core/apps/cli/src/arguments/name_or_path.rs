@@ -16,7 +16,7 @@ impl NameOrPath {
         Path::new(&self.0)
     }
 
-    /// The argument as a name; `None` where it can only be a path.
+    /// The argument as a name; `None` if it can only be a path.
     pub(crate) fn name(&self) -> Option<&str> {
         self.0.to_str()
     }
@@ -46,7 +46,7 @@ impl Serialize for NameOrPath {
     }
 }
 
-/// `PATH=NUMBER` at its last equals sign; `None` where there is none, or where a file has the whole as its name.
+/// Splits `PATH=NUMBER` at its last equals sign; `None` if there is none, or if a file has the whole text as its name.
 pub(crate) fn path_and_number(typed: &OsStr) -> Option<(PathBuf, String)> {
     if Path::new(typed).exists() {
         return None;

@@ -1,4 +1,4 @@
-//! Arguments of what a run leaves behind beside its answer: activations, and where the time went.
+//! Arguments for output besides the answer: activations and a time profile.
 
 use crate::arguments::capture::Capturing;
 use crate::arguments::profile::Profiling;
@@ -8,14 +8,14 @@ use menagerie::engine::TextPipeline;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Where the time goes.
+/// Options of the time profile.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ProfileArguments {
-    /// Print where the time goes, and the bytes of weights that are read, on standard error; with FILE also as a trace that
-    /// browsers' viewers open
+    /// Print a time profile and the bytes of weights that are read, on standard error; with FILE also write a trace for
+    /// trace viewers
     #[arg(long, hide_short_help = true, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     profile: Option<Option<PathBuf>>,
-    /// Replace files that are written beside the result (--profile, --capture) if they exist
+    /// Replace the files of --profile and --capture if they exist
     #[arg(long, hide_short_help = true)]
     force: bool,
 }
@@ -26,37 +26,38 @@ impl ProfileArguments {
         Profiling::check(self.profile.as_ref(), self.force, model)
     }
 
-    /// Begins to note times.
+    /// Starts to record times.
     pub(crate) fn begin(&self, pipeline: &mut TextPipeline) -> Option<Profiling> {
         Profiling::begin(self.profile.as_ref(), self.force, pipeline.hooks_mut())
     }
 }
 
-/// What is looked at while a model runs.
+/// Options that observe a run.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ObserveArguments {
-    /// Write activations to a .safetensors file that `check --reference` reads: layers=A-B or layers=all, at=PLACE (l_out,
-    /// attn_out, ffn_out, last_out, several with |), phase=prefill or decode, separated by commas
+    /// Write activations to a .safetensors file that `check --reference` can read. WHAT is a comma-separated list of
+    /// layers=A-B or layers=all, at=PLACE (l_out, attn_out, ffn_out, last_out; several with |) and phase=prefill or
+    /// phase=decode
     #[arg(long, hide_short_help = true, num_args = 2, action = ArgAction::Set, value_names = ["WHAT", "FILE"])]
     capture: Vec<OsString>,
     #[command(flatten)]
     profile: ProfileArguments,
 }
 
-/// What looks on while a model runs.
+/// The observers of a run.
 pub(crate) struct Observing {
     capture: Option<Capturing>,
     profile: Option<Profiling>,
 }
 
 impl ObserveArguments {
-    /// Refuses what is asked for wrongly, before anything is opened.
+    /// Refuses invalid options, before anything is opened.
     pub(crate) fn check(&self, model: &Path) -> Result<(), Failure> {
         Capturing::ask(&self.capture, self.profile.force, model)?;
         self.profile.check(model)
     }
 
-    /// Begins to look on.
+    /// Starts to observe.
     pub(crate) fn begin(&self, model: &Path, pipeline: &mut TextPipeline) -> Result<Observing, Failure> {
         let layers = pipeline.engine().model.shape().n_layers;
         let capture = Capturing::ask(&self.capture, self.profile.force, model)?;
@@ -67,7 +68,7 @@ impl ObserveArguments {
 }
 
 impl Observing {
-    /// Writes what was seen of these tokens, a prompt and what followed it.
+    /// Writes the observations of these tokens: a prompt and its continuation.
     pub(crate) fn finish(self, pipeline: &TextPipeline, tokens: [&[u32]; 2]) -> Result<(), Failure> {
         if let Some(capture) = self.capture {
             capture.finish(pipeline, &tokens.concat())?;

@@ -1,4 +1,4 @@
-//! Which plugins are loaded, and the loading itself.
+//! Arguments that select plugins, and the functions that load them.
 
 use crate::config_file::ConfigFile;
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use menagerie::plugin_host::{self, LoadOptions, Lock, Panics, Plugin, PluginErro
 use menagerie::registry::Environment;
 use std::path::{Path, PathBuf};
 
-/// Environment variable with further folders of plugins, separated as in `PATH`.
+/// Environment variable with more plugin folders, separated as in `PATH`.
 pub(crate) const VARIABLE: &str = "MENAGERIE_PLUGIN_DIR";
 
 /// Name of the lock in the configuration folder.
@@ -17,20 +17,20 @@ const LOCK: &str = "plugins.lock";
 /// Plugins to load.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct PluginArguments {
-    /// Load the plugins of this folder, or one file (repeatable; also MENAGERIE_PLUGIN_DIR). They are code that may do all
-    /// that you may; without this none is loaded
+    /// Load the plugins in this folder, or one plugin file (repeatable; also MENAGERIE_PLUGIN_DIR). Plugins are native code
+    /// with your permissions; none is loaded without this option
     #[arg(long, hide_short_help = true, global = true, value_name = "DIR", help_heading = "Plugins")]
     plugin_dir: Vec<PathBuf>,
-    /// Load only what `plugin trust` has locked, byte for byte, and stop at anything else
+    /// Load only plugins whose bytes are locked by `plugin trust`; stop at any other
     #[arg(long, hide_short_help = true, global = true, help_heading = "Plugins")]
     plugins_locked: bool,
 }
 
 impl PluginArguments {
-    /// Files that are asked for, in order: of every folder by name.
+    /// The plugin files to load, in order; the files of a folder are sorted by name.
     ///
     /// # Errors
-    /// A folder that is not there or cannot be read.
+    /// A folder does not exist or cannot be read.
     pub(crate) fn files(&self) -> Result<Vec<PathBuf>, Failure> {
         let mut places = self.plugin_dir.clone();
         if let Some(list) = std::env::var_os(VARIABLE) {
@@ -44,11 +44,11 @@ impl PluginArguments {
         Ok(files)
     }
 
-    /// The environment of this program with the plugins that are linked in and with every file that is asked for; and the
-    /// plugins that are refused, of which nothing is used.
+    /// The environment of this program with the plugins that are linked in and every requested plugin file, and the errors
+    /// of the plugins that are refused. A refused plugin has no effect.
     ///
     /// # Errors
-    /// A folder that cannot be read; with --plugins-locked the first plugin that is refused.
+    /// A folder cannot be read; with --plugins-locked, the first plugin that is refused.
     pub(crate) fn install(&self) -> Result<(Environment, Vec<PluginError>), Failure> {
         let (mut environment, mut refused) = plugin_host::with_linked_plugins(&Environment::linked()?);
         let files = self.files()?;
@@ -64,7 +64,7 @@ impl PluginArguments {
         Ok((environment, refused))
     }
 
-    /// [`Self::install`], with a note for each plugin that is refused, and for each whose panics end this process.
+    /// [`Self::install`] with a note for each plugin that is refused, and for each plugin whose panics end this process.
     pub(crate) fn install_noting(&self) -> Result<Environment, Failure> {
         let (environment, refused) = self.install()?;
         for error in refused {
@@ -72,7 +72,7 @@ impl PluginArguments {
         }
         for plugin in plugins(&environment).iter().filter(|one| one.inspected.panics == Panics::Abort) {
             report::note(&format!(
-                "{} is built with panic = \"abort\": a panic of it ends this process",
+                "{} is built with panic = \"abort\": a panic in it ends this process",
                 plugin.shown()
             ));
         }
@@ -86,18 +86,17 @@ pub(crate) fn plugins(environment: &Environment) -> &[&'static Plugin] {
 }
 
 fn locked_out(error: &PluginError, file: &Path) -> Failure {
-    let help = format!("menagerie plugin trust {} locks it as it is now, if you trust it", file.display());
+    let help = format!("if you trust it, lock its current bytes: menagerie plugin trust {}", file.display());
     Failure::Failed(error.to_string()).with_help(&help)
 }
 
-/// The lock of this user, and its file.
+/// The lock of this user and its file.
 ///
 /// # Errors
-/// No configuration folder, or a file that is no lock.
+/// There is no configuration folder, or the file is not a valid lock.
 pub(crate) fn lock() -> Result<(Lock, PathBuf), Failure> {
     let path = ConfigFile::location().map(|file| file.with_file_name(LOCK)).ok_or_else(|| {
-        let message =
-            format!("there is no configuration folder for {LOCK}: neither XDG_CONFIG_HOME nor HOME is set");
+        let message = format!("no configuration folder for {LOCK}: neither XDG_CONFIG_HOME nor HOME is set");
         Failure::Failed(message)
     })?;
     Ok((Lock::read(&path)?, path))

@@ -1,23 +1,23 @@
-//! `--pooling HOW`: how the rows of a text become one vector.
+//! `--pooling HOW`: how the hidden states of a text become one embedding.
 
 use clap::ValueEnum;
 use menagerie::model::Pooling;
 
-/// The ways to pool.
+/// The pooling methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PoolingArgument {
-    /// All rows, one after the other
+    /// All token vectors, one after the other
     None,
-    /// Their mean
+    /// The mean of all token vectors
     Mean,
-    /// The first row
+    /// The vector of the first token
     Cls,
-    /// The last row
+    /// The vector of the last token
     Last,
 }
 
 impl PoolingArgument {
-    /// The way that is meant.
+    /// The same as the model's type.
     pub(crate) fn pooling(self) -> Pooling {
         match self {
             Self::None => Pooling::None,

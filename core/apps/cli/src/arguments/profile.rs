@@ -1,4 +1,4 @@
-//! `--profile[=FILE]`: where the time goes, as a table and as a trace file.
+//! `--profile[=FILE]`: a time profile as a table and as a trace file.
 
 use crate::failure::Failure;
 use crate::output::output_file;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Single spans that a trace file holds at most; sums are of all.
+/// The most single spans in a trace file; sums include all spans.
 const SPANS: usize = 1_000_000;
 
 /// A profile under way.
@@ -25,14 +25,14 @@ pub(crate) struct Profiling {
 }
 
 impl Profiling {
-    /// Refuses a file that may not be written.
+    /// Refuses a file that must not be written.
     pub(crate) fn check(asked: Option<&Option<PathBuf>>, force: bool, model: &Path) -> Result<(), Failure> {
         asked
             .and_then(Option::as_ref)
             .map_or(Ok(()), |target| output_file::may_write(target, force, &[model]))
     }
 
-    /// Begins to note times with these hooks.
+    /// Starts to record times with these hooks.
     pub(crate) fn begin(
         asked: Option<&Option<PathBuf>>,
         force: bool,
@@ -63,7 +63,7 @@ impl Profiling {
         file.commit()?;
         if left_out > 0 {
             report::note(&format!(
-                "{}: the first {SPANS} spans are in it, {left_out} later ones are not",
+                "{}: contains the first {SPANS} spans; {left_out} later spans are left out",
                 target.display()
             ));
         }
@@ -71,7 +71,7 @@ impl Profiling {
     }
 }
 
-/// How numbers of a phase are shown: times of a token where it generated.
+/// Units of a phase's numbers: times per token for the generation.
 struct Units {
     per: f64,
     name: &'static str,
@@ -116,7 +116,7 @@ impl Units {
     }
 }
 
-/// The parts of a phase, then its stages where there are any, then its layers.
+/// The parts of a phase, then its stages, if there are any, then its layers.
 fn table(phase: &PhaseProfile, what: &str, stages: &[StageTrace]) -> String {
     let units = Units::of(phase, what);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Arguments of every command that generates.
+//! Arguments of the commands that generate text.
 
 use crate::failure::Failure;
 use crate::nearest::nearest;
@@ -11,7 +11,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A seed; `-1` asks for a new one, as llama.cpp spells it.
+/// A seed; `-1` requests a random one, as in llama.cpp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seed(Option<u64>);
 
@@ -26,26 +26,26 @@ impl FromStr for Seed {
     }
 }
 
-/// How tokens are chosen and when generation stops. Defaults: the file's where it has them, else llama.cpp's.
+/// How tokens are sampled and when generation stops. Defaults: from the model file if it has them, else llama.cpp's.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Sampling (0 or 1 switches a part off, as in llama.cpp)")]
+#[command(next_help_heading = "Sampling (0 or 1 disables a sampler, as in llama.cpp)")]
 pub(crate) struct SamplingArguments {
-    /// Tokens to generate at most [default: -1, until the model ends or the context is full]
+    /// Maximum number of tokens to generate [default: -1, until the model stops or the context is full]
     #[arg(short = 'n', long = "max-tokens", value_name = "TOKENS", value_parser = clap::value_parser!(i64).range(-1..), help_heading = "Generation")]
     max_tokens: Option<i64>,
     /// Stop at this text (repeatable)
     #[arg(long, hide_short_help = true, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), help_heading = "Generation")]
     stop: Vec<String>,
-    /// Go on after end-of-generation tokens
+    /// Continue after end-of-generation tokens
     #[arg(long, hide_short_help = true, help_heading = "Generation")]
     ignore_eos: bool,
-    /// Give the log probability of each token and of K alternatives: with --json in the answer, on a terminal as a
-    /// table after it, else as JSON lines on standard error
+    /// Report the log probability of each token and of K alternatives: with --json in the result, on a terminal as a table
+    /// after the answer, otherwise as JSON lines on standard error
     #[arg(long, hide_short_help = true, value_name = "K", num_args = 0..=1, default_missing_value = "0", help_heading = "Generation")]
     logprobs: Option<usize>,
-    /// Seed of the random choices [default: -1, a new one; --verbose prints it]
+    /// Random seed [default: -1, a new seed each time; --verbose prints it]
     ///
-    /// The same seed with the same model, options and prompt gives the same text, on every machine and whatever is
+    /// The same seed with the same model, options and prompt produces the same text on every machine, whatever is
     /// cached
     #[arg(long)]
     seed: Option<Seed>,
@@ -55,25 +55,25 @@ pub(crate) struct SamplingArguments {
     /// Keep the K most likely tokens; 0 = all
     #[arg(long, hide_short_help = true, value_name = "K")]
     top_k: Option<usize>,
-    /// Keep the most likely tokens that together reach P
+    /// Keep the most likely tokens whose probabilities add up to P
     #[arg(long, hide_short_help = true, value_name = "P")]
     top_p: Option<f32>,
     /// Keep tokens at least P times as likely as the most likely one
     #[arg(long, hide_short_help = true, value_name = "P")]
     min_p: Option<f32>,
-    /// Keep the locally typical tokens that together reach P
+    /// Keep the locally typical tokens whose probabilities add up to P
     #[arg(long, hide_short_help = true, visible_alias = "typical", value_name = "P")]
     typical_p: Option<f32>,
-    /// Penalty on tokens of the last --repeat-last-n; 1 = none
+    /// Penalty on tokens that occur in the last --repeat-last-n tokens; 1 = none
     #[arg(long, hide_short_help = true, value_name = "X")]
     repeat_penalty: Option<f32>,
-    /// Tokens the penalties look back; -1 = the whole context
+    /// Number of last tokens that the penalties consider; -1 = the whole context
     #[arg(long, hide_short_help = true, value_name = "N", allow_hyphen_values = true)]
     repeat_last_n: Option<i64>,
-    /// Subtracted from the logit of tokens that occurred
+    /// Subtracted from the logits of tokens that occurred
     #[arg(long, hide_short_help = true, value_name = "X", allow_hyphen_values = true)]
     presence_penalty: Option<f32>,
-    /// Subtracted from the logit of tokens, times how often they occurred
+    /// Subtracted from the logits of tokens once per occurrence
     #[arg(long, hide_short_help = true, value_name = "X", allow_hyphen_values = true)]
     frequency_penalty: Option<f32>,
     /// Strength of the DRY penalty on repeated sequences; 0 = none
@@ -82,25 +82,26 @@ pub(crate) struct SamplingArguments {
     /// Base of the DRY penalty
     #[arg(long, hide_short_help = true, value_name = "X")]
     dry_base: Option<f32>,
-    /// Repeats up to this length are free
+    /// Repetitions up to this length are not penalized
     #[arg(long, hide_short_help = true, value_name = "N")]
     dry_allowed_length: Option<usize>,
-    /// Tokens DRY looks back; -1 = the whole context
+    /// Number of last tokens that DRY considers; -1 = the whole context
     #[arg(long, hide_short_help = true, value_name = "N", allow_hyphen_values = true)]
     dry_last_n: Option<i64>,
-    /// Text at which DRY sequences end (repeatable) [default: newline : " *]
+    /// Text that ends a repeated sequence for DRY (repeatable) [default: newline : " *]
     #[arg(long, hide_short_help = true, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     dry_breaker: Vec<String>,
-    /// Chance of XTC to remove the most likely tokens
+    /// Probability that XTC removes the most likely tokens
     #[arg(long, hide_short_help = true, value_name = "P")]
     xtc_probability: Option<f32>,
-    /// Tokens at least this likely may be removed by XTC
+    /// XTC may remove tokens that are at least this likely
     #[arg(long, hide_short_help = true, value_name = "P")]
     xtc_threshold: Option<f32>,
     /// Add BIAS to the logit of token ID (repeatable)
     #[arg(long, hide_short_help = true, value_name = "ID=BIAS", value_parser = parse_bias, allow_hyphen_values = true)]
     logit_bias: Vec<(u32, f32)>,
-    /// Let a plugin's sampler act before what drops tokens (repeatable): author/name:sampler, then =KEY=VALUE,KEY=VALUE
+    /// Run a plugin's sampler before the samplers that remove tokens (repeatable): author/name:sampler, with options
+    /// =KEY=VALUE,KEY=VALUE
     #[arg(long, hide_short_help = true, value_name = "NAME[=KEY=VALUE,..]")]
     sampler: Vec<String>,
 }
@@ -118,7 +119,7 @@ fn set<T>(slot: &mut T, value: Option<T>) {
     }
 }
 
-/// One option at a time, as `/set` gives it.
+/// A parser for one option at a time, for `/set`.
 #[derive(Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct Settings {
@@ -127,17 +128,17 @@ struct Settings {
 }
 
 impl SamplingArguments {
-    /// The names that [`Self::set`] knows.
+    /// The names that [`Self::set`] accepts.
     pub(crate) fn names() -> Vec<String> {
         let command = Settings::command();
         let names = command.get_arguments().filter_map(|argument| argument.get_long());
         names.map(str::to_owned).collect()
     }
 
-    /// Changes one option, named and written as on the command line.
+    /// Changes one option; name and value are as on the command line.
     ///
     /// # Errors
-    /// What is wrong with the name or the value, in one line.
+    /// The name or the value is invalid; the error is one line.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         if name == "ignore-eos" {
             self.ignore_eos = value.parse().map_err(|_| "expected true or false".to_owned())?;
@@ -154,7 +155,7 @@ impl SamplingArguments {
                 let first = text.lines().next().unwrap_or_default();
                 let reason = first.rsplit_once(": ").map_or("", |(_, reason)| reason);
                 let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-                format!("`{value}` is not a value of {name}{reason}")
+                format!("`{value}` is not a valid value of {name}{reason}")
             }
         })?;
         *self = settings.sampling;
@@ -162,13 +163,13 @@ impl SamplingArguments {
         Ok(())
     }
 
-    /// Refuses samplers that there are not, and options that they do not take, before anything is opened.
+    /// Refuses unknown samplers and unknown options of samplers, before anything is opened.
     pub(crate) fn check(&self, installed: &Environment) -> Result<(), Failure> {
         let parse = |sampler: &String| Sampler::parse(sampler, installed.entries()).map(drop);
         self.sampler.iter().try_for_each(parse).map_err(Failure::Usage)
     }
 
-    /// The request these arguments stand for, over the model's own defaults.
+    /// The request that these arguments describe, with the model's defaults for the rest.
     pub(crate) fn request(
         &self,
         defaults: SamplingOptions,
@@ -213,15 +214,15 @@ impl SamplingArguments {
     }
 }
 
-/// A name that no option has; the nearest one.
+/// The error for an unknown option, with the nearest name.
 fn unknown(name: &str) -> String {
     let names = SamplingArguments::names();
     let near = nearest(name, names.iter());
     let near = near.map(|known| format!("; the nearest is {known}")).unwrap_or_default();
-    format!("there is no option {name} to set{near}")
+    format!("no option {name} can be set{near}")
 }
 
-/// Every number of the chain in one line, for `--verbose` and `/show`.
+/// The sampling options in one line, for `--verbose` and `/show`.
 pub(crate) fn sampling_line(options: &SamplingOptions) -> String {
     let mut parts = vec![
         format!("temp {}", options.temperature),
@@ -267,10 +268,7 @@ mod tests {
         );
         assert!(sampling.set("top-k", "many").unwrap_err().contains("many"));
         assert!(sampling.set("tpo-k", "1").unwrap_err().contains("the nearest is top-k"));
-        assert_eq!(
-            sampling.set("tmp", "1").unwrap_err(),
-            "there is no option tmp to set; the nearest is temp"
-        );
-        assert_eq!(sampling.set("raw", "true").unwrap_err(), "there is no option raw to set");
+        assert_eq!(sampling.set("tmp", "1").unwrap_err(), "no option tmp can be set; the nearest is temp");
+        assert_eq!(sampling.set("raw", "true").unwrap_err(), "no option raw can be set");
     }
 }

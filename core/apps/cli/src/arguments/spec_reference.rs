@@ -1,4 +1,4 @@
-//! From what a user typed to a spec: the id of an architecture, or a file.
+//! From a spec argument (the id of an architecture, or a file) to the spec.
 
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
@@ -10,22 +10,22 @@ use menagerie::spec::{ArchSpec, nearest};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A spec that was named, among the others that it may extend.
+/// A spec together with the others that it may extend.
 pub(crate) struct SpecMeant {
-    /// All architectures; the spec that is meant is the one of its id.
+    /// All architectures, including this spec.
     pub(crate) environment: Environment,
     /// The entry of the spec.
     pub(crate) entry: ArchitectureEntry,
 }
 
 impl SpecMeant {
-    /// The spec, without faults.
+    /// The spec, if it is valid.
     pub(crate) fn spec(&self) -> Result<Arc<ArchSpec>, Failure> {
         Ok(self.entry.spec().clone()?)
     }
 }
 
-/// The spec of a file `ID.toml` or of an id; `None` where something else is meant: another file, or an unknown word.
+/// The spec of a file `ID.toml` or of an id; `None` if the argument is another file or an unknown word.
 pub(crate) fn spec_meant(
     typed: &NameOrPath,
     specs: &SpecArguments,
@@ -44,7 +44,7 @@ pub(crate) fn spec_meant(
     Ok(entry.map(|entry| SpecMeant { environment, entry }))
 }
 
-/// The spec that must be meant: the id of an architecture or a file.
+/// The spec of an argument that must be the id of an architecture or a file.
 pub(crate) fn spec_needed(
     typed: &NameOrPath,
     specs: &SpecArguments,
@@ -55,19 +55,17 @@ pub(crate) fn spec_needed(
     }
     let name = &typed.to_string();
     if typed.path().exists() {
-        let reason = "is no spec: those are called ID.toml";
-        return Err(
-            Failure::about(name, reason).with_help("give the id of an architecture, or a spec's file")
-        );
+        let reason = "is not a spec: a spec file is named ID.toml";
+        return Err(Failure::about(name, reason).with_help("give the id of an architecture, or a spec file"));
     }
     let environment = specs.environment(installed)?;
     let ids = environment.architectures().iter().map(|entry| entry.id.as_str());
     let near = nearest(name, ids).map(|id| format!("; the nearest is `{id}`")).unwrap_or_default();
-    Err(Failure::Failed(format!("there is no architecture and no spec file `{name}`{near}"))
-        .with_help("`menagerie list` shows the architectures; a spec's file ends in .toml"))
+    Err(Failure::Failed(format!("`{name}` is not an architecture or a spec file{near}"))
+        .with_help("`menagerie list` shows the architectures; the name of a spec file ends in .toml"))
 }
 
-/// A spec among those of its folder and those of any other command, which it may extend.
+/// The spec of a file, together with the other specs of its folder and those that every command reads.
 fn of_file(file: &Path, specs: &SpecArguments, installed: &Environment) -> Result<SpecMeant, Failure> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut folders = vec![
@@ -81,7 +79,7 @@ fn of_file(file: &Path, specs: &SpecArguments, installed: &Environment) -> Resul
         |entry: &&ArchitectureEntry| matches!(&entry.origin, Origin::File { path, .. } if path == file);
     let entry = environment.architectures().iter().find(is_it).cloned();
     let entry = entry.ok_or_else(|| {
-        Failure::about(path_text(file), "another spec of its name comes first (see `menagerie list`)")
+        Failure::about(path_text(file), "another spec with the same name has priority (see `menagerie list`)")
     })?;
     Ok(SpecMeant { environment, entry })
 }

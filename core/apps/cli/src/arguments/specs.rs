@@ -1,33 +1,33 @@
-//! Arguments of every command that reads specs.
+//! Arguments of the commands that read specs.
 
 use crate::failure::Failure;
 use clap::Args;
 use menagerie::registry::{ArchitectureEntry, Environment, FolderKind, Origin, SpecFolder, SpecFolders};
 use std::path::PathBuf;
 
-/// Where architectures come from.
+/// The origin of architectures.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SpecArguments {
-    /// Folder with specs (repeatable; also MENAGERIE_SPEC_DIR, the data folder's menagerie/specs, ./menagerie.d)
+    /// Folder with specs (repeatable; also MENAGERIE_SPEC_DIR, menagerie/specs in the data folder, and ./menagerie.d)
     #[arg(long, hide_short_help = true, value_name = "DIR", help_heading = "Architectures")]
     pub(crate) spec_dir: Vec<PathBuf>,
-    /// One spec, ID.toml, wherever it lies (repeatable); it replaces a built-in one of its name
+    /// A spec file named ID.toml (repeatable); it replaces a built-in spec with the same id
     #[arg(id = "spec_file", long = "spec", value_name = "FILE", help_heading = "Architectures")]
     pub(crate) spec_file: Vec<PathBuf>,
-    /// Let a spec file replace another of the same name
+    /// Allow specs in folders to replace other specs with the same id
     #[arg(long, hide_short_help = true, help_heading = "Architectures")]
     pub(crate) allow_shadow: bool,
 }
 
 impl SpecArguments {
-    /// The files and folders that specs are read from, most important first.
+    /// The files and folders that specs are read from, highest priority first.
     pub(crate) fn folders(&self) -> Vec<SpecFolder> {
         let file = |path: &PathBuf| SpecFolder { path: path.clone(), kind: FolderKind::File };
         let files = self.spec_file.iter().map(file);
         files.chain(SpecFolder::of_process(&self.spec_dir)).collect()
     }
 
-    /// The installed environment with the specs of the folders and of the files; files that were named must be valid.
+    /// The installed environment with the specs of the folders and of the files, which must be valid.
     pub(crate) fn environment(&self, installed: &Environment) -> Result<Environment, Failure> {
         let folders =
             SpecFolders::default().with_folders(self.folders()).with_allow_shadow(self.allow_shadow);
@@ -43,7 +43,7 @@ impl SpecArguments {
     }
 }
 
-/// Architectures that can be run now.
+/// The ids of all architectures, for shell completion and suggestions.
 pub(crate) fn architecture_names() -> Vec<String> {
     let specs = SpecArguments { allow_shadow: true, ..SpecArguments::default() };
     let environment =

@@ -1,4 +1,4 @@
-//! Arguments of commands that may run a model in stages, and the process that is one of them.
+//! Arguments of the commands that can run a model in stages, and the process that serves a stage.
 
 use crate::failure::Failure;
 use clap::Args;
@@ -8,46 +8,46 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What tells a process that it is a stage, and which: set by the process that starts it, which has the same arguments.
+/// Environment variable that makes a process serve a stage; set by the process that starts it with the same arguments.
 pub(crate) const VARIABLE: &str = "MENAGERIE_STAGE_START";
 
-/// How a model is split.
+/// How a model is split into stages.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct StageArguments {
-    /// Split the model into N stages on threads of this process, each with a part of the layers; the result is the same, bit
-    /// for bit
+    /// Split the model into N stages, each with some of the layers, on threads of this process; the results are
+    /// bit-identical
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), conflicts_with = "stage_processes", help_heading = "Stages")]
     stages: Option<u16>,
-    /// Split the model into N stages, each a process that reads the weights of its layers only
+    /// Split the model into N stages, each in its own process that loads only the weights of its layers
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Stages")]
     stage_processes: Option<u16>,
-    /// The layers of each stage, e.g. 0-7,8-15 [default: such that the largest has as few bytes as can be]
+    /// The layers of each stage, e.g. 0-7,8-15 [default: balanced by the size of the weights]
     #[arg(long, hide_short_help = true, value_name = "FIRST-LAST", value_delimiter = ',', value_parser = layers, help_heading = "Stages")]
     stage_layers: Vec<Range<usize>>,
-    /// Longest time that a step may take, in seconds: a stage that is stopped is noticed after it
+    /// Longest time that a step may take, in seconds; a stage that takes longer counts as failed
     #[arg(long, hide_short_help = true, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Stages")]
     stage_deadline: u64,
-    /// Do not compare the stages with the whole model on a few tokens before they are used
+    /// Skip the comparison of the stages with the whole model on a few tokens at the start
     #[arg(long, hide_short_help = true, help_heading = "Stages")]
     no_stage_probe: bool,
 }
 
 fn layers(text: &str) -> Result<Range<usize>, String> {
     let number =
-        |text: &str| text.trim().parse::<usize>().map_err(|_| format!("`{text}` is no layer; e.g. 0-7"));
+        |text: &str| text.trim().parse::<usize>().map_err(|_| format!("`{text}` is not a layer; e.g. 0-7"));
     let (first, last) = match text.split_once('-') {
         Some((first, last)) => (number(first)?, number(last)?),
         None => (number(text)?, number(text)?),
     };
     if last < first {
-        return Err(format!("the last layer, {last}, is before the first, {first}"));
+        return Err(format!("the last layer, {last}, comes before the first, {first}"));
     }
-    let end = last.checked_add(1).ok_or("there are not so many layers")?;
+    let end = last.checked_add(1).ok_or("the number of the layer is too large")?;
     Ok(first..end)
 }
 
 impl StageArguments {
-    /// How the model is split, where it is.
+    /// How the model is split; `None` if it is not.
     pub(crate) fn options(&self) -> Result<Option<StageOptions>, Failure> {
         let given = self.stages.or(self.stage_processes).map(usize::from);
         let split = match (given, self.stage_layers.as_slice()) {
@@ -55,7 +55,7 @@ impl StageArguments {
             (Some(count), []) => StageSplit::Count(count),
             (Some(count), ranges) if count != ranges.len() => {
                 return Err(Failure::Usage(format!(
-                    "--stage-layers names {} stages, and {count} were asked for",
+                    "--stage-layers has {} ranges, but {count} stages were requested",
                     ranges.len()
                 )));
             }
@@ -76,7 +76,7 @@ impl StageArguments {
 fn launcher() -> StageLauncher {
     StageLauncher(Arc::new(|start: &StageStart| {
         let program =
-            std::env::current_exe().map_err(|error| format!("this program is not found: {error}"))?;
+            std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let start = serde_json::to_string(start).map_err(|error| error.to_string())?;
         let mut command = Command::new(program);
         command.args(std::env::args_os().skip(1)).env(VARIABLE, start);
@@ -84,12 +84,12 @@ fn launcher() -> StageLauncher {
     }))
 }
 
-/// Which stage this process is, if it is one.
+/// The stage that this process serves, if any.
 pub(crate) fn stage_of_process() -> Result<Option<StageStart>, Failure> {
     let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
     let start = serde_json::from_str(&text.to_string_lossy());
     start.map(Some).map_err(|error| {
-        Failure::about(VARIABLE, error).with_help("it is set by menagerie for its stages: unset it")
+        Failure::about(VARIABLE, error).with_help("unset it: menagerie sets it only for its stage processes")
     })
 }
 
@@ -102,6 +102,6 @@ mod tests {
         assert_eq!(layers("0-7").unwrap(), 0..8);
         assert_eq!(layers("3").unwrap(), 3..4);
         assert!(layers("7-3").unwrap_err().contains("before the first"));
-        assert!(layers("x-3").unwrap_err().contains("no layer"));
+        assert!(layers("x-3").unwrap_err().contains("not a layer"));
     }
 }

@@ -1,4 +1,4 @@
-//! `--state FILE` of `run` and `chat`: what a session holds is kept from one call to the next.
+//! `--state FILE` of `run` and `chat`: the state of a session is saved from one call to the next.
 
 use crate::arguments::plugins::plugin_names;
 use crate::failure::Failure;
@@ -10,19 +10,19 @@ use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use std::path::PathBuf;
 
-/// Where a session's state is kept.
+/// The state file of a session.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct StateArgument {
-    /// Keep what the model has read in a file, and continue from there the next time
+    /// Save the model's state in a file, and continue from it the next time
     ///
-    /// Only what comes after the common beginning of the prompts is computed. The file is written after each answer. The file of another model, or of the
-    /// same one opened with other options, is refused
+    /// Only the tokens after the shared prefix of the prompts are computed. The file is written after each answer. A file
+    /// of another model, or of the same model opened with other options, is refused
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
 }
 
 impl StateArgument {
-    /// The file, for sessions of `pipeline`; no other process has it until it is dropped.
+    /// Opens the file for sessions of `pipeline`; it is locked until it is dropped.
     pub(crate) fn open(
         &self,
         pipeline: &LoadedModel<TextPipeline>,
@@ -33,24 +33,24 @@ impl StateArgument {
     }
 }
 
-/// Takes a state up, while a person sees that it is done.
+/// Loads a state, with a spinner.
 pub(crate) fn take_up<T>(
     file: &StateFile,
     load: impl FnOnce(&StateFile) -> Result<T, StateFileError>,
 ) -> Result<T, Failure> {
-    let spinner = progress::spinner(&format!("taking up the state in {}", file.path().display()));
+    let spinner = progress::spinner(&format!("loading the state from {}", file.path().display()));
     let loaded = load(file);
     spinner.finish_and_clear();
     Ok(loaded?)
 }
 
-/// Keeps a state, which no signal stops.
+/// Saves a state, with a spinner; signals do not interrupt it.
 pub(crate) fn keep(
     file: &StateFile,
     save: impl FnOnce(&StateFile) -> Result<u64, StateFileError>,
 ) -> Result<u64, Failure> {
     let _to_its_end = interrupt::saving()?;
-    let spinner = progress::spinner(&format!("keeping the state in {}", file.path().display()));
+    let spinner = progress::spinner(&format!("saving the state to {}", file.path().display()));
     let saved = save(file);
     spinner.finish_and_clear();
     Ok(saved?)

@@ -1,4 +1,4 @@
-//! Arguments of every command that puts messages into a chat template.
+//! Arguments of the commands that render messages with a chat template.
 
 use crate::failure::Failure;
 use crate::prompt;
@@ -11,22 +11,22 @@ use menagerie::registry::Environment;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// What a chat template is, and what it is given beside the messages.
+/// The chat template and its inputs besides the messages.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct TemplateArguments {
-    /// A chat template (Jinja) instead of the model's: a file, or a name such as chatml, llama3 or gemma
+    /// Chat template (Jinja) that replaces the model's: a file, or a name such as chatml, llama3 or gemma
     #[arg(long, visible_alias = "template", value_name = "FILE|NAME", help_heading = "Chat")]
     pub(crate) chat_template: Option<PathBuf>,
-    /// JSON list of the tools the model may call
+    /// JSON list of the tools that the model may call
     #[arg(long, hide_short_help = true, value_name = "FILE", help_heading = "Chat")]
     tools: Option<PathBuf>,
-    /// Variable of the template (repeatable), e.g. enable_thinking=false
+    /// Set a variable of the template (repeatable), e.g. enable_thinking=false
     #[arg(long, hide_short_help = true, value_name = "NAME=JSON", help_heading = "Chat")]
     template_var: Vec<String>,
 }
 
 impl TemplateArguments {
-    /// The template given by hand; it compiles.
+    /// The user's template, checked for syntax errors.
     pub(crate) fn given(&self, environment: &Environment) -> Result<Option<GivenTemplate>, Failure> {
         let Some(file) = &self.chat_template else { return Ok(None) };
         let name = file.display().to_string();
@@ -34,12 +34,12 @@ impl TemplateArguments {
             return by_name(name, environment).map(Some);
         }
         let source = prompt::utf8(prompt::read_bytes(file)?, &name)?;
-        // A fault is said with its line here; opening a model only learns that there is no template.
+        // An error is reported with its line here; opening the model would only report that there is no template.
         ChatTemplate::new(&name, &source, None, None)?;
         Ok(Some(GivenTemplate { name, source }))
     }
 
-    /// The options that were given, as they are typed.
+    /// The names of the options that were given.
     pub(crate) fn given_names(&self) -> String {
         let given = [
             ("--chat-template", self.chat_template.is_some()),
@@ -69,34 +69,35 @@ impl TemplateArguments {
         Ok(variables)
     }
 
-    /// Both, for a prompt that ends where the assistant speaks.
+    /// Tools and variables, for a prompt that ends where the assistant's message starts.
     pub(crate) fn render_options(&self) -> Result<RenderOptions, Failure> {
         Ok(RenderOptions::default().with_tools(self.tools()?).with_arguments(self.variables()?))
     }
 }
 
-/// A template of the tables of vocabularies and chats.
+/// A template of the tokenizer tables.
 fn by_name(name: String, environment: &Environment) -> Result<GivenTemplate, Failure> {
     let (tables, _) = tokenizer_tables(environment)?;
     match tables.chat_template(&name) {
         Some(source) => Ok(GivenTemplate { source: source.to_owned(), name }),
         None => {
             let known = tables.chat_templates().collect::<Vec<_>>().join(", ");
-            Err(Failure::about(&name, "there is no such file, and no chat template of this name")
-                .with_help(&format!("names are {known}")))
+            Err(Failure::about(&name, "is neither a file nor the name of a chat template")
+                .with_help(&format!("the names are {known}")))
         }
     }
 }
 
-/// How to give a template to a model that has none.
+/// Help for a model without a chat template.
 pub(crate) fn advice() -> String {
     let names = TokenizerTables::built_in()
         .map(|tables| tables.chat_templates().collect::<Vec<_>>().join(", "))
         .unwrap_or_default();
-    format!("give one with --chat-template: a file, or one of {names}")
+    format!("set one with --chat-template: a file, or one of {names}")
 }
 
-/// Notes which of the options a template does not look at; `render` gives the prompt with such options, if there is one.
+/// Prints a note for each option that the template ignores; `render` returns the prompt with the given options, if it
+/// can be rendered.
 pub(crate) fn note_without_effect(
     options: &RenderOptions,
     render: &dyn Fn(&RenderOptions) -> Option<String>,
@@ -104,11 +105,11 @@ pub(crate) fn note_without_effect(
     if options.tools.is_none() && options.arguments.is_empty() {
         return;
     }
-    // What cannot be rendered is said where the prompt is wanted.
+    // An error of rendering is reported by the caller.
     let Some(full) = render(options) else { return };
     let note = |option: &str, other: RenderOptions| {
         if render(&other).as_ref() == Some(&full) {
-            report::note(&format!("{option} changes nothing: the chat template does not look at it"));
+            report::note(&format!("{option} has no effect: the chat template does not use it"));
         }
     };
     if options.tools.is_some() {
@@ -121,7 +122,7 @@ pub(crate) fn note_without_effect(
     }
 }
 
-/// A JSON list, or an object that holds one under `key`; `-` is standard input.
+/// Reads a JSON list, or an object that has one under `key`; `-` is standard input.
 pub(crate) fn read_list(file: &Path, key: &str) -> Result<Vec<Value>, Failure> {
     let text = prompt::read_file(file)?;
     let value: Value = serde_json::from_str(&text).map_err(|error| {

@@ -1,36 +1,36 @@
-//! `--truncate`: what becomes of texts that are too long for a model of vectors.
+//! `--truncate`: the handling of texts that are too long for an embedding model.
 
 use crate::output;
 use crate::screen::report;
 use clap::Args;
 use menagerie::engine::{GenerateError, TextTokens, Truncation};
 
-/// Whether long texts are cut.
+/// Whether long texts are truncated.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct TruncationArgument {
-    /// Leave out the last tokens of texts that do not fit into the context, and say how many [default: such a text is an error]
+    /// Truncate texts that do not fit into the context, and report how many tokens were dropped [default: report an error]
     #[arg(long)]
     truncate: bool,
 }
 
 impl TruncationArgument {
-    /// Whether it is asked for.
+    /// Whether the option is given.
     pub(crate) fn is_given(self) -> bool {
         self.truncate
     }
 
-    /// As pipelines have it.
+    /// The same as the pipeline's type.
     pub(crate) fn truncation(self) -> Truncation {
         if self.truncate { Truncation::End } else { Truncation::Refuse }
     }
 
-    /// Token ids that were given as such: nothing stands around them.
+    /// Truncates token ids that the user gave as ids: they have no special tokens around them.
     pub(crate) fn cut(self, ids: Vec<u32>, context: usize) -> TextTokens {
         cut_ids(ids, context, self.truncation())
     }
 }
 
-/// Token ids, cut to a context if that is wanted.
+/// Token ids, truncated to a context if `truncation` allows it.
 pub(crate) fn cut_ids(mut tokens: Vec<u32>, context: usize, truncation: Truncation) -> TextTokens {
     let cut = match truncation {
         Truncation::Refuse => 0,
@@ -40,24 +40,24 @@ pub(crate) fn cut_ids(mut tokens: Vec<u32>, context: usize, truncation: Truncati
     TextTokens { tokens, cut }
 }
 
-/// An error of a text, with the option that helps against its length.
+/// The message of an error; for a text that is too long, with the option that truncates it.
 pub(crate) fn advised(error: GenerateError) -> String {
     match error {
         GenerateError::PastPositions { .. } => {
-            format!("{error}\nhelp: --truncate leaves out the tokens that do not fit")
+            format!("{error}\nhelp: --truncate drops the tokens that do not fit")
         }
         other => other.to_string(),
     }
 }
 
-/// Says of which texts tokens were left out, in one note.
+/// Prints a note about the texts that were truncated.
 pub(crate) fn note_cut(what: &str, cuts: impl IntoIterator<Item = usize>) {
     let cuts: Vec<(usize, usize)> = cuts.into_iter().enumerate().filter(|(_, cut)| *cut > 0).collect();
     match cuts.as_slice() {
         [] => {}
         [(at, cut)] => {
             report::note(&format!(
-                "{what} {}: {} left out (--truncate)",
+                "{what} {}: {} dropped (--truncate)",
                 at + 1,
                 output::counted(*cut, "token")
             ));
@@ -65,7 +65,10 @@ pub(crate) fn note_cut(what: &str, cuts: impl IntoIterator<Item = usize>) {
         many => {
             let sum: usize = many.iter().map(|(_, cut)| cut).sum();
             let texts = output::counted(many.len(), what);
-            report::note(&format!("{texts}: {} left out in all (--truncate)", output::counted(sum, "token")));
+            report::note(&format!(
+                "{texts}: {} dropped in total (--truncate)",
+                output::counted(sum, "token")
+            ));
         }
     }
 }

@@ -1,40 +1,40 @@
-//! [`Body`]: what a line of a batch asks for, field by field: each is honored, or refused by name.
+//! [`Body`]: the fields of a request line. Every field is either used or refused with an error that names it.
 
 use menagerie::engine::{ChatMessage, Request};
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Why a line is not answered.
+/// The reason why a line gets an error instead of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LineFault {
-    /// As of HTTP: 400 for a fault of the line, 500 for one of the model.
+    /// An HTTP status: 400 for an error in the line, 500 for an error of the model.
     pub(crate) status: u16,
     pub(crate) message: String,
-    /// The field that is at fault.
+    /// The field that has the error.
     pub(crate) field: Option<String>,
 }
 
 impl LineFault {
-    /// A fault of a field.
+    /// An error in a field.
     pub(crate) fn of(field: &str, reason: impl fmt::Display) -> Self {
         Self { status: 400, message: format!("{field}: {reason}"), field: Some(field.to_owned()) }
     }
 
-    /// A fault of the whole line.
+    /// An error in the line as a whole.
     pub(crate) fn whole(reason: impl fmt::Display) -> Self {
         Self { status: 400, message: reason.to_string(), field: None }
     }
 
-    /// What went wrong while the line was answered.
+    /// An error while the line was computed.
     pub(crate) fn while_running(reason: impl fmt::Display) -> Self {
         Self { status: 500, message: reason.to_string(), field: None }
     }
 }
 
-/// Fields that are still to be looked at; those that are null are not there.
+/// The fields that have not been read yet; fields that are null are left out.
 pub(crate) struct Body(Map<String, Value>);
 
-/// Fields that change nothing of an answer.
+/// Fields that do not change the answer.
 const WITHOUT_EFFECT: [&str; 6] = ["model", "user", "metadata", "store", "service_tier", "safety_identifier"];
 
 impl Body {
@@ -44,33 +44,33 @@ impl Body {
         body
     }
 
-    /// Takes a field.
+    /// Removes and returns a field.
     pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name)
     }
 
-    /// Whether a field is there.
+    /// Whether the body has a field.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// Takes a number.
+    /// Removes and returns a number.
     fn number(&mut self, name: &str) -> Result<Option<f32>, LineFault> {
         let number = |value: Value| value.as_f64().map(|value| value as f32).ok_or(value);
         self.take(name)
             .map(number)
             .transpose()
-            .map_err(|found| LineFault::of(name, format!("{found} is no number")))
+            .map_err(|found| LineFault::of(name, format!("{found} is not a number")))
     }
 
-    /// Takes a count.
+    /// Removes and returns a count.
     pub(crate) fn count(&mut self, name: &str) -> Result<Option<usize>, LineFault> {
         let count = |value: Value| value.as_u64().and_then(|count| usize::try_from(count).ok()).ok_or(value);
-        let wrong = |found| LineFault::of(name, format!("{found} is no count (a whole number from 0)"));
+        let wrong = |found| LineFault::of(name, format!("{found} is not a whole number from 0"));
         self.take(name).map(count).transpose().map_err(wrong)
     }
 
-    /// Takes a yes or no.
+    /// Removes and returns a boolean.
     fn flag(&mut self, name: &str) -> Result<Option<bool>, LineFault> {
         let flag = |value: Value| value.as_bool().ok_or(value);
         self.take(name)
@@ -79,21 +79,18 @@ impl Body {
             .map_err(|found| LineFault::of(name, format!("{found} is not true or false")))
     }
 
-    /// Takes a field that may only say what is done anyway.
+    /// Removes a field that may only have values that agree with what is done anyway.
     fn only(&mut self, name: &str, allowed: &[Value]) -> Result<(), LineFault> {
         match self.take(name) {
             Some(found) if !allowed.contains(&found) => {
                 let names: Vec<String> = allowed.iter().map(Value::to_string).collect();
-                Err(LineFault::of(
-                    name,
-                    format!("{found} is not supported here, only {}", names.join(" or ")),
-                ))
+                Err(LineFault::of(name, format!("{found} is not supported, only {}", names.join(" or "))))
             }
             _ => Ok(()),
         }
     }
 
-    /// How tokens are chosen and when to stop, over `defaults`.
+    /// The sampling and stop options, with `defaults` for the rest.
     pub(crate) fn request(&mut self, defaults: &Request) -> Result<Request, LineFault> {
         let mut request = defaults.clone();
         let sampling = &mut request.sampling;
@@ -110,13 +107,13 @@ impl Body {
                 *slot = number;
             }
         }
-        // The same by its other name.
+        // An alias of `repeat_penalty`.
         sampling.repeat_penalty = self.number("repetition_penalty")?.unwrap_or(sampling.repeat_penalty);
         sampling.top_k = self.count("top_k")?.unwrap_or(sampling.top_k);
         if let Some(seed) = self.take("seed") {
             let bits = seed.as_u64().or_else(|| seed.as_i64().map(|seed| seed as u64));
             sampling.seed =
-                Some(bits.ok_or_else(|| LineFault::of("seed", format!("{seed} is no whole number")))?);
+                Some(bits.ok_or_else(|| LineFault::of("seed", format!("{seed} is not a whole number")))?);
         }
         if let Some(biases) = self.take("logit_bias") {
             sampling.logit_bias.extend(biases_of(&biases)?);
@@ -131,17 +128,17 @@ impl Body {
         Ok(request)
     }
 
-    /// Log probabilities of a conversation: `logprobs` says whether, `top_logprobs` how many.
+    /// Log probabilities of a chat completion: `logprobs` enables them, `top_logprobs` is the number of alternatives.
     pub(crate) fn chat_logprobs(&mut self) -> Result<Option<usize>, LineFault> {
         let (wanted, top) = (self.flag("logprobs")?, self.count("top_logprobs")?);
         match (wanted, top) {
             (Some(true), top) => Ok(Some(top.unwrap_or(0))),
-            (_, Some(1..)) => Err(LineFault::of("top_logprobs", "wants \"logprobs\": true")),
+            (_, Some(1..)) => Err(LineFault::of("top_logprobs", "requires \"logprobs\": true")),
             _ => Ok(None),
         }
     }
 
-    /// Refuses what asks for another form of answer, and what nobody looked at.
+    /// Refuses requests for other forms of answers, and fields that nothing has read.
     pub(crate) fn finish(mut self) -> Result<(), LineFault> {
         use serde_json::json;
         self.only("stream", &[json!(false)])?;
@@ -150,10 +147,7 @@ impl Body {
         self.only("response_format", &[json!({ "type": "text" })])?;
         self.only("modalities", &[json!(["text"])])?;
         match self.0.keys().next() {
-            Some(name) => Err(LineFault::of(
-                name,
-                "this field is not supported; leave it out, so that it is not ignored",
-            )),
+            Some(name) => Err(LineFault::of(name, "this field is not supported; remove it from the request")),
             None => Ok(()),
         }
     }
@@ -162,11 +156,11 @@ impl Body {
 fn biases_of(biases: &Value) -> Result<Vec<(u32, f32)>, LineFault> {
     let wrong = |reason: String| LineFault::of("logit_bias", reason);
     let Some(biases) = biases.as_object() else {
-        return Err(wrong("an object of token ids is wanted".to_owned()));
+        return Err(wrong("expected an object whose keys are token ids".to_owned()));
     };
     let one = |(id, bias): (&String, &Value)| {
         let id: u32 = id.parse().map_err(|_| wrong(format!("`{id}` is not a token id")))?;
-        let bias = bias.as_f64().ok_or_else(|| wrong(format!("the bias {bias} is no number")))?;
+        let bias = bias.as_f64().ok_or_else(|| wrong(format!("the bias {bias} is not a number")))?;
         // -100 forbids a token, 100 makes it the only one (OpenAI's reference).
         Ok((id, if bias <= -100.0 { f32::NEG_INFINITY } else { bias as f32 }))
     };
@@ -177,31 +171,29 @@ fn stops_of(stop: &Value) -> Result<Vec<String>, LineFault> {
     let list = stop.as_array().cloned().unwrap_or_else(|| vec![stop.clone()]);
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let texts: Option<Vec<String>> = list.iter().map(text).collect();
-    texts.ok_or_else(|| LineFault::of("stop", "a text or a list of texts is wanted, none of them empty"))
+    texts.ok_or_else(|| LineFault::of("stop", "expected a string or a list of strings, none of them empty"))
 }
 
-/// The messages of a conversation, of text only.
+/// The messages of a chat completion; only text is supported.
 pub(crate) fn messages_of(messages: &Value) -> Result<Vec<ChatMessage>, LineFault> {
     let list = messages.as_array().filter(|list| !list.is_empty());
-    let list = list.ok_or_else(|| LineFault::of("messages", "a list of messages is wanted"))?;
+    let list = list.ok_or_else(|| LineFault::of("messages", "expected a list of messages"))?;
     list.iter().enumerate().map(|(index, message)| message_of(index, message)).collect()
 }
 
 fn message_of(index: usize, message: &Value) -> Result<ChatMessage, LineFault> {
     let place = |part: &str| format!("messages[{index}].{part}");
-    let fields =
-        message.as_object().ok_or_else(|| LineFault::of(&format!("messages[{index}]"), "no object"))?;
+    let fields = message
+        .as_object()
+        .ok_or_else(|| LineFault::of(&format!("messages[{index}]"), "expected an object"))?;
     let known = ["role", "content", "reasoning_content"];
     if let Some((name, _)) =
         fields.iter().find(|(name, value)| !known.contains(&name.as_str()) && !value.is_null())
     {
-        return Err(LineFault::of(
-            &place(name),
-            "this field is not supported; leave it out, so that it is not ignored",
-        ));
+        return Err(LineFault::of(&place(name), "this field is not supported; remove it from the request"));
     }
     let role = fields.get("role").and_then(Value::as_str);
-    let role = role.ok_or_else(|| LineFault::of(&place("role"), "a text is wanted"))?;
+    let role = role.ok_or_else(|| LineFault::of(&place("role"), "expected a string"))?;
     let content = match fields.get("content") {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => {
@@ -209,10 +201,10 @@ fn message_of(index: usize, message: &Value) -> Result<ChatMessage, LineFault> {
                 |part: &Value| (part["type"] == "text").then(|| part["text"].as_str())?.map(str::to_owned);
             let texts: Option<Vec<String>> = parts.iter().map(text).collect();
             texts
-                .ok_or_else(|| LineFault::of(&place("content"), "only parts of text are supported"))?
+                .ok_or_else(|| LineFault::of(&place("content"), "only parts of type text are supported"))?
                 .concat()
         }
-        _ => return Err(LineFault::of(&place("content"), "a text, or a list of parts of text, is wanted")),
+        _ => return Err(LineFault::of(&place("content"), "expected a string or a list of text parts")),
     };
     let reasoning = fields.get("reasoning_content").and_then(Value::as_str).map(str::to_owned);
     Ok(ChatMessage { reasoning, ..ChatMessage::new(role, content) })

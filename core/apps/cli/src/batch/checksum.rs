@@ -1,6 +1,6 @@
-//! [`checksum()`]: tells lines of a batch apart, the same on every machine.
+//! [`checksum()`]: a checksum of request lines that is the same on every machine.
 
-/// FNV-1a of 64 bits (Fowler, Noll, Vo): against mistakes, not against malice.
+/// 64-bit FNV-1a (Fowler, Noll, Vo): detects mistakes, not attacks.
 pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     bytes
         .iter()

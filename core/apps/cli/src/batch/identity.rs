@@ -1,4 +1,4 @@
-//! [`identity()`]: what results were made with.
+//! [`identity()`]: the model, options and program that results depend on.
 
 use crate::arguments::plugins::plugin_names;
 use crate::failure::Failure;
@@ -7,10 +7,10 @@ use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use serde_json::{Map, Value, json};
 
-/// All that an answer depends on beside the request, as JSON: what a state depends on, and the program.
+/// Everything besides the request that an answer depends on, as JSON: what a state depends on, and the program.
 ///
 /// # Errors
-/// A file that cannot be read any more.
+/// A file can no longer be read.
 pub(crate) fn identity(
     pipeline: &impl Cacheable,
     installed: &Environment,
@@ -18,7 +18,7 @@ pub(crate) fn identity(
     said(json!(pipeline.state_identity()?.with_plugins(plugin_names(installed))))
 }
 
-/// The same of a model that makes vectors.
+/// The same for an embedding model.
 ///
 /// # Errors
 /// As [`identity`].

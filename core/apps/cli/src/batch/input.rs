@@ -1,4 +1,4 @@
-//! [`BatchInput`]: the lines of a batch, looked through once and read again one by one.
+//! [`BatchInput`]: the lines of a batch, indexed once and read again one by one.
 
 use crate::batch::checksum::checksum;
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// The `url` of lines that ask for vectors.
+/// The `url` of lines that request embeddings.
 pub(crate) const VECTORS: &str = "/v1/embeddings";
 
 /// The lines of a batch.
@@ -20,19 +20,19 @@ pub(crate) struct BatchInput {
     lines: Vec<LinePlace>,
 }
 
-/// What can be read again.
+/// A source that can be read more than once.
 trait Source: Read + Seek {}
 
 impl<T: Read + Seek> Source for T {}
 
-/// A line that asks for something.
+/// The place of a request line.
 #[derive(Clone, Debug)]
 pub(crate) struct LinePlace {
     /// Its number in the file, from 1.
     pub(crate) number: usize,
     /// Its `custom_id`, or `line-N`.
     pub(crate) id: String,
-    /// What it asks for.
+    /// The kind of request.
     pub(crate) kind: LineKind,
     /// Checksum of its bytes.
     pub(crate) checksum: u64,
@@ -40,20 +40,20 @@ pub(crate) struct LinePlace {
     bytes: usize,
 }
 
-/// What a line asks for.
+/// The kind of a request line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineKind {
-    /// Text, or it is no line that can be read.
+    /// Text, also for a line that cannot be parsed.
     Text,
-    /// Vectors.
+    /// Embeddings.
     Vectors,
 }
 
 impl BatchInput {
-    /// Looks through a file, `-` for standard input; empty lines are left out.
+    /// Indexes a file, `-` for standard input; empty lines are skipped.
     ///
     /// # Errors
-    /// It cannot be read, is no text, or two lines have one id.
+    /// The file cannot be read, a line is too long, or two lines have the same id.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let (name, source): (String, Box<dyn Source>) = if path.as_os_str() == "-" {
             ("standard input".to_owned(), Box::new(Cursor::new(prompt::standard_input(false)?)))
@@ -61,8 +61,11 @@ impl BatchInput {
             let name = path.display().to_string();
             let file = File::open(path).map_err(|error| Failure::about(&name, error))?;
             if !file.metadata().is_ok_and(|found| found.is_file()) {
-                return Err(Failure::about(&name, "is not a file, and is read twice")
-                    .with_help("name a file, or give the lines on standard input (-)"));
+                return Err(Failure::about(
+                    &name,
+                    "is not a regular file, which IN must be: it is read twice",
+                )
+                .with_help("name a file, or give the lines on standard input (-)"));
             }
             (name, Box::new(file))
         };
@@ -76,31 +79,29 @@ impl BatchInput {
         &self.lines
     }
 
-    /// Whether a line asks for this.
+    /// Whether there is a line of this kind.
     pub(crate) fn asks_for(&self, kind: LineKind) -> bool {
         self.lines.iter().any(|line| line.kind == kind)
     }
 
-    /// What the line at a place among [`Self::lines`] says; `None` where it is no JSON.
+    /// The value of the line at an index of [`Self::lines`]; `None` if it is not JSON.
     ///
     /// # Errors
-    /// It cannot be read again, or has changed.
+    /// The line cannot be read again, or has changed.
     pub(crate) fn value(&mut self, index: usize) -> Result<Option<Value>, Failure> {
         let line = &self.lines[index];
         let mut bytes = vec![0; line.bytes];
         let read =
             self.source.seek(SeekFrom::Start(line.start)).and_then(|_| self.source.read_exact(&mut bytes));
-        let help = "put its lines back and run the same command again: it goes on where it was";
+        let help = "restore its lines and run the same command again: it continues where it stopped";
         let about = |reason: String| Failure::about(&self.name, format!("line {} {reason}", line.number));
         read.map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => {
-                about("is not there any more: the file has become shorter".to_owned())
-            }
+            ErrorKind::UnexpectedEof => about("no longer exists: the file has become shorter".to_owned()),
             _ => about(format!("cannot be read again: {error}")),
         })
         .map_err(|failure| failure.with_help(help))?;
         if checksum(&bytes) != line.checksum {
-            return Err(about("has changed while it was read".to_owned()).with_help(help));
+            return Err(about("has changed while the file was read".to_owned()).with_help(help));
         }
         Ok(serde_json::from_slice(&bytes).ok())
     }
@@ -120,7 +121,7 @@ impl BatchInput {
                 return Err(prompt::too_long(&self.name));
             }
             number += 1;
-            // A mark before the first line is no part of it.
+            // A byte order mark is not part of the first line.
             let mark = if number == 1 && line.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
             let text = line[mark..].trim_ascii_end();
             if !text.trim_ascii().is_empty() {
@@ -128,7 +129,7 @@ impl BatchInput {
                 if let Some(first) = seen.insert(id.clone(), number) {
                     let reason = format!("lines {first} and {number} both have the id {id:?}");
                     return Err(
-                        Failure::about(&self.name, reason).with_help("give each line a custom_id of its own")
+                        Failure::about(&self.name, reason).with_help("give each line a different custom_id")
                     );
                 }
                 let place = LinePlace {
@@ -146,7 +147,7 @@ impl BatchInput {
     }
 }
 
-/// The `custom_id` of a line, or its number where it has none, and what it asks for.
+/// The `custom_id` of a line (or its number if it has none) and its kind.
 fn outline(text: &[u8], number: usize) -> (String, LineKind) {
     let value: Option<Value> = serde_json::from_slice(text).ok();
     let field = |name| value.as_ref().and_then(|value| value.get(name)).and_then(Value::as_str);
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_meanwhile_is_said_by_its_line() {
+    fn a_file_that_changes_meanwhile_is_reported_with_the_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("in.jsonl");
         std::fs::write(&path, "\"first\"\n\"second\"\n").unwrap();
@@ -187,10 +188,10 @@ mod tests {
         std::fs::write(&path, "\"first\"\n\"sechnd\"\n").unwrap();
         assert!(input.value(0).is_ok());
         let said = format!("{:?}", input.value(1).unwrap_err());
-        assert!(said.contains("in.jsonl: line 2 has changed") && said.contains("goes on where"), "{said}");
+        assert!(said.contains("in.jsonl: line 2 has changed") && said.contains("continues where"), "{said}");
         std::fs::write(&path, "\"first\"\n").unwrap();
         let said = format!("{:?}", input.value(1).unwrap_err());
-        assert!(said.contains("line 2 is not there any more") && said.contains("help: "), "{said}");
+        assert!(said.contains("line 2 no longer exists") && said.contains("help: "), "{said}");
     }
 
     #[test]

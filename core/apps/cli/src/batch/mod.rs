@@ -1,7 +1,7 @@
-//! What `batch` does: requests read from a file, tasks of a queue, results written to a file.
+//! The parts of `batch`: it reads requests from a file, runs them in a queue, and writes results to another file.
 //!
-//! In reading order: `input` finds the lines, `body` and `request` make tasks of them, `models` opens what answers them,
-//! `work` runs them, `result` and `vectors` make their answers, `output` keeps those.
+//! In reading order: `input` finds the lines, `body` and `request` convert them to requests, `models` opens the models,
+//! `work` runs the batch, `result` and `vectors` build the results, `output` writes them.
 
 pub(crate) mod body;
 mod checksum;

@@ -1,4 +1,4 @@
-//! [`BatchModels`]: what the lines of a batch ask of a model, opened: what continues texts, and what makes vectors.
+//! [`BatchModels`]: the pipelines that a batch needs: one for text, one for embeddings.
 
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::model::ModelArguments;
@@ -13,15 +13,15 @@ use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use menagerie::spec::config::HeadKind;
 
-/// What the lines of a batch ask of a model.
+/// The pipelines of a batch.
 pub(crate) struct BatchModels {
-    /// What continues texts, or why nothing does.
+    /// The pipeline for text, or the reason why there is none.
     pub(crate) text: Result<LoadedModel<TextPipeline>, String>,
-    /// What makes vectors, or why nothing does.
+    /// The pipeline for embeddings, or the reason why there is none.
     pub(crate) vectors: Result<LoadedModel<EmbeddingPipeline>, String>,
 }
 
-/// What acts in texts alone, and how rows become a vector.
+/// Options that apply to text only, and the pooling of embeddings.
 pub(crate) struct Given<'a> {
     pub(crate) template: &'a TemplateArguments,
     pub(crate) hooks: &'a HookArguments,
@@ -31,14 +31,14 @@ pub(crate) struct Given<'a> {
 }
 
 impl BatchModels {
-    /// Opens what is asked for; what the model cannot do is an error of the lines that ask for it, unless all do.
+    /// Opens the pipelines that the lines need. If the model does not support a kind of line, those lines get an error.
     ///
     /// # Errors
-    /// The model cannot be opened.
+    /// The model cannot be opened, or supports none of the lines.
     pub(crate) fn open(model: &ModelArguments, input: &BatchInput, given: &Given) -> Result<Self, Failure> {
         let installed = given.installed;
         if !input.asks_for(LineKind::Vectors) {
-            let vectors = Err("no line asks for vectors".to_owned());
+            let vectors = Err("no line requests embeddings".to_owned());
             return Ok(Self { text: Ok(given.text(model)?), vectors });
         }
         let with_text = input.asks_for(LineKind::Text);
@@ -46,12 +46,12 @@ impl BatchModels {
         let vectors = match opened {
             Ok(vectors) => vectors,
             Err(failure) if !with_text => return Err(failure),
-            // What is wrong with the model is found again.
+            // An error of the model itself occurs again when it is opened for text.
             Err(failure) => return Ok(Self { text: Ok(given.text(model)?), vectors: Err(failure.said()) }),
         };
         let text = match (no_text(&vectors), with_text) {
             (Some(reason), _) => Err(reason),
-            (None, false) => Err("no line asks for text".to_owned()),
+            (None, false) => Err("no line requests text".to_owned()),
             (None, true) => Ok(model.open_beside(installed, &vectors, given.template)?),
         };
         let vectors = match no_vectors(&vectors, given.pooling) {
@@ -63,14 +63,15 @@ impl BatchModels {
 }
 
 impl Given<'_> {
-    /// What was asked for that is for texts only.
+    /// The error for options that are supported for text only.
     fn stands_in_the_way(&self) -> Result<Option<Failure>, Failure> {
-        let usage =
-            |what: &str| Failure::Usage(format!("{what} models that make text, not of vectors of texts"));
+        let usage = |what: &str| {
+            Failure::Usage(format!("{what} are supported for text generation only, not for embeddings"))
+        };
         if self.hooks.are_given() {
-            return Ok(Some(usage("control vectors and hooks are of")));
+            return Ok(Some(usage("control vectors and hooks")));
         }
-        Ok(self.stages.options()?.map(|_| usage("stages are of")))
+        Ok(self.stages.options()?.map(|_| usage("stages")))
     }
 
     fn text(&self, model: &ModelArguments) -> Result<LoadedModel<TextPipeline>, Failure> {
@@ -80,26 +81,27 @@ impl Given<'_> {
     }
 }
 
-/// Why a model does not continue texts.
+/// The reason why a model does not generate text.
 fn no_text(pipeline: &LoadedModel<EmbeddingPipeline>) -> Option<String> {
     let output = &pipeline.resolved().config().output;
     if output.classifier.is_some() {
-        return Some("the model is a reranker: its head gives scores and cannot continue a text".to_owned());
+        return Some("the model is a reranker: its head outputs scores and cannot generate text".to_owned());
     }
-    let reason = "the model is an encoder: it makes vectors (/v1/embeddings) and cannot continue a text";
+    let reason = "the model is an encoder: it outputs embeddings (/v1/embeddings) and cannot generate text";
     (output.head == HeadKind::None).then(|| reason.to_owned())
 }
 
-/// Why a model does not make vectors.
+/// The reason why a model does not output embeddings.
 fn no_vectors(pipeline: &LoadedModel<EmbeddingPipeline>, asked: Option<PoolingArgument>) -> Option<String> {
     let model = &pipeline.engine().model;
     let pooling = asked.map_or(model.pooling, PoolingArgument::pooling);
     if asked.is_none() && model.classifier.is_some() {
         return Some(
-            "the model is a reranker, which gives scores (`rerank`); --pooling asks for vectors".to_owned(),
+            "the model is a reranker, which outputs scores (`rerank`); --pooling requests embeddings"
+                .to_owned(),
         );
     }
     let reason =
-        "the file does not say how the rows of a text become one vector; --pooling mean, cls or last does";
+        "the file does not state the pooling of token vectors; set it with --pooling mean, cls or last";
     (pooling == Pooling::None).then(|| reason.to_owned())
 }

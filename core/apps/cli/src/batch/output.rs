@@ -1,4 +1,4 @@
-//! [`BatchOutput`]: the file of results, which grows line by line and is continued after a kill.
+//! [`BatchOutput`]: the result file, which is written line by line and can be continued after a crash.
 
 use crate::batch::result_file::{LineResult, beside, each_result, line_result};
 use crate::batch::retry::RetriedResults;
@@ -12,24 +12,24 @@ use std::fs::File;
 use std::io::{BufReader, ErrorKind, Write};
 use std::path::Path;
 
-/// What happens to results that are in the file already.
+/// The handling of results that are in the file already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum EarlierResults {
-    /// All of them stay.
+    /// All are kept.
     #[default]
     Keep,
-    /// Those of failed lines are computed again.
+    /// Failed lines are computed again.
     RetryFailed,
-    /// The file begins anew.
+    /// All are removed.
     Drop,
 }
 
-/// The file of results.
+/// The result file.
 pub(crate) struct BatchOutput {
     sink: Sink,
     /// By id.
     done: HashMap<String, LineResult>,
-    /// Results of failed lines that were computed again, until [`Self::finish`] puts them in place of the failures.
+    /// New results of lines that had failed, until [`Self::finish`] replaces the failures with them.
     retried: Option<RetriedResults>,
 }
 
@@ -38,17 +38,18 @@ enum Sink {
     Standard,
     /// A file, and its name.
     File(File, String),
-    /// A device or a pipe, and its name: what it took is not there any more.
+    /// A device or a pipe, and its name: it does not keep earlier results.
     Device(File, String),
 }
 
 impl BatchOutput {
-    /// Opens a file of results, `-` for standard output. Results that are there are kept, if they were made as `made` says;
-    /// half a line at the end is dropped. How they were made is kept beside the file, in a file of its name and `.batch`.
+    /// Opens a result file, `-` for standard output. Existing results are kept if they were made with the same model and
+    /// options (`made`); an incomplete line at the end is removed. `made` is saved in a file of the same name with the
+    /// suffix `.batch`.
     ///
     /// # Errors
-    /// The file is no file of results, was made otherwise, is being written, or cannot be written;
-    /// [`EarlierResults::Drop`] begins it anew.
+    /// The file is not a result file, was made with another model or options, is being written by another process, or
+    /// cannot be written. [`EarlierResults::Drop`] replaces the file.
     pub(crate) fn open(
         path: &Path,
         made: &Map<String, Value>,
@@ -76,7 +77,7 @@ impl BatchOutput {
         } else {
             write_made(&beside, made)?;
         }
-        // A run that was killed may have left results of lines that it computed again.
+        // A run that was killed may have left new results of failed lines.
         if RetriedResults::merge(path)? {
             let merged = open_locked(path)?;
             file = merged;
@@ -99,29 +100,30 @@ impl BatchOutput {
         self.retried.is_some()
     }
 
-    /// How many lines of the file are answered, and how many failed.
+    /// The numbers of answered and failed lines in the file.
     pub(crate) fn counts(&self) -> [usize; 2] {
         let answered = self.done.values().filter(|line| line.answered).count();
         [answered, self.done.len() - answered]
     }
 
-    /// Adds a result: one line in one write.
+    /// Writes a result: one line in one write.
     ///
     /// # Errors
-    /// The file cannot be written: half a line may be there, which the next run drops.
+    /// The file cannot be written. It may then end with an incomplete line, which the next run removes.
     pub(crate) fn write(&mut self, result: &Value) -> Result<(), Failure> {
         let line = format!("{result}\n");
         let Some((id, done)) = line_result(result) else {
             return Err(Failure::Failed(format!(
-                "a result without an id (a defect: please report it): {line}"
+                "a result has no id (this is a bug, please report it): {line}"
             )));
         };
         match (&mut self.sink, &mut self.retried) {
             (Sink::File(..), Some(retried)) if self.done.contains_key(&id) => retried.write(&line)?,
             (Sink::Standard, _) => output::json_text(&line)?,
             (Sink::File(file, name), _) => file.write_all(line.as_bytes()).map_err(|error| {
-                Failure::about(&*name, error)
-                    .with_help("make room and run the same command again: it goes on where it was")
+                Failure::about(&*name, error).with_help(
+                    "free some space and run the same command again: it continues where it stopped",
+                )
             })?,
             (Sink::Device(device, name), _) => device.write_all(line.as_bytes()).map_err(|error| {
                 if error.kind() == ErrorKind::BrokenPipe {
@@ -134,7 +136,7 @@ impl BatchOutput {
         Ok(())
     }
 
-    /// Makes what was written durable, and puts results that were computed again in place of the failures.
+    /// Syncs the file to disk, and replaces failures with the results that were computed again.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -146,7 +148,7 @@ impl BatchOutput {
     }
 }
 
-/// Opens a file of results, which no other process writes until it is dropped.
+/// Opens and locks a result file: no other process writes it until it is dropped.
 fn open_locked(path: &Path) -> Result<File, Failure> {
     let about = |error: std::io::Error| Failure::about(path.display(), error);
     loop {
@@ -154,7 +156,7 @@ fn open_locked(path: &Path) -> Result<File, Failure> {
             File::options().read(true).append(true).create(true).truncate(false).open(path).map_err(about)?;
         if !FileLock::of(&file).map_err(about)? {
             return Err(Failure::about(path.display(), "another process is writing it")
-                .with_help("wait for it, or name another file"));
+                .with_help("wait for that process, or name another file"));
         }
         // Another process may have replaced it between our opening and our locking.
         if FileLock::is_at(&file, path) {
@@ -170,13 +172,13 @@ fn write_made(beside: &Path, made: &Map<String, Value>) -> Result<(), Failure> {
     Ok(file.commit()?)
 }
 
-/// Refuses to go on with results that were made otherwise.
+/// Refuses to continue results that were made with another model or options.
 fn check_made(name: &str, beside: &Path, made: &Map<String, Value>) -> Result<(), Failure> {
-    let help = "name another file; --force begins this one anew";
+    let help = "name another file; --force replaces this one";
     let said = match std::fs::read_to_string(beside) {
         Ok(said) => said,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let reason = format!("exists, and no {} says how it was made", beside.display());
+            let reason = format!("exists, but {}, which says how it was made, does not", beside.display());
             return Err(Failure::about(name, reason).with_help(help));
         }
         Err(error) => return Err(Failure::about(beside.display(), error)),
@@ -187,16 +189,16 @@ fn check_made(name: &str, beside: &Path, made: &Map<String, Value>) -> Result<()
     let shown = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
     let others: Vec<String> = keys
         .filter(|key| made.get(*key) != earlier.get(*key))
-        .map(|key| format!("{key} was {} and is {} now", shown(earlier.get(key)), shown(made.get(key))))
+        .map(|key| format!("{key} was {} and is now {}", shown(earlier.get(key)), shown(made.get(key))))
         .collect();
     if others.is_empty() {
         return Ok(());
     }
-    let reason = format!("its results were made otherwise: {}", others.join(", "));
-    Err(Failure::about(name, reason).with_help(&format!("give the same model and options, {help}")))
+    let reason = format!("its results were made with another model or options: {}", others.join(", "));
+    Err(Failure::about(name, reason).with_help(&format!("give the same model and options, or {help}")))
 }
 
-/// The results in a file, without half a line at its end, which is cut off.
+/// The results in a file. An incomplete line at the end is removed from the file.
 fn read_done(file: &mut File, name: &str) -> Result<HashMap<String, LineResult>, Failure> {
     let mut done = HashMap::new();
     let whole = each_result(BufReader::new(&mut *file), name, &mut |_, id, line| {
@@ -220,7 +222,7 @@ mod tests {
         json!({ "custom_id": id, "response": { "request_id": "r" } })
     }
 
-    /// Wherever a kill cuts the file, whole lines stay and the rest is dropped.
+    /// Wherever a kill cuts the file, complete lines are kept and the rest is removed.
     #[test]
     fn a_torn_line_is_dropped_at_every_byte() {
         let folder = tempfile::tempdir().unwrap();
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn results_made_otherwise_are_not_gone_on_with() {
+    fn results_of_other_options_are_not_continued() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.jsonl");
         let mut out = BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).unwrap();
@@ -258,7 +260,7 @@ mod tests {
             "{:?}",
             BatchOutput::open(&path, &made(0.5), EarlierResults::Keep).map(drop).unwrap_err()
         );
-        assert!(said.contains("temp was 1.0 and is 0.5 now") && said.contains("--force"), "{said}");
+        assert!(said.contains("temp was 1.0 and is now 0.5") && said.contains("--force"), "{said}");
         std::fs::remove_file(beside(&path, ".batch")).unwrap();
         let said = format!(
             "{:?}",

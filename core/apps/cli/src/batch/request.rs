@@ -1,4 +1,4 @@
-//! [`BatchRequests`]: from a line of a batch to tasks of a queue.
+//! [`BatchRequests`]: from a line of a batch to tasks for the queue.
 
 use crate::batch::body::{Body, LineFault, messages_of};
 use menagerie::engine::{
@@ -7,15 +7,15 @@ use menagerie::engine::{
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Makes tasks of lines.
+/// Converts lines to tasks.
 pub(crate) struct BatchRequests<'a> {
     pub(crate) pipeline: &'a TextPipeline,
-    /// The chat template; plain prompts are continued as they are without one.
+    /// The chat template; without one, plain prompts are continued as text.
     pub(crate) format: Option<&'a Arc<dyn ChatCapable>>,
-    /// What lines do not say themselves.
+    /// Values of fields that a line leaves out.
     pub(crate) defaults: Request,
     pub(crate) render: RenderOptions,
-    /// Answers of each line that does not say.
+    /// Number of answers to a line without the field `n`.
     pub(crate) answers: usize,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Shape {
     Completion,
 }
 
-/// A line as tasks: one for each answer.
+/// The tasks of a line: one for each answer.
 pub(crate) struct BatchRequest {
     pub(crate) shape: Shape,
     pub(crate) tasks: Vec<Task>,
@@ -40,18 +40,18 @@ enum Prompt {
     Chat(RenderedPrompt),
 }
 
-/// Most answers of one line: each has a sequence of its own.
+/// Maximum number of answers to one line; each answer is a sequence.
 const MOST_ANSWERS: usize = 128;
 
 impl BatchRequests<'_> {
-    /// The tasks of a line; `None` is one that is no JSON.
+    /// The tasks of a line; `None` is a line that is not JSON.
     pub(crate) fn of(&self, line: Option<Value>) -> Result<BatchRequest, LineFault> {
         let fields = match line {
             None => return Err(LineFault::whole("the line is not JSON")),
             Some(Value::String(text)) => Map::from_iter([("prompt".to_owned(), Value::String(text))]),
             Some(Value::Object(fields)) => fields,
             Some(other) => {
-                let reason = format!("the line is {other}; a JSON object or a text is wanted");
+                let reason = format!("the line is {other}; expected a JSON object or a JSON string");
                 return Err(LineFault::whole(reason));
             }
         };
@@ -61,7 +61,7 @@ impl BatchRequests<'_> {
         }
     }
 
-    /// A line of OpenAI's batches.
+    /// A line in the format of OpenAI's batches.
     fn openai(&self, fields: Map<String, Value>) -> Result<BatchRequest, LineFault> {
         let (url, mut body) = opened(fields)?;
         match url.as_str() {
@@ -79,7 +79,7 @@ impl BatchRequests<'_> {
         }
     }
 
-    /// A line of our own: `prompt` or `messages`, and the fields that bodies have.
+    /// A line in the short format: `prompt` or `messages`, and the fields of a body.
     fn plain(&self, mut fields: Map<String, Value>) -> Result<BatchRequest, LineFault> {
         fields.remove("custom_id");
         let mut body = Body::new(fields);
@@ -90,7 +90,9 @@ impl BatchRequests<'_> {
                 let shape = if matches!(prompt, Prompt::Chat(_)) { Shape::Chat } else { Shape::Completion };
                 self.tasks(body, shape, prompt)
             }
-            (true, true) => Err(LineFault::of("prompt", "beside messages; one of them is wanted")),
+            (true, true) => {
+                Err(LineFault::of("prompt", "the line has messages too; give only one of the two"))
+            }
             (false, false) => Err(LineFault::whole("the line has neither prompt nor messages")),
         }
     }
@@ -104,12 +106,12 @@ impl BatchRequests<'_> {
 
     fn rendered(&self, body: &mut Body, messages: &[ChatMessage]) -> Result<Prompt, LineFault> {
         let Some(format) = self.format else {
-            return Err(LineFault::of("messages", "the model has no chat template, or --raw leaves it out"));
+            return Err(LineFault::of("messages", "the model has no chat template, or --raw disables it"));
         };
         let mut options = self.render.clone();
         match body.take("tools") {
             Some(Value::Array(tools)) => options.tools = Some(tools),
-            Some(_) => return Err(LineFault::of("tools", "a list is wanted")),
+            Some(_) => return Err(LineFault::of("tools", "expected a list")),
             None => {}
         }
         match body.take("tool_choice") {
@@ -121,14 +123,14 @@ impl BatchRequests<'_> {
         }
         match body.take("chat_template_kwargs") {
             Some(Value::Object(arguments)) => options.arguments.extend(arguments),
-            Some(_) => return Err(LineFault::of("chat_template_kwargs", "an object is wanted")),
+            Some(_) => return Err(LineFault::of("chat_template_kwargs", "expected an object")),
             None => {}
         }
         let prompt = format.render_prompt(messages, &options);
         Ok(Prompt::Chat(prompt.map_err(|error| LineFault::of("messages", error))?))
     }
 
-    /// `prompt`: a text or token ids. A text is a user's message where `as_message` and there is a template.
+    /// `prompt`: a string or token ids. A string is a user message if `as_message` is set and there is a template.
     fn text_prompt(&self, body: &mut Body, as_message: bool) -> Result<Prompt, LineFault> {
         let wrong = |reason: &str| LineFault::of("prompt", reason);
         match body.take("prompt") {
@@ -144,13 +146,13 @@ impl BatchRequests<'_> {
                 let id = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
                 let ids: Option<Vec<u32>> = ids.iter().map(id).collect();
                 ids.map(Prompt::Tokens)
-                    .ok_or_else(|| wrong("a text or a list of token ids is wanted, one prompt to a line"))
+                    .ok_or_else(|| wrong("expected a string or a list of token ids (one prompt per line)"))
             }
-            _ => Err(wrong("a text or a list of token ids is wanted")),
+            _ => Err(wrong("expected a string or a list of token ids")),
         }
     }
 
-    /// One task for each answer; the seeds of the answers follow each other.
+    /// One task for each answer; the answers have consecutive seeds.
     fn tasks(&self, mut body: Body, shape: Shape, prompt: Prompt) -> Result<BatchRequest, LineFault> {
         let mut request = body.request(&self.defaults)?;
         let logprobs = match shape {
@@ -162,12 +164,12 @@ impl BatchRequests<'_> {
         if !(1..=MOST_ANSWERS).contains(&answers) {
             return Err(LineFault::of(
                 "n",
-                format!("{answers}; from 1 to {MOST_ANSWERS} answers can be had"),
+                format!("{answers} answers; the number must be from 1 to {MOST_ANSWERS}"),
             ));
         }
         let priority = body.take("priority").map(|value| value.as_i64().ok_or(value)).transpose();
         let priority =
-            priority.map_err(|value| LineFault::of("priority", format!("{value} is no whole number")))?;
+            priority.map_err(|value| LineFault::of("priority", format!("{value} is not a whole number")))?;
         let priority = priority.unwrap_or(0).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         body.finish()?;
         let task = |answer: usize| {
@@ -183,23 +185,20 @@ impl BatchRequests<'_> {
     }
 }
 
-/// The `url` and the body of a line of OpenAI's batches: `custom_id`, `method`, `url`, `body`.
+/// The `url` and the body of a line in the format of OpenAI's batches: `custom_id`, `method`, `url`, `body`.
 pub(crate) fn opened(mut fields: Map<String, Value>) -> Result<(String, Body), LineFault> {
     if fields.get("custom_id").and_then(Value::as_str).is_none_or(str::is_empty) {
-        return Err(LineFault::of("custom_id", "a text is wanted, by which the answer is found"));
+        return Err(LineFault::of("custom_id", "expected a string, which identifies the answer"));
     }
     if fields.get("method").is_some_and(|method| method != "POST") {
         return Err(LineFault::of("method", "only POST is supported"));
     }
     let url = fields.get("url").and_then(Value::as_str).unwrap_or_default().to_owned();
     let Some(Value::Object(body)) = fields.remove("body") else {
-        return Err(LineFault::of("body", "an object is wanted"));
+        return Err(LineFault::of("body", "expected an object"));
     };
     if let Some(name) = fields.keys().find(|name| !["custom_id", "method", "url"].contains(&name.as_str())) {
-        return Err(LineFault::of(
-            name,
-            "this field is not supported; leave it out, so that it is not ignored",
-        ));
+        return Err(LineFault::of(name, "this field is not supported; remove it from the request"));
     }
     Ok((url, Body::new(body)))
 }

@@ -1,4 +1,4 @@
-//! [`BatchResult`]: the answers of a line on their way, and the line they become, in OpenAI's form.
+//! [`BatchResult`]: collects the answers of a line and formats them as OpenAI does.
 
 use crate::batch::body::LineFault;
 use crate::batch::input::LinePlace;
@@ -12,35 +12,35 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) struct BatchResult {
     place: LinePlace,
     shape: Shape,
-    /// By answer: tokens with their log probabilities, where they are wanted.
+    /// By answer: tokens with their log probabilities, if requested.
     shown: Vec<Vec<Shown>>,
     ended: Vec<Option<Result<Outcome, GenerateError>>>,
 }
 
-/// The `request_id` of a line: tells whether a line that was answered is still the same.
+/// The `request_id` of a line: shows whether an answered line is still the same.
 pub(crate) fn request_id(place: &LinePlace) -> String {
     format!("req_{:016x}", place.checksum)
 }
 
 impl BatchResult {
-    /// So many answers, none of which is there.
+    /// A line with this number of answers, none of them complete.
     pub(crate) fn new(place: LinePlace, shape: Shape, answers: usize) -> Self {
         let ended = (0..answers).map(|_| None).collect();
         Self { place, shape, shown: vec![Vec::new(); answers], ended }
     }
 
-    /// A token of an answer.
+    /// Adds a token of an answer.
     pub(crate) fn show(&mut self, answer: usize, shown: Shown) {
         self.shown[answer].push(shown);
     }
 
-    /// The end of an answer; whether it was the last one.
+    /// Ends an answer; returns whether it was the last one of the line.
     pub(crate) fn end(&mut self, answer: usize, result: Result<Outcome, GenerateError>) -> bool {
         self.ended[answer] = Some(result);
         self.ended.iter().all(Option::is_some)
     }
 
-    /// The line, and whether it is an answer. One answer that fails is a failure of all.
+    /// The result line, and whether it is an answer. If one answer failed, the line is an error.
     pub(crate) fn line(self, model: &str) -> (Value, bool) {
         let outcomes: Result<Vec<Outcome>, GenerateError> = self.ended.into_iter().flatten().collect();
         let outcomes = match outcomes {
@@ -66,7 +66,7 @@ impl BatchResult {
     }
 }
 
-/// Whose fault an error is.
+/// Classifies an error: caused by the request, or by the model.
 pub(crate) fn fault_of(error: GenerateError) -> LineFault {
     match error {
         GenerateError::EmptyPrompt
@@ -79,14 +79,14 @@ pub(crate) fn fault_of(error: GenerateError) -> LineFault {
     }
 }
 
-/// The line of a fault.
+/// The result line of an error.
 pub(crate) fn fault_line(place: &LinePlace, fault: &LineFault) -> Value {
     let kind = if fault.status == 400 { "invalid_request_error" } else { "server_error" };
     let error = json!({ "message": fault.message, "type": kind, "param": fault.field, "code": null });
     line(place, fault.status, json!({ "error": error }))
 }
 
-/// The line of a result.
+/// A result line.
 pub(crate) fn line(place: &LinePlace, status: u16, body: Value) -> Value {
     json!({
         "id": format!("batch_req_{}", place.number),
@@ -147,7 +147,7 @@ fn completion_logprobs(shown: &[Shown]) -> Value {
     })
 }
 
-/// Tokens that were read and made; those of the prompt count once.
+/// Token counts; the prompt counts once for all answers.
 fn usage(outcomes: &[Outcome]) -> Value {
     let prompt = outcomes.first().map_or(0, |outcome| outcome.statistics.prompt_tokens);
     let cached = outcomes.iter().map(|outcome| outcome.statistics.cached_tokens).min().unwrap_or(0);

@@ -1,27 +1,27 @@
-//! Files of results, line by line: those of a batch, and those of lines that are computed again.
+//! The lines of result files: that of a batch, and that of lines that are computed again.
 
 use crate::failure::Failure;
 use serde_json::Value;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-/// A line that has a result.
+/// The result of a line, as far as the next run needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LineResult {
-    /// `request_id`: tells whether the line of IN is still the same.
+    /// `request_id`: shows whether the line of IN is still the same.
     pub(crate) request: String,
-    /// Whether the result is an answer, not an error.
+    /// Whether the result is an answer and not an error.
     pub(crate) answered: bool,
 }
 
-/// A file that belongs to a file of results.
+/// The path of a result file with a suffix.
 pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
 }
 
-/// The id of a result, and what it says of its line.
+/// The id of a result, and its [`LineResult`].
 pub(crate) fn line_result(result: &Value) -> Option<(String, LineResult)> {
     let response = &result["response"];
     let request = response["request_id"].as_str()?.to_owned();
@@ -29,10 +29,10 @@ pub(crate) fn line_result(result: &Value) -> Option<(String, LineResult)> {
     Some((result["custom_id"].as_str()?.to_owned(), LineResult { request, answered }))
 }
 
-/// Takes a line of a file of results with its newline, its id and what it says.
+/// Receives a line of a result file with its newline, its id and its [`LineResult`].
 type TakeResult<'a> = dyn FnMut(&[u8], String, LineResult) -> Result<(), Failure> + 'a;
 
-/// Hands over each whole line of a file of results, its newline included, with its id; gives the bytes of them all.
+/// Passes each complete line of a result file to `take`; returns the size of these lines in bytes.
 pub(crate) fn each_result(
     mut reader: impl BufRead,
     name: &str,
@@ -47,7 +47,7 @@ pub(crate) fn each_result(
         let value: Option<Value> = serde_json::from_slice(&line).ok();
         let Some((id, result)) = value.as_ref().and_then(line_result) else {
             return Err(Failure::about(name, format!("line {number} is not a result of a batch"))
-                .with_help("name another file; --force begins this one anew"));
+                .with_help("name another file; --force replaces this one"));
         };
         take(&line, id, result)?;
         whole += line.len() as u64;

@@ -1,4 +1,4 @@
-//! [`RetriedResults`]: results of failed lines that are computed again, kept apart until they replace the failures.
+//! [`RetriedResults`]: new results of failed lines, kept in a separate file until they replace the failures.
 
 use crate::batch::result_file::{beside, each_result};
 use crate::failure::Failure;
@@ -8,13 +8,13 @@ use std::fs::File;
 use std::io::{BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Results of failed lines that are computed again. They are written to a file beside OUT, of its name and `.retry`, and replace the
-/// failures all at once: whenever the process is killed, OUT has each line once, and the next run takes up what is in the file.
-/// Who holds the lock of OUT may use it.
+/// New results of failed lines. They are written to a file named as OUT with the suffix `.retry`, and replace the
+/// failures all at once: whenever the process is killed, OUT has each line once, and the next run uses the results in the
+/// file. The lock of OUT protects this file too.
 pub(crate) struct RetriedResults {
     /// OUT.
     out: PathBuf,
-    /// Opened when the first result comes.
+    /// Opened at the first result.
     file: Option<File>,
 }
 
@@ -24,7 +24,7 @@ impl RetriedResults {
         Self { out: out.to_owned(), file: None }
     }
 
-    /// Adds a result: one line in one write.
+    /// Writes a result: one line in one write.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -32,7 +32,7 @@ impl RetriedResults {
         let path = path(&self.out);
         let about = |error: std::io::Error| {
             Failure::about(path.display(), error)
-                .with_help("make room and run the same command again: it goes on where it was")
+                .with_help("free some space and run the same command again: it continues where it stopped")
         };
         let file = match &mut self.file {
             Some(file) => file,
@@ -41,19 +41,19 @@ impl RetriedResults {
         file.write_all(line.as_bytes()).map_err(about)
     }
 
-    /// Puts the results in place of the failures.
+    /// Replaces the failures in OUT with the results.
     ///
     /// # Errors
-    /// A file cannot be written; the results stay apart then, and the next run takes them up.
+    /// A file cannot be written. The results then stay in the separate file, and the next run uses them.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         Self::merge(&self.out).map(drop)
     }
 
-    /// Puts the results that are kept apart in place of the failures in OUT, which is replaced as a whole; gives whether it
+    /// Replaces the failures in OUT with the results of the separate file; OUT is replaced as a whole. Returns whether it
     /// was replaced.
     ///
     /// # Errors
-    /// A file cannot be read or written, or is no file of results.
+    /// A file cannot be read or written, or is not a result file.
     pub(crate) fn merge(out: &Path) -> Result<bool, Failure> {
         let path = path(out);
         let retried = match File::open(&path) {
@@ -69,12 +69,12 @@ impl RetriedResults {
             return Self::remove(out).map(|()| false);
         }
         replace(out, &lines)?;
-        // From here on OUT has them: a kill before this line has them put in place again, which changes nothing.
+        // OUT has them now. If the process is killed before this line, the next run replaces them again, with no effect.
         Self::remove(out)?;
         Ok(true)
     }
 
-    /// Drops results that are kept apart.
+    /// Removes the separate file.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -87,12 +87,12 @@ impl RetriedResults {
     }
 }
 
-/// The file beside OUT.
+/// The path of the separate file.
 fn path(out: &Path) -> PathBuf {
     beside(out, ".retry")
 }
 
-/// OUT with other lines for some ids, in their places.
+/// Replaces the lines of some ids in OUT.
 fn replace(out: &Path, lines: &HashMap<String, Vec<u8>>) -> Result<(), Failure> {
     let about = |error: std::io::Error| Failure::about(out.display(), error);
     // A link stays a link.
@@ -125,8 +125,8 @@ mod tests {
         std::fs::read_to_string(path).unwrap()
     }
 
-    /// Wherever a kill cuts the results that are kept apart, whatever was whole of them is taken up once, and the rest of OUT stays
-    /// byte for byte.
+    /// Wherever a kill cuts the separate file, its complete lines are used once, and the rest of OUT stays the same, byte
+    /// for byte.
     #[test]
     fn retried_results_survive_a_kill_at_every_byte() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! [`BatchTally`]: what a run of a batch has done, for people and programs.
+//! [`BatchTally`]: counts of a batch run, as text and as JSON.
 
 use crate::output;
 use menagerie::engine::SchedulerCounts;
@@ -14,18 +14,18 @@ pub(crate) struct BatchTally {
 }
 
 impl BatchTally {
-    /// Nothing yet.
+    /// Starts to count.
     pub(crate) fn begin() -> Self {
         Self { answered: 0, failed: 0, tokens: 0, started: Instant::now() }
     }
 
-    /// A line has its result.
+    /// Counts a result.
     pub(crate) fn line_done(&mut self, good: bool) {
         self.answered += usize::from(good);
         self.failed += usize::from(!good);
     }
 
-    /// A token was generated.
+    /// Counts a generated token.
     pub(crate) fn token(&mut self) {
         self.tokens += 1;
     }
@@ -35,18 +35,19 @@ impl BatchTally {
         self.answered + self.failed
     }
 
-    /// For a bar.
+    /// The text of the progress bar.
     pub(crate) fn message(&self) -> String {
         format!("{} tokens, {:.0}/s", self.tokens, self.rate())
     }
 
-    /// For people, in one line.
+    /// The summary as one line of text.
     pub(crate) fn line(&self, counts: Option<&SchedulerCounts>) -> String {
         let seconds = self.started.elapsed().as_secs_f64();
         let answers = output::counted(self.answered, "answer");
         let Some(counts) = counts else { return format!("{answers} in {seconds:.1} s") };
         format!(
-            "{answers} in {seconds:.1} s: {} generated ({:.1}/s), {} shared, {} put back and {} computed again for lack of room",
+            "{answers} in {seconds:.1} s: {} generated ({:.1}/s), {} from shared prefixes; after preemption {} restored and {} \
+             recomputed",
             output::counted(self.tokens, "token"),
             self.rate(),
             output::counted(counts.shared as usize, "token"),
@@ -55,7 +56,7 @@ impl BatchTally {
         )
     }
 
-    /// For programs; `[answered, failed]` are the lines of the whole file.
+    /// The summary as JSON; `[answered, failed]` are the lines of the whole file.
     pub(crate) fn json(&self, [answered, failed]: [usize; 2], counts: Option<&SchedulerCounts>) -> Value {
         json!({
             "results": { "answered": answered, "failed": failed },

@@ -1,4 +1,4 @@
-//! [`BatchVectors`]: lines of a batch that ask for vectors, from their texts to their results.
+//! [`BatchVectors`]: lines of a batch that request embeddings, from their texts to their results.
 
 use crate::arguments::truncation::cut_ids;
 use crate::batch::body::LineFault;
@@ -11,39 +11,39 @@ use menagerie::engine::{EmbeddingOptions, EmbeddingPipeline, GenerateError, Text
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 
-/// Most texts of a line, as OpenAI has it.
+/// Maximum number of texts in a line, the same as OpenAI's.
 const MOST_TEXTS: usize = 2048;
 
-/// Lines that ask for vectors, on their way.
+/// The embedding lines that are being computed.
 pub(crate) struct BatchVectors<'a> {
     pipeline: &'a EmbeddingPipeline,
     options: EmbeddingOptions,
-    /// What becomes of long texts of lines that do not say.
+    /// The truncation of long texts for lines without the field `truncate`.
     truncation: Truncation,
     waiting: VecDeque<Text>,
     /// By line.
     open: HashMap<usize, VectorLine>,
 }
 
-/// A text that waits.
+/// A text that has not been computed yet.
 struct Text {
     line: usize,
-    /// Its place among those of its line.
+    /// Its index among the texts of its line.
     place: usize,
     tokens: Vec<u32>,
 }
 
-/// A line whose texts are not all done.
+/// A line with texts that have not been computed yet.
 struct VectorLine {
     place: LinePlace,
     form: VectorForm,
     tokens: usize,
-    /// Tokens that were left out, where that was allowed.
+    /// Number of truncated tokens, if truncation is allowed.
     cut: Option<usize>,
     vectors: Vec<Option<Result<Vec<f32>, GenerateError>>>,
 }
 
-/// How vectors are written.
+/// The format of vectors in the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VectorForm {
     Numbers,
@@ -52,7 +52,7 @@ enum VectorForm {
 }
 
 impl<'a> BatchVectors<'a> {
-    /// None yet.
+    /// Without any lines.
     pub(crate) fn new(
         pipeline: &'a EmbeddingPipeline,
         options: EmbeddingOptions,
@@ -61,12 +61,12 @@ impl<'a> BatchVectors<'a> {
         Self { pipeline, options, truncation, waiting: VecDeque::new(), open: HashMap::new() }
     }
 
-    /// Texts that wait.
+    /// Number of texts that have not been computed yet.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Adds a line, `line` being its number among those of the batch.
+    /// Adds a line; `line` is its index in the batch.
     pub(crate) fn add(
         &mut self,
         line: usize,
@@ -81,7 +81,7 @@ impl<'a> BatchVectors<'a> {
             Some(format) if format == "float" => VectorForm::Numbers,
             Some(format) if format == "base64" => VectorForm::Base64,
             Some(format) => {
-                return Err(LineFault::of("encoding_format", format!("{format}; float or base64 is wanted")));
+                return Err(LineFault::of("encoding_format", format!("{format}; expected float or base64")));
             }
         };
         let truncation = truncation_of(body.take("truncate"), self.truncation)?;
@@ -96,9 +96,9 @@ impl<'a> BatchVectors<'a> {
         Ok(())
     }
 
-    /// `input`: a text, a list of texts, token ids, or a list of lists of them.
+    /// `input`: a string, a list of strings, a list of token ids, or a list of such lists.
     fn texts(&self, input: &Value, truncation: Truncation) -> Result<Vec<TextTokens>, LineFault> {
-        let wanted = "a text, a list of texts, a list of token ids or a list of such lists is wanted";
+        let wanted = "expected a string, a list of strings, a list of token ids, or a list of such lists";
         let wrong = || LineFault::of("input", wanted);
         let id = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
         let context = self.pipeline.engine().context;
@@ -113,7 +113,7 @@ impl<'a> BatchVectors<'a> {
             one => std::slice::from_ref(one),
         };
         if items.len() > MOST_TEXTS {
-            let reason = format!("{} texts; a line has at most {MOST_TEXTS}", items.len());
+            let reason = format!("{} texts; the maximum is {MOST_TEXTS} per line", items.len());
             return Err(LineFault::of("input", reason));
         }
         let tokens = |item: &Value| match item {
@@ -126,8 +126,8 @@ impl<'a> BatchVectors<'a> {
         items.iter().map(tokens).collect()
     }
 
-    /// Computes the next texts, as many as a step has rows for, one at least; gives the results of lines that are done with
-    /// them, and whether each is an answer.
+    /// Computes the next texts: as many as fit into a step, at least one. Returns the results of the lines that are
+    /// complete, and whether each is an answer.
     pub(crate) fn step(&mut self) -> Vec<(Value, bool)> {
         let (mut rows, most) = (0, self.pipeline.engine().step_tokens);
         let fitting = self.waiting.iter().take_while(|text| {
@@ -152,7 +152,7 @@ impl<'a> BatchVectors<'a> {
     }
 }
 
-/// The field `truncate`: `true` or `"END"` leaves out the last tokens of long texts, `false` or `"NONE"` refuses them.
+/// The field `truncate`: `true` or `"END"` truncates long texts at the end, `false` or `"NONE"` refuses them.
 fn truncation_of(field: Option<Value>, otherwise: Truncation) -> Result<Truncation, LineFault> {
     match field {
         None => Ok(otherwise),
@@ -161,13 +161,13 @@ fn truncation_of(field: Option<Value>, otherwise: Truncation) -> Result<Truncati
         Some(end) if end == "END" => Ok(Truncation::End),
         Some(none) if none == "NONE" => Ok(Truncation::Refuse),
         Some(other) => {
-            Err(LineFault::of("truncate", format!("{other}; use true, false, \"END\" or \"NONE\"")))
+            Err(LineFault::of("truncate", format!("{other}; expected true, false, \"END\" or \"NONE\"")))
         }
     }
 }
 
 impl VectorLine {
-    /// The line, and whether it is an answer. One text that fails is a failure of all.
+    /// The result line, and whether it is an answer. If one text failed, the line is an error.
     fn line(self, model: &str) -> (Value, bool) {
         let vectors: Result<Vec<Vec<f32>>, GenerateError> = self.vectors.into_iter().flatten().collect();
         let vectors = match vectors {

@@ -1,4 +1,4 @@
-//! [`BatchWork`]: a batch under way, from lines to results.
+//! [`BatchWork`]: a running batch, from lines to results.
 
 use crate::batch::body::LineFault;
 use crate::batch::input::{BatchInput, LineKind};
@@ -17,25 +17,25 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A batch under way.
+/// A running batch.
 pub(crate) struct BatchWork<'a> {
     input: BatchInput,
     out: BatchOutput,
-    /// What makes tasks of lines, or why the model answers none with text.
+    /// Converts lines to tasks, or the reason why the model generates no text.
     requests: Result<BatchRequests<'a>, String>,
-    /// What answers lines with vectors, or why the model makes none.
+    /// Computes embeddings, or the reason why the model has none.
     vectors: Result<BatchVectors<'a>, String>,
-    /// Lines still to be begun, the next one last.
+    /// Lines that have not been started, in reverse order.
     left: Vec<usize>,
     open: HashMap<usize, BatchResult>,
-    /// Line and answer of each task.
+    /// Index of the line and of the answer of each task.
     tasks: HashMap<Ticket, (usize, usize)>,
     tally: BatchTally,
     bar: ProgressBar,
 }
 
 impl<'a> BatchWork<'a> {
-    /// Nothing begun of the lines `left`, the next one last.
+    /// A batch that has not started the lines in `left`, which are in reverse order.
     pub(crate) fn new(
         input: BatchInput,
         out: BatchOutput,
@@ -49,8 +49,8 @@ impl<'a> BatchWork<'a> {
         Self { input, out, requests, vectors, left, open, tasks, tally, bar }
     }
 
-    /// Answers all lines, or those before `cancel` is set; `ahead` requests wait beside those that run. Gives the fault of a
-    /// stage that ended it early.
+    /// Answers all lines, or those before `cancel` is set; up to `ahead` requests wait in the queue. Returns the error of a
+    /// stage that ended the run early.
     ///
     /// # Errors
     /// IN cannot be read again, OUT cannot be written.
@@ -80,12 +80,12 @@ impl<'a> BatchWork<'a> {
         }
     }
 
-    /// Lines under way.
+    /// Number of lines that are being computed.
     pub(crate) fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// What was done, and where it was written to.
+    /// Ends the run; returns its counts and its output.
     pub(crate) fn finish(self) -> (BatchTally, BatchOutput) {
         self.bar.finish_and_clear();
         (self.tally, self.out)
@@ -95,7 +95,7 @@ impl<'a> BatchWork<'a> {
         self.vectors.as_ref().map_or(0, BatchVectors::waiting)
     }
 
-    /// One step of vectors, if some are wanted: no more rows than one of text, so that neither waits for the other.
+    /// One step of embeddings, if there are any. It has no more rows than a step of text, so neither delays the other.
     fn step_vectors(&mut self) -> Result<(), Failure> {
         let Ok(vectors) = &mut self.vectors else { return Ok(()) };
         if vectors.waiting() == 0 {
@@ -107,12 +107,12 @@ impl<'a> BatchWork<'a> {
         Ok(())
     }
 
-    /// One step of text; gives the fault of a stage.
+    /// One step of text; returns the error of a stage.
     fn step(&mut self, queue: &mut Queue) -> Result<Option<String>, Failure> {
         let ended = queue.step(|ticket, event| self.hear(ticket, event));
         let fault = link_fault(&ended);
         for (ticket, result) in ended {
-            // What was interrupted is no answer, and neither is a stage that failed: the line stays to be done.
+            // An interrupted answer and a failed stage are not results: the next run computes the line.
             let interrupted = match &result {
                 Ok(outcome) => outcome.reason == StopReason::Cancelled,
                 Err(error) => fault.is_some() || matches!(error, GenerateError::Cancelled),
@@ -181,7 +181,7 @@ impl<'a> BatchWork<'a> {
     }
 }
 
-/// The fault of a stage, or of a link to it, that ended tasks which may succeed another time.
+/// The error of a stage or of a link to it that ended tasks which may succeed when they are run again.
 fn link_fault(ended: &[Ended]) -> Option<String> {
     let faults = ended.iter().filter_map(|(_, result)| stage_fault(result.as_ref().err()?));
     faults.filter(|fault| fault.is_of_links()).map(ToString::to_string).next()

@@ -1,4 +1,4 @@
-//! What `run` asks of a pipeline: a prompt as the model takes it, and an answer.
+//! Prompts of `run`: from the user's text to tokens, with or without a chat template.
 
 use crate::arguments::template::{TemplateArguments, advice, note_without_effect};
 use crate::failure::Failure;
@@ -7,11 +7,11 @@ use menagerie::engine::{self, ChatCapable, ChatMessage, RenderedPrompt, TextPipe
 use menagerie::open::LoadedModel;
 use std::sync::Arc;
 
-/// A prompt as a model takes it.
+/// A prompt in the form that the model gets.
 pub(crate) enum Prompt {
-    /// Text that is continued.
+    /// Text to continue.
     Plain(Vec<u32>),
-    /// Messages in the chat template.
+    /// Messages rendered with the chat template.
     Chat(RenderedPrompt),
 }
 
@@ -34,10 +34,10 @@ impl<'a> From<&'a Prompt> for engine::Prompt<'a> {
     }
 }
 
-/// The chat format; `None` where neither the file nor the spec nor the arguments have a template.
+/// The chat format; `None` if neither the file nor the spec nor the arguments have a template.
 ///
 /// # Errors
-/// There is a template, and it cannot be used.
+/// There is a template, but it cannot be used.
 pub(crate) fn chat_format<'a>(
     pipeline: &'a LoadedModel<TextPipeline>,
     template: &TemplateArguments,
@@ -50,14 +50,14 @@ pub(crate) fn chat_format<'a>(
     }
 }
 
-/// Whether the file or its spec has a template, usable or not.
+/// Whether the file or its spec has a template, valid or not.
 pub(crate) fn has_template(pipeline: &LoadedModel<TextPipeline>) -> bool {
     let resolved = pipeline.resolved();
     let stated = resolved.file.template_source("default");
     !matches!(stated, Ok(None)) || resolved.config().chat_fallback.is_some()
 }
 
-/// A user's message in the chat template, or plain text where there is none or it is not wanted.
+/// A user message rendered with the chat template, or plain text if there is no template or with `raw`.
 pub(crate) fn prompt(
     pipeline: &LoadedModel<TextPipeline>,
     text: &str,
@@ -69,19 +69,23 @@ pub(crate) fn prompt(
     let Some(format) = format else {
         let unused = template.given_names();
         if !unused.is_empty() && !raw {
-            return Err(Failure::Usage(format!("{unused} needs a chat template, and this model has none"))
-                .with_help(&advice()));
+            return Err(Failure::Usage(format!(
+                "{unused} requires a chat template, but this model has none"
+            ))
+            .with_help(&advice()));
         }
         if !unused.is_empty() {
-            report::note(&format!("{unused} changes nothing: --raw uses no chat template"));
+            report::note(&format!("{unused} has no effect: --raw does not use a chat template"));
         }
         if system.is_some() {
-            return Err(Failure::Usage("--system needs a chat template, and this model has none".to_owned())
-                .with_help(&advice()));
+            return Err(Failure::Usage(
+                "--system requires a chat template, but this model has none".to_owned(),
+            )
+            .with_help(&advice()));
         }
         if !raw {
             report::note(
-                "the file has no chat template: the prompt is continued as plain text (as --raw does)",
+                "the file has no chat template: the prompt is continued as plain text, as with --raw",
             );
         }
         return Ok(Prompt::Plain(pipeline.tokenizer()?.encode_prompt(text)?));

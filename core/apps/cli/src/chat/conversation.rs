@@ -1,4 +1,4 @@
-//! [`Conversation`]: what a message or a command of `chat` does.
+//! [`Conversation`]: the messages and commands of `chat`.
 
 use crate::arguments::display::{DisplayArguments, Reasoning};
 use crate::arguments::sampling::{SamplingArguments, sampling_line};
@@ -44,14 +44,14 @@ pub(crate) struct Conversation<'a> {
     request: Request,
     cancel: Arc<AtomicBool>,
     verbose: bool,
-    /// Where it is kept.
+    /// The file in which it is saved.
     state: Option<StateFile>,
-    /// Bytes of the state as it was kept last, absent where something has changed since.
+    /// Size of the saved state in bytes; `None` if the conversation has changed since.
     kept: Option<u64>,
 }
 
 impl<'a> Conversation<'a> {
-    /// An empty conversation as the arguments say, or the one that their state file holds.
+    /// Starts an empty conversation, or continues that of the state file.
     pub(crate) fn begin(
         pipeline: &'a LoadedModel<TextPipeline>,
         arguments: ConversationArguments<'a>,
@@ -88,12 +88,12 @@ impl<'a> Conversation<'a> {
         })
     }
 
-    /// Keeps the conversation for the next time, if there is a file for it, and says so.
+    /// Saves the conversation, if there is a state file, and prints a note.
     pub(crate) fn keep(&mut self) -> Result<(), Failure> {
         self.keep_changes()?;
         let (Some(file), Some(bytes)) = (&self.state, self.kept) else { return Ok(()) };
         let messages = output::counted(self.chat.messages().len(), "message");
-        report::note(&format!("kept {messages} in {} ({})", file.path().display(), output::bytes(bytes)));
+        report::note(&format!("saved {messages} in {} ({})", file.path().display(), output::bytes(bytes)));
         Ok(())
     }
 
@@ -105,21 +105,21 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// Something of the conversation is another now.
+    /// Saves the conversation after a change.
     fn changed(&mut self) -> Result<(), Failure> {
         self.kept = None;
         self.keep_changes()
     }
 
-    /// The tokens that the model has read and written, as far as they are held.
+    /// The tokens of the conversation that are in the cache.
     pub(crate) fn tokens(&self) -> &[u32] {
         self.chat.session().sequence().tokens()
     }
 
-    /// One message or command; `false` to leave.
+    /// Handles one message or command; returns `false` to leave.
     pub(crate) fn line(&mut self, line: &str) -> Result<bool, Failure> {
         self.cancel.store(false, Ordering::SeqCst);
-        // Ctrl-C is over with the last answer; SIGHUP and SIGTERM are not.
+        // Ctrl-C applies to the last answer only; SIGHUP and SIGTERM still apply.
         if interrupt::is_ending() {
             return Err(Failure::Interrupted);
         }
@@ -155,7 +155,7 @@ impl<'a> Conversation<'a> {
             Some(message) => self.chat.send(message, &self.request, &mut sink),
             None => self.chat.regenerate(&self.request, &mut sink),
         }?;
-        // First of all: the terminal may be gone.
+        // Save first: the terminal may be gone.
         let kept = self.changed();
         let shown = printer.finish(&outcome, self.pipeline.context(), true);
         Failure::of_all([shown, kept])?;
@@ -163,10 +163,10 @@ impl<'a> Conversation<'a> {
             let nothing = outcome.text.is_empty() && outcome.reasoning.is_empty();
             report::note(match (nothing, message) {
                 (true, Some(_)) => {
-                    "stopped before an answer began; the message is not part of the conversation"
+                    "stopped before the answer started; the message is not part of the conversation"
                 }
-                (true, None) => "stopped before an answer began; the old one stays",
-                (false, _) => "stopped; what came of the answer stays in the conversation",
+                (true, None) => "stopped before the answer started; the old answer is kept",
+                (false, _) => "stopped; the partial answer stays in the conversation",
             });
         }
         if self.verbose {
@@ -186,14 +186,14 @@ impl<'a> Conversation<'a> {
         let set = |chat: &mut ChatSession, text: &str, done: &str| {
             chat.set_system(text);
             let others = chat.messages().iter().filter(|message| message.role != "system").count();
-            let goes_on = if others > 0 { "; the conversation goes on (/reset forgets it)" } else { "" };
-            report::note(&format!("system message {done}{goes_on}"));
+            let continues = if others > 0 { "; the conversation continues (/reset clears it)" } else { "" };
+            report::note(&format!("system message {done}{continues}"));
         };
         match text {
             "" => {
                 match self.system_message() {
                     Some(system) => report::line(system),
-                    None => report::note("there is no system message; /system TEXT sets one"),
+                    None => report::note("no system message is set; /system TEXT sets one"),
                 }
                 return Ok(());
             }
@@ -208,7 +208,7 @@ impl<'a> Conversation<'a> {
         first.map(|message| message.content.as_str())
     }
 
-    /// Changes one option, or shows all.
+    /// Changes one option, or prints all.
     fn set(&mut self, rest: &str) -> Result<(), Failure> {
         if rest.is_empty() {
             return output::write(&self.options());
@@ -216,8 +216,8 @@ impl<'a> Conversation<'a> {
         let (name, value) = rest.split_once([' ', '=']).unwrap_or((rest, ""));
         let (name, value) = (name.trim_start_matches('-'), value.trim());
         if value.is_empty() {
-            return Err(Failure::Usage(format!("/set {name} needs a value"))
-                .with_help("/set alone lists the options"));
+            return Err(Failure::Usage(format!("/set {name} requires a value"))
+                .with_help("/set without arguments lists the options"));
         }
         if name == "reasoning" {
             self.display.reasoning = Reasoning::from_str(value, true)
@@ -226,7 +226,7 @@ impl<'a> Conversation<'a> {
             let mut changed = self.sampling.clone();
             changed.set(name, value).map_err(|reason| {
                 let names = [SamplingArguments::names(), vec!["reasoning".to_owned()]].concat();
-                Failure::Usage(reason).with_help(&format!("/set knows {}", names.join(", ")))
+                Failure::Usage(reason).with_help(&format!("the options of /set are {}", names.join(", ")))
             })?;
             self.request = changed.request(
                 self.pipeline.sampling_defaults(),
@@ -241,8 +241,11 @@ impl<'a> Conversation<'a> {
 
     fn options(&self) -> String {
         let limit = self.request.max_tokens.map_or("-1 (no limit)".to_owned(), |count| count.to_string());
-        let seed =
-            self.request.sampling.seed.map_or("-1 (a new one each time)".to_owned(), |seed| seed.to_string());
+        let seed = self
+            .request
+            .sampling
+            .seed
+            .map_or("-1 (a new seed each time)".to_owned(), |seed| seed.to_string());
         let reasoning = format!("{:?}", self.display.reasoning).to_lowercase();
         format!(
             "sampling    {}\nmax-tokens  {limit}\nseed        {seed}\nstop        {:?}\nreasoning   {reasoning}\n",
@@ -256,7 +259,7 @@ impl<'a> Conversation<'a> {
         let messages = output::counted(self.chat.messages().len(), "message");
         let dropped = match self.chat.dropped() {
             0 => String::new(),
-            dropped => format!(", the {dropped} oldest no longer in the prompt"),
+            dropped => format!(", the oldest {dropped} no longer in the prompt"),
         };
         let system =
             self.system_message().map_or(String::new(), |system| format!("system      {system:?}\n"));
@@ -271,7 +274,7 @@ impl<'a> Conversation<'a> {
 
     fn save(&self, file: &str, force: bool) -> Result<(), Failure> {
         if file.is_empty() {
-            return Err(Failure::Usage("/save needs a file name".to_owned()));
+            return Err(Failure::Usage("/save requires a file name".to_owned()));
         }
         let mut target = match OutputFile::create(Path::new(file), force, &[]) {
             Err(Failure::Failed(_)) if !force && Path::new(file).is_file() => {
@@ -288,7 +291,7 @@ impl<'a> Conversation<'a> {
 
     fn load(&mut self, file: &str) -> Result<(), Failure> {
         if file.is_empty() {
-            return Err(Failure::Usage("/load needs a file name".to_owned()));
+            return Err(Failure::Usage("/load requires a file name".to_owned()));
         }
         let text = prompt::read_file(Path::new(file))?;
         self.chat.load_json(&text).map_err(|error| Failure::about(file, error))?;
@@ -300,11 +303,11 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Goes on with what a state file holds.
+/// Continues the conversation of a state file.
 fn resume(chat: &mut ChatSession, file: &StateFile) -> Result<(), Failure> {
     let Some(tokens) = take_up(file, |file| chat.resume(file))? else { return Ok(()) };
     let messages = output::counted(chat.messages().len(), "message");
-    report::note(&format!("going on with {messages} ({tokens} tokens) of {}", file.path().display()));
+    report::note(&format!("continuing with {messages} ({tokens} tokens) from {}", file.path().display()));
     Ok(())
 }
 
@@ -312,13 +315,13 @@ fn help() -> String {
     let line =
         |&(name, rest, what): &(&str, &str, &str)| format!("{:<19} {what}\n", format!("{name} {rest}"));
     COMMANDS.iter().map(line).collect::<String>()
-        + "\"\"\" or \\ at the end of a line: the message goes on in the next one\n"
+        + "\"\"\" or \\ at the end of a line: the message continues on the next line\n"
 }
 
 fn unknown(word: &str) -> Failure {
     let scored = COMMANDS.iter().map(|(name, _, _)| (strsim::jaro_winkler(word, name), name));
     let best = scored.filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0));
     let nearest = best.map(|(_, name)| format!("; the nearest is {name}")).unwrap_or_default();
-    Failure::Usage(format!("there is no command {word}{nearest}"))
-        .with_help("/help lists them; a message that begins with a space is no command")
+    Failure::Usage(format!("unknown command {word}{nearest}"))
+        .with_help("/help lists the commands; to send this as a message, begin it with a space")
 }

@@ -1,4 +1,4 @@
-//! Where a conversation's messages come from: an editor on a terminal, else plain standard input.
+//! Input of a conversation: a line editor on a terminal, otherwise plain standard input.
 
 use crate::chat::message::{is_unfinished, message};
 use crate::chat::slash_commands::COMMANDS;
@@ -16,35 +16,35 @@ use rustyline::{Config, Context, Editor, Helper};
 use std::io::{BufRead, IsTerminal, Read};
 use std::path::PathBuf;
 
-/// Messages kept in the history file.
+/// Maximum number of entries in the history file.
 const HISTORY: usize = 2000;
 
-/// What came.
+/// An input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// A message of one or more lines, or a command.
     Text(String),
     /// Ctrl-C at the prompt.
     Interrupted,
-    /// No more will come.
+    /// End of input.
     End,
 }
 
 /// A source of messages.
 pub(crate) enum Lines {
-    /// A person types.
+    /// A terminal.
     Editor {
         /// The editor.
         editor: Box<Editor<Editing, FileHistory>>,
-        /// Where what was typed is kept.
+        /// The history file.
         history: Option<PathBuf>,
     },
-    /// A program writes.
+    /// A file or a pipe.
     Plain(Box<dyn BufRead>),
 }
 
 impl Lines {
-    /// The source of this process; `keep` says whether what is typed is kept for the next time.
+    /// The input of this process; `keep` enables the history file.
     pub(crate) fn of_process(keep: bool) -> Result<Self, Failure> {
         if !std::io::stdin().is_terminal() {
             return Ok(Self::Plain(Box::new(std::io::stdin().lock())));
@@ -56,7 +56,7 @@ impl Lines {
         if let Some(file) = history.as_ref().filter(|file| file.exists())
             && let Err(error) = editor.load_history(file)
         {
-            report::note(&format!("the history in {} cannot be read: {error}", file.display()));
+            report::note(&format!("cannot read the history in {}: {error}", file.display()));
         }
         Ok(Self::Editor { editor: Box::new(editor), history })
     }
@@ -65,7 +65,7 @@ impl Lines {
     pub(crate) fn next(&mut self) -> Result<Line, Failure> {
         match self {
             Self::Plain(input) => {
-                // While a program is waited for there is nothing to lose that Ctrl-C should spare.
+                // Nothing is lost if Ctrl-C ends the process while it waits for input.
                 let _at_once = interrupt::at_once()?;
                 plain(input.as_mut())
             }
@@ -74,7 +74,7 @@ impl Lines {
     }
 }
 
-/// A message that is typed, with a prompt of its own for each further line.
+/// Reads a message from the editor; continuation lines have their own prompt.
 fn edited(editor: &mut Editor<Editing, FileHistory>, history: &mut Option<PathBuf>) -> Result<Line, Failure> {
     let mut text = match typed(editor, "> ")? {
         Ok(text) => text,
@@ -96,7 +96,7 @@ fn edited(editor: &mut Editor<Editing, FileHistory>, history: &mut Option<PathBu
     Ok(Line::Text(message(&text)))
 }
 
-/// What the editor says where it gives no line.
+/// The input for an error of the editor.
 fn without_line(error: ReadlineError) -> Result<Line, Failure> {
     match error {
         ReadlineError::Interrupted => Ok(Line::Interrupted),
@@ -126,7 +126,7 @@ fn plain(input: &mut dyn BufRead) -> Result<Line, Failure> {
     }
 }
 
-/// What is typed. The conversation is kept already: whoever ends the process meanwhile takes nothing from it.
+/// Reads a line from the editor. The conversation is saved already, so signals may end the process meanwhile.
 fn typed(
     editor: &mut Editor<Editing, FileHistory>,
     prompt: &str,
@@ -135,13 +135,13 @@ fn typed(
     Ok(editor.readline(prompt))
 }
 
-/// Adds what was typed to the file, which belongs to its user alone; after a failure no more is kept.
+/// Appends an entry to the history file, which only its user can read; after an error the history is disabled.
 fn keep(editor: &mut Editor<Editing, FileHistory>, history: &mut Option<PathBuf>) {
     let Some(file) = history else { return };
     let folder = file.parent().map_or(Ok(()), std::fs::create_dir_all);
     let kept = folder.map_err(ReadlineError::from).and_then(|()| editor.append_history(file));
     if let Err(error) = kept {
-        report::note(&format!("the history in {} cannot be written: {error}", file.display()));
+        report::note(&format!("cannot write the history in {}: {error}", file.display()));
         *history = None;
     }
 }
@@ -153,7 +153,7 @@ fn history_file(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     Some(folder.join("menagerie").join("history"))
 }
 
-/// What the editor knows: commands to complete.
+/// The editor's helper: it completes commands.
 pub(crate) struct Editing;
 
 impl Validator for Editing {}
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_is_there_the_next_time() {
+    fn the_history_is_there_the_next_time() {
         let folder = tempfile::tempdir().unwrap();
         let mut history = Some(folder.path().join("deep/history"));
         let open = || Editor::<Editing, FileHistory>::with_config(Config::default()).unwrap();

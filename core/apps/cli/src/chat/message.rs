@@ -1,9 +1,9 @@
 //! Messages of several lines: between `"""`, or with a `\` at the end of a line.
 
-/// What opens and closes a message of several lines.
+/// The delimiter of a message of several lines.
 const QUOTES: &str = "\"\"\"";
 
-/// Whether more lines belong to the message.
+/// Whether the message continues on the next line.
 pub(crate) fn is_unfinished(text: &str) -> bool {
     match text.trim_start().strip_prefix(QUOTES) {
         Some(rest) => !rest.trim_end().ends_with(QUOTES),
@@ -11,7 +11,7 @@ pub(crate) fn is_unfinished(text: &str) -> bool {
     }
 }
 
-/// The message of a finished text: without quotes and marks.
+/// The message of a complete text, without its delimiters and line continuation marks.
 pub(crate) fn message(text: &str) -> String {
     if let Some(rest) = text.trim_start().strip_prefix(QUOTES) {
         let inside = rest.trim_end().strip_suffix(QUOTES).unwrap_or(rest);
@@ -19,7 +19,7 @@ pub(crate) fn message(text: &str) -> String {
         return inside.strip_suffix('\n').unwrap_or(inside).to_owned();
     }
     let lines: Vec<&str> = text.lines().collect();
-    // Marks are those of a message typed line by line, not of a script that was pasted into it.
+    // Only a message typed line by line has continuation marks; a pasted script keeps its backslashes.
     let typed = lines.iter().rev().skip(1).all(|line| ends_with_mark(line));
     let line = |line: &&str| {
         if typed && ends_with_mark(line) { line[..line.len() - 1].to_owned() } else { (*line).to_owned() }

@@ -1,4 +1,4 @@
-//! [`Printer`]: the events of a generation on two streams: the answer on one, all else on the other.
+//! [`Printer`]: prints the events of a generation: the answer on one stream, everything else on another.
 
 use crate::arguments::display::{DisplayArguments, Reasoning};
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// `{"id", "token", "logprob", "top"}`; what was not asked for is left out.
+    /// `{"id", "token", "logprob", "top"}`; the last two only if they were requested.
     pub(crate) fn json(&self) -> serde_json::Value {
         let mut value = serde_json::json!({ "id": self.id, "token": self.piece });
         if let Some(logprob) = self.logprob {
@@ -34,7 +34,7 @@ impl Shown {
         value
     }
 
-    /// The row of a table.
+    /// The row in the table of log probabilities.
     fn row(&self) -> Vec<String> {
         let others: Vec<String> =
             self.top.iter().map(|t| format!("{:?} {:.2}", t.piece, t.logprob)).collect();
@@ -43,13 +43,13 @@ impl Shown {
     }
 }
 
-/// Where an answer and what is said beside it go.
+/// The streams for the answer and for everything else.
 pub(crate) struct Streams<'a> {
-    /// Where the answer goes.
+    /// The stream for the answer.
     pub(crate) out: AnswerStream<'a>,
-    /// Where all else goes.
+    /// The stream for everything else.
     pub(crate) remarks: AnswerStream<'a>,
-    /// Whether a person sees the remarks.
+    /// Whether the remarks go to a terminal.
     pub(crate) watched: bool,
 }
 
@@ -67,7 +67,7 @@ impl Streams<'_> {
     }
 }
 
-/// Prints events as they come. An answer that ends without [`Printer::finish`] is shown as far as it came.
+/// Prints events as they arrive. Without [`Printer::finish`] the answer is printed as far as it was generated.
 pub(crate) struct Printer<'a> {
     streams: Streams<'a>,
     display: DisplayArguments,
@@ -79,7 +79,7 @@ pub(crate) struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    /// A printer that sets `cancel` where nobody reads the answer any more.
+    /// A printer that sets `cancel` when its output is closed.
     pub(crate) fn new(streams: Streams<'a>, display: DisplayArguments, cancel: Arc<AtomicBool>) -> Self {
         let bar = PromptBar::new(streams.watched);
         Self { streams, display, cancel, bar, in_reasoning: false, tokens: Vec::new(), failed: None }
@@ -104,13 +104,13 @@ impl<'a> Printer<'a> {
             _ => Ok(()),
         };
         if let Err(failure) = written {
-            // Nobody reads what is still to come.
+            // The rest of the answer cannot be printed.
             self.cancel.store(true, Ordering::SeqCst);
             self.failed.get_or_insert(failure);
         }
     }
 
-    /// A person gets a table in the end, a program a line at once.
+    /// On a terminal the log probabilities are printed as a table at the end, otherwise one line at a time.
     fn probability(&mut self, shown: Shown) -> Result<(), Failure> {
         if self.streams.watched {
             self.tokens.push(shown);
@@ -123,7 +123,7 @@ impl<'a> Printer<'a> {
         self.streams.out.write(text, Style::new())
     }
 
-    /// Nothing fails because nobody listens to remarks.
+    /// Errors of the stream for remarks are ignored.
     fn remark(&mut self, text: &str) -> Result<(), Failure> {
         self.streams.remarks.remark(text).or(Ok(()))
     }
@@ -141,14 +141,14 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Shows the words that are held back until they are whole.
+    /// Prints the words that are held back until they are complete.
     fn flush(&mut self) -> Result<(), Failure> {
         let reasoning = if self.in_reasoning { style::DIM } else { Style::new() };
         let shown = self.streams.out.flush(reasoning);
         self.streams.remarks.flush(style::DIM).or(Ok(())).and(shown)
     }
 
-    /// What stands between reasoning and answer.
+    /// Prints the marker between reasoning and answer.
     fn separate(&mut self, reasoning: bool) -> Result<(), Failure> {
         self.bar.clear();
         if self.in_reasoning == reasoning {
@@ -165,10 +165,10 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Ends the answer: its last newline, probabilities, and notes if it was cut or is empty.
+    /// Ends the answer: prints the last newline, the log probabilities, and a note if the answer was cut off or is empty.
     ///
     /// # Errors
-    /// The first failure to write, if any.
+    /// The first write error, if any.
     pub(crate) fn finish(
         mut self,
         outcome: &Outcome,
@@ -203,17 +203,20 @@ impl Drop for Printer<'_> {
     }
 }
 
-/// What must be said of an answer without text: a program that reads it sees nothing, and must learn why.
+/// The note for an answer without text, which explains why it is empty.
 fn empty(outcome: &Outcome, reasoning: Reasoning) -> Option<String> {
     if !outcome.text.trim().is_empty() || outcome.reason == StopReason::Cancelled {
         return None;
     }
-    let place = if outcome.reasoning.is_empty() { "before it began" } else { "within the reasoning" };
+    let place = if outcome.reasoning.is_empty() { "before it started" } else { "during the reasoning" };
     let why = match &outcome.reason {
-        StopReason::MaxTokens => format!("the number of tokens asked for (-n) was reached {place}"),
+        StopReason::MaxTokens => format!("the limit on tokens (-n) was reached {place}"),
         StopReason::ContextFull => format!("the context was full {place}"),
-        StopReason::StopString(text) => format!("the stop text {text:?} came {place}"),
-        StopReason::EndOfGeneration(_) => format!("the model ended it {place}"),
+        StopReason::StopString(text) => format!("the stop string {text:?} was generated {place}"),
+        StopReason::EndOfGeneration(_) if outcome.reasoning.is_empty() => {
+            "the model stopped immediately".to_owned()
+        }
+        StopReason::EndOfGeneration(_) => format!("the model stopped {place}"),
         other => format!("{other} {place}"),
     };
     let hidden = reasoning == Reasoning::Hide && !outcome.reasoning.is_empty();
@@ -221,15 +224,15 @@ fn empty(outcome: &Outcome, reasoning: Reasoning) -> Option<String> {
     Some(format!("the answer is empty: {why}{hint}"))
 }
 
-/// What must be said where an answer did not end by itself.
+/// The note for an answer that the model did not finish.
 fn cut(reason: &StopReason, context: usize, limit_noted: bool) -> Option<String> {
     match reason {
         StopReason::ContextFull => Some(format!(
-            "the answer is cut: the context of {context} tokens is full (a larger one: -c {})",
+            "the answer is cut off: the context of {context} tokens is full (try a larger one: -c {})",
             context.saturating_mul(2)
         )),
         StopReason::MaxTokens if limit_noted => {
-            Some("the answer is cut: it reached the number of tokens asked for (-n)".to_owned())
+            Some("the answer is cut off: it reached the limit on tokens (-n)".to_owned())
         }
         _ => None,
     }
@@ -248,7 +251,7 @@ mod tests {
         outcome
     }
 
-    /// What both streams get from these events.
+    /// The contents of both streams after these events.
     fn shown(reasoning: Reasoning, watched: bool, events: &[Event], reason: StopReason) -> (String, String) {
         let (mut out, mut remarks) = (Vec::new(), Vec::new());
         let (out_stream, remarks_stream) = (AnswerStream::pipe(&mut out), AnswerStream::pipe(&mut remarks));
@@ -277,14 +280,14 @@ mod tests {
     fn an_answer_that_was_cut_says_so() {
         let note = |reason| shown(Reasoning::Hide, false, &[Event::Text("a".to_owned())], reason).1;
         assert!(
-            note(StopReason::ContextFull).contains("context of 64 tokens is full (a larger one: -c 128)")
+            note(StopReason::ContextFull).contains("context of 64 tokens is full (try a larger one: -c 128)")
         );
         assert!(note(StopReason::MaxTokens).contains("(-n)"));
         assert_eq!(note(StopReason::EndOfGeneration(2)), "");
     }
 
     #[test]
-    fn probabilities_are_a_table_after_the_answer_where_somebody_watches() {
+    fn probabilities_are_a_table_after_the_answer_on_a_terminal() {
         let top = vec![TokenLogprob { id: 5, piece: "Hi".to_owned(), logprob: -0.5 }];
         let token = Event::Token { id: 17, piece: "!".to_owned(), logprob: Some(-1.25), top };
         let events = [Event::Text("Hello".to_owned()), token, Event::Text("!".to_owned())];
@@ -296,7 +299,7 @@ mod tests {
         assert_eq!((line["id"].as_u64(), line["top"][0]["token"].as_str()), (Some(17), Some("Hi")));
     }
 
-    /// A screen that both streams write to.
+    /// A screen to which both streams write.
     #[derive(Clone, Default)]
     struct Screen(Arc<Mutex<Vec<u8>>>);
 
@@ -310,7 +313,7 @@ mod tests {
         }
     }
 
-    /// What a terminal of 20 columns shows of these events; `None` where the generation fails after them.
+    /// The contents of a terminal of 20 columns after these events; `None` if the generation fails after them.
     fn on_screen(events: &[Event], reason: Option<StopReason>) -> String {
         let (screen, line) = (Screen::default(), OpenLine::default());
         let (mut out, mut remarks) = (screen.clone(), screen.clone());
@@ -333,7 +336,7 @@ mod tests {
         String::from_utf8(bytes).unwrap()
     }
 
-    /// U11: the last word that came is shown, and what is said about the answer does not continue its line.
+    /// The last word of the answer is printed, and notes about the answer begin on a new line.
     #[test]
     fn notes_and_errors_begin_on_a_line_of_their_own() {
         let begun = [Event::Text("The Zha".to_owned()), Event::Text("'th".to_owned())];
@@ -347,7 +350,7 @@ mod tests {
         assert_eq!(on_screen(&noted, end), "one\nnote: left out\ntwo three\n");
     }
 
-    /// P24, F3: whole words and no control characters, wherever tokens end; a column that a note freed is used.
+    /// Whole words and no control characters, wherever tokens end; a column that a note freed is used.
     #[test]
     fn a_terminal_gets_whole_words_that_do_not_act_on_it() {
         let text = [
@@ -377,7 +380,6 @@ mod tests {
         );
     }
 
-    /// U34.
     #[test]
     fn an_empty_answer_is_explained_to_programs_too() {
         let note = |reason: StopReason, reasoning: &str, shown: Reasoning| {
@@ -387,22 +389,22 @@ mod tests {
         };
         let hidden = note(StopReason::MaxTokens, "hm", Reasoning::Hide);
         assert!(
-            hidden.contains("(-n) was reached within the reasoning (--reasoning stderr shows it)"),
+            hidden.contains("(-n) was reached during the reasoning (--reasoning stderr shows it)"),
             "{hidden}"
         );
         assert!(
-            note(StopReason::ContextFull, "hm", Reasoning::Stderr).ends_with("full within the reasoning")
+            note(StopReason::ContextFull, "hm", Reasoning::Stderr).ends_with("full during the reasoning")
         );
         let ended = note(StopReason::EndOfGeneration(2), "", Reasoning::Hide);
-        assert_eq!(ended, "the answer is empty: the model ended it before it began");
+        assert_eq!(ended, "the answer is empty: the model stopped immediately");
         assert!(
-            note(StopReason::StopString("x".to_owned()), "", Reasoning::Hide).contains("stop text \"x\"")
+            note(StopReason::StopString("x".to_owned()), "", Reasoning::Hide).contains("stop string \"x\"")
         );
         assert_eq!(note(StopReason::Cancelled, "", Reasoning::Hide), "");
         assert_eq!(empty(&outcome(StopReason::MaxTokens), Reasoning::Hide), None);
     }
 
-    /// A stream that nobody reads.
+    /// A closed stream.
     struct Closed;
 
     impl Write for Closed {

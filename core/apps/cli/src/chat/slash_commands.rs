@@ -1,16 +1,16 @@
-//! [`COMMANDS`]: what may be typed in a conversation beside messages.
+//! [`COMMANDS`]: the commands that can be typed in a conversation.
 
-/// Commands of a conversation: name, what follows it, what it does.
+/// Commands of a conversation: name, arguments, effect.
 pub(crate) const COMMANDS: [(&str, &str, &str); 12] = [
-    ("/help", "", "this list"),
+    ("/help", "", "show this list"),
     ("/regen", "", "answer the last message again"),
-    ("/reset", "", "forget the conversation, keep the system message"),
+    ("/reset", "", "clear the conversation, keep the system message"),
     ("/system", "[TEXT]", "show or set the system message; - removes it"),
-    ("/set", "[NAME VALUE]", "show or change an option of sampling, e.g. /set temp 0.5"),
-    ("/show", "", "the model, the context and the options"),
+    ("/set", "[NAME VALUE]", "show the sampling options or change one, e.g. /set temp 0.5"),
+    ("/show", "", "show the model, the context and the options"),
     ("/save", "FILE", "write the conversation as JSON"),
-    ("/save!", "FILE", "the same, over a file that exists"),
-    ("/load", "FILE", "go on with a conversation that /save wrote"),
+    ("/save!", "FILE", "the same, and replace a file that exists"),
+    ("/load", "FILE", "continue a conversation that /save wrote"),
     ("/exit", "", "leave (also Ctrl-D)"),
     ("/quit", "", "leave"),
     ("/bye", "", "leave"),

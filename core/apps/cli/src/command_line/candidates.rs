@@ -1,4 +1,4 @@
-//! What a shell may offer for an argument: names of models and architectures, quantizations and shapes.
+//! Shell completion of arguments: names of models and architectures, quantizations and shapes.
 
 use super::definition::definition;
 use crate::arguments::specs::{SpecArguments, architecture_names};
@@ -12,7 +12,7 @@ use menagerie::open::{is_recipe, tokenizer_tables};
 use menagerie::registry::Environment;
 use std::ffi::OsStr;
 
-/// Answers a shell that asks what may follow; `false` where no shell asks.
+/// Answers a completion request of a shell; `false` if the process was not started for one.
 pub(crate) fn answer_shell() -> Result<bool, Failure> {
     if std::env::var_os(SHELL_VARIABLE).is_none() {
         return Ok(false);
@@ -23,13 +23,13 @@ pub(crate) fn answer_shell() -> Result<bool, Failure> {
         .try_complete(std::env::args_os(), folder.as_deref())?)
 }
 
-/// The commands with what may stand for their arguments. A faulty configuration must not take completions away.
+/// The commands with completers for their arguments. An invalid configuration file does not disable completion.
 fn command() -> Command {
     let command = definition().unwrap_or_else(|_| Command::new("menagerie"));
     with_completers(command, "")
 }
 
-/// A command and all below it with what may stand for their arguments; `above` is the command that it belongs to.
+/// A command and its subcommands with completers for their arguments; `above` is the parent command.
 fn with_completers(command: Command, above: &str) -> Command {
     let name = command.get_name().to_owned();
     let command = command.mut_args(|arg| {
@@ -56,7 +56,7 @@ fn with_completers(command: Command, above: &str) -> Command {
 struct Models;
 struct Names;
 struct Installed {
-    /// Also what downloads left.
+    /// Whether leftovers of downloads are offered too.
     leftovers: bool,
 }
 struct FileTypes;
@@ -147,14 +147,14 @@ fn offered(current: &OsStr, names: Vec<String>) -> Vec<CompletionCandidate> {
     fitting.map(CompletionCandidate::new).collect()
 }
 
-/// Names whose case does not matter, in the case that is being typed.
+/// Case-insensitive names, in the case that is being typed.
 fn in_any_case<'a>(current: &OsStr, names: impl Iterator<Item = &'a str>) -> Vec<CompletionCandidate> {
     let lower = current.to_string_lossy().contains(|c: char| c.is_ascii_lowercase());
     let cased = |name: &str| if lower { name.to_ascii_lowercase() } else { name.to_owned() };
     offered(current, names.map(cased).collect())
 }
 
-/// Chat templates of the tables of vocabularies and chats.
+/// Names of chat templates in the tokenizer tables.
 fn chat_template_names() -> Vec<String> {
     let environment = linked();
     let tables = environment.ok().and_then(|environment| tokenizer_tables(&environment).ok());
@@ -162,12 +162,12 @@ fn chat_template_names() -> Vec<String> {
     names.unwrap_or_default()
 }
 
-/// The environment of this program with the spec folders; plugins are not loaded while a line is completed.
+/// The environment of this program with the spec folders; plugins are not loaded for completion.
 fn linked() -> Result<Environment, Failure> {
     SpecArguments::default().environment(&Environment::linked()?)
 }
 
-/// Recipes of the spec folders that are models.
+/// Names of the recipes in spec folders that have a model as their base.
 fn recipe_names() -> Vec<String> {
     let environment = linked();
     let names = environment.map(|environment| {
@@ -185,7 +185,7 @@ fn installed_names() -> Vec<String> {
     installed.into_iter().map(|model| model.name).collect()
 }
 
-/// What downloads left on this machine.
+/// Names of leftovers of downloads on this machine.
 #[cfg(feature = "hub")]
 fn leftover_names() -> Vec<String> {
     let names = crate::arguments::model_names::ModelNames::read(&SpecArguments::default());
@@ -193,7 +193,7 @@ fn leftover_names() -> Vec<String> {
     left.into_iter().map(|leftover| leftover.name).collect()
 }
 
-/// Models that can be fetched by a short name.
+/// Models that can be downloaded by a short name.
 #[cfg(feature = "hub")]
 fn short_names() -> Vec<String> {
     let names = crate::arguments::model_names::ModelNames::read(&SpecArguments::default());

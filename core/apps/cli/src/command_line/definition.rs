@@ -9,22 +9,24 @@ use crate::version;
 use clap::{ColorChoice, CommandFactory, Parser};
 
 const AFTER_HELP: &str = "\
-Options under a heading (Model, Generation, Sampling, Chat, Architectures, Plugins, Display) have defaults of your own:
-in the environment (--top-k is MENAGERIE_TOP_K) and in menagerie/config.toml of the configuration folder
-($XDG_CONFIG_HOME or ~/.config; MENAGERIE_CONFIG names another file):
+You can set your own defaults for the options under a heading (Model, Generation, Sampling, Chat, Stages,
+Architectures, Plugins, Display): in environment variables (MENAGERIE_TOP_K sets --top-k), or in the file
+menagerie/config.toml in $XDG_CONFIG_HOME or ~/.config (MENAGERIE_CONFIG names another file):
 
   threads = 4                # for every command that has the option
   [chat]
   temp = 0.6                 # for one command
 
-Environment: MENAGERIE_CONFIG, MENAGERIE_SPEC_DIR (spec folders), MENAGERIE_PLUGIN_DIR, MENAGERIE_ISA (kernels to use: see `doctor`),
-NO_COLOR, RUST_LOG (debug, or target=level). Exit codes: 0, 1 failed, 2 wrong arguments, 130 interrupted.";
+Environment: MENAGERIE_CONFIG, MENAGERIE_SPEC_DIR (spec folders), MENAGERIE_PLUGIN_DIR (plugin folders),
+MENAGERIE_ISA (kernels to use: see `doctor`), NO_COLOR, RUST_LOG (debug, or target=level).
+Exit codes: 0 success, 1 failure, 2 invalid arguments, 130 interrupted.";
 
-/// Runs language models whose architecture is data.
+/// Run language models whose architecture is data
 ///
-/// A MODEL is a .gguf file, a folder with config.json and .safetensors files, a listed name such as `smollm2`, or a repository of the hub: org/repo, org/repo:QUANT,
-/// org/repo@revision, hf:org/repo/file.gguf; or a recipe, NAME.recipe.toml, or the name of one in a spec folder. An architecture that is not built in is a TOML file in a spec folder: see
-/// `list --help`.
+/// A MODEL is a .gguf file, a folder with config.json and .safetensors files, a short name such as `smollm2`, a
+/// Hugging Face repository (org/repo, org/repo:QUANT, org/repo@revision, hf:org/repo/file.gguf), or a recipe
+/// (NAME.recipe.toml, or the name of a recipe in a spec folder). To add an architecture, write a TOML file and put it
+/// into a spec folder: see `list --help`.
 #[derive(Parser)]
 #[command(
     name = "menagerie",
@@ -37,7 +39,7 @@ NO_COLOR, RUST_LOG (debug, or target=level). Exit codes: 0, 1 failed, 2 wrong ar
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// When to color
+    /// When to use color
     #[arg(
         long,
         hide_short_help = true,
@@ -61,7 +63,7 @@ pub(crate) fn command(file: &ConfigFile) -> Result<clap::Command, Failure> {
     option_defaults::apply(naming_long_help(Arguments::command()), file)
 }
 
-/// `-h` shows the options that most people use: its last line says where the others are.
+/// Adds a last line to `-h`, which shows only the most used options: `--help` shows all of them.
 fn naming_long_help(command: clap::Command) -> clap::Command {
     let long = command.get_after_long_help().cloned().unwrap_or_default();
     command.after_help("--help lists all options").after_long_help(long).mut_subcommands(naming_long_help)

@@ -1,4 +1,4 @@
-//! The command line as a whole: its definition, defaults of options, parsing, and what a shell may complete.
+//! The command line as a whole: its definition, the defaults of options, parsing, and shell completion.
 
 mod candidates;
 mod definition;

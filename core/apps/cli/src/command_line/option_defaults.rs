@@ -1,4 +1,4 @@
-//! Defaults of options: the environment's, the configuration file's, and in the help those of sampling.
+//! Defaults of options from the environment and the configuration file; sampling defaults in the help.
 
 use crate::config_file::{ConfigFile, Setting};
 use crate::failure::Failure;
@@ -6,12 +6,11 @@ use crate::nearest;
 use clap::{Arg, ArgAction, Command};
 use menagerie::engine::SamplingOptions;
 
-/// Not defaults of options: these variables are lists of folders, which are added to those of the options.
+/// Options whose variables are lists of folders, which are added to the option's value instead of being its default.
 const LISTS: [&str; 2] = ["spec_dir", "plugin_dir"];
 
-/// Gives the options of every command their defaults. An option under a heading of the help (how a model is opened,
-/// generates and is shown) can be set as `MENAGERIE_<OPTION>` and in the file; the command line comes first, then the
-/// environment, then the file.
+/// Sets the defaults of all options of all commands. An option under a heading of the help can be set as
+/// `MENAGERIE_<OPTION>` and in the file; the command line has priority over the environment, and both over the file.
 pub(crate) fn apply(command: Command, file: &ConfigFile) -> Result<Command, Failure> {
     for setting in &file.settings {
         check(&command, setting).map_err(|reason| file.fault(setting.place, &setting.option, &reason))?;
@@ -59,11 +58,11 @@ fn with_defaults(arg: Arg, command: &str, settings: &[Setting]) -> Arg {
     }
 }
 
-/// Adds what a sampling option is where neither the command line nor the file of the model says anything.
+/// Adds to the help of a sampling option the value that it has if neither the command line nor the model file sets it.
 fn with_sampling_default(arg: Arg) -> Arg {
     let Some(default) = sampling_default(arg.get_id().as_str()) else { return arg };
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
-    arg.help(format!("{help} [default: the file's, else {default}]"))
+    arg.help(format!("{help} [default: from the model file, else {default}]"))
 }
 
 fn sampling_default(id: &str) -> Option<String> {
@@ -105,7 +104,7 @@ fn check(command: &Command, setting: &Setting) -> Result<(), String> {
     let Some(option) = options().find(|arg| arg.get_long() == Some(setting.option.as_str())) else {
         let names = options().filter_map(Arg::get_long);
         return Err(format!(
-            "there is no option --{} that can be set here{}",
+            "no option --{} can be set here{}",
             setting.option,
             nearest(&setting.option, names)
         ));
@@ -126,7 +125,7 @@ fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     near.map(|other| format!("; the nearest is `{other}`")).unwrap_or_default()
 }
 
-/// Where a value that clap refused came from, if it was not typed.
+/// The origin of a value that clap refused, if it was not on the command line.
 pub(crate) fn origin(command: &Command, file: &ConfigFile, error: &clap::Error) -> Option<String> {
     use clap::error::{ContextKind, ContextValue};
     let text = |kind| match error.get(kind) {
@@ -173,7 +172,7 @@ mod tests {
             .map(|arg| arg.get_id().as_str())
             .collect();
         assert_eq!(undocumented, [""; 0]);
-        assert!(help.contains("[default: the file's, else 0.8]"), "{help}");
+        assert!(help.contains("[default: from the model file, else 0.8]"), "{help}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! From what was typed to [`Arguments`], with faults of arguments explained.
+//! Parses the process's arguments into [`Arguments`] and explains errors.
 
 use super::definition::{Arguments, command};
 use super::{option_defaults, variables};
@@ -11,7 +11,7 @@ use crate::screen::style::{self, Stream};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ColorChoice, FromArgMatches};
 
-/// The arguments of this process; `None` where help or version was asked for and is shown.
+/// The arguments of this process; `None` if help or the version was requested and has been printed.
 pub(crate) fn parse() -> Result<Option<Arguments>, Failure> {
     let asked = color_asked(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()));
     asked.into_iter().for_each(style::choose);
@@ -42,7 +42,7 @@ pub(crate) fn parse() -> Result<Option<Arguments>, Failure> {
         false => error.render().to_string(),
     };
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // Not clap's own way, which says nothing where standard output cannot be written to.
+        // clap's own way ignores errors of standard output.
         return output::painted(&text(Stream::Out)).map(|()| None);
     }
     let origin = option_defaults::origin(&command, &file, &error);
@@ -52,7 +52,7 @@ pub(crate) fn parse() -> Result<Option<Arguments>, Failure> {
     Err(Failure::Arguments(text(Stream::Err) + &origin + &commands))
 }
 
-/// Words of other programs, and the command here that does what they do.
+/// Commands of other programs, and the equivalent command here.
 const ELSEWHERE: [(&str, &str); 13] = [
     ("add", "pull"),
     ("cat", "inspect"),
@@ -69,8 +69,7 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("rm", "models remove"),
 ];
 
-/// What to type in place of a command that there is not, where clap has found nothing near: the command of another word, or
-/// which commands there are.
+/// Help for an unknown command for which clap has no suggestion: the equivalent command, the nearest one, or all of them.
 fn other_command(
     root: &clap::Command,
     error: &clap::Error,
@@ -96,7 +95,7 @@ fn other_command(
         .filter(|command| !command.is_hide_set())
         .map(clap::Command::get_name)
         .collect();
-    // A part of a name, or a slip of few letters.
+    // A part of a name, or a few wrong letters.
     let slip = |name: &&&str| strsim::osa_distance(name, typed) <= 1.max(typed.len() / 3);
     let part = |name: &&&str| typed.len() > 2 && name.contains(typed.as_str());
     let nearest = || names.iter().filter(slip).min_by_key(|name| strsim::osa_distance(name, typed));
@@ -106,7 +105,8 @@ fn other_command(
     }
 }
 
-/// What helps to mend a configuration must not be stopped by its faults: they are only said.
+/// Whether the command works with an invalid configuration file, whose errors are then only reported: the commands that
+/// help to repair it.
 fn goes_without_configuration(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
     let words: Vec<_> = arguments.skip(1).take_while(|argument| argument != "--").collect();
     let helping =
@@ -116,8 +116,8 @@ fn goes_without_configuration(arguments: impl Iterator<Item = std::ffi::OsString
     words.iter().any(helping) || first.is_some_and(|word| spared.iter().any(|one| word == one))
 }
 
-/// Takes suggestions away that do not help: a name that only shares letters, and one of several values that are all
-/// listed anyway (`q8_0` for `q4_0` is another value, not another spelling).
+/// Removes suggestions that do not help: names that are not similar enough, and one of several values that are all
+/// listed anyway (`q8_0` is another value than `q4_0`, not another spelling).
 pub(crate) fn drop_far_suggestions(error: &mut clap::Error) {
     error.remove(ContextKind::SuggestedValue);
     for (typed, suggested) in [
@@ -141,7 +141,7 @@ pub(crate) fn drop_far_suggestions(error: &mut clap::Error) {
     }
 }
 
-/// `--color` or its variable, looked for before anything is parsed: errors of parsing are colored too.
+/// `--color` or its variable, read before anything is parsed, because parse errors are colored too.
 fn color_asked(arguments: impl Iterator<Item = String>) -> Option<ColorChoice> {
     let mut asked = std::env::var("MENAGERIE_COLOR").ok();
     let mut arguments = arguments.take_while(|argument| argument != "--");

@@ -1,4 +1,4 @@
-//! Variables of the environment whose names begin with `MENAGERIE_`.
+//! Environment variables whose names begin with `MENAGERIE_`.
 
 use super::option_defaults;
 use crate::arguments::{plugins, stages};
@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 
 const PREFIX: &str = "MENAGERIE_";
 
-/// Those that are no option's.
+/// Variables that do not belong to an option.
 const OTHERS: [&str; 5] =
     [config_file::VARIABLE, plugins::VARIABLE, stages::VARIABLE, "MENAGERIE_ISA", "MENAGERIE_SPEC_DIR"];
 
-/// Notes variables that nothing reads. Processes that serve stages have the environment of the one that started them, which
-/// said it.
+/// Prints a note for each unknown variable. Processes that serve stages inherit the environment of the process that
+/// started them, which has printed the notes already.
 pub(crate) fn note_unknown(command: &Command) {
     if std::env::var_os(stages::VARIABLE).is_some() {
         return;
@@ -24,7 +24,7 @@ pub(crate) fn note_unknown(command: &Command) {
     unknown(command, set).iter().for_each(|note| report::note(note));
 }
 
-/// A note for each name that is set and that nothing reads.
+/// A note for each variable that is set but unknown.
 fn unknown(command: &Command, set: impl Iterator<Item = String>) -> Vec<String> {
     let mut known: BTreeSet<String> = OTHERS.map(str::to_owned).into();
     let mut commands = vec![command];
@@ -38,7 +38,7 @@ fn unknown(command: &Command, set: impl Iterator<Item = String>) -> Vec<String> 
     let note = |name: String| {
         let near = nearest(&bare(&name), known.iter().map(|known| bare(known)));
         let near = near.map_or(String::new(), |near| format!("; the nearest is {PREFIX}{near}"));
-        format!("the environment variable {name} is set, and nothing reads it{near}")
+        format!("the environment variable {name} is set but has no effect{near}")
     };
     names.into_iter().map(note).collect()
 }
@@ -57,8 +57,8 @@ mod tests {
         assert_eq!(
             notes(&["MENAGERIE_TOPK", "MENAGERIE_XYZZY"]),
             [
-                "the environment variable MENAGERIE_TOPK is set, and nothing reads it; the nearest is MENAGERIE_TOP_K",
-                "the environment variable MENAGERIE_XYZZY is set, and nothing reads it",
+                "the environment variable MENAGERIE_TOPK is set but has no effect; the nearest is MENAGERIE_TOP_K",
+                "the environment variable MENAGERIE_XYZZY is set but has no effect",
             ]
         );
     }

@@ -1,4 +1,4 @@
-//! `batch MODEL IN OUT`: many requests, answered together.
+//! `batch MODEL IN OUT`: answers many requests together.
 
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::metrics::MetricsArgument;
@@ -34,16 +34,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Answer many requests together, from a file of JSON lines to another
+/// Answer many requests together: read JSON lines from one file, write results to another
 ///
-/// A line of IN is a request as OpenAI's batches have it ({"custom_id", "method", "url", "body"}, of /v1/chat/completions,
-/// /v1/completions or /v1/embeddings), {"prompt": TEXT} or {"messages": [..]} with the same fields as a body and perhaps a custom_id, or
-/// a JSON text alone. What a line does not say, the options here do; a field that is not honored is an error of its
-/// line. OUT gets a line for each, in OpenAI's form, as soon as it is answered.
+/// A line of IN is a request in the format of OpenAI's batches ({"custom_id", "method", "url", "body"}, for
+/// /v1/chat/completions, /v1/completions or /v1/embeddings), or {"prompt": TEXT} or {"messages": [..]} with the fields of
+/// such a body and an optional custom_id, or just a JSON string. The options of this command are the defaults for fields
+/// that a line leaves out; a line with an unsupported field gets an error. Each result is written to OUT as soon as it is
+/// complete, in OpenAI's format.
 ///
-/// After a kill the same command continues: lines of OUT stay and are not computed again. It refuses to continue if the model,
-/// the options or those lines of IN have changed (OUT.batch says how OUT was made). As long as OUT holds a failed line the exit
-/// code is 1; --retry-failed computes the failed lines again.
+/// After a crash or kill the same command resumes: lines that have results in OUT are not computed again. It refuses to
+/// resume if the model, the options or those lines of IN have changed (OUT.batch records how OUT was made). The exit code
+/// is 1 while OUT has failed lines; --retry-failed computes them again.
 #[derive(Args)]
 pub(crate) struct BatchCommand {
     #[command(flatten)]
@@ -52,43 +53,43 @@ pub(crate) struct BatchCommand {
     stages: StageArguments,
     #[command(flatten)]
     hooks: HookArguments,
-    /// The requests: a file of JSON lines, - for standard input
+    /// File of requests (JSON lines); - for standard input
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// The answers: a file of JSON lines, - for standard output
+    /// File for the results (JSON lines); - for standard output
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Requests at once
+    /// Number of requests that are computed at the same time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     parallel: u32,
-    /// Answers to each request that does not say, with seeds that follow each other; they share the prompt
+    /// Number of answers to a request without the field n; they share the prompt and have consecutive seeds
     #[arg(long, hide_short_help = true, visible_alias = "n", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
     answers: u32,
-    /// Tokens computed at once for all requests together: no request waits longer than that for its next token [default: as
-    /// --chunk]
+    /// Maximum number of tokens per step for all requests together; smaller steps reduce the time to the next token
+    /// [default: the value of --chunk]
     #[arg(long, hide_short_help = true, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     step_tokens: Option<u32>,
-    /// Tokens that all requests together hold, in pages of 256. Each request that runs and each beginning that is kept may
-    /// leave its last page partly empty, so memory is taken for 2 x --parallel - 1 pages more. A request that finds no room
-    /// is computed again later [default: a context for each request, as far as half of the free memory allows]
+    /// Size of the KV cache for all requests together in tokens, in pages of 256. The last page of each running request and
+    /// of each cached prefix may be partly empty, so memory for 2 x --parallel - 1 more pages is allocated. Requests that do
+    /// not fit are preempted and recomputed later [default: one context per request, at most half of the free memory]
     #[arg(long, hide_short_help = true, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     cache_tokens: Option<u32>,
-    /// Memory in MiB for the state of requests that gave their room up, which is put back; what does not fit there is computed
-    /// again [default: an eighth of the free memory]
+    /// Memory in MiB for the swapped state of preempted requests; state that does not fit is recomputed [default: an eighth
+    /// of the free memory]
     #[arg(long, hide_short_help = true, value_name = "MIB")]
     aside_memory: Option<u32>,
-    /// How the rows of a text become one vector, for /v1/embeddings [default: as the file says]
+    /// Pooling of token vectors into one vector per text, for /v1/embeddings [default: from the model file]
     #[arg(long, hide_short_help = true, value_enum, value_name = "HOW")]
     pooling: Option<PoolingArgument>,
     #[command(flatten)]
     truncation: TruncationArgument,
-    /// Continue plain prompts as they are, without the chat template
+    /// Continue plain prompts as text, without the chat template
     #[arg(long)]
     raw: bool,
-    /// Begin OUT anew if it exists
+    /// Replace OUT if it exists
     #[arg(long)]
     force: bool,
-    /// Compute failed lines again, also those that were changed in IN, and replace their results
+    /// Compute failed lines again, including those that have changed in IN, and replace their results
     #[arg(long, conflicts_with = "force")]
     retry_failed: bool,
     /// Print a summary as JSON
@@ -102,10 +103,10 @@ pub(crate) struct BatchCommand {
     sampling: SamplingArguments,
 }
 
-/// Requests read ahead of those that run: some may share what they begin with.
+/// Number of requests that are read ahead, because some may share a prefix.
 const AHEAD: usize = 64;
 
-/// The share of free memory that states are set aside in, unless told otherwise.
+/// The default share of free memory for swapped states.
 const ASIDE_SHARE: u64 = 8;
 
 impl Runnable for BatchCommand {
@@ -117,7 +118,7 @@ impl Runnable for BatchCommand {
             return Err(Failure::Usage(reason.to_owned()).with_help("name a file for OUT"));
         }
         if self.retry_failed && (standard || is_device(&self.out)) {
-            let reason = "--retry-failed replaces results in OUT, and this OUT keeps none";
+            let reason = "--retry-failed replaces results in OUT, but this OUT does not keep results";
             return Err(Failure::Usage(reason.to_owned()).with_help("name a file for OUT"));
         }
         if !standard {
@@ -133,7 +134,7 @@ impl Runnable for BatchCommand {
         let text = models.text.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
         let vectors = models.vectors.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
         let metrics = self.metrics.watch_all(text.into_iter().chain(vectors))?;
-        // A signal leaves it the time to end the line it writes, and OUT as a whole.
+        // After a signal there is time to complete the current line and OUT.
         let orderly = interrupt::orderly()?;
         let ended = self.answer(&models, input, installed);
         drop(orderly);
@@ -146,7 +147,7 @@ impl Runnable for BatchCommand {
 }
 
 impl BatchCommand {
-    /// Answers the lines that have no answer yet.
+    /// Answers the lines that have no result yet.
     fn answer(
         &self,
         models: &BatchModels,
@@ -197,17 +198,17 @@ impl BatchCommand {
         Ok(BatchRequests { pipeline, format, defaults, render, answers: self.answers as usize })
     }
 
-    /// A stage failed while lines were under way, which are answered another time.
+    /// The error of a stage that failed while lines were being computed; the next run computes them.
     fn ended_by(&self, fault: &str, open: usize) -> Failure {
         let reason =
-            format!("{fault} ({} under way, without a result in OUT)", output::counted(open, "line"));
+            format!("{fault} ({} in progress, without a result in OUT)", output::counted(open, "line"));
         Failure::Failed(reason).with_help(match self.out.as_os_str() == "-" {
-            true => "name a file for OUT: the same command then goes on where it was",
-            false => "run the same command again: it goes on where it was",
+            true => "name a file for OUT: the same command can then continue where it stopped",
+            false => "run the same command again: it continues where it stopped",
         })
     }
 
-    /// How the sequences are laid out.
+    /// The sizes of the scheduler and its memory.
     fn room(&self, pipeline: &LoadedModel<TextPipeline>) -> Result<SchedulerOptions, Failure> {
         let engine = pipeline.engine();
         let parallel = self.parallel as usize;
@@ -242,7 +243,7 @@ impl BatchCommand {
         Ok(options(capacity))
     }
 
-    /// What answers depend on, beside their line.
+    /// Everything besides the line that an answer depends on.
     fn made(
         &self,
         models: &BatchModels,
@@ -272,7 +273,7 @@ impl BatchCommand {
         installed: &Environment,
     ) -> Result<Map<String, Value>, Failure> {
         let mut made = identity(pipeline, installed)?;
-        // The template itself: its path stays when its text changes, and a template of the model has no path.
+        // The text of the template: a path says nothing about changes, and a template of the model has no path.
         let format = if self.raw { None } else { answer::chat_format(pipeline, &self.template)? };
         let sampling = &defaults.sampling;
         let biases: Vec<String> =
@@ -309,7 +310,7 @@ impl BatchCommand {
         let (tally, out) = work.finish();
         let [answered, failed] = out.counts();
         if cancel.load(Ordering::Relaxed) {
-            report::note("interrupted; the same command goes on where it was");
+            report::note("interrupted; the same command continues where it stopped");
             out.finish()?;
             return Err(Failure::Interrupted);
         }
@@ -327,33 +328,33 @@ impl BatchCommand {
             return Ok(());
         }
         let reason = format!(
-            "{answered} answered, {failed} failed: {} could not be answered; their lines say why",
+            "{answered} answered, {failed} failed: {} got an error, which their result describes",
             output::counted(failed, "request")
         );
         Err(Failure::about(self.out.display(), reason).with_help(match self.out.as_os_str() == "-" {
-            true => "name a file for OUT: --retry-failed then computes failed lines again",
-            false => "--retry-failed computes them again, also those that you correct in IN",
+            true => "name a file for OUT: --retry-failed can then compute failed lines again",
+            false => "--retry-failed computes them again, including those that you correct in IN",
         }))
     }
 }
 
-/// Says how much is done before anything begins.
+/// Prints a note about existing results.
 fn say_done(input: &BatchInput, out: &BatchOutput, left: usize) {
     let [answered, failed] = out.counts();
     let already = input.lines().len() - left;
     let all = output::counted(input.lines().len(), "line");
     if out.retries() && failed > 0 {
-        report::note(&format!("{answered} answered, {failed} failed; failed lines are computed again"));
+        report::note(&format!("{answered} answered, {failed} failed; computing the failed lines again"));
     } else if already > 0 && failed == 0 {
-        report::note(&format!("{already} of {all} are answered already"));
+        report::note(&format!("{already} of {all} already answered"));
     } else if already > 0 {
         report::note(&format!(
-            "{already} of {all} have results already: {answered} answered, {failed} failed"
+            "{already} of {all} already have results: {answered} answered, {failed} failed"
         ));
     }
 }
 
-/// The lines that are to be computed, the first one last: those without a result, and failed ones that are retried.
+/// The lines to compute, in reverse order: those without a result, and failed ones that are retried.
 fn undone(input: &BatchInput, out: &BatchOutput) -> Result<Vec<usize>, Failure> {
     let mut left = Vec::new();
     for (index, place) in input.lines().iter().enumerate().rev() {
@@ -363,9 +364,9 @@ fn undone(input: &BatchInput, out: &BatchOutput) -> Result<Vec<usize>, Failure> 
             Some(line) if line.request == request_id(place) => {}
             Some(line) => {
                 let reason =
-                    format!("line {} ({:?}) is another one than was answered", place.number, place.id);
+                    format!("line {} ({:?}) of IN has changed since it was answered", place.number, place.id);
                 let help = match line.answered {
-                    true => "name another OUT; --force begins it anew",
+                    true => "name another OUT; --force replaces this one",
                     false => "--retry-failed computes failed lines again; or name another OUT",
                 };
                 return Err(Failure::Failed(reason).with_help(help));

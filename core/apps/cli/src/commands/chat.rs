@@ -20,14 +20,14 @@ use clap::Args;
 use menagerie::registry::Environment;
 use std::io::IsTerminal;
 
-/// Talk with a model that has a chat template
+/// Chat with a model that has a chat template
 ///
-/// /help lists commands: /regen, /reset, /system, /set, /show, /save, /load, /exit. A message of several lines stands
-/// between """ and """, or has a \ at the end of each line but the last; one that begins with a space is never a
-/// command. Ctrl-C stops an answer and keeps the conversation. When the context is full, the oldest turns after the
-/// system message are dropped, and a note says so. What is typed is kept in menagerie/history of the state folder
-/// ($XDG_STATE_HOME or ~/.local/state). With --state the conversation is saved after each answer, and continues the next time
-/// where it was left, also after the terminal was closed.
+/// /help lists the commands: /regen, /reset, /system, /set, /show, /save, /load, /exit. Put a message of several lines
+/// between """ and """, or end each line except the last with \. A message that begins with a space is never a command.
+/// Ctrl-C stops an answer and keeps the conversation. When the context is full, the oldest turns after the system message
+/// are dropped, with a note. The input history is saved in menagerie/history in the state folder ($XDG_STATE_HOME or
+/// ~/.local/state). With --state the conversation is saved after each answer and continued the next time, even if the
+/// terminal was closed.
 #[derive(Args)]
 pub(crate) struct ChatCommand {
     #[command(flatten)]
@@ -70,9 +70,9 @@ impl Runnable for ChatCommand {
         if answer::chat_format(&pipeline, &self.template)?.is_none() {
             return Err(Failure::about(
                 &self.model.model,
-                "the file has no chat template, so it cannot chat",
+                "the model has no chat template, which `chat` requires",
             )
-            .with_help(&format!("{}; or continue text with `menagerie run --raw`", advice())));
+            .with_help(&format!("{}; or continue plain text with `menagerie run --raw`", advice())));
         }
         let mut conversation = Conversation::begin(&pipeline, self.conversation(installed))?;
         let mut lines = Lines::of_process(!self.display.no_history)?;
@@ -105,7 +105,7 @@ impl ChatCommand {
     }
 }
 
-/// Messages and commands, until somebody leaves.
+/// Handles messages and commands until the user leaves.
 fn talk(conversation: &mut Conversation, lines: &mut Lines) -> Result<(), Failure> {
     let mut interrupted = false;
     loop {

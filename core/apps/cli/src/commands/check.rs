@@ -1,4 +1,4 @@
-//! `check MODEL|ARCHITECTURE|SPEC`: every fault at once, and logits against a reference.
+//! `check MODEL|ARCHITECTURE|SPEC`: reports all errors at once, and compares logits with a reference.
 
 use crate::arguments::model::ModelArguments;
 use crate::arguments::name_or_path::NameOrPath;
@@ -23,28 +23,30 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Largest difference that passes where nothing else is asked for: twice the noise between two f32 implementations.
+/// Default of the largest difference that passes: twice the noise between two f32 implementations.
 const TOLERANCE: f32 = 1e-4;
 
-/// Report every fault of a model, of an architecture or of a spec at once
+/// Report all errors of a model, an architecture or a spec at once
 ///
-/// A spec (a file, or the id of an architecture) is checked as by `spec check`. A model: its keys and tensors under its
-/// spec, its tokenizer and chat template. With --reference, also its logits against a safetensors file, as `menagerie
-/// logits` and the script make-reference in the source of this program write it: `tokens_NAME` i64 [T] and
-/// `logits_NAME` f32, row for row; or as many rows as `positions_NAME` i64 names; or `tokens_X_greedy` with the rows they
-/// were picked from, which continue `tokens_X` (`tokens_prompt` without X). `l_out-3_NAME`, `attn_out-3_NAME` and
-/// `ffn_out-3_NAME` f32 [T, D] are values of layer 3: the first that differs is named. What cannot be compared is said.
+/// A spec (a file, or the id of an architecture) is checked as by `spec check`. For a model, its keys and tensors are
+/// checked against its spec, and its tokenizer and chat template are checked too.
+///
+/// With --reference, its logits are compared with those in a safetensors file, which `menagerie logits` or the script
+/// scripts/make-reference can write. The file has `tokens_NAME` i64 [T] and `logits_NAME` f32 [T, V]; or only the rows of
+/// the tokens listed in `positions_NAME` i64; or `tokens_X_greedy` with the logits that each of them was picked from, as a
+/// continuation of `tokens_X` (`tokens_prompt` without X). `l_out-3_NAME`, `attn_out-3_NAME` and `ffn_out-3_NAME`
+/// f32 [T, D] are values of layer 3; the first layer that differs is reported. Tensors that cannot be compared are listed.
 #[derive(Args)]
 pub(crate) struct CheckCommand {
     #[command(flatten)]
     model: ModelArguments,
-    /// Logits to compare with, and values of layers
+    /// File with reference logits and layer values to compare with
     #[arg(long, value_name = "FILE")]
     reference: Option<PathBuf>,
-    /// Another spec to hold against the model's on this file: an id, or a spec's file
+    /// Compare the model's spec with another spec on this file: the id of an architecture, or a spec file
     #[arg(long, value_name = "ID|FILE")]
     against: Option<NameOrPath>,
-    /// Largest difference of a logit that passes
+    /// Largest difference between logits that passes
     #[arg(long, value_name = "X", default_value_t = TOLERANCE, requires = "reference", value_parser = tolerance)]
     tolerance: f32,
     /// Print JSON
@@ -52,10 +54,10 @@ pub(crate) struct CheckCommand {
     json: bool,
 }
 
-/// What was found.
+/// The result of a check.
 #[derive(Default)]
 struct Found {
-    /// Where the spec or the model is from.
+    /// The spec or the model as it was typed.
     what: String,
     architecture: Option<String>,
     faults: Vec<Finding>,
@@ -98,7 +100,7 @@ impl Runnable for CheckCommand {
 }
 
 impl CheckCommand {
-    /// A model that cannot be opened has faults like any other.
+    /// Checks a model; errors of opening it are part of the result.
     fn model_found(&self, installed: &Environment) -> Result<Found, Failure> {
         let mut found = Found { what: self.model.model.to_string(), ..Found::default() };
         let template = TemplateArguments::default();
@@ -115,7 +117,7 @@ impl CheckCommand {
         found.notes.extend(unused(pipeline.resolved()));
         self.text_found(&pipeline, &mut found);
         if let Some(file) = &self.reference {
-            // Nothing is lost by ending at once.
+            // Nothing is lost if Ctrl-C ends the process at once.
             let _at_once = interrupt::at_once()?;
             found.comparison = Some(comparison::with_reference(&mut pipeline, file, self.tolerance)?);
         }
@@ -130,7 +132,7 @@ impl CheckCommand {
         Ok(found)
     }
 
-    /// What it cannot read or write is a fault; a base model without a chat template is a note.
+    /// Checks tokenizer and chat template. A base model without a chat template gets a note, not an error.
     fn text_found(&self, pipeline: &LoadedModel<TextPipeline>, found: &mut Found) {
         let fault = |message: String| Finding { message, ..Finding::default() };
         if let Err(missing) = pipeline.tokenizer().map(drop) {
@@ -152,13 +154,12 @@ impl CheckCommand {
             output::note(note)?;
         }
         if !found.faults.is_empty() {
-            // Faults go where errors go.
             report::findings_as_errors(&found.faults);
-            report::line(&format!("{}: {}", found.what, output::counted(found.faults.len(), "fault")));
+            report::line(&format!("{}: {}", found.what, output::counted(found.faults.len(), "error")));
             return Ok(());
         }
         if let Some(architecture) = &found.architecture {
-            output::line(&format!("{}: keys and tensors fit {architecture}", found.what))?;
+            output::line(&format!("{}: keys and tensors match {architecture}", found.what))?;
         }
         if let Some(comparison) = &found.comparison {
             print_comparison(comparison)?;
@@ -183,7 +184,7 @@ impl CheckCommand {
     }
 }
 
-/// A line for everything that was compared, and for what was not; then the first layer that differs.
+/// Prints one line for each tensor, compared or not, then the first layer that differs.
 fn print_comparison(comparison: &Comparison) -> Result<(), Failure> {
     for one in &comparison.compared {
         output::line(&one.line())?;
@@ -192,7 +193,7 @@ fn print_comparison(comparison: &Comparison) -> Result<(), Failure> {
         output::line(&format!("{name}: not compared: {why}"))?;
     }
     if let Some(first) = comparison.first_layer() {
-        output::line(&format!("the first values of a layer that differ: {}", first.name))?;
+        output::line(&format!("the first layer values that differ: {}", first.name))?;
     }
     let bad = comparison.compared.iter().filter(|one| !one.passed && one.name.starts_with("logits"));
     let bad: Vec<&str> = bad.map(|one| one.name.as_str()).collect();
@@ -202,16 +203,15 @@ fn print_comparison(comparison: &Comparison) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Keys that change nothing; and, of a spec that is not built in, reasons that it gives for keys this file does not have.
+/// Notes about keys without effect and, for a spec that is not built in, about ignored keys that this file does not have.
 fn unused(resolved: &ResolvedFile) -> Vec<String> {
     let coverage = &resolved.resolution.coverage;
     let id = resolved.spec.id();
     let idle = coverage.without_effect.iter();
-    let idle =
-        idle.map(|key| format!("key {key} is read by spec {id}, and nothing in this model depends on it"));
+    let idle = idle.map(|key| format!("key {key} is read by spec {id}, but has no effect in this model"));
     let own = matches!(resolved.origin, Origin::File { .. });
     let unmatched = coverage.unmatched.iter().filter(|_| own);
-    let unmatched =
-        unmatched.map(|glob| format!("[gguf.ignore_keys] {glob:?} of spec {id} matches no key of this file"));
+    let unmatched = unmatched
+        .map(|glob| format!("[gguf.ignore_keys] {glob:?} of spec {id} does not match any key of this file"));
     idle.chain(unmatched).collect()
 }

@@ -1,4 +1,4 @@
-//! `compare A B -f TEXT`: two models side by side: what they expect, how they differ, size and speed.
+//! `compare A B -f TEXT`: compares two models on a text: perplexity, divergence, size and speed.
 
 use crate::arguments::model::ModelArguments;
 use crate::arguments::name_or_path::NameOrPath;
@@ -20,11 +20,11 @@ use menagerie::registry::Environment;
 use serde_json::{Value, json};
 use std::time::Instant;
 
-/// Put two models side by side on a text: perplexity, divergence, size and speed
+/// Compare two models on a text: perplexity, divergence, size and speed
 ///
-/// A is the base: the Kullback-Leibler divergence is that of B from A, token by token, if both have the same vocabulary.
-/// Bits per byte compare any two. Options hold for both models, but --quant (with --imatrix) for B alone: `compare M M
-/// --quant q4_k_m` shows what quantizing M would cost.
+/// MODEL is the base: the Kullback-Leibler divergence is that of OTHER from MODEL, token by token, if both have the same
+/// vocabulary. Bits per byte can be compared for any two models. Options apply to both models, except that --quant and
+/// --imatrix apply to OTHER only: `compare M M --quant q4_k_m` shows the loss from quantizing M.
 #[derive(Args)]
 pub(crate) struct CompareCommand {
     #[command(flatten)]
@@ -33,13 +33,13 @@ pub(crate) struct CompareCommand {
     other: NameOrPath,
     #[command(flatten)]
     text: ScoredText,
-    /// Tokens of the prompt whose speed is measured; 0 = not measured
+    /// Tokens of the prompt for measuring the speed; 0 = do not measure
     #[arg(short = 'p', long, default_value_t = 512)]
     prompt: usize,
-    /// Tokens generated to measure the speed; 0 = not measured
+    /// Generated tokens for measuring the speed; 0 = do not measure
     #[arg(short = 'n', long, default_value_t = 64)]
     generate: usize,
-    /// Measurements of each speed
+    /// Number of measurements of each speed
     #[arg(short = 'r', long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
     /// Print JSON
@@ -47,14 +47,14 @@ pub(crate) struct CompareCommand {
     json: bool,
 }
 
-/// A model that was opened, and what that took.
+/// An open model and the time that opening took.
 struct Opened {
     name: String,
     pipeline: LoadedModel<TextPipeline>,
     seconds: f64,
 }
 
-/// What is said of one model.
+/// The measurements of one model.
 struct Side {
     name: String,
     bytes: u64,
@@ -77,7 +77,7 @@ impl Runnable for CompareCommand {
         let own = [chunks(&first)?, chunks(&second)?];
         let bar = progress::spinner("scoring");
         let base = self.score(&first, &own[0], Against::Nothing, &bar);
-        // Distributions over the same tokens can be held against each other, and only those.
+        // Only distributions over the same tokens can be compared.
         let (one, other) = (first.pipeline.engine(), second.pipeline.engine());
         let alike = own[0] == own[1] && one.vocabulary() == other.vocabulary();
         let against = if alike { Against::Model(one) } else { Against::Nothing };
@@ -88,16 +88,14 @@ impl Runnable for CompareCommand {
         bar.finish_and_clear();
         let sides = sides?;
         if !alike {
-            report::note(
-                "the vocabularies differ: there is no divergence, and bits per byte is what compares them",
-            );
+            report::note("the vocabularies differ: no divergence is computed; compare bits per byte instead");
         }
         if self.json { output::json(&json(&sides)) } else { output::write(&table(&sides)) }
     }
 }
 
 impl CompareCommand {
-    /// Both models; what is quantized while loading is the second one.
+    /// Opens both models; only the second one is quantized while loading.
     fn open(&self, installed: &Environment) -> Result<(Opened, Opened), Failure> {
         let longest = (self.text.ctx_size as usize).max(self.prompt).max(self.generate);
         let open = |mut model: ModelArguments| -> Result<Opened, Failure> {

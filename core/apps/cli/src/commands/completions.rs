@@ -1,4 +1,4 @@
-//! `completions SHELL`.
+//! `completions SHELL`: writes a completion script.
 
 use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
@@ -12,9 +12,9 @@ pub(crate) const SHELL_VARIABLE: &str = "COMPLETE";
 
 /// Write a completion script for a shell
 ///
-/// The script asks `menagerie` itself, so that names of models and architectures are those of the moment. bash:
-/// `source <(menagerie completions bash)` in ~/.bashrc; zsh: the same in ~/.zshrc; fish: `menagerie completions fish |
-/// source` in ~/.config/fish/config.fish.
+/// The script calls `menagerie` itself, so that the names of models and architectures are up to date. bash: add
+/// `source <(menagerie completions bash)` to ~/.bashrc; zsh: the same with zsh in ~/.zshrc; fish: add `menagerie
+/// completions fish | source` to ~/.config/fish/config.fish.
 #[derive(Args)]
 pub(crate) struct CompletionsCommand {
     /// The shell
@@ -28,7 +28,7 @@ impl Runnable for CompletionsCommand {
         let shells = Shells::builtins();
         let shell = shells
             .completer(&name)
-            .ok_or_else(|| Failure::Usage(format!("there are no completions for {name}")))?;
+            .ok_or_else(|| Failure::Usage(format!("completions are not supported for {name}")))?;
         let mut script = Vec::new();
         shell.write_registration(SHELL_VARIABLE, "menagerie", "menagerie", "menagerie", &mut script)?;
         output::data(&String::from_utf8_lossy(&script))

@@ -1,4 +1,4 @@
-//! `convert DIR OUT`: a folder of Hugging Face's form to a GGUF file.
+//! `convert DIR OUT`: converts a Hugging Face folder to a GGUF file.
 
 use crate::arguments::model_source::ModelSource;
 use crate::arguments::name_or_path::NameOrPath;
@@ -17,34 +17,34 @@ use std::path::PathBuf;
 
 /// Write a model folder (config.json, safetensors, tokenizer) as a GGUF file
 ///
-/// The file is made from the spec of the folder's architecture read backwards: keys, names, row order, tokenizer and chat
-/// template. What a GGUF file of that architecture cannot say is refused before anything is written, or said (what the
-/// tokenizer loses).
+/// Keys, tensor names, row order, tokenizer and chat template of the file are derived from the spec of the folder's
+/// architecture. If the folder has something that a GGUF file of that architecture cannot represent, the command fails
+/// before it writes anything; losses of the tokenizer are reported as notes.
 #[derive(Args)]
 pub(crate) struct ConvertCommand {
     /// A folder with config.json and .safetensors files, or a reference to one
     model: NameOrPath,
     /// The GGUF file to write
     out: PathBuf,
-    /// Type of the matrices: f32, f16, bf16 or q8_0 [default: as most of the folder's are stored]
+    /// Type of the matrices: f32, f16, bf16 or q8_0 [default: the most frequent type in the folder]
     #[arg(long, value_name = "TYPE")]
     outtype: Option<String>,
-    /// A file type with types of its own for some tensors, as `quantize` knows them: Q4_K_M, Q5_K_S, ...
+    /// Quantize to a file type of `quantize`: Q4_K_M, Q5_K_S, ...
     #[arg(long, value_name = "TYPE", conflicts_with = "outtype")]
     quant: Option<String>,
-    /// Write no tokenizer: the file takes token ids only
+    /// Write no tokenizer: the file can be used with token ids only
     #[arg(long)]
     no_tokenizer: bool,
-    /// Threads [default: the cores this process may use]
+    /// Number of threads [default: the cores that this process may use]
     #[arg(short = 't', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
     /// Replace the file if it exists
     #[arg(long)]
     force: bool,
-    /// Print what would be written as JSON, and write nothing
+    /// Print the plan of the file as JSON, and write nothing
     #[arg(long)]
     json: bool,
-    /// Convert although nothing reads this name of config.json (repeatable, no wildcard)
+    /// Convert the model although this key of config.json is not used (repeatable, no wildcards)
     #[arg(long, value_name = "KEY")]
     accept_unread: Vec<String>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ impl Runnable for ConvertCommand {
             output_file::may_write(&self.out, self.force, &[&meant.path])?;
         }
         if output_file::is_device(&self.out) {
-            return Err(Failure::about(self.out.display(), "is not a file; name one to write"));
+            return Err(Failure::about(self.out.display(), "is not a regular file; name another one"));
         }
         let types = match (&self.quant, &self.outtype) {
             (Some(name), _) => Types::Mixture(Policy::named(name)?),

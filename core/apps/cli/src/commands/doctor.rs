@@ -1,4 +1,4 @@
-//! `doctor`: what this machine offers and where things lie.
+//! `doctor`: the capabilities of this machine and the locations of files.
 
 use crate::arguments::specs::SpecArguments;
 use crate::commands::{CommandContext, Runnable};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 #[cfg(feature = "hub")]
 use std::path::Path;
 
-/// Show CPU features, kernels chosen, threads and folders
+/// Show CPU features, kernels, devices, threads and folders
 #[derive(Args)]
 pub(crate) struct DoctorCommand {
     #[command(flatten)]
@@ -85,7 +85,7 @@ impl DoctorCommand {
     }
 }
 
-/// A section as it is printed; `None` if another section prints it, or if the value is not known.
+/// The text of a section; `None` if another section prints it, or if the value is unknown.
 fn section_text(name: &str, value: &Value, report: &Value) -> Option<String> {
     let bytes = |name: &str| report[name].as_u64().map(output::bytes);
     Some(match (name, value) {
@@ -95,12 +95,12 @@ fn section_text(name: &str, value: &Value, report: &Value) -> Option<String> {
             None => bytes(name)?,
         },
         ("hub_cache" | "own_cache", Value::String(path)) => match bytes(&format!("{name}_free")) {
-            Some(free) => format!("{path} ({free} free there)"),
+            Some(free) => format!("{path} ({free} free)"),
             None => path.clone(),
         },
         ("caches", caches) => {
             let size = |name: &str| caches[name].as_u64().unwrap_or(0) >> 10;
-            format!("{} KiB first level, {} KiB second", size("level_1_data"), size("level_2"))
+            format!("L1 data {} KiB, L2 {} KiB", size("level_1_data"), size("level_2"))
         }
         (_, Value::Array(items)) if items.is_empty() => "none".to_owned(),
         (_, Value::Array(items)) if items.iter().all(Value::is_string) => {
@@ -113,7 +113,7 @@ fn section_text(name: &str, value: &Value, report: &Value) -> Option<String> {
     })
 }
 
-/// Why a spec folder cannot be read, without its name, which stands beside it.
+/// The reason why a spec folder cannot be read, without its path, which is printed before it.
 fn reason(error: RegistryError) -> String {
     match error {
         RegistryError::Folder { reason, .. } | RegistryError::NotASpec { reason, .. } => {
@@ -123,13 +123,13 @@ fn reason(error: RegistryError) -> String {
     }
 }
 
-/// Bytes that are free where a folder is, or would be made.
+/// Free bytes on the disk of a folder, which need not exist yet.
 #[cfg(feature = "hub")]
 fn free_space(folder: &Path) -> Option<u64> {
     folder.ancestors().find(|folder| folder.is_dir()).and_then(|folder| fs4::available_space(folder).ok())
 }
 
-/// Where models come from and lie; `models` is null where they cannot be listed.
+/// Locations of models; `models` is null if they cannot be listed.
 #[cfg(feature = "hub")]
 fn hub_report() -> Value {
     use menagerie::hub::{Hub, HubSettings};
@@ -151,10 +151,10 @@ fn hub_report() -> Value {
 
 #[cfg(not(feature = "hub"))]
 fn hub_report() -> Value {
-    json!({ "hub": "left out of this build" })
+    json!({ "hub": "not included in this build" })
 }
 
-/// A device with what it is, or why it cannot be used.
+/// A device with its description, or with the reason why it cannot be used.
 fn device_line(device: DeviceLine) -> Value {
     match device.state {
         Ok(what) => json!({ "name": device.name, "usable": true, "what": what }),

@@ -1,4 +1,4 @@
-//! `embed MODEL [TEXT..]`: vectors of texts.
+//! `embed MODEL [TEXT..]`: computes embeddings of texts.
 
 use crate::arguments::metrics::MetricsArgument;
 use crate::arguments::model::ModelArguments;
@@ -18,32 +18,32 @@ use serde_json::json;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-/// Make vectors of texts: of an encoder, or of a language model without its head
+/// Compute embeddings of texts with an encoder, or with a language model without its head
 ///
-/// Prints JSON, or writes `embedding` f32 [N, D] to a safetensors file. Several texts are computed together and do not
-/// affect each other; the beginning and end of each are marked as the file says. A reranker's file gives its scores
-/// (see `rerank`) unless --pooling asks for vectors.
+/// Prints JSON, or writes `embedding` f32 [N, D] to a safetensors file. Several texts are computed in one batch and do not
+/// affect each other; special tokens are added to each as the model file says. A reranker outputs its scores (see
+/// `rerank`) unless --pooling is given.
 #[derive(Args)]
 pub(crate) struct EmbedCommand {
     #[command(flatten)]
     model: ModelArguments,
-    /// Texts, each a vector; - for standard input [default: standard input]
+    /// Texts, one vector each; - for standard input [default: standard input]
     text: Vec<String>,
     /// Read the text from a file
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "text")]
     file: Option<PathBuf>,
-    /// Every line of the file or of standard input is a text of its own; empty ones are left out
+    /// Take each line of the file or of standard input as a text; empty lines are skipped
     #[arg(long, conflicts_with = "text")]
     lines: bool,
-    /// Token ids, separated by commas, instead of text; nothing is added (repeatable: a vector each)
+    /// Token ids separated by commas instead of text, without added special tokens (repeatable: one vector each)
     #[arg(long, value_name = "IDS", conflicts_with_all = ["text", "file", "lines"])]
     tokens: Vec<String>,
-    /// How the rows of a text become one vector [default: as the file says]
+    /// Pooling of token vectors into one vector per text [default: from the model file]
     #[arg(long, value_enum, value_name = "HOW")]
     pooling: Option<PoolingArgument>,
     #[command(flatten)]
     truncation: TruncationArgument,
-    /// Divide each vector by its length
+    /// Scale each vector to length 1
     #[arg(long)]
     normalize: bool,
     /// Write a safetensors file instead of JSON
@@ -56,16 +56,16 @@ pub(crate) struct EmbedCommand {
     metrics: MetricsArgument,
 }
 
-/// What is printed.
+/// The JSON output.
 #[derive(Serialize)]
 struct Printed {
     model: String,
     pooling: &'static str,
     normalized: bool,
     dimension: usize,
-    /// Tokens of each text.
+    /// Number of tokens of each text.
     tokens: Vec<usize>,
-    /// Tokens of each text that were left out (--truncate).
+    /// Number of truncated tokens of each text (--truncate).
     #[serde(skip_serializing_if = "Option::is_none")]
     truncated_tokens: Option<Vec<usize>>,
     /// A vector for each text; with pooling `none` one for each token, text after text.
@@ -110,17 +110,17 @@ impl Runnable for EmbedCommand {
 
 impl EmbedCommand {
     fn texts(&self) -> Result<Vec<String>, Failure> {
-        let given = match (&self.text[..], &self.file) {
-            ([], file) => {
-                let whole = prompt::of_process(None, file.as_deref())?;
-                vec![
-                    whole
-                        .ok_or_else(|| Failure::Usage("a text, -f FILE or --tokens is wanted".to_owned()))?,
-                ]
-            }
-            ([one], _) if one == "-" => prompt::of_process(Some("-"), None)?.into_iter().collect(),
-            (texts, _) => texts.to_vec(),
-        };
+        let given =
+            match (&self.text[..], &self.file) {
+                ([], file) => {
+                    let whole = prompt::of_process(None, file.as_deref())?;
+                    vec![whole.ok_or_else(|| {
+                        Failure::Usage("no text: give TEXT, -f FILE or --tokens".to_owned())
+                    })?]
+                }
+                ([one], _) if one == "-" => prompt::of_process(Some("-"), None)?.into_iter().collect(),
+                (texts, _) => texts.to_vec(),
+            };
         if !self.lines {
             return Ok(given);
         }
@@ -156,7 +156,10 @@ impl EmbedCommand {
         self.tokens.iter().map(sequence).collect()
     }
 
-    /// How it will be pooled, by name; a file that does not say leaves it to the caller.
+    /// The name of the pooling method.
+    ///
+    /// # Errors
+    /// Neither the option nor the file states it.
     fn pooling(&self, pipeline: &EmbeddingPipeline) -> Result<&'static str, Failure> {
         let model = &pipeline.engine().model;
         if model.classifier.is_some() && self.pooling.is_none() {
@@ -165,9 +168,10 @@ impl EmbedCommand {
         let pooling = match (self.pooling, model.pooling) {
             (Some(asked), _) => asked.pooling(),
             (None, Pooling::None) => {
-                let reason = "the file does not say how the rows of a text become one vector";
-                return Err(Failure::about(&self.model.model, reason)
-                    .with_help("--pooling mean, cls or last; --pooling none gives all rows"));
+                let reason = "the file does not state the pooling of token vectors";
+                return Err(Failure::about(&self.model.model, reason).with_help(
+                    "use --pooling mean, cls or last; --pooling none outputs the vectors of all tokens",
+                ));
             }
             (None, own) => own,
         };
@@ -179,7 +183,7 @@ impl EmbedCommand {
         })
     }
 
-    /// The rows of all texts, one after the other, and their width.
+    /// The vectors of all texts, one after the other, and their width.
     fn computed(
         &self,
         pipeline: &EmbeddingPipeline,
@@ -235,21 +239,20 @@ impl EmbedCommand {
     }
 }
 
-/// A text without a character, among so many.
+/// The error for an empty text, the text number `at` of `count`.
 fn empty(at: usize, count: usize) -> Failure {
     let which = if count > 1 { format!("text {}", at + 1) } else { "the text".to_owned() };
-    Failure::Usage(format!("{which} is empty")).with_help(
-        "give it as an argument, with -f FILE or on standard input; --lines leaves empty lines out",
-    )
+    Failure::Usage(format!("{which} is empty"))
+        .with_help("give it as an argument, with -f FILE or on standard input; --lines skips empty lines")
 }
 
-/// What stands before the numbers: length of the header, header.
+/// The first part of a safetensors file: length of the header, header.
 fn head([rows, width]: [usize; 2]) -> Vec<u8> {
     let header = json!({
         "embedding": { "dtype": "F32", "shape": [rows, width], "data_offsets": [0, 4 * rows * width] },
     });
     let header = header.to_string();
-    // Spaces, so that the data begins at a multiple of eight.
+    // Padded with spaces, so that the data begins at a multiple of eight.
     let padded = header.len().next_multiple_of(8);
     let mut bytes = (padded as u64).to_le_bytes().to_vec();
     bytes.extend(format!("{header:<padded$}").into_bytes());

@@ -1,4 +1,4 @@
-//! What a GGUF file of a folder will hold, for the commands that write one.
+//! [`FolderPlan`]: the plan of a GGUF file that is written from a folder.
 
 use crate::arguments::model_source::ModelSource;
 use crate::arguments::specs::SpecArguments;
@@ -20,15 +20,15 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// What becomes of the tokenizer.
+/// Whether the tokenizer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Texts {
     Written,
-    /// The file takes token ids only.
+    /// The file can be used with token ids only.
     LeftOut,
 }
 
-/// A folder that is to be written as a file.
+/// A folder to be written as a GGUF file.
 pub(crate) struct FolderPlan<'a> {
     pub(crate) meant: &'a ModelSource,
     pub(crate) specs: &'a SpecArguments,
@@ -41,7 +41,7 @@ pub(crate) struct FolderPlan<'a> {
 }
 
 impl FolderPlan<'_> {
-    /// Plans the file and gives the plan to `take`.
+    /// Plans the file and passes the plan to `take`.
     pub(crate) fn with<T>(
         &self,
         types: &Types<'_>,
@@ -53,7 +53,7 @@ impl FolderPlan<'_> {
         let file = open_model(&self.meant.path, true)?;
         if file.format() != SourceFormat::Hf {
             let reason =
-                "is a GGUF file already; convert takes a folder with config.json and .safetensors files";
+                "is already a GGUF file; `convert` requires a folder with config.json and .safetensors files";
             return Err(Failure::about(file.file(), reason));
         }
         let resolved = ResolvedFile::new(file, &environment, keys)?;
@@ -76,7 +76,7 @@ impl FolderPlan<'_> {
     }
 }
 
-/// A folder that was opened, and what its tensors are: its own, or those with adapters in them.
+/// An open folder with its tensors, or with tensors into which adapters are merged.
 pub(crate) struct OpenedFolder<'a> {
     pub(crate) resolved: &'a ResolvedFile,
     pub(crate) tensors: &'a dyn WeightSource,
@@ -88,14 +88,14 @@ pub(crate) struct OpenedFolder<'a> {
 }
 
 impl OpenedFolder<'_> {
-    /// Plans the file of the folder, says what it loses, and gives the plan to `take`.
+    /// Plans the file of the folder, prints notes about losses, and passes the plan to `take`.
     pub(crate) fn plan<T>(
         &self,
         types: &Types<'_>,
         take: impl FnOnce(&Plan<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let resolved = self.resolved;
-        // Only which tensors the model wants is asked of it.
+        // The model is assembled only to know which tensors it uses.
         let claims = resolved.assemble(self.compute)?.claims;
         let (tables, _) = tokenizer_tables(self.environment)?;
         let folder = resolved.file_name();
@@ -125,7 +125,7 @@ impl OpenedFolder<'_> {
     }
 }
 
-/// Writes a planned file, with a bar.
+/// Writes a planned file, with a progress bar.
 pub(crate) fn write(plan: &Plan<'_>, out: &Path, threads: Option<usize>) -> Result<(), Failure> {
     let cancel = interrupt::flag()?;
     let bar = progress::bytes(Some(plan.bytes()), 0);
@@ -141,7 +141,7 @@ pub(crate) fn write(plan: &Plan<'_>, out: &Path, threads: Option<usize>) -> Resu
     }
 }
 
-/// Says what a file that was written takes.
+/// Prints the size of a file that was written.
 pub(crate) fn say_written(out: &Path) -> Result<(), Failure> {
     let bytes = std::fs::metadata(out).map_err(|error| Failure::about(path_text(out), error))?.len();
     output::line(&format!("{}: {}", path_text(out), output::bytes(bytes)))

@@ -74,7 +74,7 @@ impl Page {
 
 /// Print a page of the documentation, or list the pages
 ///
-/// The pages are those of this version, as Markdown: menagerie guide batch | less
+/// The pages belong to this version of the program and are in Markdown: menagerie guide batch | less
 #[derive(Args)]
 pub(crate) struct GuideCommand {
     /// The page [default: list all pages]

@@ -1,4 +1,4 @@
-//! `imatrix MODEL -f TEXT -o FILE`: how large the activations are that meet each column of each weight.
+//! `imatrix MODEL -f TEXT -o FILE`: measures the activations of each column of each weight.
 
 use crate::arguments::model::ModelArguments;
 use crate::arguments::scored_text;
@@ -15,11 +15,11 @@ use menagerie::quantize::Importance;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// Measure an importance matrix on a text: what quantization must keep, as llama-imatrix measures it
+/// Measure an importance matrix on a text for better quantization, as llama-imatrix does
 ///
-/// Sums the squares of what meets each column of each weight, of experts one by one, and writes them as a GGUF file that
-/// `quantize --imatrix`, `--quant TYPE --imatrix` and llama-quantize read. The text should be like what the model will be
-/// used for, some hundred thousand tokens; the model is best taken unquantized.
+/// Sums the squared activations of each column of each weight, separately for each expert, and writes them to a GGUF file
+/// that `quantize --imatrix`, `--quant TYPE --imatrix` and llama-quantize can read. Use a text of several hundred thousand
+/// tokens that resembles the future use of the model, and an unquantized model.
 #[derive(Args)]
 pub(crate) struct ImatrixCommand {
     #[command(flatten)]
@@ -43,7 +43,7 @@ impl Runnable for ImatrixCommand {
         let model = self.model.locate(installed)?;
         output_file::may_write(&self.out, self.force, &[&model])?;
         if output_file::is_device(&self.out) {
-            return Err(Failure::about(self.out.display(), "is not a file; name one to write"));
+            return Err(Failure::about(self.out.display(), "is not a regular file; name another one"));
         }
         let slot: Arc<OnceLock<Arc<ImportanceCollector>>> = Arc::default();
         let filled = Arc::clone(&slot);
@@ -83,14 +83,14 @@ impl Runnable for ImatrixCommand {
     }
 }
 
-/// Experts that the text did not reach are quantized as if nothing were known of them.
+/// Notes experts that no token of the text was routed to: they are quantized as without an importance matrix.
 fn say_unmet(importance: &Importance) {
     let counts =
         || importance.entries.values().filter(|entry| entry.counts.len() > 1).flat_map(|entry| &entry.counts);
     let (unmet, all) = (counts().filter(|count| **count == 0).count(), counts().count());
     if unmet > 0 {
         report::note(&format!(
-            "{unmet} of {all} experts' matrices were met by no token: take a longer or more varied text"
+            "{unmet} of {all} matrices of experts received no tokens: use a longer or more varied text"
         ));
     }
 }

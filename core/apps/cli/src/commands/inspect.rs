@@ -1,4 +1,4 @@
-//! `inspect FILE`: what is in a model's file, whatever it is.
+//! `inspect FILE`: the contents of a model file of any architecture.
 
 use crate::arguments::model_source::ModelSource;
 use crate::arguments::name_or_path::NameOrPath;
@@ -15,24 +15,24 @@ use menagerie::registry::Environment;
 use menagerie::spec::{glob_matches, nearest};
 use serde_json::json;
 
-/// Show what is in a model's file: keys, tensors, tokenizer, chat template, license
+/// Show the contents of a model file: keys, tensors, tokenizer, chat template, license
 ///
-/// For any GGUF or safetensors file and any folder of Hugging Face, whether its architecture is known or not: nothing is
-/// interpreted. What the engine makes of a model is shown by `show`.
+/// Works for any GGUF or safetensors file and any Hugging Face folder, even if the architecture is not supported, because
+/// nothing is interpreted. `show` prints how the engine interprets a model.
 #[derive(Args)]
 pub(crate) struct InspectCommand {
-    /// A .gguf or .safetensors file, a folder with config.json, or a model as `run` takes it
+    /// A .gguf or .safetensors file, a folder with config.json, or any MODEL that `run` accepts
     file: NameOrPath,
-    /// Only keys that match, `*` stands for any text (repeatable)
+    /// Only keys that match; `*` matches any text (repeatable)
     #[arg(long, value_name = "GLOB")]
     keys: Vec<String>,
-    /// Only tensors that match, `*` stands for any text (repeatable)
+    /// Only tensors that match; `*` matches any text (repeatable)
     #[arg(long, value_name = "GLOB")]
     tensors: Vec<String>,
-    /// Print the chat template and nothing else
+    /// Print only the chat template
     #[arg(long, conflicts_with = "json")]
     template: bool,
-    /// Print JSON; arrays of keys are whole
+    /// Print JSON, with complete arrays
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -71,7 +71,7 @@ impl Runnable for InspectCommand {
 }
 
 impl InspectCommand {
-    /// Says which patterns fit nothing; where none fits anything, there is nothing to show.
+    /// Prints a note for each pattern without a match; it is an error if no pattern has a match.
     fn fitting(&self, inspected: &Inspected) -> Result<(), Failure> {
         let keys: Vec<&str> = inspected.keys.iter().map(|key| key.name.as_str()).collect();
         let tensors: Vec<&str> = inspected.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
@@ -80,7 +80,7 @@ impl InspectCommand {
             for glob in globs.iter().filter(|glob| !names.iter().any(|name| glob_matches(glob, name))) {
                 let near = nearest(glob, names.iter().copied());
                 let near = near.map_or(String::new(), |near| format!("; the nearest is `{near}`"));
-                unfit.push(format!("no {what} fits `{glob}`{near}"));
+                unfit.push(format!("no {what} matches `{glob}`{near}"));
             }
         }
         if unfit.len() == self.keys.len() + self.tensors.len() {
@@ -90,7 +90,7 @@ impl InspectCommand {
         Ok(())
     }
 
-    /// What the file is as a whole.
+    /// Prints the summary of the file.
     fn head(&self, inspected: &Inspected, environment: &Environment) -> Result<(), Failure> {
         let mut lines: Vec<(&str, String)> = vec![("format", inspected.format.clone())];
         let total = inspected.files.iter().map(|file| file.bytes).sum();
@@ -103,8 +103,8 @@ impl InspectCommand {
             let known = match environment.architecture_names().any(|name| name == architecture)
                 || environment.of_class(architecture).is_ok()
             {
-                true => "known".to_owned(),
-                false => format!("not known; `menagerie spec new {}` drafts a spec", self.file),
+                true => "supported".to_owned(),
+                false => format!("not supported; `menagerie spec new {}` drafts a spec", self.file),
             };
             lines.push(("architecture", format!("{architecture} ({known})")));
         }
@@ -113,7 +113,7 @@ impl InspectCommand {
         let count = output::counted(inspected.tensors.len(), "tensor");
         lines.push((
             "tensors",
-            format!("{count}, {million:.3} million numbers: {}", inspected.types().join(", ")),
+            format!("{count}, {million:.3} million elements: {}", inspected.types().join(", ")),
         ));
         lines.extend(inspected.tokenizer.clone().map(|line| ("tokenizer", line)));
         let template = inspected

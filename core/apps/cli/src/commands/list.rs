@@ -1,4 +1,4 @@
-//! `list`: what can be run.
+//! `list`: the architectures and recipes that can be run.
 
 use crate::arguments::specs::SpecArguments;
 use crate::commands::{CommandContext, Runnable};
@@ -13,27 +13,27 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// List the architectures and recipes that can be run, and where each comes from
+/// List the architectures and recipes that can be run, and their origin
 ///
-/// An architecture is a TOML file: name one with --spec, or put it into --spec-dir, a folder of MENAGERIE_SPEC_DIR,
-/// menagerie/specs in the data folder, or ./menagerie.d, and it is listed at the next call. A family is an architecture
-/// with those that are written as variations of it. A recipe (NAME.recipe.toml in the same folders) puts a model together
-/// from a base, adapters and keys.
+/// An architecture is defined by a TOML file (a spec). To add one, name the file with --spec, or put it into a folder of
+/// --spec-dir or MENAGERIE_SPEC_DIR, into menagerie/specs in the data folder, or into ./menagerie.d. A family is an
+/// architecture together with its variations. A recipe (NAME.recipe.toml in the same folders) combines a base model with
+/// adapters and keys.
 #[derive(Args)]
 pub(crate) struct ListCommand {
     /// Only this family
     #[arg(long, value_name = "ID")]
     family: Option<String>,
-    /// Only built-in architectures, or only those of files, or of plugins
+    /// Only architectures of this origin
     #[arg(long, value_enum, value_name = "WHERE")]
     origin: Option<OriginArgument>,
-    /// Only those whose id, names or words of what they are hold this text
+    /// Only entries whose id, names or summary contain this text
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
-    /// Also show what each supports, its reference and all of its origin
+    /// Also show supported features, the reference and the full origin
     #[arg(long, conflicts_with_all = ["json", "names"])]
     wide: bool,
-    /// Print the names alone, a line each
+    /// Print only the names, one per line
     #[arg(long, conflicts_with = "json")]
     names: bool,
     /// Print JSON
@@ -43,7 +43,7 @@ pub(crate) struct ListCommand {
     specs: SpecArguments,
 }
 
-/// Where an architecture is from.
+/// The origin of an architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OriginArgument {
     BuiltIn,
@@ -61,14 +61,14 @@ impl OriginArgument {
     }
 }
 
-/// One architecture, as its text says it is.
+/// An architecture in the list.
 #[derive(Serialize)]
 struct Listed {
     id: String,
     names: Vec<String>,
     family: String,
     summary: String,
-    /// What a reference is of: `hf`, `llama.cpp` or `paper`.
+    /// The source of the reference: `hf`, `llama.cpp` or `paper`.
     proved_by: Option<String>,
     reference: Option<String>,
     #[serde(serialize_with = "detail")]
@@ -89,7 +89,7 @@ fn detail_if_any<S: Serializer>(origin: &Option<Origin>, serializer: S) -> Resul
     origin.as_ref().map(Origin::detail).serialize(serializer)
 }
 
-/// Everything about an architecture; its whole spec is read for it.
+/// An architecture with details that require its whole spec.
 #[derive(Serialize)]
 struct Wide<'a> {
     #[serde(flatten)]
@@ -103,7 +103,7 @@ impl Listed {
     fn new(entry: &ArchitectureEntry, headings: &BTreeMap<&str, Heading>) -> Self {
         let from = OriginArgument::of(&entry.origin);
         let heading = headings.get(entry.id.as_str()).cloned().unwrap_or_default();
-        // A file's faults are looked for at once; what is built in has none.
+        // The specs in files are checked here; built-in specs are valid.
         let built_in = from == OriginArgument::BuiltIn;
         let error = if built_in { None } else { entry.spec().as_ref().err().map(ToString::to_string) };
         let (proved_by, reference) = heading.provenance.unzip();
@@ -123,7 +123,7 @@ impl Listed {
     }
 }
 
-/// What a spec says of itself: read off its text, where that is written as usual.
+/// The heading of a spec, read from its text without parsing all of it if possible.
 fn heading(entry: &ArchitectureEntry) -> Heading {
     let parsed = || {
         let spec = entry.spec().as_ref().ok()?;
@@ -139,10 +139,10 @@ fn heading(entry: &ArchitectureEntry) -> Heading {
     entry.heading().or_else(parsed).unwrap_or_default()
 }
 
-/// The last of what a spec extends; its own id where it extends nothing.
+/// The last spec in the chain of `extends`; its own id if it extends nothing.
 fn family(id: &str, headings: &BTreeMap<&str, Heading>) -> String {
     let mut family = id;
-    // A circle is a fault of the spec, and no reason to go round here.
+    // A cycle is an error of the spec; it must not cause an infinite loop here.
     for _ in 0..8 {
         match headings.get(family).and_then(|heading| heading.extends.as_deref()) {
             Some(base) if base != family => family = base,
@@ -199,7 +199,7 @@ impl Runnable for ListCommand {
 }
 
 impl ListCommand {
-    /// A family that nothing belongs to is a slip, not a filter.
+    /// Refuses an unknown family.
     fn known_family(&self, listed: &[Listed]) -> Result<(), Failure> {
         let Some(family) = &self.family else { return Ok(()) };
         if listed.iter().any(|one| one.family.eq_ignore_ascii_case(family)) {
@@ -208,14 +208,14 @@ impl ListCommand {
         let member = listed.iter().find(|one| one.id.eq_ignore_ascii_case(family));
         let near = nearest(&family.to_lowercase(), listed.iter().map(|one| one.family.as_str()));
         let help = match (member, near) {
-            (Some(member), _) => format!("`{}` is of the family `{}`", member.id, member.family),
+            (Some(member), _) => format!("`{}` belongs to the family `{}`", member.id, member.family),
             (None, Some(near)) => format!("did you mean `{near}`?"),
             (None, None) => "`menagerie list` shows the families".to_owned(),
         };
-        Err(Failure::Failed(format!("no architecture is of a family `{family}`")).with_help(&help))
+        Err(Failure::Failed(format!("there is no family `{family}`")).with_help(&help))
     }
 
-    /// Recipes are of no family.
+    /// Whether the filters select a recipe; recipes do not belong to a family.
     fn wants_recipe(&self, entry: &RecipeEntry) -> bool {
         let summary = entry.recipe().map_or("", |recipe| &recipe.summary);
         let found = |part: &String| {
@@ -240,7 +240,7 @@ impl ListCommand {
     }
 }
 
-/// Names, what they are and what stands behind them, family by family; those of files are marked.
+/// Prints the architectures sorted by family; those from files are marked.
 fn narrow(listed: &[&Listed]) -> Result<(), Failure> {
     let mut sorted = listed.to_vec();
     sorted.sort_by_key(|one| (&one.family, one.id != one.family, &one.id));
@@ -250,7 +250,7 @@ fn narrow(listed: &[&Listed]) -> Result<(), Failure> {
         vec![id, one.family.clone(), proof(one), one.summary.clone()]
     };
     let rows = sorted.iter().map(row).collect();
-    FittedTable { heads: &["id", "family", "proved by", "what it is"], rows, spared: &[1, 2] }.write()?;
+    FittedTable { heads: &["id", "family", "verified with", "summary"], rows, spared: &[1, 2] }.write()?;
     for one in sorted.iter().filter(|one| one.from != OriginArgument::BuiltIn) {
         output::line(&format!("* {}: {}", one.id, one.origin))?;
     }

@@ -1,4 +1,4 @@
-//! `logits MODEL`: raw logits into a safetensors file.
+//! `logits MODEL`: writes logits to a safetensors file.
 
 use crate::arguments::capture::Capturing;
 use crate::arguments::hooks::HookArguments;
@@ -22,8 +22,8 @@ use std::sync::atomic::Ordering;
 
 /// Write the logits of every position to a safetensors file: `tokens` i64 [T], `logits` f32 [T, V]
 ///
-/// With an X-LoRA also what its classifier gives every adapter: `scalings` f32 [T, layers, adapters], before the largest are
-/// kept (top_k_lora).
+/// With an X-LoRA the file also has the outputs of its classifier for every adapter, `scalings` f32 [T, layers, adapters],
+/// before the selection of the largest (top_k_lora).
 #[derive(Args)]
 pub(crate) struct LogitsCommand {
     #[command(flatten)]
@@ -32,23 +32,24 @@ pub(crate) struct LogitsCommand {
     stages: StageArguments,
     #[command(flatten)]
     hooks: HookArguments,
-    /// Token ids, separated by commas; nothing is added
+    /// Token ids separated by commas, without added special tokens
     #[arg(long, value_name = "IDS", value_delimiter = ',', value_parser = token_id, required_unless_present = "prompt")]
     tokens: Vec<u32>,
-    /// Text instead of ids; BOS and EOS as the file says
+    /// Text instead of token ids; BOS and EOS are added as the model file says
     #[arg(long, value_name = "TEXT", conflicts_with = "tokens")]
     prompt: Option<String>,
     /// The file to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Write activations to a .safetensors file that `check --reference` reads: layers=A-B or layers=all, at=PLACE (l_out,
-    /// attn_out, ffn_out, last_out, several with |), phase=prefill or decode, separated by commas
+    /// Write activations to a .safetensors file that `check --reference` can read. WHAT is a comma-separated list of
+    /// layers=A-B or layers=all, at=PLACE (l_out, attn_out, ffn_out, last_out; several with |) and phase=prefill or
+    /// phase=decode
     #[arg(long, hide_short_help = true, num_args = 2, action = ArgAction::Set, value_names = ["WHAT", "FILE"])]
     capture: Vec<OsString>,
     /// Replace the file if it exists
     #[arg(long)]
     force: bool,
-    /// Feed tokens from this index on one at a time through the cache
+    /// Decode the tokens from this index on one at a time, using the cache
     #[arg(long, hide_short_help = true, value_name = "INDEX")]
     decode_from: Option<usize>,
 }
@@ -67,7 +68,7 @@ impl Runnable for LogitsCommand {
         let tokens = self.token_ids(&pipeline)?;
         if let Some(index) = self.decode_from.filter(|&index| index >= tokens.len()) {
             let last = tokens.len().saturating_sub(1);
-            return Err(Failure::Usage(format!("--decode-from {index} is past the last token, {last}")));
+            return Err(Failure::Usage(format!("--decode-from {index} is after the last token, {last}")));
         }
         let options = LogitsOptions::default()
             .with_chunk(self.model.load_options().chunk)
@@ -99,7 +100,7 @@ impl Runnable for LogitsCommand {
 }
 
 impl LogitsCommand {
-    /// A safetensors file, row by row as they are computed: length of the header, header, tokens, logits.
+    /// Writes the safetensors file (length of the header, header, tokens, logits), each row as it is computed.
     fn write(
         &self,
         pipeline: &TextPipeline,
@@ -138,13 +139,14 @@ impl LogitsCommand {
         out.flush().map_err(about)
     }
 
-    /// Nothing but numbers is written.
+    /// Refuses logits that are not finite.
     fn check(&self, rows: &[f32], first: usize, vocabulary: usize) -> Result<(), Failure> {
         let Some(place) = rows.iter().position(|value| !value.is_finite()) else { return Ok(()) };
         let (row, id) = (first + place / vocabulary, place % vocabulary);
-        let reason = format!("the logit of token {id} after token {row} is {}", rows[place]);
-        Err(Failure::about(&self.model.model, reason)
-            .with_help("--kv-type f32 rules out that the cache overflows; else the weights are broken"))
+        let reason = format!("the logit of token {id} at position {row} is {}", rows[place]);
+        Err(Failure::about(&self.model.model, reason).with_help(
+            "try --kv-type f32, in case the KV cache overflows; otherwise the weights are damaged",
+        ))
     }
 
     fn token_ids(&self, pipeline: &TextPipeline) -> Result<Vec<u32>, Failure> {
@@ -159,7 +161,7 @@ fn token_id(text: &str) -> Result<u32, String> {
     text.trim().parse().map_err(|_| format!("`{text}` is not a token id"))
 }
 
-/// What stands before the logits; scalings `[layers, adapters]` come after them.
+/// The part of the file before the logits; scalings `[layers, adapters]` come after them.
 fn head(tokens: &[u32], vocabulary: usize, scalings: Option<[usize; 2]>) -> Vec<u8> {
     let first = 8 * tokens.len();
     let second = first + 4 * tokens.len() * vocabulary;
@@ -173,7 +175,7 @@ fn head(tokens: &[u32], vocabulary: usize, scalings: Option<[usize; 2]>) -> Vec<
         header["scalings"] = json!({ "dtype": "F32", "shape": shape, "data_offsets": [second, last] });
     }
     let header = header.to_string();
-    // Spaces, so that the data begins at a multiple of eight.
+    // Padded with spaces, so that the data begins at a multiple of eight.
     let padded = header.len().next_multiple_of(8);
     let mut bytes = (padded as u64).to_le_bytes().to_vec();
     bytes.extend(format!("{header:<padded$}").into_bytes());

@@ -7,12 +7,12 @@ use clap::builder::Resettable;
 use clap::{Arg, ArgAction, Args, Command};
 use clap_mangen::Man;
 
-/// Write the manual page of menagerie or of a command
+/// Print the manual page of menagerie or of a command
 ///
 /// menagerie man > menagerie.1; menagerie man run | man -l -; menagerie man spec new
 #[derive(Args)]
 pub(crate) struct ManCommand {
-    /// The command, with the one above it: `spec new` [default: menagerie as a whole]
+    /// The command, with its parent command: `spec new` [default: menagerie itself]
     command: Vec<String>,
 }
 
@@ -23,14 +23,14 @@ impl Runnable for ManCommand {
         let words: Vec<&str> = self.command.iter().flat_map(|words| words.split_whitespace()).collect();
         let wanted = found(&root, &words.join("-"))
             .ok_or_else(|| {
-                Failure::Usage(format!("there is no command `{}`", words.join(" "))).with_help(
-                    "menagerie --help lists them, and `menagerie COMMAND --help` those of a command",
+                Failure::Usage(format!("unknown command `{}`", words.join(" "))).with_help(
+                    "`menagerie --help` lists the commands, and `menagerie COMMAND --help` the subcommands of a command",
                 )
             })?
             .clone();
         // Built commands are named `menagerie run`; a page is `menagerie-run`.
         let title = wanted.get_bin_name().unwrap_or("menagerie").replace(' ', "-");
-        // What `-h` says below its options is not for a page that has all of them.
+        // The last line of `-h` does not apply to a page that has all options.
         let wanted = match wanted.get_after_long_help().filter(|text| !text.to_string().is_empty()) {
             Some(_) => wanted,
             None => wanted.after_help(Resettable::Reset).after_long_help(Resettable::Reset),
@@ -46,7 +46,7 @@ impl Runnable for ManCommand {
     }
 }
 
-/// The command of a name, `spec-new` for `new` of `spec`, as pages are called.
+/// The command of a page name: `spec-new` is `new` of `spec`.
 fn found<'a>(command: &'a Command, name: &str) -> Option<&'a Command> {
     if name.is_empty() {
         return Some(command);
@@ -57,7 +57,7 @@ fn found<'a>(command: &'a Command, name: &str) -> Option<&'a Command> {
     })
 }
 
-/// A page with another line under SYNOPSIS: the library's has options without their arguments.
+/// Replaces the line under SYNOPSIS: the library's line has options without their values.
 fn with_synopsis(page: &str, synopsis: &str) -> String {
     const HEAD: &str = ".SH SYNOPSIS\n";
     let Some((before, rest)) = page.split_once(HEAD) else { return page.to_owned() };
@@ -65,7 +65,7 @@ fn with_synopsis(page: &str, synopsis: &str) -> String {
     format!("{before}{HEAD}{synopsis}\n{after}")
 }
 
-/// How a command is called, in roff.
+/// The synopsis of a command, in roff.
 fn synopsis(command: &Command) -> String {
     let shown = |arg: &&Arg| !arg.is_hide_set();
     let options = command.get_arguments().filter(shown).filter(|arg| !arg.is_positional()).map(option);
@@ -124,7 +124,7 @@ fn italic(text: &str) -> String {
     format!("\\fI{}\\fR", escaped(text))
 }
 
-/// Text whose backslashes and hyphens roff leaves as they are.
+/// Escapes backslashes and hyphens for roff.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-")
 }

@@ -1,4 +1,4 @@
-//! `merge MODEL --lora PATH OUT`: a model with adapters in its weights.
+//! `merge MODEL --lora PATH OUT`: merges adapters into the weights of a model.
 
 use crate::arguments::model::ModelArguments;
 use crate::commands::folder_plan;
@@ -22,21 +22,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Write a model with adapters in its weights
+/// Merge adapters into the weights of a model and write the result
 ///
-/// Every tensor keeps its type: what was quantized is dequantized, changed and quantized again. Of a GGUF a GGUF is
-/// written, of a folder with config.json a folder; where OUT ends in .gguf a folder is converted at once. What is written
-/// runs anywhere, without the adapters.
+/// Every tensor keeps its type: a quantized tensor is dequantized, changed and quantized again. The output has the format
+/// of the model, GGUF or a folder with config.json; a folder is converted to GGUF if OUT ends in .gguf. The merged model
+/// does not need the adapters.
 #[derive(Args)]
 pub(crate) struct MergeCommand {
     #[command(flatten)]
     model: ModelArguments,
     /// The file or folder to write
     out: PathBuf,
-    /// Replace the file, or the folder of a model, if it exists
+    /// Replace the file or the model folder if it exists
     #[arg(long)]
     force: bool,
-    /// Print what was written as JSON
+    /// Print a summary as JSON
     #[arg(long)]
     json: bool,
 }
@@ -45,8 +45,10 @@ impl Runnable for MergeCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let installed = &context.environment;
         if let Some(kind) = self.model.quant_name() {
-            return Err(Failure::Usage(format!("--quant {kind}: what is merged keeps its types"))
-                .with_help("merge first, then `quantize` what was written"));
+            return Err(Failure::Usage(format!(
+                "--quant {kind} is not supported: merged tensors keep their types"
+            ))
+            .with_help("merge first, then run `menagerie quantize` on the result"));
         }
         let input = self.model.locate(installed)?;
         let folder = HfModel::folder_of(&input);
@@ -57,7 +59,7 @@ impl Runnable for MergeCommand {
         }
         let pipeline = self.model.open(installed)?;
         let Some(set) = pipeline.engine().adapters.clone() else {
-            return Err(Failure::Usage("no adapter: there is nothing to merge".to_owned())
+            return Err(Failure::Usage("nothing to merge: no adapter is given".to_owned())
                 .with_help("give one with --lora PATH[=WEIGHT]"));
         };
         let merge = pipeline.merge(&set)?;
@@ -75,18 +77,18 @@ impl MergeCommand {
         let parts: Vec<&Path> = parts.iter().map(PathBuf::as_path).collect();
         output_file::may_write(&self.out, self.force, &parts)?;
         match output_file::is_device(&self.out) {
-            true => Err(Failure::about(self.out.display(), "is not a file; name one to write")),
+            true => Err(Failure::about(self.out.display(), "is not a regular file; name another one")),
             false => Ok(()),
         }
     }
 
-    /// What is no folder of a model is not replaced, whatever is asked for: the library sees to that.
+    /// Checks whether the folder may be written. The library never replaces a folder that is not a model.
     fn may_write_folder(&self) -> Result<(), Failure> {
         let there = self.out.symlink_metadata();
         if let Ok(there) = &there
             && !there.is_dir()
         {
-            let reason = "is a file, and a folder is to be written; name another one, or a .gguf file";
+            let reason = "is a file, but the output is a folder; name another one, or a .gguf file";
             return Err(Failure::about(self.out.display(), reason));
         }
         if !self.force && there.is_ok() {
@@ -96,7 +98,7 @@ impl MergeCommand {
         Ok(())
     }
 
-    /// A folder as a GGUF file, its matrices in the type that most of the folder's have.
+    /// Writes a folder as a GGUF file, with the most frequent type of the folder for its matrices.
     fn convert(
         &self,
         pipeline: &LoadedModel<TextPipeline>,

@@ -1,4 +1,4 @@
-//! The commands, a file each. A new command is a file here, its `mod` line, and its line in [`Command`].
+//! The commands, one file each. A new command is a file here, its `mod` line, and its line in `commands!`.
 
 mod batch;
 mod bench;
@@ -48,7 +48,7 @@ use menagerie::registry::Environment;
 pub(crate) struct CommandContext {
     /// The plugins to load.
     pub(crate) plugins: PluginArguments,
-    /// Everything that is installed: linked in or loaded.
+    /// Everything that is linked in or loaded.
     pub(crate) environment: Environment,
     /// Builds the definition of the whole command line.
     pub(crate) definition: fn() -> Result<clap::Command, Failure>,

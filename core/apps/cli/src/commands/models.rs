@@ -1,4 +1,4 @@
-//! `models`: what is on this machine.
+//! `models`: the models on this machine.
 
 use crate::arguments::model_names::ModelNames;
 use crate::arguments::specs::SpecArguments;
@@ -25,11 +25,11 @@ pub(crate) struct ModelsCommand {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List models with name, size and source, and what interrupted or damaged downloads left
+    /// List models with name, size and source, and leftovers of interrupted or damaged downloads
     List,
-    /// List the models that `run` and `pull` know by a short name, with size, license and quantizations
+    /// List the models that have a short name for `run` and `pull`, with size, license and quantizations
     ///
-    /// Those of the program, and those of `models.toml` in a spec folder.
+    /// Short names are built in or come from `models.toml` in a spec folder.
     Available {
         #[command(flatten)]
         specs: SpecArguments,
@@ -39,29 +39,29 @@ enum Action {
         /// Its name as listed
         name: String,
     },
-    /// Remove a model: every part of it, and what nothing else in the cache uses; or what a download of it left
+    /// Remove a model with all its parts, unless another model in the cache uses them; or remove leftovers of its download
     ///
-    /// Nothing outside the cache is removed: where a folder of the cache is a link, the command says so and stops.
+    /// Nothing outside the cache is removed: if a folder of the cache is a link, the command fails.
     Remove {
         /// Its name as listed
         name: String,
     },
-    /// Remove what interrupted and damaged downloads left, and folders of repositories without any file
+    /// Remove leftovers of interrupted and damaged downloads, and repository folders without files
     ///
-    /// An interrupted download goes on where it stopped if it is kept. What another process is fetching is kept.
+    /// An interrupted download that is kept can be resumed. Files that another process is downloading are kept.
     Prune {
-        /// Only say what would be removed
+        /// Only list what would be removed
         #[arg(long)]
         dry_run: bool,
     },
-    /// Compare a model's bytes with the checksum it was published with (all models without a name)
+    /// Compare a model's bytes with the published checksum (without a name: all models)
     Verify {
         /// Its name as listed
         name: Option<String>,
     },
 }
 
-const NONE: &str = "no models are installed; `menagerie pull smollm2` fetches a small one";
+const NONE: &str = "no models are installed; `menagerie pull smollm2` downloads a small one";
 
 impl Runnable for ModelsCommand {
     fn run(self, _: &CommandContext) -> Result<(), Failure> {
@@ -95,7 +95,7 @@ fn list(hub: &Hub, json: bool) -> Result<(), Failure> {
     let row = |model: &Installed| {
         let source = match model.missing.len() {
             0 => model.source.to_owned(),
-            missing => format!("{}, incomplete: {missing} parts are missing", model.source),
+            missing => format!("{}, incomplete: {} missing", model.source, output::counted(missing, "part")),
         };
         vec![model.name.clone(), output::bytes(model.bytes), source]
     };
@@ -108,13 +108,13 @@ fn list(hub: &Hub, json: bool) -> Result<(), Failure> {
         output::table(&["name", "size", "source"], &rows)?;
     }
     if !leftovers.is_empty() {
-        let note = "`menagerie pull` resumes incomplete downloads; `menagerie models prune` removes everything that downloads left behind";
+        let note = "`menagerie pull` resumes incomplete downloads; `menagerie models prune` removes leftovers of downloads";
         report::note(note);
     }
     Ok(())
 }
 
-/// The tables of names.
+/// Prints the short names.
 fn available(names: &ModelNames, json: bool) -> Result<(), Failure> {
     let models = &names.catalog.models;
     names.notes.iter().for_each(|note| report::note(note));
@@ -169,7 +169,7 @@ fn remove(hub: &Hub, name: &str, json: bool) -> Result<(), Failure> {
     }
     let files = output::counted(removed.files, "file");
     let shared = match &model {
-        Some(model) if own < model.bytes => "; the rest is used elsewhere",
+        Some(model) if own < model.bytes => "; other models use the rest",
         _ => "",
     };
     let name = model.map_or(name.to_owned(), |model| model.name);
@@ -186,7 +186,7 @@ fn prune(hub: &Hub, dry_run: bool, json: bool) -> Result<(), Failure> {
             (false, _) => "kept",
         };
         let (name, state, size) = (&leftover.name, leftover.state.name(), output::bytes(leftover.bytes));
-        let why = if taken { "" } else { ": another process is fetching it" };
+        let why = if taken { "" } else { ": another process is downloading it" };
         lines.push(format!("{what} {name} ({state}, {size}){why}"));
         bytes += if taken { leftover.bytes } else { 0 };
         let mut row = json!(leftover);
@@ -198,7 +198,7 @@ fn prune(hub: &Hub, dry_run: bool, json: bool) -> Result<(), Failure> {
         return output::json(&json!({ "dry_run": dry_run, "bytes": bytes, "leftovers": rows }));
     }
     if lines.is_empty() {
-        return output::line("nothing is left of interrupted or damaged downloads");
+        return output::line("there are no leftovers of interrupted or damaged downloads");
     }
     lines.iter().try_for_each(|line| output::line(line))?;
     let freed = if dry_run { "would be freed" } else { "freed" };
@@ -225,8 +225,8 @@ fn verify(hub: &Hub, name: Option<&str>, json: bool) -> Result<(), Failure> {
     } else {
         for (model, verdict) in &verdicts {
             let word = match verdict {
-                Verdict::Good => "good".to_owned(),
-                Verdict::Bad(reason) => format!("BAD: {reason}; `menagerie pull` fetches it again"),
+                Verdict::Good => "ok".to_owned(),
+                Verdict::Bad(reason) => format!("DAMAGED: {reason}; `menagerie pull` downloads it again"),
                 Verdict::Unknown(reason) => format!("not checked: {reason}"),
             };
             output::line(&format!("{}: {word}", model.name))?;
@@ -239,7 +239,7 @@ fn verify(hub: &Hub, name: Option<&str>, json: bool) -> Result<(), Failure> {
     }
 }
 
-/// The model beside `verdict` (good, bad, unknown) and `reason`.
+/// The model with `verdict` (good, bad, unknown) and `reason`.
 fn verdict_json(model: &Installed, verdict: &Verdict) -> Value {
     let (word, reason) = match verdict {
         Verdict::Good => ("good", None),

@@ -1,4 +1,4 @@
-//! `perplexity MODEL -f TEXT`: how well a model expects a text, and how far that is from a base.
+//! `perplexity MODEL -f TEXT`: the perplexity of a model on a text, and its divergence from a base model.
 
 use crate::arguments::metrics::MetricsArgument;
 use crate::arguments::model::ModelArguments;
@@ -17,22 +17,23 @@ use serde_json::{Value, json};
 use std::io::BufWriter;
 use std::path::PathBuf;
 
-/// Measure how well a model expects a text: perplexity, counted as llama-perplexity counts
+/// Measure the perplexity of a model on a text, in the same way as llama-perplexity
 ///
-/// The text is cut into chunks of --ctx-size tokens, each begun as the model asks for; the second half of each is scored.
-/// Bits per byte of text compare models whose vocabularies differ. --save-logits writes the log-probabilities of a base
-/// model, in llama.cpp's format; --base holds another model (or another quantization) against them: Kullback-Leibler
-/// divergence, and how often both find the same token the most likely.
+/// The text is split into chunks of --ctx-size tokens, each starting with BOS if the model uses it; the second half of each
+/// chunk is scored. Use bits per byte to compare models with different vocabularies. --save-logits writes the log
+/// probabilities of a base model in llama.cpp's format; --base compares another model (or another quantization) with them:
+/// Kullback-Leibler divergence, and how often both have the same most likely token.
 #[derive(Args)]
 pub(crate) struct PerplexityCommand {
     #[command(flatten)]
     model: ModelArguments,
     #[command(flatten)]
     text: ScoredText,
-    /// Write the log-probabilities of every scored token, to be a base later (two bytes for each token of the vocabulary)
+    /// Write the log probabilities at every scored token for later use with --base (two bytes per token of the vocabulary)
     #[arg(long, value_name = "FILE", conflicts_with = "base")]
     save_logits: Option<PathBuf>,
-    /// Hold the model against the log-probabilities that --save-logits or llama-perplexity wrote; text and chunks are its
+    /// Compare the model with the log probabilities in a file of --save-logits or llama-perplexity, which also has the text
+    /// and the chunk size
     #[arg(long, value_name = "FILE")]
     base: Option<PathBuf>,
     /// Replace the file of --save-logits if it exists
@@ -51,7 +52,7 @@ impl Runnable for PerplexityCommand {
         let mut base = self.base.as_deref().map(BaseReader::open).transpose()?;
         let text = match (&base, &self.text.file) {
             (None, None) => {
-                return Err(Failure::Usage("a text is wanted: -f FILE, or --base FILE".to_owned()));
+                return Err(Failure::Usage("the text is missing: give -f FILE or --base FILE".to_owned()));
             }
             (_, Some(_)) => Some(self.text.read()?),
             (Some(_), None) => None,
@@ -119,7 +120,7 @@ impl PerplexityCommand {
     }
 }
 
-/// Bits that a model needs for a byte of the text.
+/// Bits per byte of the text.
 pub(crate) fn bits_per_byte(made: &PerplexityResult, bytes: usize) -> f64 {
     made.nll.value * made.scored as f64 / std::f64::consts::LN_2 / bytes.max(1) as f64
 }
@@ -143,7 +144,7 @@ fn print(made: &PerplexityResult, bits: Option<f64>) -> Result<(), Failure> {
     output::write(&lines(&rows))
 }
 
-/// What differs from a base, a line each.
+/// The rows of the divergence from a base model.
 pub(crate) fn divergence_rows(made: &Divergence) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     vec![
@@ -153,14 +154,14 @@ pub(crate) fn divergence_rows(made: &Divergence) -> Vec<Vec<String>> {
         row("KL divergence, median", format!("{:.6}", made.kl_median)),
         row("KL divergence, 99 %", format!("{:.6}", made.kl_99)),
         row("KL divergence, 99.9 %", format!("{:.6}", made.kl_999)),
-        row("KL divergence, most", format!("{:.6}", made.kl_max)),
-        row("same token on top", percent(made.same_top)),
-        row("mean change of p", percent(made.delta_p)),
-        row("root mean square of it", format!("{:.2} %", 100.0 * made.delta_p_rms)),
+        row("KL divergence, maximum", format!("{:.6}", made.kl_max)),
+        row("same top token", percent(made.same_top)),
+        row("change of p, mean", percent(made.delta_p)),
+        row("change of p, RMS", format!("{:.2} %", 100.0 * made.delta_p_rms)),
     ]
 }
 
-/// Names in a column, values beside them.
+/// Names in one column, values in the next.
 pub(crate) fn lines(rows: &[Vec<String>]) -> String {
     let width = rows.iter().filter_map(|row| row.first()).map(|name| name.chars().count()).max().unwrap_or(0);
     let line = |row: &Vec<String>| format!("{:<width$}  {}\n", row[0], row[1..].join("  "));

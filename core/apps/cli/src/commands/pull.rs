@@ -1,4 +1,4 @@
-//! `pull NAME`.
+//! `pull NAME`: downloads a model.
 
 use crate::arguments::model_names::ModelNames;
 use crate::arguments::name_or_path::NameOrPath;
@@ -10,16 +10,16 @@ use crate::{interrupt, output};
 use clap::Args;
 use menagerie::gguf::path_text;
 
-/// Fetch a model, or a newer one of the same name, check it, and print where it lies
+/// Download or update a model, verify it, and print its path
 ///
-/// Repositories go to the cache that the hub's own tools use (HF_HOME, HF_HUB_CACHE; HF_TOKEN, HF_ENDPOINT,
-/// HF_HUB_OFFLINE and HF_HUB_DOWNLOAD_TIMEOUT are honored, and SSL_CERT_FILE). A broken or interrupted download goes
-/// on where it stopped; a file gets its name only once its checksum is right. Of a repository without GGUF files the
-/// folder is fetched: configuration, vocabulary, chat template and safetensors. Where the hub cannot be reached,
-/// `smollm2` comes from a pip package.
+/// Repositories are stored in the cache of the Hugging Face tools (HF_HOME, HF_HUB_CACHE). HF_TOKEN, HF_ENDPOINT,
+/// HF_HUB_OFFLINE, HF_HUB_DOWNLOAD_TIMEOUT and SSL_CERT_FILE are supported. Interrupted downloads are resumed; a file gets
+/// its name only after its checksum is verified. From a repository without GGUF files the model folder is downloaded:
+/// configuration, vocabulary, chat template and safetensors. If the hub cannot be reached, `smollm2` is downloaded as a pip
+/// package.
 #[derive(Args)]
 pub(crate) struct PullCommand {
-    /// smollm2, org/repo, org/repo:QUANT, org/repo@revision, hf:org/repo/file.gguf or an address of the hub
+    /// smollm2, org/repo, org/repo:QUANT, org/repo@revision, hf:org/repo/file.gguf or a URL of the hub
     name: NameOrPath,
     #[command(flatten)]
     specs: SpecArguments,
@@ -38,7 +38,7 @@ impl Runnable for PullCommand {
         if self.json {
             let installed = hub.installed()?.into_iter().find(|model| model.path == path);
             let none =
-                || Failure::about(path_text(&path), "was fetched, but is not among the installed models");
+                || Failure::about(path_text(&path), "was downloaded, but is not among the installed models");
             return output::json(&installed.ok_or_else(none)?);
         }
         output::data_line(&path_text(&path))

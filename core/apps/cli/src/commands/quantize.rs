@@ -1,4 +1,4 @@
-//! `quantize IN OUT TYPE`: a model file with its weights in other types.
+//! `quantize IN OUT TYPE`: quantizes the weights of a model.
 
 use crate::arguments::model_source::ModelSource;
 use crate::arguments::name_or_path::NameOrPath;
@@ -22,46 +22,47 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Write a model with its weights in other types, as llama-quantize does
+/// Quantize the weights of a model, in the same way as llama-quantize
 ///
-/// TYPE is a file type: Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q3_K_M, IQ4_XS, Q4_0, F16 ... Most tensors get the type it is named
-/// after, some another one, as llama-quantize mixes them; --dry-run shows which. The model is read and written tensor by
-/// tensor. Types of less than three bits need an importance matrix, and all small ones gain from one: see `imatrix`.
+/// TYPE is a file type: Q8_0, Q6_K, Q5_K_M, Q4_K_M, Q3_K_M, IQ4_XS, Q4_0, F16, ... Most tensors get the type in its name,
+/// some get another one, as in llama-quantize; --dry-run lists them. The model is read and written tensor by tensor. Types
+/// with less than three bits require an importance matrix, and all small types benefit from one: see `imatrix`.
 #[derive(Args)]
 pub(crate) struct QuantizeCommand {
-    /// The model: a .gguf file (of several parts: the first), a folder with config.json and .safetensors files, or a name
-    /// as elsewhere
+    /// The model: a .gguf file (the first one if it has several parts), a folder with config.json and .safetensors files, or
+    /// any MODEL that `run` accepts
     input: NameOrPath,
     /// The file to write
     out: PathBuf,
-    /// The file type, in any case
+    /// The file type, in upper or lower case
     #[arg(value_name = "TYPE")]
     file_type: String,
-    /// Importance matrix that `imatrix` or llama-imatrix wrote (GGUF)
+    /// Importance matrix from `imatrix` or llama-imatrix (GGUF)
     #[arg(long, value_name = "FILE")]
     imatrix: Option<PathBuf>,
-    /// Every tensor in one type, no mixture
+    /// Quantize all tensors to the same type
     #[arg(long)]
     pure: bool,
-    /// Type of the head
+    /// Type of the output head
     #[arg(long, hide_short_help = true, value_name = "TYPE", value_parser = tensor_type)]
     output_tensor_type: Option<GgmlType>,
     /// Type of the token embedding
     #[arg(long, hide_short_help = true, value_name = "TYPE", value_parser = tensor_type)]
     token_embedding_type: Option<GgmlType>,
-    /// Type of the tensors of a role (ffn_down) or of one tensor (blk.0.ffn_down.weight); repeatable, the first that fits
+    /// Type of the tensors with a role (ffn_down) or of one tensor (blk.0.ffn_down.weight); repeatable, the first match
+    /// applies
     #[arg(long, hide_short_help = true, value_name = "ROLE=TYPE", value_parser = role_type)]
     tensor_type: Vec<(String, GgmlType)>,
-    /// Round weights again that were rounded before
+    /// Allow requantizing weights that are already quantized
     #[arg(long)]
     allow_requantize: bool,
-    /// Of a folder: read it although nothing reads this name of config.json (repeatable, no wildcard)
+    /// For a folder: continue although this key of config.json is not used (repeatable, no wildcards)
     #[arg(long, hide_short_help = true, value_name = "KEY")]
     accept_unread: Vec<String>,
-    /// Only say what each tensor would get
+    /// Only list the type that each tensor would get
     #[arg(long)]
     dry_run: bool,
-    /// Threads [default: the cores this process may use]
+    /// Number of threads [default: the cores that this process may use]
     #[arg(short = 't', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
     /// Replace the file if it exists
@@ -74,14 +75,14 @@ pub(crate) struct QuantizeCommand {
     specs: SpecArguments,
 }
 
-/// A type of blocks by its name.
+/// Parses the name of a tensor type.
 pub(crate) fn tensor_type(text: &str) -> Result<GgmlType, String> {
-    GgmlType::from_name(text).ok_or_else(|| format!("`{text}` is no type of tensors (Q4_K, Q8_0, F16 ...)"))
+    GgmlType::from_name(text).ok_or_else(|| format!("`{text}` is not a tensor type (Q4_K, Q8_0, F16, ...)"))
 }
 
 fn role_type(text: &str) -> Result<(String, GgmlType), String> {
     let (role, kind) =
-        text.split_once('=').ok_or_else(|| "ROLE=TYPE is wanted, as ffn_down=Q6_K".to_owned())?;
+        text.split_once('=').ok_or_else(|| "expected ROLE=TYPE, e.g. ffn_down=Q6_K".to_owned())?;
     Ok((role.to_owned(), tensor_type(kind)?))
 }
 
@@ -96,7 +97,7 @@ impl Runnable for QuantizeCommand {
                 parts.iter().map(PathBuf::as_path).chain(self.imatrix.as_deref()).collect();
             output_file::may_write(&self.out, self.force, &inputs)?;
             if output_file::is_device(&self.out) {
-                return Err(Failure::about(path_text(&self.out), "is not a file; name one to write"));
+                return Err(Failure::about(path_text(&self.out), "is not a regular file; name another one"));
             }
         }
         if input.is_dir() || input.extension().is_some_and(|end| end == "safetensors") {
@@ -116,7 +117,7 @@ impl Runnable for QuantizeCommand {
 }
 
 impl QuantizeCommand {
-    /// A folder, which becomes a file on the way.
+    /// Quantizes a folder, which is converted to a GGUF file at the same time.
     fn folder(&self, meant: &ModelSource, installed: &Environment) -> Result<(), Failure> {
         let (name, importance) = self.importance()?;
         let folder = FolderPlan {
@@ -137,7 +138,7 @@ impl QuantizeCommand {
         })
     }
 
-    /// The matrix that was asked for, and the name of its file.
+    /// The importance matrix, if requested, and the name of its file.
     fn importance(&self) -> Result<(String, Option<Importance>), Failure> {
         let name = self.imatrix.as_ref().map(|path| path_text(path)).unwrap_or_default();
         Ok((name, self.imatrix.as_deref().map(Importance::open).transpose()?))
@@ -190,7 +191,10 @@ impl QuantizeCommand {
         }
         if self.dry_run {
             let row = |tensor: &PlannedTensor| {
-                let why = tensor.choice.instead_of.map(|kind| format!("rows are no whole blocks of {kind}"));
+                let why = tensor
+                    .choice
+                    .instead_of
+                    .map(|kind| format!("row size is not a multiple of {kind}'s block"));
                 let cells = [tensor.from.name(), tensor.choice.kind.name()].map(str::to_owned);
                 let [from, to] = cells;
                 vec![tensor.name.clone(), from, to, output::bytes(tensor.bytes), why.unwrap_or_default()]
@@ -200,13 +204,14 @@ impl QuantizeCommand {
         }
         if fell_back > 0 {
             report::note(&format!(
-                "{} in a larger type than asked for, whose rows are no whole blocks of it (--dry-run lists them)",
+                "{} with a larger type than requested, because the row size is not a multiple of its block size (--dry-run lists \
+                 them)",
                 output::counted(fell_back, "tensor")
             ));
         }
         output::line(&format!(
             "{}: {} ({:.2} bits per weight: {}), from {} ({:.2})",
-            if self.dry_run { "would be".to_owned() } else { path_text(&self.out) },
+            if self.dry_run { "result".to_owned() } else { path_text(&self.out) },
             output::bytes(after),
             bits(after),
             kinds(planned),

@@ -1,4 +1,4 @@
-//! `render MODEL MESSAGES.json`: the prompt as the template gives it.
+//! `render MODEL MESSAGES.json`: renders messages with a chat template.
 
 use crate::arguments::model_source::ModelSource;
 use crate::arguments::name_or_path::NameOrPath;
@@ -16,17 +16,17 @@ use menagerie::open::{GivenTemplate, KeyOptions, LoadOptions, ResolvedFile, toke
 use menagerie::registry::{Environment, GGUFArchitecture};
 use serde_json::Value;
 
-/// Show the prompt that a chat template makes of messages
+/// Print the prompt that a chat template produces from messages
 ///
-/// With a model: `render MODEL MESSAGES.json`, with the template that `run` and `chat` would use. With a template of
-/// your own and no model: `render --chat-template FILE.jinja MESSAGES.json`. Messages are a JSON list of {"role",
-/// "content"}, or an object with such a list as "messages"; - is standard input.
+/// With a model: `render MODEL MESSAGES.json` uses the template of `run` and `chat`. With your own template and no model:
+/// `render --chat-template FILE.jinja MESSAGES.json`. The messages are a JSON list of {"role", "content"}, or an object
+/// with such a list as "messages"; - is standard input.
 #[derive(Args)]
 pub(crate) struct RenderCommand {
     /// [MODEL] MESSAGES.json
     #[arg(required = true, num_args = 1..=2, value_names = ["MODEL", "MESSAGES.json"])]
     files: Vec<NameOrPath>,
-    /// Do not end the prompt where the assistant begins to speak
+    /// Do not end the prompt with the start of the assistant's message
     #[arg(long)]
     no_generation_prompt: bool,
     #[command(flatten)]
@@ -63,9 +63,10 @@ impl Runnable for RenderCommand {
         match template.render(&messages, &options(&given)) {
             Ok(prompt) => output::data(&prompt),
             Err(error) => Err(match messages.iter().position(has_no_content) {
-                Some(index) => {
-                    Failure::Failed(format!("{}: the template needs it: {error}", no_content(index).said()))
-                }
+                Some(index) => Failure::Failed(format!(
+                    "{}, which the template requires: {error}",
+                    no_content(index).said()
+                )),
                 None => error.into(),
             }),
         }
@@ -73,7 +74,7 @@ impl Runnable for RenderCommand {
 }
 
 impl RenderCommand {
-    /// The template given by hand, the file's, or that of the spec of its architecture.
+    /// The user's template, or that of the model file, or that of its spec.
     fn of_model(
         &self,
         model: &NameOrPath,
@@ -115,12 +116,12 @@ fn compile(name: &str, source: &str, tokenizer: &Tokenizer) -> Result<ChatTempla
     Ok(ChatTemplate::new(name, source, text(tokenizer.bos()), text(tokenizer.eos()))?)
 }
 
-/// A message without a text; templates may do without, for calls of tools.
+/// Whether a message has no content; templates may accept this for tool calls.
 fn has_no_content(message: &Value) -> bool {
     message.get("content").is_none_or(Value::is_null)
 }
 
-/// A message with nothing but its role.
+/// Whether a message has only a role.
 fn says_nothing(message: &Value) -> bool {
     let more =
         |fields: &serde_json::Map<String, Value>| fields.keys().any(|key| key != "role" && key != "content");
@@ -131,7 +132,7 @@ fn no_content(index: usize) -> Failure {
     Failure::Failed(format!("message {index} has no content"))
 }
 
-/// A message whose content is a list of texts, as the OpenAI interface has it, gets them as one text.
+/// Joins the content of a message if it is a list of text parts, as in the OpenAI API.
 fn joined(mut message: Value) -> Value {
     let text = |part: &Value| {
         (part.get("type")? == "text").then(|| part.get("text")?.as_str().map(str::to_owned)).flatten()

@@ -1,4 +1,4 @@
-//! `rerank MODEL QUERY DOCUMENT..`: how well documents answer a query.
+//! `rerank MODEL QUERY DOCUMENT..`: scores documents for a query.
 
 use crate::arguments::metrics::MetricsArgument;
 use crate::arguments::model::ModelArguments;
@@ -12,10 +12,10 @@ use serde::{Serialize, Serializer};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Score documents for a query with a reranker, the best first
+/// Score documents for a query with a reranker, best first
 ///
-/// The score is the first output of the file's classifier, as the model gives it: larger is better, and scores of
-/// different models cannot be compared.
+/// The score is the first output of the model's classifier, unchanged: larger is better. Scores of different models cannot
+/// be compared.
 #[derive(Args)]
 pub(crate) struct RerankCommand {
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub(crate) struct RerankCommand {
     /// The documents
     #[arg(required_unless_present = "file")]
     document: Vec<String>,
-    /// Read documents from a file, one a line
+    /// Read documents from a file, one per line
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "document")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -40,15 +40,15 @@ pub(crate) struct RerankCommand {
 /// One document's score.
 #[derive(Serialize)]
 struct Scored<'d> {
-    /// Its place among those given, from 0.
+    /// Its index in the input, from 0.
     index: usize,
     #[serde(serialize_with = "short")]
     score: f32,
     document: &'d str,
-    /// All outputs, where the classifier has several.
+    /// All outputs, if the classifier has several.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "short_list")]
     scores: Option<Vec<f32>>,
-    /// Tokens that were left out (--truncate).
+    /// Number of truncated tokens (--truncate).
     #[serde(skip_serializing_if = "Option::is_none")]
     truncated_tokens: Option<usize>,
 }
@@ -104,8 +104,7 @@ impl RerankCommand {
             Some(at) => format!("document {}", at + 1),
             None => return Ok(()),
         };
-        Err(Failure::Usage(format!("{which} is empty"))
-            .with_help("a text without a character has no score; leave it out"))
+        Err(Failure::Usage(format!("{which} is empty")).with_help("an empty text has no score; leave it out"))
     }
 
     fn documents(&self) -> Result<Vec<String>, Failure> {
@@ -114,7 +113,7 @@ impl RerankCommand {
         let lines =
             text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect::<Vec<_>>();
         if lines.is_empty() {
-            return Err(Failure::about(file.display(), "no document; a line each is wanted"));
+            return Err(Failure::about(file.display(), "the file has no documents; expected one per line"));
         }
         Ok(lines)
     }

@@ -1,4 +1,4 @@
-//! `run MODEL [PROMPT]`: one prompt, one answer, streamed.
+//! `run MODEL [PROMPT]`: streams the answer to one prompt.
 
 use crate::arguments::display::DisplayArguments;
 use crate::arguments::hooks::HookArguments;
@@ -28,12 +28,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Answer one prompt, streamed; without a prompt on a terminal, talk
+/// Answer one prompt; without a prompt on a terminal, start a chat
 ///
-/// The prompt is put into the model's chat template if it has one; --raw continues it as plain text. Special tokens
-/// in the prompt are text, never control tokens. A prompt and what is piped in are joined: the piped text, an empty
-/// line, the prompt. Of files and standard input one final newline and a byte order mark are dropped. Ctrl-C stops the
-/// generation (exit code 130).
+/// The prompt is rendered with the model's chat template if it has one; --raw continues it as plain text. Special tokens in
+/// the prompt are text, never control tokens. If text is piped in too, it is placed before the prompt, separated by an empty
+/// line. One trailing newline and a byte order mark are stripped from files and standard input. Ctrl-C stops the generation
+/// (exit code 130).
 #[derive(Args)]
 pub(crate) struct RunCommand {
     #[command(flatten)]
@@ -42,15 +42,15 @@ pub(crate) struct RunCommand {
     stages: StageArguments,
     #[command(flatten)]
     hooks: HookArguments,
-    /// The prompt, - for standard input alone [default: standard input, on a terminal a conversation]
+    /// The prompt; - for standard input only [default: standard input, or a chat on a terminal]
     prompt: Option<String>,
-    /// Read the prompt from a file, - for standard input
+    /// Read the prompt from a file; - for standard input
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "prompt")]
     file: Option<PathBuf>,
-    /// Continue the prompt as it is, without the chat template
+    /// Continue the prompt as text, without the chat template
     #[arg(long)]
     raw: bool,
-    /// Print one JSON object with text, tokens, why it ended and statistics
+    /// Print one JSON object with text, tokens, stop reason and statistics
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -111,7 +111,7 @@ impl RunCommand {
         let cancel = interrupt::flag()?;
         let _orderly = interrupt::orderly()?;
         let request = self.sampling.request(pipeline.sampling_defaults(), installed, Arc::clone(&cancel))?;
-        // `--raw` after a default of the configuration file: there is no template for it.
+        // `--raw` with a system message from the configuration file: there is no template for the message.
         let system = self.system.as_deref().filter(|_| !self.raw);
         let prompt = answer::prompt(pipeline, prompt, self.raw, system, &self.template)?;
         let mut session = pipeline.session()?;
@@ -173,18 +173,18 @@ impl RunCommand {
         Ok((outcome, shown))
     }
 
-    /// What became of the state, where that is not what one would think.
+    /// Notes that most of the saved state could not be used, and with --verbose how much was used.
     fn say_kept(&self, file: &StateFile, bytes: u64, resumed: usize, outcome: &Outcome) {
         let path = file.path().display();
         let cached = outcome.statistics.cached_tokens;
         if (cached + 2) * 2 < resumed.min(outcome.statistics.prompt_tokens) {
             report::note(&format!(
-                "of the {resumed} tokens that {path} held, {cached} begin the prompt; the rest was computed, and takes their place"
+                "only the first {cached} of the {resumed} tokens in {path} match the prompt; the rest was computed and replaces them"
             ));
         }
         if self.verbose {
             report::line(&format!(
-                "state: {cached} of {resumed} tokens used; {} kept in {path}",
+                "state: {cached} of {resumed} tokens used; {} saved in {path}",
                 output::bytes(bytes)
             ));
         }
@@ -218,14 +218,12 @@ impl RunCommand {
         })
     }
 
-    /// On a terminal without a prompt.
+    /// Starts a chat: there is no prompt, and standard input is a terminal.
     fn talk(self, context: &CommandContext) -> Result<(), Failure> {
         if self.raw || self.json {
             let option = if self.raw { "--raw" } else { "--json" };
-            return Err(Failure::Usage(format!(
-                "a prompt is missing, and with {option} there is no conversation"
-            ))
-            .with_help("give it as an argument, with -f FILE or on standard input"));
+            return Err(Failure::Usage(format!("the prompt is missing ({option} does not start a chat)"))
+                .with_help("give it as an argument, with -f FILE or on standard input"));
         }
         ChatCommand {
             model: self.model,
@@ -244,7 +242,7 @@ impl RunCommand {
     }
 }
 
-/// What a session is asked.
+/// A prompt and its options for a session.
 struct Asked<'a> {
     session: &'a mut Session,
     prompt: &'a answer::Prompt,
@@ -257,7 +255,10 @@ impl Asked<'_> {
     }
 }
 
-/// Tokens that a file's state brings; a conversation is not dropped.
+/// Loads a state and returns its number of tokens.
+///
+/// # Errors
+/// The state is a conversation, which `run` would overwrite.
 fn resume(file: &StateFile, session: &mut Session) -> Result<usize, Failure> {
     let Some(resumed) = take_up(file, |file| file.load(session))? else { return Ok(0) };
     match resumed.conversation {

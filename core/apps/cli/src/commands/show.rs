@@ -1,4 +1,4 @@
-//! `show ARCH|MODEL`: what a spec says, or what it makes of a file.
+//! `show ARCH|MODEL`: prints a spec, or how a model is interpreted.
 
 use crate::arguments::key_setting::key_setting;
 use crate::arguments::model_source::{ModelSource, recipe_meant};
@@ -20,34 +20,35 @@ use menagerie::registry::{ArchitectureEntry, Environment, RecipeEntry};
 use menagerie::spec::{MetadataValue, ResolvedValue, layer_ranges};
 use serde_json::{Value, json};
 
-/// Show an architecture, or what it makes of a model's file
+/// Show an architecture, or a model with the values that its architecture resolves to
 ///
-/// Of a model, in a few lines: parameters, types, vocabulary, chat template, license, memory. With options: every
-/// resolved value with its layers and where it came from (file, tensors, spec or default), the facts that only logits
-/// can check, tensors, and what is ignored.
+/// For a model, prints a summary: parameters, types, vocabulary, chat template, license, memory. Options add every resolved
+/// value with its layers and origin (file, tensors, spec or default), the values that only logits can verify, the tensors,
+/// and ignored keys and tensors.
 #[derive(Args)]
 pub(crate) struct ShowCommand {
-    /// Id of an architecture, a spec's file, a model, a recipe or an adapter
+    /// Id of an architecture, a spec file, a model, a recipe or an adapter
     what: NameOrPath,
-    /// Load although nothing reads this metadata key (repeatable)
+    /// Load the model although this metadata key is not used (repeatable)
     #[arg(long, hide_short_help = true, value_name = "KEY")]
     accept_unread: Vec<String>,
-    /// Set a key of the model over the file's (repeatable)
+    /// Override a metadata key of the file (repeatable)
     #[arg(long, hide_short_help = true, value_name = "KEY=VALUE", value_parser = key_setting)]
     set: Vec<(String, MetadataValue)>,
-    /// List every resolved value and where it came from, notes on where implementations differ, types, and memory by context
+    /// List every resolved value and its origin, notes about differences between implementations, types, and memory by
+    /// context
     #[arg(long)]
     values: bool,
     /// List every tensor with its role
     #[arg(long)]
     tensors: bool,
-    /// List the keys and tensors that are ignored, with the reason
+    /// List ignored keys and tensors with the reasons
     #[arg(long)]
     ignored: bool,
-    /// All of these
+    /// The same as --values --tensors --ignored
     #[arg(long)]
     all: bool,
-    /// Of an architecture: with all that it extends laid under it, and where each line is from
+    /// For an architecture: merge the specs that it extends, and show the origin of each line
     #[arg(long)]
     merged: bool,
     /// Print JSON
@@ -78,7 +79,7 @@ impl Runnable for ShowCommand {
 }
 
 impl ShowCommand {
-    /// A word that is neither a file nor a model may be an architecture misspelt.
+    /// The error for a word that is not a model; suggests the nearest architecture.
     fn unknown(&self, failure: Failure) -> Failure {
         let Some(what) = self.what.name().filter(|what| !what.contains(['/', '.'])) else { return failure };
         let names = architecture_names();
@@ -86,10 +87,10 @@ impl ShowCommand {
         let best = scored.filter(|(score, _)| *score > 0.7).max_by(|a, b| a.0.total_cmp(&b.0));
         let Some((_, nearest)) = best else { return failure };
         Failure::Failed(format!(
-            "`{}` is no architecture, no file and no model; the nearest architecture is `{nearest}`",
+            "`{}` is not an architecture, file or model; the nearest architecture is `{nearest}`",
             what
         ))
-        .with_help("menagerie list shows architectures, menagerie models what is on this machine")
+        .with_help("`menagerie list` shows the architectures, `menagerie models` the models on this machine")
     }
 
     fn model(
@@ -125,7 +126,7 @@ impl ShowCommand {
             output::value(name, &value)?;
         }
         if !plugin_parts::parts_of(&resolved).is_empty() {
-            let note = "plugins compute on the CPU: on another --device their rows are read back and taken in again at every step";
+            let note = "plugins compute on the CPU: with another --device their inputs and outputs are copied at every step";
             output::note(note)?;
         }
         for notice in resolved.notices() {
@@ -144,7 +145,7 @@ impl ShowCommand {
     }
 }
 
-/// Says what a spec is, and prints its text.
+/// Prints a description of a spec and its text.
 pub(crate) fn print_architecture(
     entry: &ArchitectureEntry,
     merged: bool,
@@ -181,7 +182,7 @@ fn values_and_types(resolved: &ResolvedFile, assembly: &Assembly) -> Result<(), 
     output::line("\nresolved values")?;
     let all: Vec<&ResolvedValue> = resolved.resolution.values.iter().collect();
     values(&all)?;
-    output::line("\nfrom the spec, not from the file (only logits can check these)")?;
+    output::line("\nvalues from the spec, not from the file (only logits can verify these)")?;
     let facts = resolved.resolution.from_spec_only();
     values(&facts.iter().collect::<Vec<_>>())?;
     let keys = resolved.file.keys(&resolved.spec)?;
@@ -196,7 +197,7 @@ fn values_and_types(resolved: &ResolvedFile, assembly: &Assembly) -> Result<(), 
         &["type", "tensors", "bytes"],
         &model_summary::types(assembly).iter().map(row).collect::<Vec<_>>(),
     )?;
-    output::line("\nmemory by context (weights mapped, plus keys and values)")?;
+    output::line("\nmemory by context (mapped weights and KV cache)")?;
     output::table(&["context", "f32", "f16", "q8_0"], &model_summary::memory_rows(resolved, assembly))
 }
 
@@ -217,9 +218,9 @@ fn tensors(assembly: &Assembly) -> Result<(), Failure> {
     output::table(&["tensor", "dims", "type", "layer", "role"], &rows)
 }
 
-/// Keys and tensors that no layer uses; what tokenizer and template read is not ignored.
+/// Prints the keys and tensors that neither the layers nor tokenizer and template use.
 fn ignored(resolved: &ResolvedFile, assembly: &Assembly) -> Result<(), Failure> {
-    output::line("\nnot read by the model, with the reason")?;
+    output::line("\nnot used by the model")?;
     for ignored in &assembly.ignored {
         output::line(&format!("tensor {}: {}", ignored.tensor.name, ignored.reason))?;
     }
@@ -234,7 +235,7 @@ fn values(entries: &[&ResolvedValue]) -> Result<(), Failure> {
         let layers = if entry.layers.is_empty() { "model".to_owned() } else { layer_ranges(&entry.layers) };
         vec![entry.path.clone(), entry.value.clone(), layers, entry.origin.to_string()]
     };
-    output::table(&["value", "is", "in", "origin"], &entries.iter().map(row).collect::<Vec<_>>())
+    output::table(&["name", "value", "layers", "origin"], &entries.iter().map(row).collect::<Vec<_>>())
 }
 
 fn as_json(resolved: &ResolvedFile, assembly: &Assembly, summary: model_summary::Lines) -> Value {
@@ -251,7 +252,7 @@ fn as_json(resolved: &ResolvedFile, assembly: &Assembly, summary: model_summary:
     let summary: serde_json::Map<String, Value> =
         summary.into_iter().map(|(name, value)| (name.replace(' ', "_"), Value::String(value))).collect();
     let mut config = json!(resolved.config());
-    // Sizes are whole numbers, however they are kept.
+    // Sizes are printed as whole numbers, although they are stored as floats.
     for size in config["hints"].as_object_mut().into_iter().flat_map(|hints| hints.values_mut()) {
         if let Some(whole) = size.as_f64().filter(|size| size.fract() == 0.0 && size.abs() < 1e15) {
             *size = json!(whole as i64);

@@ -1,4 +1,4 @@
-//! `synth SPEC OUT`: a model of a real shape with random weights.
+//! `synth SPEC OUT`: writes a model of a real shape with random weights.
 
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::spec_reference::spec_needed;
@@ -20,23 +20,23 @@ use std::sync::atomic::Ordering;
 /// Shapes by name: canonical keys of published models.
 const SHAPES: &str = include_str!("shapes.json");
 
-/// Write a model of a real shape with random weights, for measuring speed and memory
+/// Write a model with a real shape and random weights, for measuring speed and memory
 ///
-/// The shape is a name (--shape list shows them), a name and canonical keys that change it (--shape llama-3.2-1b --shape
-/// block_count=4), or every key that the architecture needs. What the model says means nothing; it has no tokenizer.
+/// The shape is a name (--shape list shows them), a name with canonical keys that change it (--shape llama-3.2-1b --shape
+/// block_count=4), or every key that the architecture requires. The model's output is meaningless, and it has no tokenizer.
 #[derive(Args)]
 pub(crate) struct SynthCommand {
-    /// Id of the architecture (`list` shows them), or a spec's file
+    /// Id of the architecture (`list` shows them), or a spec file
     spec: NameOrPath,
     /// The file to write
     out: Option<PathBuf>,
-    /// Name of a shape, or key=value (repeatable)
+    /// Name of a shape, or KEY=VALUE (repeatable)
     #[arg(long, value_name = "NAME|KEY=VALUE", required = true)]
     shape: Vec<String>,
-    /// Type of the weights, as llama-quantize spells it
+    /// File type of the weights, named as in llama-quantize
     #[arg(long, value_name = "TYPE", default_value = "Q4_K_M")]
     quant: String,
-    /// Equal seeds give equal files
+    /// Random seed; equal seeds produce equal files
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Replace the file if it exists
@@ -49,7 +49,7 @@ pub(crate) struct SynthCommand {
     specs: SpecArguments,
 }
 
-/// The keys of a shape; `tied` says whether the embedding makes the logits too.
+/// The keys of a shape; `tied` means that the embedding is also the output head.
 struct Shape {
     keys: BTreeMap<String, MetadataValue>,
     tied: bool,
@@ -70,7 +70,7 @@ impl Runnable for SynthCommand {
         };
         output_file::may_write(out, self.force, &[])?;
         if output_file::is_device(out) {
-            return Err(Failure::about(out.display(), "is not a file; name one to write"));
+            return Err(Failure::about(out.display(), "is not a regular file; name another one"));
         }
         let cancel = interrupt::flag()?;
         let spec = spec_needed(&self.spec, &self.specs, installed)?.spec()?;
@@ -88,7 +88,7 @@ impl Runnable for SynthCommand {
         let unnamed = self.shape.iter().all(|part| part.contains('='));
         written.map_err(|error| match error {
             SynthError::Spec(_) | SynthError::MissingKey { .. } if unnamed => {
-                Failure::from(error).with_help("give a shape's name too (`--shape list` shows them)")
+                Failure::from(error).with_help("also give the name of a shape (`--shape list` shows them)")
             }
             other => Failure::from(other),
         })?;
@@ -103,7 +103,7 @@ impl SynthCommand {
         for part in &self.shape {
             match part.split_once('=') {
                 Some(("", _)) => {
-                    return Err(Failure::Usage(format!("`{part}` is not a NAME or KEY=VALUE of a shape")));
+                    return Err(Failure::Usage(format!("--shape {part}: expected NAME or KEY=VALUE")));
                 }
                 Some(("tied", value)) => shape.tied = value == "true",
                 Some((key, value)) => {
@@ -122,7 +122,7 @@ impl Shape {
         let Some(shape) = table.get(name).and_then(|shape| shape.as_object()) else {
             let known = shape_names()?.join(", ");
             return Err(Failure::Usage(format!(
-                "there is no shape `{name}`; there are: {known}; or give key=value"
+                "unknown shape `{name}`; the shapes are {known}; or give KEY=VALUE"
             )));
         };
         for (key, value) in shape {
@@ -146,7 +146,7 @@ pub(crate) fn shape_names() -> Result<Vec<String>, Failure> {
     Ok(shapes()?.keys().cloned().collect())
 }
 
-/// A number, a boolean, a string, or a list of them in brackets.
+/// Parses a number, a boolean, a string, or a list of them in brackets.
 pub(crate) fn parse_value(text: &str) -> MetadataValue {
     if let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return MetadataValue::List(list.split(',').map(|value| parse_value(value.trim())).collect());

@@ -1,4 +1,4 @@
-//! `tokenize MODEL [TEXT]`.
+//! `tokenize MODEL [TEXT]`: prints the tokens of a text.
 
 use crate::arguments::model_source::ModelSource;
 use crate::arguments::name_or_path::NameOrPath;
@@ -17,21 +17,21 @@ use std::path::PathBuf;
 
 /// Show the tokens of a text
 ///
-/// Any GGUF that has a tokenizer will do, also one without weights or of an unknown architecture. Files and standard
-/// input are taken as they are, a final newline included.
+/// Any GGUF file with a tokenizer can be used, even without weights or of an unsupported architecture. Files and standard
+/// input are tokenized unchanged, including a trailing newline.
 #[derive(Args)]
 pub(crate) struct TokenizeCommand {
     /// A .gguf file, a folder with config.json, smollm2, org/repo, org/repo:QUANT or hf:org/repo/file.gguf
     model: NameOrPath,
-    /// The text, - for standard input [default: standard input]
+    /// The text; - for standard input [default: standard input]
     text: Option<String>,
     /// Read the text from a file
     #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "text")]
     file: Option<PathBuf>,
-    /// Read special tokens in the text as such
+    /// Parse special tokens in the text
     #[arg(long)]
     parse_special: bool,
-    /// Add the tokens that the model wants at the beginning and end of a prompt
+    /// Add the special tokens that the model adds at the start and end of a prompt
     #[arg(long)]
     frame: bool,
     /// Print JSON
@@ -41,18 +41,18 @@ pub(crate) struct TokenizeCommand {
     specs: SpecArguments,
 }
 
-/// One token, as listed.
+/// A token in the list.
 #[derive(Serialize)]
 struct Listed {
     id: u32,
     piece: String,
-    /// The bytes, where they are not text by themselves.
+    /// The bytes, if they are not valid UTF-8 by themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<Vec<u8>>,
     kind: &'static str,
 }
 
-/// Makes the tokenizer of what was opened.
+/// Builds the tokenizer of an open file or folder.
 type LoadTokenizer = dyn Fn(&TokenizerOptions<'_>) -> Result<Tokenizer, LoadError>;
 
 impl Listed {
@@ -67,7 +67,7 @@ impl Listed {
         })
     }
 
-    /// The piece as text, or the bytes of a part of a character.
+    /// The piece as text, or its bytes if it is part of a character.
     fn shown(&self) -> String {
         match &self.bytes {
             Some(bytes) => bytes.iter().map(|byte| format!("<0x{byte:02X}>")).collect(),
@@ -99,11 +99,11 @@ impl Runnable for TokenizeCommand {
 }
 
 impl TokenizeCommand {
-    /// A spec may say how to split where the file does not; an unknown architecture has none.
+    /// The tokenizer. The spec may state the pre-tokenizer if the file does not.
     fn tokenizer(&self, installed: &Environment) -> Result<Tokenizer, Failure> {
         let path = ModelSource::of(&self.model, &self.specs, installed)?.path;
         let environment = self.specs.environment(installed)?;
-        // Of a folder the tokenizer's own files say everything, whatever else is in it.
+        // In a folder the tokenizer's own files are complete.
         let loaded: Box<LoadTokenizer>;
         let mut spec = None;
         match HfModel::folder_of(&path) {

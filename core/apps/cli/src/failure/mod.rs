@@ -1,4 +1,4 @@
-//! [`Failure`]: how a command ends when it does not succeed, and with which exit code.
+//! [`Failure`]: the error of a command, which determines the exit code.
 
 mod template_fault;
 
@@ -10,32 +10,32 @@ use menagerie::synth::SynthError;
 use std::error::Error;
 use std::fmt;
 
-/// Why a command did not succeed.
+/// The reason why a command did not succeed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The arguments do not fit together: exit code 2.
+    /// The arguments are invalid or contradict each other: exit code 2.
     Usage(String),
-    /// The arguments cannot be read, in clap's words: exit code 2.
+    /// The arguments cannot be parsed; the text is clap's: exit code 2.
     Arguments(String),
-    /// Something went wrong: exit code 1. Lines that begin with `help: ` say what to do.
+    /// The command failed: exit code 1. Lines that begin with `help: ` say what to do.
     Failed(String),
-    /// Standard output cannot be written to: exit code 1, whatever else there is to do.
+    /// Standard output cannot be written: exit code 1.
     Output(String),
-    /// What went wrong has been said on standard output (as JSON): exit code 1.
+    /// The command failed, and the error is already printed: exit code 1.
     Reported,
     /// Ctrl-C: exit code 130.
     Interrupted,
-    /// Whoever reads our output has gone: no failure of ours.
+    /// The reader closed standard output: exit code 0.
     OutputClosed,
 }
 
 impl Failure {
-    /// A failure with what it concerns put before the reason.
+    /// A failure with the text `SUBJECT: REASON`.
     pub(crate) fn about(subject: impl fmt::Display, reason: impl fmt::Display) -> Self {
         Self::Failed(format!("{subject}: {reason}"))
     }
 
-    /// What went wrong, in one line.
+    /// The message in one line.
     pub(crate) fn said(&self) -> String {
         match self {
             Self::Usage(said) | Self::Arguments(said) | Self::Failed(said) | Self::Output(said) => {
@@ -45,10 +45,10 @@ impl Failure {
         }
     }
 
-    /// What comes of parts that all were tried: the first that failed, once the others that did are said.
+    /// The result of several parts that were all run: the first failure; the others are printed.
     pub(crate) fn of_all(parts: impl IntoIterator<Item = Result<(), Self>>) -> Result<(), Self> {
         let mut failed: Vec<Self> = parts.into_iter().filter_map(Result::err).collect();
-        // Who has gone is not told, but what went wrong beside that is.
+        // A closed output is less important than the other failures.
         let first = failed.iter().position(|failure| !matches!(failure, Self::OutputClosed)).unwrap_or(0);
         if failed.is_empty() {
             return Ok(());
@@ -63,7 +63,7 @@ impl Failure {
         Err(first)
     }
 
-    /// The same, with what to do about it.
+    /// The same failure with help.
     pub(crate) fn with_help(self, help: &str) -> Self {
         match self {
             Self::Failed(message) => Self::Failed(format!("{message}\nhelp: {help}")),
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_all_that_failed_the_first_counts_and_who_has_gone_last() {
+    fn the_first_failure_counts_and_a_closed_output_last() {
         let failed = |text: &str| Err(Failure::Failed(text.to_owned()));
         assert!(Failure::of_all([Ok(()), Ok(())]).is_ok());
         let first = Failure::of_all([Ok(()), failed("one"), failed("two")]).unwrap_err();

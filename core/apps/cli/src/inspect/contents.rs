@@ -6,23 +6,23 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Longest value of a key that is shown whole, in characters.
+/// Longest value of a key that is printed in full, in characters.
 const SHOWN: usize = 60;
 
-/// What is in a file or folder.
+/// The contents of a file or folder.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Inspected {
-    /// `GGUF version 3`, `safetensors`, `folder of Hugging Face`.
+    /// `GGUF version 3`, `safetensors`, `Hugging Face folder`.
     pub(crate) format: String,
     /// Its files.
     pub(crate) files: Vec<InspectedFile>,
-    /// The model's name, where it is stated.
+    /// The model's name, if it is stated.
     pub(crate) name: Option<String>,
-    /// Its architecture as stated: `general.architecture`, or a class.
+    /// Its architecture: `general.architecture`, or a class.
     pub(crate) architecture: Option<String>,
-    /// Its license, where it is stated.
+    /// Its license, if it is stated.
     pub(crate) license: Option<String>,
-    /// The tokenizer in a line.
+    /// The tokenizer in one line.
     pub(crate) tokenizer: Option<String>,
     /// The chat template.
     #[serde(rename = "chat_template")]
@@ -49,7 +49,7 @@ pub(crate) struct InspectedFile {
 #[derive(Debug, Serialize)]
 pub(crate) struct Key {
     pub(crate) name: String,
-    /// Its type as the format names it.
+    /// Its type, named as in the format.
     #[serde(rename = "type")]
     pub(crate) kind: String,
     pub(crate) value: Value,
@@ -59,23 +59,23 @@ pub(crate) struct Key {
 #[derive(Debug, Serialize)]
 pub(crate) struct Tensor {
     pub(crate) name: String,
-    /// In the order of the format: of a GGUF the contiguous one first, of safetensors last.
+    /// In the order of the format: the contiguous dimension is first in GGUF, last in safetensors.
     pub(crate) dims: Vec<u64>,
-    /// Its element type as the format names it.
+    /// Its element type, named as in the format.
     #[serde(rename = "type")]
     pub(crate) kind: String,
     pub(crate) bytes: u64,
 }
 
 impl Tensor {
-    /// Numbers in it.
+    /// Number of elements.
     pub(crate) fn elements(&self) -> u64 {
         self.dims.iter().product()
     }
 }
 
 impl Key {
-    /// The value in a line; of a long one the beginning.
+    /// The value in one line; a long value is shortened.
     pub(crate) fn shown(&self) -> String {
         let text = match &self.value {
             Value::Array(values) if values.len() > 4 => {
@@ -92,7 +92,7 @@ impl Key {
 }
 
 impl Inspected {
-    /// Element types with the share of the bytes that each has, most first.
+    /// Element types with their shares of the bytes, largest first.
     pub(crate) fn types(&self) -> Vec<String> {
         let mut types: BTreeMap<&str, u64> = BTreeMap::new();
         for tensor in &self.tensors {

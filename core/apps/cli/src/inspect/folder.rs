@@ -1,4 +1,4 @@
-//! A folder of Hugging Face as [`Inspected`]: config.json, the files of weights, tokenizer and template.
+//! A Hugging Face folder as [`Inspected`]: config.json, weight files, tokenizer and template.
 
 use crate::failure::Failure;
 use crate::inspect::contents::{Inspected, InspectedFile, Key};
@@ -12,16 +12,16 @@ pub(crate) fn open(folder: &Path) -> Result<Inspected, Failure> {
     let adapter = own.is_none();
     let found = if adapter { json(&folder.join("adapter_config.json"))? } else { own };
     let config = found.ok_or_else(|| {
-        Failure::about(folder.display(), "there is no config.json in it")
-            .with_help("give a .gguf or .safetensors file, or a folder as Hugging Face's models have")
+        Failure::about(folder.display(), "the folder has no config.json")
+            .with_help("give a .gguf or .safetensors file, or the folder of a Hugging Face model")
     })?;
-    let format = if adapter { "folder of a PEFT adapter" } else { "folder of Hugging Face" };
+    let format = if adapter { "PEFT adapter folder" } else { "Hugging Face folder" };
     let mut inspected = Inspected { format: format.to_owned(), ..Inspected::default() };
     let mut weights: Vec<PathBuf> = Vec::new();
     let about = |error: std::io::Error| Failure::about(folder.display(), error);
     for entry in std::fs::read_dir(folder).map_err(about)? {
         let path = entry.map_err(about)?.path();
-        // Beside an adapter others may lie: references, checkpoints of a training.
+        // The folder of an adapter may have other files: references, training checkpoints.
         let is_weights = match adapter {
             true => path.file_name().is_some_and(|name| name == "adapter_model.safetensors"),
             false => path.extension().is_some_and(|extension| extension == "safetensors"),
@@ -34,7 +34,7 @@ pub(crate) fn open(folder: &Path) -> Result<Inspected, Failure> {
     for path in &weights {
         add_safetensors(path, &mut inspected)?;
     }
-    // What a file of weights says of itself is its own, not the model's.
+    // The metadata of weight files does not describe the model.
     inspected.keys.clear();
     flatten("", &config, &mut inspected.keys);
     let first = |pointer: &str| config.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
@@ -55,7 +55,7 @@ pub(crate) fn open(folder: &Path) -> Result<Inspected, Failure> {
     Ok(inspected)
 }
 
-/// The JSON of a file; `None` where there is no such file.
+/// The JSON of a file; `None` if the file does not exist.
 fn json(path: &Path) -> Result<Option<Value>, Failure> {
     match std::fs::read(path) {
         Ok(bytes) => match serde_json::from_slice(&bytes) {
@@ -67,7 +67,7 @@ fn json(path: &Path) -> Result<Option<Value>, Failure> {
     }
 }
 
-/// Tables as dotted keys.
+/// Flattens objects to dotted keys.
 fn flatten(path: &str, value: &Value, keys: &mut Vec<Key>) {
     match value.as_object() {
         Some(table) => {
@@ -89,7 +89,7 @@ fn flatten(path: &str, value: &Value, keys: &mut Vec<Key>) {
     }
 }
 
-/// `license:` of the README's head.
+/// `license:` in the metadata of the README.
 fn license(folder: &Path) -> Option<String> {
     let readme = std::fs::read_to_string(folder.join("README.md")).ok()?;
     let head = readme.strip_prefix("---")?.split("\n---").next()?;
@@ -102,7 +102,7 @@ fn template(folder: &Path, tokenizer: &Value) -> Option<String> {
     own.or_else(|| tokenizer.get("chat_template")?.as_str().map(str::to_owned))
 }
 
-/// Class, size and special tokens, in a line.
+/// Class, size and special tokens, in one line.
 fn tokenizer_line(folder: &Path, config: &Value) -> Result<Option<String>, Failure> {
     let whole = json(&folder.join("tokenizer.json"))?;
     let class = config.get("tokenizer_class").and_then(Value::as_str);
@@ -117,7 +117,7 @@ fn tokenizer_line(folder: &Path, config: &Value) -> Result<Option<String>, Failu
             Some(Value::Array(list)) => list.len(),
             _ => 0,
         };
-        line.push_str(&format!(", {} tokens and {} added", count("/model/vocab"), count("/added_tokens")));
+        line.push_str(&format!(", {} tokens, {} added", count("/model/vocab"), count("/added_tokens")));
     }
     for name in ["bos", "eos", "unk", "pad"] {
         let token = config.get(format!("{name}_token"));

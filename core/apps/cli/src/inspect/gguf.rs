@@ -1,4 +1,4 @@
-//! A GGUF file, in one or several parts, as [`Inspected`].
+//! A GGUF file in one or several parts as [`Inspected`].
 
 use crate::failure::Failure;
 use crate::inspect::contents::{Inspected, InspectedFile, Key, Tensor};
@@ -46,16 +46,16 @@ fn type_name(value: &GgufValue<'_>) -> String {
     }
 }
 
-/// A value as JSON; a number that JSON does not know is a text.
+/// A value as JSON; a number that JSON cannot represent becomes a string.
 fn json(value: &GgufValue<'_>) -> Value {
     let number = |number: f64| {
         serde_json::Number::from_f64(number).map_or_else(|| number.to_string().into(), Value::from)
     };
     match value {
         GgufValue::String(text) => (*text).into(),
-        GgufValue::Bool(value) => (*value).into(),
+        GgufValue::Bool(flag) => (*flag).into(),
         GgufValue::Array(array) => array_json(array),
-        // The shortest decimal that is the same f32, not its many digits as an f64.
+        // The shortest decimal that parses to the same f32, not its digits as an f64.
         GgufValue::F32(real) => number(real.to_string().parse().unwrap_or(f64::from(*real))),
         GgufValue::F64(real) => number(*real),
         whole => {
@@ -71,11 +71,11 @@ fn array_json(array: &ArrayView<'_>) -> Value {
     }
 }
 
-/// Model, pre-tokenizer, size and special tokens, in a line.
+/// Model, pre-tokenizer, size and special tokens, in one line.
 fn tokenizer(metadata: &Metadata) -> Option<String> {
     let key = |name: &str| metadata.get(&format!("tokenizer.ggml.{name}"));
     let model = key("model")?;
-    let mut line = model.as_str().unwrap_or("of no name").to_owned();
+    let mut line = model.as_str().unwrap_or("(unnamed)").to_owned();
     if let Some(pre) = key("pre").and_then(|pre| pre.as_str()) {
         line.push_str(&format!(" ({pre})"));
     }

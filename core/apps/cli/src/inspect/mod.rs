@@ -25,7 +25,7 @@ pub(crate) fn open(path: &Path) -> Result<Inspected, Failure> {
         return safetensors::open(path);
     }
     let reason =
-        if read == 0 { "it is empty" } else { "it begins neither as GGUF, nor is it called .safetensors" };
+        if read == 0 { "the file is empty" } else { "it is neither a GGUF file nor a .safetensors file" };
     Err(Failure::about(path.display(), reason)
         .with_help("give a .gguf or .safetensors file, or a folder with config.json"))
 }

@@ -1,4 +1,4 @@
-//! Files of safetensors as [`Inspected`].
+//! Safetensors files as [`Inspected`].
 
 use crate::failure::Failure;
 use crate::inspect::contents::{Inspected, InspectedFile, Key, Tensor};

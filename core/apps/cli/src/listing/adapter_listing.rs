@@ -1,4 +1,4 @@
-//! What is in an adapter, for `show` and `check`.
+//! Descriptions of adapters, for `show` and `check`.
 
 use crate::failure::Failure;
 use crate::output;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Prints the adapter or X-LoRA at a path, which must be whole; `false` where there is none.
+/// Prints the adapter or X-LoRA at a path, which must be complete; returns `false` if there is none.
 pub(crate) fn printed(path: &Path, as_json: bool) -> Result<bool, Failure> {
     if XLora::is_at(path) {
         print_xlora(&XLora::open(path)?, as_json)?;
@@ -19,7 +19,7 @@ pub(crate) fn printed(path: &Path, as_json: bool) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Prints an X-LoRA: what it says of itself, and its adapters.
+/// Prints an X-LoRA: its properties and its adapters.
 fn print_xlora(xlora: &XLora, as_json: bool) -> Result<(), Failure> {
     let facts = xlora.facts();
     if as_json {
@@ -44,7 +44,7 @@ fn print_xlora(xlora: &XLora, as_json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints an adapter: what it says of itself, and how many modules of each kind it changes.
+/// Prints an adapter: its properties, and the number of modules of each kind that it changes.
 fn print(file: &AdapterFile, as_json: bool) -> Result<(), Failure> {
     if as_json {
         return output::json(&described(file));
@@ -53,13 +53,13 @@ fn print(file: &AdapterFile, as_json: bool) -> Result<(), Failure> {
     for (name, value) in lines(file) {
         output::value(&name, &value)?;
     }
-    output::line("\nmodules (by the end of their names)")?;
+    output::line("\nmodules (grouped by the last part of their names)")?;
     let rows: Vec<Vec<String>> =
         by_end(file).into_iter().map(|((end, what), count)| vec![end, what, count.to_string()]).collect();
-    output::table(&["module", "change", "times"], &rows)
+    output::table(&["module", "change", "count"], &rows)
 }
 
-/// An adapter in a few lines.
+/// The properties of an adapter.
 fn lines(file: &AdapterFile) -> Vec<(String, String)> {
     let mut lines = vec![("format".to_owned(), format!("{} adapter", file.format.name()))];
     lines.extend(file.architecture.clone().map(|name| ("architecture".to_owned(), name)));
@@ -73,13 +73,13 @@ fn lines(file: &AdapterFile) -> Vec<(String, String)> {
     lines
 }
 
-/// What is done to a module, in a few words.
+/// The change of a module, in a few words.
 fn change(module: &AdapterModule) -> String {
     match &module.change {
         ModuleChange::Linear { pair: Some(pair), magnitude, bias } => {
             let kind = if magnitude.is_some() { "DoRA" } else { "LoRA" };
             let bias = if bias.is_some() { " and bias" } else { "" };
-            format!("{kind} of rank {}, factor {}{bias}", pair.a.shape.rows, pair.scaling)
+            format!("{kind}, rank {}, factor {}{bias}", pair.a.shape.rows, pair.scaling)
         }
         ModuleChange::Linear { .. } => "bias".to_owned(),
         ModuleChange::Table(pair) => {
@@ -94,11 +94,11 @@ fn change(module: &AdapterModule) -> String {
                 pair.scaling
             )
         }
-        ModuleChange::Whole { weight, .. } => format!("a weight of its own, {}", weight.written_shape()),
+        ModuleChange::Whole { weight, .. } => format!("full weight, {}", weight.written_shape()),
     }
 }
 
-/// Modules by the last part of their names that is no number, and what is done to them.
+/// Modules grouped by the last part of their names and by their change, with counts.
 fn by_end(file: &AdapterFile) -> BTreeMap<(String, String), usize> {
     let mut found = BTreeMap::new();
     for module in &file.modules {
@@ -108,7 +108,7 @@ fn by_end(file: &AdapterFile) -> BTreeMap<(String, String), usize> {
     found
 }
 
-/// The same as JSON, every module.
+/// An adapter with all its modules as JSON.
 fn described(file: &AdapterFile) -> Value {
     let module = |module: &AdapterModule| json!({ "module": module.name, "change": change(module) });
     let facts: serde_json::Map<String, Value> =

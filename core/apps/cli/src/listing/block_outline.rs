@@ -1,15 +1,15 @@
-//! [`Outline`]: what happens to the rows from embedding to logits, step by step, read off a spec.
+//! [`Outline`]: the computation of a spec from embedding to logits, step by step.
 
 use menagerie::spec::{ArchSpec, StatedOption};
 
-/// Steps of a model, in order.
+/// The steps of a model, in order.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Outline {
     /// From token ids to the stream.
     pub(crate) embedding: Vec<Step>,
-    /// What a block does with the mixer, then with the feed-forward.
+    /// The branches of a block: the mixer, then the feed-forward.
     pub(crate) branches: Vec<Branch>,
-    /// From the stream to logits or vectors.
+    /// From the stream to logits or embeddings.
     pub(crate) output: Vec<Step>,
 }
 
@@ -18,46 +18,46 @@ pub(crate) struct Outline {
 pub(crate) struct Branch {
     /// `mixer` or `feed_forward`.
     pub(crate) name: &'static str,
-    /// Whether it reads the input of the whole block, beside the other branch.
+    /// Whether it reads the input of the block, in parallel to the other branch.
     pub(crate) parallel: bool,
     /// Steps before the branch is added to the stream.
     pub(crate) steps: Vec<Step>,
-    /// What multiplies it when it is added, where that is not 1.
+    /// The factor with which it is added, if that is not 1.
     pub(crate) scale: Option<String>,
-    /// Steps of the stream after it was added.
+    /// Steps of the stream after the addition.
     pub(crate) after: Vec<Step>,
 }
 
-/// A step, with what is special about it.
+/// A step with its details.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Step {
     pub(crate) title: String,
     pub(crate) details: Vec<String>,
 }
 
-/// What a spec states, by path.
+/// The options of a spec.
 struct Options(Vec<StatedOption>);
 
 impl Options {
-    /// The value of a path without its quotes, where it is stated.
+    /// The value at a path without quotes, if it is stated.
     fn value(&self, path: &str) -> Option<String> {
         let found = self.0.iter().find(|option| option.path == path)?;
         found.value.as_ref().map(|value| bare(value))
     }
 
-    /// The role of a norm's site: stated itself, or in a table.
+    /// The norm at a site, whose role is a string or in a table.
     fn site(&self, path: &str) -> Option<Step> {
         let role = self
             .value(&format!("{path}.role"))
             .or_else(|| self.value(path))
             .filter(|role| !role.is_empty())?;
         let kind = self.value("norm").unwrap_or_default();
-        let when = self.value(&format!("{path}.when")).map(|when| format!("where {when}"));
+        let when = self.value(&format!("{path}.when")).map(|when| format!("if {when}"));
         Some(Step { title: format!("{kind} norm {role}"), details: when.into_iter().collect() })
     }
 }
 
-/// A TOML value for people: a string without its quotes.
+/// A TOML value as text: a string without its quotes.
 pub(crate) fn bare(value: &str) -> String {
     let inner = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     inner.filter(|inner| !inner.contains('\\')).unwrap_or(value).to_owned()
@@ -102,26 +102,26 @@ fn branch(options: &Options, name: &'static str) -> Branch {
     }
 }
 
-/// The component of a branch, or each of its cases.
+/// The component of a branch, or its cases.
 fn components(options: &Options, name: &str) -> Vec<Step> {
     let kind = options.value(name).filter(|kind| !kind.is_empty());
     if let Some(kind) = kind {
         return vec![Step { title: kind, details: details(options, name) }];
     }
-    // Named cases: whatever has a condition right below.
+    // Named cases: the tables that have a condition.
     let whens = options.0.iter().filter_map(|option| {
         let case = option.path.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".when")?;
         (!case.contains('.'))
             .then(|| (case.to_owned(), option.value.as_deref().map(bare).unwrap_or_default()))
     });
     let step = |(case, when): (String, String)| Step {
-        title: format!("{case}: where {when}"),
+        title: format!("{case}: if {when}"),
         details: details(options, &format!("{name}.{case}")),
     };
     whens.map(step).collect()
 }
 
-/// Options of a component that are stated and tell it apart, each in a line.
+/// The stated options of a component, one line each.
 fn details(options: &Options, path: &str) -> Vec<String> {
     let below = format!("{path}.");
     let mut lines = Vec::new();

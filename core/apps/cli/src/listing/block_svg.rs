@@ -4,13 +4,13 @@ use crate::listing::block_outline::{Branch, Outline, Step};
 use std::fmt::Write;
 
 const WIDTH: usize = 640;
-/// Where the stream runs, and where boxes begin.
+/// The x position of the stream, and of the boxes.
 const STREAM: usize = 40;
 const LEFT: usize = 110;
 const BOX: usize = WIDTH - LEFT - 20;
 const LINE: usize = 16;
 const GAP: usize = 18;
-/// Most characters of a line in a box.
+/// Maximum number of characters of a line in a box.
 const SHOWN: usize = 72;
 
 const HEAD: &str = "\
@@ -44,7 +44,7 @@ pub(crate) fn svg(title: &str, outline: &Outline) -> String {
 
 struct Drawing {
     body: String,
-    /// Where the next thing begins.
+    /// The y position of the next element.
     y: usize,
 }
 
@@ -79,7 +79,7 @@ impl Drawing {
         }
     }
 
-    /// From the stream through the boxes and back; `first` is where the block begins.
+    /// Draws a branch: from the stream through the boxes and back; `first` is the start of the block.
     fn branch(&mut self, branch: &Branch, first: usize) {
         let from = if branch.parallel { first } else { self.y };
         let start = self.y;

@@ -1,4 +1,4 @@
-//! Descriptions of models, recipes, adapters and specs, as `show`, `list` and `spec explain` print them.
+//! Descriptions of models, recipes, adapters and specs for `show`, `list` and `spec explain`.
 
 pub(crate) mod adapter_listing;
 pub(crate) mod block_outline;

@@ -1,4 +1,4 @@
-//! What is to be known of a model, in about fifteen lines.
+//! The summary of a model, in about fifteen lines.
 
 use crate::arguments::sampling::sampling_line;
 use crate::failure::Failure;
@@ -14,13 +14,13 @@ use menagerie::spec::MetadataValue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Names and values, a line each.
+/// Names and values, one line each.
 pub(crate) type Lines = Vec<(&'static str, String)>;
 
-/// Contexts whose memory is shown, in tokens, as far as the model was trained for them.
+/// Context lengths for the table of memory, in tokens, up to the training context.
 const CONTEXTS: [usize; 6] = [2048, 8192, 32768, 131_072, 262_144, 1_048_576];
 
-/// The lines of a model; `tables` are those its tokenizer is read with.
+/// The summary of a model; `tables` are the tables for its tokenizer.
 pub(crate) fn lines(resolved: &ResolvedFile, assembly: &Assembly, tables: Arc<TokenizerTables>) -> Lines {
     let config = resolved.config();
     let from_spec = resolved.resolution.from_spec_only().len();
@@ -29,11 +29,11 @@ pub(crate) fn lines(resolved: &ResolvedFile, assembly: &Assembly, tables: Arc<To
     if let Some(name) = resolved.file.name() {
         lines.push(("name", name.to_owned()));
     }
-    let layers = format!("{} of width {}", config.layers.len(), config.embedding_length);
+    let layers = format!("{}, width {}", config.layers.len(), config.embedding_length);
     let million = assembly.parameters() as f64 / 1e6;
     let trained = config
         .context_length
-        .map_or("not stated".to_owned(), |tokens| format!("trained with {tokens} tokens"));
+        .map_or("not stated".to_owned(), |tokens| format!("{tokens} tokens in training"));
     lines.push(("architecture", format!("{}, {}", config.architecture, resolved.origin)));
     lines.push(("parameters", format!("{million:.3} million")));
     lines.push(("layers", layers));
@@ -50,9 +50,8 @@ pub(crate) fn lines(resolved: &ResolvedFile, assembly: &Assembly, tables: Arc<To
         lines.push(("reference", format!("{} ({}); covers {}", by.source, by.reference, by.covers)));
     }
     let values = output::counted(from_spec, "value");
-    lines.push(("from the spec", format!("{values} that only logits can check (--values lists them)")));
-    lines
-        .push(("not read", format!("{ignored} keys and tensors, each with a reason (--ignored lists them)")));
+    lines.push(("from the spec", format!("{values} that only logits can verify (--values lists them)")));
+    lines.push(("ignored", format!("{ignored} keys and tensors (--ignored lists them with the reasons)")));
     lines
 }
 
@@ -66,20 +65,20 @@ fn text_lines(resolved: &ResolvedFile, tables: Arc<TokenizerTables>) -> Lines {
     };
     let template = match (resolved.file.chat_template(&tokenizer), &config.chat_fallback) {
         (Ok(Some(template)), _) => format!("in the file, {} characters", template.source().chars().count()),
-        (Ok(None), Some(_)) => "that of the spec".to_owned(),
+        (Ok(None), Some(_)) => "from the spec".to_owned(),
         (Ok(None), None) => "none (a base model: run --raw, or --chat-template FILE)".to_owned(),
         (Err(error), _) => format!("cannot be used: {error}"),
     };
     vec![("vocabulary", vocabulary_line(&tokenizer)), ("chat template", template)]
 }
 
-/// What `run` and `chat` sample with where nothing else is asked for.
+/// The default sampling options of `run` and `chat`.
 fn sampling_text(resolved: &ResolvedFile) -> String {
     match resolved.sampling() {
         Ok((options, _)) if options == SamplingOptions::default() => {
-            format!("{} (nothing in the file)", sampling_line(&options))
+            format!("{} (the file states none)", sampling_line(&options))
         }
-        Ok((options, _)) => format!("{} (with what the file says)", sampling_line(&options)),
+        Ok((options, _)) => format!("{} (partly from the file)", sampling_line(&options)),
         Err(error) => format!("cannot be used: {error}"),
     }
 }
@@ -102,7 +101,7 @@ fn text_key(resolved: &ResolvedFile, key: &str) -> Option<String> {
     }
 }
 
-/// Types of the weights, those with the most bytes first.
+/// Types of the weights, largest share first.
 fn types_line(assembly: &Assembly) -> String {
     let types = types(assembly);
     let mut sorted: Vec<(&String, u64)> = types.iter().map(|(kind, (_, bytes))| (kind, *bytes)).collect();
@@ -112,7 +111,7 @@ fn types_line(assembly: &Assembly) -> String {
     sorted.iter().take(3).map(share).collect::<Vec<_>>().join(", ")
 }
 
-/// Tensors and bytes by type.
+/// Number of tensors and bytes by type.
 pub(crate) fn types(assembly: &Assembly) -> BTreeMap<String, (usize, u64)> {
     let mut types = BTreeMap::new();
     for claim in &assembly.claims {
@@ -123,25 +122,25 @@ pub(crate) fn types(assembly: &Assembly) -> BTreeMap<String, (usize, u64)> {
     types
 }
 
-/// Weights, what a whole context adds, and what this machine has free.
+/// The size of the weights, the total with a full context, and the free memory.
 fn memory_line(resolved: &ResolvedFile, assembly: &Assembly) -> String {
     let contexts = contexts(resolved);
     let weights = assembly.weight_bytes();
     let at = contexts.last().and_then(|&context| {
         let state = state(assembly, KvType::F16, context).ok()?;
-        Some(format!("; {} with {context} tokens in f16", readable_bytes(weights + state)))
+        Some(format!("; {} with a KV cache of {context} tokens in f16", readable_bytes(weights + state)))
     });
-    let free = available_memory().map(|free| format!("; {} free here", readable_bytes(free)));
-    format!("{} of weights{}{}", readable_bytes(weights), at.unwrap_or_default(), free.unwrap_or_default())
+    let free = available_memory().map(|free| format!("; {} free", readable_bytes(free)));
+    format!("{} for weights{}{}", readable_bytes(weights), at.unwrap_or_default(), free.unwrap_or_default())
 }
 
-/// Bytes of keys, values and other state of one sequence.
+/// Bytes of the state of one sequence.
 pub(crate) fn state(assembly: &Assembly, kind: KvType, context: usize) -> Result<u64, Failure> {
     let room = PoolOptions::one_sequence(kind, context).with_step_tokens(DEFAULT_CHUNK);
     Ok(room.memory(assembly.body().stack.states())?)
 }
 
-/// Usual contexts, none past what the model was trained with, and that one itself.
+/// Common context lengths up to the training context, and the training context.
 pub(crate) fn contexts(resolved: &ResolvedFile) -> Vec<usize> {
     let trained = resolved.config().context_length.unwrap_or(CONTEXTS[2]);
     let mut contexts: Vec<usize> = CONTEXTS.into_iter().filter(|&context| context < trained).collect();
@@ -149,7 +148,7 @@ pub(crate) fn contexts(resolved: &ResolvedFile) -> Vec<usize> {
     contexts
 }
 
-/// Weights and state by context and cache type; a type that the heads cannot have is left empty.
+/// Bytes of weights and state by context and cache type; `-` for a type that the heads do not support.
 pub(crate) fn memory_rows(resolved: &ResolvedFile, assembly: &Assembly) -> Vec<Vec<String>> {
     let cell = |context: usize, kind: KvType| {
         let state = state(assembly, kind, context);

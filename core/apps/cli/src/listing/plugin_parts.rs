@@ -1,4 +1,4 @@
-//! Which parts of a model are a plugin's, and whose.
+//! [`PluginPart`]: the components of a model that come from plugins.
 
 use crate::arguments::plugins::plugins;
 use menagerie::open::ResolvedFile;
@@ -8,31 +8,31 @@ use menagerie::spec::layer_ranges;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A component of a plugin in a model.
+/// A component of a model that comes from a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct PluginPart {
     /// `author/name:component`.
     pub(crate) name: String,
     /// `mixer`, `norm`, ..
     pub(crate) family: &'static str,
-    /// Blocks that have it; empty: beside the blocks.
+    /// The layers that have it; empty for a component outside the layers.
     pub(crate) layers: BTreeSet<usize>,
-    /// The plugin, as it is named in errors.
+    /// The plugin's name in messages.
     pub(crate) plugin: &'static str,
 }
 
 impl PluginPart {
-    /// In a line.
+    /// The description in one line.
     pub(crate) fn line(&self) -> String {
         let place = match self.layers.is_empty() {
-            true => "beside the layers".to_owned(),
+            true => "outside the layers".to_owned(),
             false => layer_ranges(&self.layers),
         };
-        format!("{} {}, {place}, of {}", self.family, self.name, self.plugin)
+        format!("{} {}, {place}, from {}", self.family, self.name, self.plugin)
     }
 }
 
-/// The parts of a model that are plugins', by name.
+/// The components of a model that come from plugins, by name.
 pub(crate) fn parts_of(resolved: &ResolvedFile) -> Vec<PluginPart> {
     let config = resolved.config();
     let mut found: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
@@ -53,7 +53,7 @@ pub(crate) fn parts_of(resolved: &ResolvedFile) -> Vec<PluginPart> {
     found.into_iter().filter_map(part).collect()
 }
 
-/// The plugin that registered a component that stands in specs.
+/// The plugin that registered a component, and the component's family.
 fn owner(name: &str, environment: &Environment) -> Option<(&'static Plugin, &'static str)> {
     plugins(environment).iter().find_map(|&plugin| {
         let component = plugin.components.iter().find(|one| one.name == name)?;
@@ -61,7 +61,7 @@ fn owner(name: &str, environment: &Environment) -> Option<(&'static Plugin, &'st
     })
 }
 
-/// The names of every kind in a config, at any depth.
+/// Calls `each` with the name of every kind in a config, at any depth.
 fn kinds(value: &Value, each: &mut dyn FnMut(&str)) {
     match value {
         Value::Object(fields) => {

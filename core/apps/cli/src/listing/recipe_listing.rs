@@ -1,4 +1,4 @@
-//! Recipes as `list` and `show` tell them.
+//! Descriptions of recipes, for `list` and `show`.
 
 use crate::failure::Failure;
 use crate::listing::model_summary::Lines;
@@ -10,26 +10,26 @@ use menagerie::spec::{Recipe, RecipeBase, RecipeMixture, layer_ranges};
 use serde_json::{Value, json};
 
 /// Columns of the table.
-const HEADS: [&str; 4] = ["id", "made over", "adapters", "what it is"];
+const HEADS: [&str; 4] = ["id", "base", "adapters", "summary"];
 
-/// Most characters of a base and of kinds of adapters in it.
+/// Maximum number of characters of the columns for the base and the adapters.
 const BASE: usize = 24;
 const KINDS: usize = 16;
 
-/// Whether it is what any model of an architecture becomes, and no model itself.
+/// Whether the base is an architecture: such a recipe applies to any model of it, and is not a model itself.
 pub(crate) fn is_form(entry: &RecipeEntry) -> bool {
     entry.recipe().is_ok_and(|recipe| matches!(recipe.base, RecipeBase::Architecture(_)))
 }
 
-/// What it is made over, for people.
+/// The base in words.
 fn base(recipe: &Recipe) -> String {
     match &recipe.base {
         RecipeBase::Model(model) => model.clone(),
-        RecipeBase::Architecture(architecture) => format!("any {architecture}"),
+        RecipeBase::Architecture(architecture) => format!("any {architecture} model"),
     }
 }
 
-/// Its adapters, a few words each.
+/// The adapters in words.
 fn adapters(recipe: &Recipe) -> String {
     let one = |adapter: &menagerie::spec::RecipeAdapter| match &adapter.from {
         Some(from) if adapter.weight != 1.0 => format!("{} {from} ({})", adapter.kind.name(), adapter.weight),
@@ -40,14 +40,14 @@ fn adapters(recipe: &Recipe) -> String {
     if texts.is_empty() { "-".to_owned() } else { texts.join(", ") }
 }
 
-/// A mixture in a line: how many experts, where, and which rows choose together.
+/// A mixture in one line: the number of experts, the layers, the unit of routing and the gate.
 fn mixture_line(mixture: &RecipeMixture) -> String {
     let RecipeMixture { layers, gate, choose, experts } = mixture;
     let layers = match layers {
         Some(layers) => layer_ranges(&layers.iter().copied().collect()),
         None => "all layers".to_owned(),
     };
-    format!("mixture of {} experts in {layers}, chosen by {} ({gate})", experts.len() + 1, choose.name())
+    format!("mixture of {} experts in {layers}, routed by {} ({gate})", experts.len() + 1, choose.name())
 }
 
 /// A recipe as JSON.
@@ -71,7 +71,7 @@ pub(crate) fn as_json(entry: &RecipeEntry) -> Value {
     })
 }
 
-/// Says what a recipe is, and prints its text.
+/// Prints a description of a recipe and its text.
 pub(crate) fn print(entry: &RecipeEntry, as_json_text: bool) -> Result<(), Failure> {
     if as_json_text {
         return output::json(&as_json(entry));
@@ -79,7 +79,7 @@ pub(crate) fn print(entry: &RecipeEntry, as_json_text: bool) -> Result<(), Failu
     let recipe = entry.recipe().map_err(|faults| Failure::Failed(faults.to_string()))?;
     output::line(&headline(entry))?;
     output::line(&format!("from {}", entry.origin))?;
-    output::line(&format!("made over {}; adapters: {}", base(recipe), adapters(recipe)))?;
+    output::line(&format!("base: {}; adapters: {}", base(recipe), adapters(recipe)))?;
     if let Some(mixture) = &recipe.mixture {
         output::line(&mixture_line(mixture))?;
     }
@@ -87,7 +87,7 @@ pub(crate) fn print(entry: &RecipeEntry, as_json_text: bool) -> Result<(), Failu
     output::data_line(entry.text().trim_end())
 }
 
-/// The recipes of an environment as a table, then the faulty ones; nothing where there are none.
+/// Prints the recipes of an environment as a table, then the invalid ones; nothing if there are none.
 pub(crate) fn table(entries: &[&RecipeEntry], environment: &Environment) -> Result<(), Failure> {
     if entries.is_empty() {
         return Ok(());
@@ -112,7 +112,7 @@ pub(crate) fn table(entries: &[&RecipeEntry], environment: &Environment) -> Resu
     }
     let hidden = |entry: &&&RecipeEntry| environment.architecture(&entry.id).is_some();
     for entry in entries.iter().filter(hidden) {
-        let note = format!("{} is also the name of an architecture, which `show` takes it for", entry.id);
+        let note = format!("{0} is also the name of an architecture: `show {0}` shows that", entry.id);
         output::note(&note)?;
     }
     for note in entries.iter().flat_map(|entry| entry.notes()) {
@@ -127,7 +127,7 @@ pub(crate) fn table(entries: &[&RecipeEntry], environment: &Environment) -> Resu
     Ok(())
 }
 
-/// A recipe in a line: its name, and what it is.
+/// A recipe in one line: its name and its summary.
 pub(crate) fn headline(entry: &RecipeEntry) -> String {
     match entry.recipe() {
         Ok(recipe) if !recipe.summary.is_empty() => format!("{}: {}", entry.id, recipe.summary),
@@ -135,18 +135,18 @@ pub(crate) fn headline(entry: &RecipeEntry) -> String {
     }
 }
 
-/// Lays what recipes say over the summary of the model that they are made over: it is a summary of the recipe then.
+/// Adds the values of a recipe to the summary of its base model.
 ///
 /// # Errors
-/// A chat template that cannot be found.
+/// The chat template cannot be found.
 pub(crate) fn over(
     summary: &mut Lines,
     ingredients: &Ingredients,
     environment: &Environment,
 ) -> Result<(), Failure> {
     let mut first = vec![
-        ("recipe", ingredients.recipes.join(" over ")),
-        ("made over", ingredients.base.display().to_string()),
+        ("recipe", ingredients.recipes.join(" based on ")),
+        ("base", ingredients.base.display().to_string()),
     ];
     for adapter in &ingredients.adapters {
         let weight = if adapter.weight == 1.0 { String::new() } else { format!(" ({})", adapter.weight) };
@@ -156,7 +156,7 @@ pub(crate) fn over(
     first.extend(ingredients.set.iter().map(|(key, value)| ("set", format!("{key} = {value}"))));
     if let Some(template) = ingredients.template(environment)? {
         let characters = template.source.chars().count();
-        let own = format!("{} (of the recipe, {characters} characters)", template.name);
+        let own = format!("{} (from the recipe, {characters} characters)", template.name);
         match summary.iter_mut().find(|(name, _)| *name == "chat template") {
             Some((_, line)) => *line = own,
             None => first.push(("chat template", own)),
@@ -166,7 +166,7 @@ pub(crate) fn over(
     Ok(())
 }
 
-/// A mixture as it is loaded.
+/// The lines of a mixture that is loaded.
 fn given_mixture(mixture: &GivenMixture) -> Vec<(&'static str, String)> {
     let layers = match &mixture.layers {
         Some(layers) => layer_ranges(&layers.iter().copied().collect()),
@@ -174,14 +174,14 @@ fn given_mixture(mixture: &GivenMixture) -> Vec<(&'static str, String)> {
     };
     let gate = match &mixture.gate {
         GivenGate::File(path) if path.exists() => path.display().to_string(),
-        GivenGate::File(path) => format!("{}, not trained yet (menagerie train-gate)", path.display()),
+        GivenGate::File(path) => format!("{}, not trained yet (see menagerie train-gate)", path.display()),
         GivenGate::Always(expert) => format!("always expert {expert}"),
     };
     let names = mixture.names();
     let count = names.len();
     let names: Vec<String> = names.iter().enumerate().map(|(at, name)| format!("{at} {name}")).collect();
     vec![
-        ("mixture", format!("{count} experts in {layers}, chosen by {}", mixture.choose.name())),
+        ("mixture", format!("{count} experts in {layers}, routed by {}", mixture.choose.name())),
         ("experts", names.join("; ")),
         ("gate", gate),
     ]

@@ -1,4 +1,4 @@
-//! [`AnswerStream`]: where a model's text goes: a pipe gets it as it is, a terminal in whole words and escaped.
+//! [`AnswerStream`]: writes a model's text: unchanged to a pipe, in whole words and escaped to a terminal.
 
 use crate::failure::Failure;
 use crate::output;
@@ -9,18 +9,18 @@ use crate::screen::word_wrap::WordWrap;
 use anstyle::Style;
 use std::io::Write;
 
-/// A stream that a model's text is written to while it comes.
+/// A stream for a model's text while it is generated.
 pub(crate) struct AnswerStream<'a> {
     to: &'a mut dyn Write,
-    /// Of a terminal: how its lines are broken.
+    /// The line breaks of a terminal; `None` for other streams.
     wrap: Option<WordWrap>,
-    /// Of a terminal that remarks go to as well: its line.
+    /// The current line of a terminal to which remarks are written as well.
     line: Option<&'a OpenLine>,
     colored: bool,
 }
 
 impl<'a> AnswerStream<'a> {
-    /// Standard output or standard error of this process, written to through `to`.
+    /// Standard output or standard error of this process, written through `to`.
     pub(crate) fn of_process(to: &'a mut dyn Write, stream: Stream) -> Self {
         let columns: fn() -> usize = match stream {
             Stream::Out => || Stream::Out.columns().unwrap_or(0),
@@ -35,13 +35,13 @@ impl<'a> AnswerStream<'a> {
         }
     }
 
-    /// A stream that is no terminal.
+    /// A stream that is not a terminal.
     #[cfg(test)]
     pub(crate) fn pipe(to: &'a mut dyn Write) -> Self {
         Self { to, wrap: None, line: None, colored: false }
     }
 
-    /// A terminal of so many columns.
+    /// A terminal with this number of columns.
     #[cfg(test)]
     pub(crate) fn terminal(to: &'a mut dyn Write, columns: fn() -> usize, line: &'a OpenLine) -> Self {
         Self { to, wrap: Some(WordWrap::new(columns)), line: Some(line), colored: false }
@@ -52,7 +52,7 @@ impl<'a> AnswerStream<'a> {
         self.colored
     }
 
-    /// Writes a piece of text as far as it can be shown; the rest comes with the next piece.
+    /// Writes a piece of text. On a terminal an incomplete word is held back until the next piece.
     pub(crate) fn write(&mut self, piece: &str, style: Style) -> Result<(), Failure> {
         let Some(wrap) = &mut self.wrap else { return self.write_shown(&paint(piece, style, self.colored)) };
         if wrap.is_open() && self.line.is_some_and(|line| !line.is_open()) {
@@ -80,7 +80,7 @@ impl<'a> AnswerStream<'a> {
         Ok(())
     }
 
-    /// Writes text that may be shown as it is, on a line of its own where a line of this terminal is open.
+    /// Writes text that needs no escaping, on a new line of the terminal.
     pub(crate) fn remark(&mut self, text: &str) -> Result<(), Failure> {
         let begin = self.line.map_or("", OpenLine::end);
         self.write_shown(&format!("{begin}{text}"))

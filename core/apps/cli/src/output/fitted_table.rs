@@ -1,31 +1,31 @@
-//! [`FittedTable`]: a table whose lines fit into the columns that there are.
+//! [`FittedTable`]: a table that fits into the width of the terminal.
 
 use crate::failure::Failure;
 use crate::output;
 use crate::screen::style::Stream;
 use unicode_width::UnicodeWidthStr;
 
-/// Width of output that is not a terminal: one column less than the usual 80 of a terminal.
+/// Width of output that is not a terminal: one less than the usual 80 columns of a terminal.
 const WIDTH: usize = 79;
 
-/// Columns that the last column of a table should have at least.
+/// Minimum width of the last column of a table.
 const LEAST: usize = 24;
 
-/// A table whose last column is a text that may be cut.
+/// A table whose last column is a text that may be shortened.
 pub(crate) struct FittedTable<'a> {
     pub(crate) heads: &'a [&'a str],
     pub(crate) rows: Vec<Vec<String>>,
-    /// Columns that are left out where the last one has no room, the first of these first.
+    /// Columns that are left out, in this order, if the last one would be too narrow.
     pub(crate) spared: &'a [usize],
 }
 
 impl FittedTable<'_> {
-    /// Writes it as wide as the terminal is, or in 79 columns.
+    /// Writes the table in the width of the terminal, or in 79 columns.
     pub(crate) fn write(&self) -> Result<(), Failure> {
         output::painted(&self.text(Stream::Out.columns().unwrap_or(WIDTH)))
     }
 
-    /// The table in so many columns.
+    /// The table in this number of columns.
     fn text(&self, columns: usize) -> String {
         let Some(last) = self.heads.len().checked_sub(1) else { return String::new() };
         let width = |at: usize| {
@@ -48,7 +48,7 @@ impl FittedTable<'_> {
     }
 }
 
-/// At most `room` columns, cut between words.
+/// Shortens a text to at most `room` columns, between words.
 pub(crate) fn shortened(text: &str, room: usize) -> String {
     if text.width() <= room {
         return text.to_owned();
@@ -68,7 +68,7 @@ pub(crate) fn shortened(text: &str, room: usize) -> String {
 mod tests {
     use super::*;
 
-    /// A41: cut where the terminal ends, whole where it is wide, and without the middle where it is narrow.
+    /// Shortened on a terminal of medium width, complete on a wide one, with fewer columns on a narrow one.
     #[test]
     fn a_table_is_as_wide_as_the_terminal() {
         let summary =

@@ -1,4 +1,4 @@
-//! Standard output: listings, data, JSON and tables; a reader that goes away ends the command quietly.
+//! Standard output: listings, data, JSON and tables. If the reader closes it, the command ends without an error.
 
 pub(crate) mod answer_stream;
 pub(crate) mod fitted_table;
@@ -12,12 +12,12 @@ use serde_json::Value;
 use std::io::{ErrorKind, Write};
 use unicode_width::UnicodeWidthStr;
 
-/// Writes a listing: text for people, which may hold words of files. Control characters are escaped.
+/// Writes a listing: text for people that may contain text from files. Control characters are escaped.
 pub(crate) fn write(text: &str) -> Result<(), Failure> {
     painted(&escape::text(text))
 }
 
-/// Writes text for programs: as it is, but on a terminal, where control characters are escaped.
+/// Writes text for programs: unchanged, except on a terminal, where control characters are escaped.
 pub(crate) fn data(text: &str) -> Result<(), Failure> {
     if Stream::Out.is_terminal() { write(text) } else { painted(text) }
 }
@@ -27,12 +27,12 @@ pub(crate) fn data_line(text: &str) -> Result<(), Failure> {
     data(&format!("{text}\n"))
 }
 
-/// Writes JSON: as it is, but on a terminal, where its strings are escaped as far as they act on one.
+/// Writes JSON: unchanged, except on a terminal, where control characters in strings are escaped.
 pub(crate) fn json_text(text: &str) -> Result<(), Failure> {
     if Stream::Out.is_terminal() { painted(&escape::json(text)) } else { painted(text) }
 }
 
-/// Writes text with colors, whose words of files are escaped already.
+/// Writes text that is already escaped and may have colors.
 pub(crate) fn painted(text: &str) -> Result<(), Failure> {
     write_to(&mut std::io::stdout().lock(), text)
 }
@@ -53,7 +53,7 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
 /// Version of the JSON that commands print: it grows when a key is renamed or removed, or its meaning changes.
 const SCHEMA: u32 = 1;
 
-/// What a command prints as JSON: an object, with the version first.
+/// The JSON output of a command: an object with the version first.
 #[derive(Serialize)]
 struct Document<'a, T> {
     schema: u32,
@@ -61,19 +61,19 @@ struct Document<'a, T> {
     value: &'a T,
 }
 
-/// Writes an object as indented JSON, with `"schema": 1` in front. Lists of plain values stay on one line: an embedding has
-/// hundreds of numbers.
+/// Writes an object as indented JSON, starting with `"schema": 1`. Lists of plain values stay on one line, because an
+/// embedding has hundreds of numbers.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
     let document = serde_json::to_value(Document { schema: SCHEMA, value })?;
     json_text(&(indented(&document, 0)? + "\n"))
 }
 
-/// A number of 32 bits as the shortest decimal number that stands for it, as JSON has it: 0.1, not 0.10000000149011612.
+/// An f32 as the f64 with the same shortest decimal form: JSON has 0.1, not 0.10000000149011612.
 pub(crate) fn shortest(value: f32) -> f64 {
     value.to_string().parse().unwrap_or(f64::from(value))
 }
 
-/// JSON with two spaces for each level.
+/// JSON indented by two spaces for each level.
 fn indented(value: &Value, level: usize) -> Result<String, Failure> {
     let (open, close, items): (_, _, Vec<String>) = match value {
         Value::Object(object) if !object.is_empty() => {
@@ -96,12 +96,12 @@ fn indented(value: &Value, level: usize) -> Result<String, Failure> {
     Ok(format!("{open}\n{inner}{}\n{outer}{close}", items.join(&format!(",\n{inner}"))))
 }
 
-/// Writes a note that belongs to a listing.
+/// Writes a note as part of a listing.
 pub(crate) fn note(text: &str) -> Result<(), Failure> {
     painted(&(report::note_text(text, Stream::Out.is_colored()) + "\n"))
 }
 
-/// Writes an error that belongs to a listing.
+/// Writes an error as part of a listing.
 pub(crate) fn error(message: &str) -> Result<(), Failure> {
     painted(&report::error_text(message, Stream::Out.is_colored()))
 }
@@ -127,7 +127,7 @@ pub(crate) fn table_text(heads: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A cell filled up with spaces: as many columns of a terminal, not as many characters.
+/// A cell padded with spaces to a width in terminal columns, not characters.
 fn padded(cell: &str, width: usize) -> String {
     format!("{cell}{}", " ".repeat(width.saturating_sub(cell.width())))
 }

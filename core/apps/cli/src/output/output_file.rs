@@ -1,4 +1,4 @@
-//! [`OutputFile`]: a file that a command writes: whole or not at all, and never over something unasked.
+//! [`OutputFile`]: a file that a command writes, completely or not at all, and only over a file if that is allowed.
 
 use crate::failure::Failure;
 use crate::output;
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Whether something is there that is neither file nor folder: a device or a pipe, which is written to, never replaced.
+/// Whether the path is a device or a pipe, which is written to but never replaced.
 pub(crate) fn is_device(target: &Path) -> bool {
     target.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
@@ -19,11 +19,12 @@ pub(crate) fn may_write(target: &Path, force: bool, inputs: &[&Path]) -> Result<
     }
     if let Some(folder) = target.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
     {
-        let reason = format!("there is no folder {}; name another one", path_text(folder));
+        let reason =
+            format!("the folder {} does not exist; create it, or name another one", path_text(folder));
         return Err(Failure::about(path_text(target), reason));
     }
     if let Some(input) = inputs.iter().find(|input| is_same_file(input, target)) {
-        let reason = format!("is {}, which is being read; name another file to write", path_text(input));
+        let reason = format!("is the input {}; name another file for the output", path_text(input));
         return Err(Failure::about(path_text(target), reason));
     }
     if !force && !is_device(target) && target.symlink_metadata().is_ok() {
@@ -32,20 +33,21 @@ pub(crate) fn may_write(target: &Path, force: bool, inputs: &[&Path]) -> Result<
     Ok(())
 }
 
-/// Refuses a file that its disk has no room for.
+/// Refuses a file that does not fit on its disk.
 pub(crate) fn has_room(out: &Path, bytes: u64) -> Result<(), Failure> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match fs4::available_space(folder) {
         Ok(free) if free < bytes => {
             let reason =
-                format!("{} are wanted, and {} are free there", output::bytes(bytes), output::bytes(free));
-            Err(Failure::about(path_text(out), reason).with_help("free some, or name a file on another disk"))
+                format!("{} are required, but only {} are free", output::bytes(bytes), output::bytes(free));
+            Err(Failure::about(path_text(out), reason)
+                .with_help("free some space, or name a file on another disk"))
         }
         _ => Ok(()),
     }
 }
 
-/// A file on its way; dropped before [`Self::commit`], it leaves nothing behind.
+/// An output file. If it is dropped before [`Self::commit`], nothing is left on disk.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     sink: Sink,
@@ -55,14 +57,14 @@ pub(crate) struct OutputFile {
 
 #[derive(Debug)]
 enum Sink {
-    /// A file that gets its name in the end.
+    /// A file that gets its name when it is committed.
     File(AtomicFile),
-    /// What is there already, and stays.
+    /// A device or a pipe, which exists already.
     Device(File),
 }
 
 impl OutputFile {
-    /// Begins a file; see [`may_write`].
+    /// Creates a file; see [`may_write`].
     pub(crate) fn create(target: &Path, force: bool, inputs: &[&Path]) -> Result<Self, Failure> {
         may_write(target, force, inputs)?;
         let sink = if is_device(target) {
@@ -74,7 +76,7 @@ impl OutputFile {
         Ok(Self { sink, target: target.to_owned(), force })
     }
 
-    /// Whether it goes to a device or a pipe.
+    /// Whether it is a device or a pipe.
     pub(crate) fn is_device(&self) -> bool {
         matches!(self.sink, Sink::Device(_))
     }
@@ -82,7 +84,7 @@ impl OutputFile {
     /// Gives the file its name.
     pub(crate) fn commit(self) -> Result<(), Failure> {
         let Sink::File(file) = self.sink else { return Ok(()) };
-        // Somebody else may have made one meanwhile.
+        // Another process may have created the file meanwhile.
         may_write(&self.target, self.force, &[])?;
         Ok(file.commit()?)
     }
@@ -104,7 +106,7 @@ impl Write for OutputFile {
     }
 }
 
-/// Whether two paths lead to one file, through links of either kind.
+/// Whether two paths lead to the same file, through symbolic or hard links.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -148,7 +150,7 @@ mod tests {
         let out = folder.path().join("out.gguf");
         assert!(has_room(&out, 1).is_ok());
         let said = format!("{:?}", has_room(&out, u64::MAX).unwrap_err());
-        assert!(said.contains("are free there") && said.contains("another disk"), "{said}");
+        assert!(said.contains("are free") && said.contains("another disk"), "{said}");
     }
 
     #[test]
@@ -157,14 +159,14 @@ mod tests {
         let target = folder.path().join("out");
         let mut file = OutputFile::create(&target, false, &[]).unwrap();
         file.write_all(b"half").unwrap();
-        // Made by somebody else meanwhile: theirs stays.
+        // A file that another process created meanwhile is kept.
         std::fs::write(&target, "theirs").unwrap();
         assert!(file.commit().is_err());
         assert_eq!(std::fs::read(&target).unwrap(), b"theirs");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
-    /// Replacing a pipe or a device by a file would take it from everybody.
+    /// A pipe or a device must not be replaced by a file.
     #[test]
     #[cfg(unix)]
     fn a_pipe_is_written_to_and_stays() {

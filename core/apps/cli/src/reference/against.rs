@@ -1,4 +1,4 @@
-//! [`Against`]: two specs on one file: which values they give it, and how far their logits are apart.
+//! [`Against`]: the differences between two specs on one file: their values, and the resulting logits.
 
 use crate::arguments::model::ModelArguments;
 use crate::arguments::name_or_path::NameOrPath;
@@ -14,33 +14,33 @@ use menagerie::spec::{layer_ranges, toml_text};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Tokens that are computed where no reference names any: more than most tiny windows.
+/// Number of tokens to compute without a reference: more than the windows of most tiny models.
 const TOKENS: u32 = 64;
 
-/// What two specs make of one file.
+/// The comparison of two specs on one file.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Against {
     /// The other spec.
     spec: String,
-    /// Values they give otherwise.
-    values: Vec<Otherwise>,
-    /// How far the logits are apart.
+    /// Values that differ.
+    values: Vec<ValueDifference>,
+    /// The comparison of the logits.
     logits: Compared,
 }
 
-/// A value that two specs give otherwise.
+/// A value that differs between two specs.
 #[derive(Debug, serde::Serialize)]
-struct Otherwise {
+struct ValueDifference {
     /// Dotted path, and the layers.
     path: String,
-    /// What the model's spec gives.
+    /// The value of the model's spec.
     ours: Option<String>,
-    /// What the other gives.
+    /// The value of the other spec.
     theirs: Option<String>,
 }
 
 impl Against {
-    /// Opens the file of `pipeline` once more, under another spec; without tokens some are made up.
+    /// Opens the file of `pipeline` a second time with another spec. Without tokens, arbitrary ones are used.
     pub(crate) fn of(
         pipeline: &LoadedModel<TextPipeline>,
         arguments: &ModelArguments,
@@ -51,7 +51,7 @@ impl Against {
         let resolved = pipeline.resolved();
         let name = resolved.file.architecture().map_err(Failure::from)?.to_owned();
         let spec = spec_needed(other, &arguments.specs, installed)?.spec()?;
-        // The same under the name that the file has.
+        // The other spec with the architecture name of the file.
         let mut document = spec.document();
         document["architecture"] = json!({ "id": name });
         let folder = tempfile::tempdir()?;
@@ -65,18 +65,18 @@ impl Against {
         let made_up = || (0..TOKENS).map(|at| (at * 37 + 11) % vocabulary).collect();
         let tokens = if tokens.is_empty() { made_up() } else { tokens };
         let logits = comparison::between(pipeline, &second, &tokens)?;
-        let values = otherwise(resolved, second.resolved());
+        let values = differences(resolved, second.resolved());
         Ok(Self { spec: other.to_string(), values, logits })
     }
 
-    /// Whether the two make the same of the file.
+    /// Whether values and logits are the same.
     pub(crate) fn is_same(&self) -> bool {
         self.values.is_empty() && self.logits.passed
     }
 
     pub(crate) fn print(&self) -> Result<(), Failure> {
-        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "not there".to_owned());
-        let row = |one: &Otherwise| vec![one.path.clone(), text(&one.ours), text(&one.theirs)];
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+        let row = |one: &ValueDifference| vec![one.path.clone(), text(&one.ours), text(&one.theirs)];
         let rows: Vec<Vec<String>> = self.values.iter().map(row).collect();
         if !rows.is_empty() {
             output::table(&["value", "the model's spec", &self.spec], &rows)?;
@@ -84,13 +84,13 @@ impl Against {
         let Compared { rows, difference, .. } = &self.logits;
         let rows = output::counted(*rows, "token");
         output::line(&match self.is_same() {
-            true => format!("{} gives the same values and the same logits for {rows}", self.spec),
-            false => format!("{}: the logits of {rows} differ by {difference:.2e} at most", self.spec),
+            true => format!("{}: the same values, and the same logits for {rows}", self.spec),
+            false => format!("{}: the logits of {rows} differ by up to {difference:.2e}", self.spec),
         })
     }
 }
 
-fn otherwise(ours: &ResolvedFile, theirs: &ResolvedFile) -> Vec<Otherwise> {
+fn differences(ours: &ResolvedFile, theirs: &ResolvedFile) -> Vec<ValueDifference> {
     let values = |file: &ResolvedFile| {
         let mut values: BTreeMap<String, String> = BTreeMap::new();
         for entry in &file.resolution.values {
@@ -107,7 +107,7 @@ fn otherwise(ours: &ResolvedFile, theirs: &ResolvedFile) -> Vec<Otherwise> {
     let paths: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
     let differing = paths.into_iter().filter(|path| ours.get(*path) != theirs.get(*path));
     differing
-        .map(|path| Otherwise {
+        .map(|path| ValueDifference {
             path: path.clone(),
             ours: ours.get(path).cloned(),
             theirs: theirs.get(path).cloned(),

@@ -1,4 +1,4 @@
-//! Logits and values of layers of a model against those of a reference file.
+//! Comparison of a model's logits and layer values with those of a reference file.
 
 use crate::failure::Failure;
 use crate::reference::layer_values::{LayerValues, PLACES};
@@ -13,15 +13,15 @@ use std::sync::Arc;
 pub(crate) struct Compared {
     /// Name of the values in the reference.
     pub(crate) name: String,
-    /// Rows compared.
+    /// Number of rows.
     pub(crate) rows: usize,
     /// Largest absolute difference.
     pub(crate) difference: f32,
-    /// The most that passes: the tolerance, of a layer's values times the largest of theirs where that is above 1.
+    /// Largest difference that passes: the tolerance; for layer values, times the largest reference value if that is above 1.
     pub(crate) limit: f32,
     /// Whether it is within the limit.
     pub(crate) passed: bool,
-    /// Where the difference is largest: the row, the column, ours, theirs. Absent where nothing could be held together.
+    /// The place of the largest difference; `None` if the sizes differ.
     pub(crate) worst: Option<Worst>,
 }
 
@@ -30,45 +30,45 @@ pub(crate) struct Compared {
 pub(crate) struct Worst {
     /// Row of the reference, from 0.
     pub(crate) row: usize,
-    /// Column: for logits the token, for values of a layer the channel.
+    /// Column: for logits the token, for layer values the channel.
     pub(crate) column: usize,
-    /// Our number.
+    /// The model's value.
     pub(crate) ours: f32,
-    /// The reference's.
+    /// The reference value.
     pub(crate) theirs: f32,
 }
 
-/// What came of a reference file.
+/// The result of a comparison with a reference file.
 #[derive(Debug, Default, serde::Serialize)]
 pub(crate) struct Comparison {
-    /// What could be compared: logits first, then values of layers in the order they are computed.
+    /// Tensors that were compared: logits first, then layer values in the order of computation.
     pub(crate) compared: Vec<Compared>,
-    /// Values that could not be compared, and why.
+    /// Tensors that could not be compared.
     pub(crate) left_out: Vec<LeftOut>,
 }
 
-/// Values that could not be compared.
+/// A tensor that could not be compared.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct LeftOut {
     /// Their name in the reference.
     pub(crate) name: String,
-    /// Why.
+    /// The reason.
     pub(crate) why: String,
 }
 
 impl Comparison {
-    /// Whether all that was compared is within its limit.
+    /// Whether all differences are within their limits.
     pub(crate) fn passed(&self) -> bool {
         self.compared.iter().all(|one| one.passed)
     }
 
-    /// The first values of a layer that differ.
+    /// The first layer values that differ.
     pub(crate) fn first_layer(&self) -> Option<&Compared> {
         self.compared.iter().find(|one| !one.passed && !one.name.starts_with("logits"))
     }
 }
 
-/// Everything in `file` that can be computed, computed and compared; the rest with the reason.
+/// Compares the model with every tensor of `file` that can be computed; the others are listed with the reason.
 pub(crate) fn with_reference(
     pipeline: &mut TextPipeline,
     file: &Path,
@@ -96,7 +96,7 @@ pub(crate) fn with_reference(
             let scale = theirs.iter().fold(1.0f32, |most, value| most.max(value.abs()));
             match hook.take(layer, PLACES[place]) {
                 Some((width, mut ours)) => {
-                    // Values of some tokens alone.
+                    // Values of some tokens only.
                     if ours.len() != theirs.len() && theirs.len() == pair.rows.len() * width {
                         let row = |row: &usize| ours.get(row * width..(row + 1) * width).unwrap_or_default();
                         ours = pair.rows.iter().flat_map(row).copied().collect();
@@ -119,11 +119,11 @@ pub(crate) fn with_reference(
 fn nothing(file: &Path, left_out: &[LeftOut]) -> Failure {
     let reasons: Vec<String> = left_out.iter().map(|one| format!("{}: {}", one.name, one.why)).collect();
     let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
-    Failure::about(file.display(), format!("nothing in it can be compared{reasons}"))
-        .with_help("`tokens_NAME` i64 [T] with `logits_NAME` f32 [T, V] is what is wanted: see check --help")
+    Failure::about(file.display(), format!("the file has nothing that can be compared{reasons}"))
+        .with_help("it must have `tokens_NAME` i64 [T] and `logits_NAME` f32 [T, V]: see check --help")
 }
 
-/// Largest absolute difference and its place; infinite where the sizes differ or something is not a number.
+/// The largest absolute difference and its place; infinite if the sizes differ or a value is NaN.
 fn compare(name: &str, width: usize, ours: &[f32], theirs: &[f32], limit: f32) -> Compared {
     let mut difference = if ours.len() == theirs.len() { 0.0 } else { f32::INFINITY };
     let mut worst = None;
@@ -142,24 +142,24 @@ fn compare(name: &str, width: usize, ours: &[f32], theirs: &[f32], limit: f32) -
 }
 
 impl Compared {
-    /// In a line.
+    /// The result in one line.
     pub(crate) fn line(&self) -> String {
         let Self { name, rows, difference, limit, passed, worst } = self;
-        let verdict = if *passed { "good" } else { "DIFFERS" };
+        let verdict = if *passed { "ok" } else { "DIFFERS" };
         let rows = crate::output::counted(*rows, "row");
-        let head = format!("{name}: {rows}, largest difference {difference:.2e} (at most {limit:.1e})");
+        let head = format!("{name}: {rows}, largest difference {difference:.2e} (limit {limit:.1e})");
         let column = if name.starts_with("logits") { "token" } else { "channel" };
         match worst {
             Some(Worst { row, column: at, ours, theirs }) if *difference > 0.0 => {
-                format!("{head} at row {row}, {column} {at} ({ours} for {theirs}): {verdict}")
+                format!("{head} at row {row}, {column} {at} ({ours}, reference {theirs}): {verdict}")
             }
-            None => format!("{head}: {verdict}: they have another number of values"),
+            None => format!("{head}: {verdict}: the numbers of values differ"),
             Some(_) => format!("{head}: {verdict}"),
         }
     }
 }
 
-/// How far two models' logits of the same tokens are apart.
+/// Compares the logits of two models for the same tokens.
 pub(crate) fn between(
     first: &TextPipeline,
     second: &TextPipeline,
@@ -170,7 +170,7 @@ pub(crate) fn between(
     Ok(compare("logits", ours.vocabulary, &ours.values, &theirs.values, 0.0))
 }
 
-/// The tokens of a pair as the first of them are named, for those who compare without a reference.
+/// The tokens of the longest pair in a reference file.
 pub(crate) fn tokens_of(file: &Path) -> Result<Vec<u32>, Failure> {
     let reference = ReferenceFile::open(file)?;
     let (pairs, left_out) = reference.pairs();

@@ -1,33 +1,33 @@
-//! [`LayerValues`]: what a model's layers give at their checkpoints, kept for comparing.
+//! [`LayerValues`]: a hook that records hidden states at the checkpoints of layers, for comparison.
 
 use menagerie::model::{Checkpoint, LayerHook, ModelError, Shown};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 
-/// The checkpoints, in the order a layer passes them.
+/// The checkpoints, in the order of computation.
 pub(crate) const PLACES: [Checkpoint; 4] = Checkpoint::ALL;
 
 /// Width and values of the rows at a checkpoint.
-type Kept = (usize, Vec<f32>);
+type Rows = (usize, Vec<f32>);
 
-/// Keeps the rows of every layer and checkpoint while it listens.
+/// Records the rows of every layer and checkpoint while it is enabled.
 #[derive(Default)]
 pub(crate) struct LayerValues {
-    /// Absent while nobody listens.
-    kept: Mutex<Option<BTreeMap<(usize, &'static str), Kept>>>,
+    /// `None` while it is disabled.
+    kept: Mutex<Option<BTreeMap<(usize, &'static str), Rows>>>,
 }
 
 impl LayerValues {
-    /// Begins anew, or stops listening.
+    /// Clears the record and enables or disables it.
     pub(crate) fn listen(&self, listens: bool) {
         if let Ok(mut kept) = self.kept.lock() {
             *kept = listens.then(BTreeMap::new);
         }
     }
 
-    /// What was kept of a layer's checkpoint.
-    pub(crate) fn take(&self, layer: usize, place: Checkpoint) -> Option<Kept> {
+    /// Removes and returns the rows at a layer's checkpoint.
+    pub(crate) fn take(&self, layer: usize, place: Checkpoint) -> Option<Rows> {
         self.kept.lock().ok()?.as_mut()?.remove(&(layer, place.name()))
     }
 }

@@ -1,4 +1,4 @@
-//! Comparisons: a model with a reference file or with another spec, and a tiny model of a spec with itself.
+//! Comparisons of a model with a reference file or with another spec, and tests of a tiny model of a spec.
 
 pub(crate) mod against;
 pub(crate) mod comparison;

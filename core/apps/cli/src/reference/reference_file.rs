@@ -1,4 +1,4 @@
-//! [`ReferenceFile`]: tokens and the values that another implementation gave for them.
+//! [`ReferenceFile`]: tokens, and the values that another implementation computed for them.
 
 use crate::failure::Failure;
 use crate::reference::layer_values::PLACES;
@@ -18,17 +18,17 @@ struct Tensor {
     bytes: Vec<u8>,
 }
 
-/// Tokens, and which of their rows the reference has.
+/// Tokens, and the rows of them that the reference has.
 pub(crate) struct Pair {
-    /// Name of the logits; absent where the reference has values of layers alone.
+    /// Name of the logits; `None` if the reference has layer values only.
     pub(crate) logits: Option<String>,
-    /// What stands behind `tokens` in the name of its tokens.
+    /// The part after `tokens` in the name of the tokens.
     suffix: String,
-    /// Every token that is fed.
+    /// All tokens of the model's input.
     pub(crate) tokens: Vec<u32>,
-    /// From which token on they are fed one at a time; 0 = none is.
+    /// The index of the first token that is decoded one at a time; 0 = none.
     pub(crate) decode_from: usize,
-    /// The tokens whose rows the reference has.
+    /// The indices of the tokens whose rows the reference has.
     pub(crate) rows: Vec<usize>,
 }
 
@@ -43,7 +43,7 @@ impl ReferenceFile {
                 _ => error.to_string(),
             };
             about(format!("not a safetensors file ({found})")).with_help(
-                "a reference is a .safetensors file with `tokens_NAME` and `logits_NAME` of another implementation; \
+                "a reference is a .safetensors file with `tokens_NAME` and `logits_NAME` from another implementation; \
                  `scripts/make-reference` writes one",
             )
         })?;
@@ -55,7 +55,7 @@ impl ReferenceFile {
         Ok(Self { path: path.to_owned(), tensors: file.tensors().into_iter().map(tensor).collect() })
     }
 
-    /// What can be compared, and what cannot with the reason.
+    /// The pairs that can be compared, and the names of other tensors with the reason why they cannot.
     pub(crate) fn pairs(&self) -> (Vec<Pair>, Vec<(String, String)>) {
         let (mut pairs, mut left_out) = (Vec::new(), Vec::new());
         for name in self.tensors.keys() {
@@ -81,19 +81,19 @@ impl ReferenceFile {
         (pairs, left_out)
     }
 
-    /// Whether a name is that of values of layers of these tokens.
+    /// Whether a name belongs to layer values of these tokens.
     fn is_of(&self, name: &str, suffix: &str) -> bool {
         self.place(name).is_some_and(|(.., own)| own == suffix)
     }
 
-    /// Tokens with values of layers and no logits, as `--capture` writes them.
+    /// Tokens with layer values but no logits, as `--capture` writes them.
     fn layers_alone(&self, suffix: &str) -> Result<Pair, String> {
         let tokens = self.ids(&format!("tokens{suffix}"))?;
         let rows = self.positions(suffix, tokens.len())?.unwrap_or_else(|| (0..tokens.len()).collect());
         Ok(Pair { logits: None, suffix: suffix.to_owned(), tokens, decode_from: 0, rows })
     }
 
-    /// Which tokens the rows are those of, where the file says it.
+    /// The indices of the tokens to which the rows belong, if the file states them.
     fn positions(&self, suffix: &str, tokens: usize) -> Result<Option<Vec<usize>>, String> {
         let name = format!("positions{suffix}");
         if !self.tensors.contains_key(&name) {
@@ -101,17 +101,20 @@ impl ReferenceFile {
         }
         let positions: Vec<usize> = self.ids(&name)?.into_iter().map(|position| position as usize).collect();
         match positions.iter().find(|position| **position >= tokens) {
-            Some(far) => Err(format!("{name} names token {far}, and there are {tokens}")),
+            Some(far) => Err(format!("{name} has token {far}, but there are only {tokens} tokens")),
             None => Ok(Some(positions)),
         }
     }
 
-    /// What belongs to logits, or why it is not clear.
+    /// The pair of a tensor of logits.
+    ///
+    /// # Errors
+    /// It has the wrong shape, or its tokens are missing.
     fn pair(&self, name: &str) -> Result<Pair, String> {
         let suffix = name.strip_prefix("logits").ok_or("its name does not begin with `logits`")?;
         let logits = &self.tensors[name];
         if logits.kind != Dtype::F32 || logits.shape.len() != 2 {
-            return Err(format!("it is {:?} {:?}; f32 [T, V] is wanted", logits.kind, logits.shape));
+            return Err(format!("it is {:?} {:?}; expected f32 [T, V]", logits.kind, logits.shape));
         }
         let rows = logits.shape[0];
         let tokens = self.ids(&format!("tokens{suffix}"))?;
@@ -126,37 +129,40 @@ impl ReferenceFile {
         }
         if let Some(positions) = self.positions(suffix, tokens.len())? {
             if positions.len() != rows {
-                return Err(format!("positions{suffix} does not say of its {rows} rows which they are"));
+                return Err(format!(
+                    "it has {rows} rows, but positions{suffix} has {} positions",
+                    positions.len()
+                ));
             }
             return pair(tokens, 0, positions);
         }
         if rows != tokens.len() {
             let count = tokens.len();
             return Err(format!(
-                "it has {rows} rows for {count} tokens, and there is no positions{suffix} that says which"
+                "it has {rows} rows for {count} tokens, but there is no positions{suffix} with their positions"
             ));
         }
         pair(tokens, 0, (0..rows).collect())
     }
 
-    /// A prompt and the tokens that were picked after it; row `i` is the one that token `i` was picked from.
+    /// A prompt and the tokens that were sampled after it; token `i` was sampled from row `i`.
     fn continued(&self, before: &str, picked: Vec<u32>, rows: usize) -> Result<(Vec<u32>, usize), String> {
         let prompts = [format!("tokens{before}"), "tokens_prompt".to_owned(), "tokens".to_owned()];
         let prompts = if before.is_empty() { &prompts[1..] } else { &prompts[..1] };
         let prompt = prompts.iter().find(|name| self.tensors.contains_key(*name));
         let prompt =
-            prompt.ok_or_else(|| format!("there is no {} that it continues", prompts.join(" or ")))?;
+            prompt.ok_or_else(|| format!("{}, which it continues, is missing", prompts.join(" or ")))?;
         let mut tokens = self.ids(prompt)?;
         if picked.len() != rows || tokens.is_empty() {
             return Err(format!("it has {rows} rows for {} tokens", picked.len()));
         }
         let start = tokens.len();
-        // The last was picked and not fed.
+        // The last token was sampled, but was not an input.
         tokens.extend(&picked[..rows.saturating_sub(1)]);
         Ok((tokens, start))
     }
 
-    /// Values of layers of a pair: their names, the index of the checkpoint, the layer.
+    /// The layer values of a pair: their names, the index of the checkpoint, the layer.
     pub(crate) fn layers(&self, pair: &Pair) -> Vec<(String, usize, usize)> {
         let named = |name: &String| {
             let (place, layer, suffix) = self.place(name)?;
@@ -175,9 +181,9 @@ impl ReferenceFile {
 
     /// Token ids or positions.
     fn ids(&self, name: &str) -> Result<Vec<u32>, String> {
-        let tensor = self.tensors.get(name).ok_or_else(|| format!("there is no {name}"))?;
+        let tensor = self.tensors.get(name).ok_or_else(|| format!("{name} is missing"))?;
         if tensor.kind != Dtype::I64 {
-            return Err(format!("{name} is {:?}; i64 is wanted", tensor.kind));
+            return Err(format!("{name} is {:?}; expected i64", tensor.kind));
         }
         let id = |bytes: &[u8; 8]| {
             let id = i64::from_le_bytes(*bytes);
@@ -186,7 +192,7 @@ impl ReferenceFile {
         tensor.bytes.as_chunks::<8>().0.iter().map(id).collect()
     }
 
-    /// The numbers of a tensor of f32.
+    /// The values of an f32 tensor.
     pub(crate) fn values(&self, name: &str) -> Result<Vec<f32>, Failure> {
         let tensor = self.tensors.get(name).filter(|tensor| tensor.kind == Dtype::F32);
         let tensor =

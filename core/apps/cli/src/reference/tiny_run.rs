@@ -1,4 +1,4 @@
-//! [`TinyRun`]: a tiny random model of a spec, made and run: shapes, cache, chunks and states.
+//! [`TinyRun`]: a tiny random model of a spec, created and run in several ways.
 
 use crate::arguments::spec_reference::SpecMeant;
 use crate::failure::Failure;
@@ -11,41 +11,44 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Tokens that are run: more than the tiny window.
+/// Number of tokens: more than the window of the tiny model.
 const TOKENS: u32 = 40;
 
-/// Largest difference of two ways to the same logits, as a share of the largest logit: both are f32, and sums of
-/// other orders differ in the last bits of some hundred additions.
+/// Largest difference between two ways of computing the same logits, as a share of the largest logit: sums of some hundred
+/// f32 in another order differ in the last bits.
 const TOLERANCE: f32 = 1e-4;
 
-/// What came of it.
+/// The result of running a tiny model.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct TinyRun {
-    /// Blocks.
+    /// Number of layers.
     pub(crate) layers: usize,
-    /// Width of the stream.
+    /// Width of the residual stream.
     pub(crate) width: usize,
-    /// Whether it was computed in chunks and from a cache too; an encoder is not.
+    /// Whether it was also computed in chunks and with the cache, unlike an encoder.
     pub(crate) cached: bool,
-    /// Largest difference of two ways to the same numbers, as a share of the largest.
+    /// Largest difference between two ways, as a share of the largest value.
     pub(crate) difference: f32,
-    /// What is wrong.
+    /// Errors.
     pub(crate) faults: Vec<String>,
 }
 
 impl TinyRun {
-    /// In a line.
+    /// The result in one line.
     pub(crate) fn line(&self) -> String {
         let Self { layers, width, cached, difference, .. } = self;
-        let ways = if *cached { ", in chunks, and one at a time from the cache" } else { ", and twice" };
+        let ways = match cached {
+            true => "in one step, in chunks, and one at a time with the cache",
+            false => "alone and in a batch",
+        };
         format!(
-            "a tiny random model of it ({layers} layers of width {width}) runs: {TOKENS} tokens at once{ways}, give the same \
-             (to {difference:.1e} of the largest)"
+            "a tiny random model ({layers} layers, width {width}) ran {TOKENS} tokens {ways}, with equal results \
+             (within {difference:.1e} of the largest)"
         )
     }
 }
 
-/// Makes a tiny model of a spec and runs it. `Err` says in words why none could be made.
+/// Creates and runs a tiny model of a spec. The inner `Err` is the reason why it could not be created.
 pub(crate) fn tiny_run(
     meant: &SpecMeant,
     given: &BTreeMap<String, MetadataValue>,
@@ -74,7 +77,7 @@ pub(crate) fn tiny_run(
     }
 }
 
-/// Sizes that turn out to be missing are added until there are none.
+/// Writes the tiny model; missing keys are added until it is complete.
 fn write(
     meant: &SpecMeant,
     given: &BTreeMap<String, MetadataValue>,
@@ -101,13 +104,13 @@ fn write(
 fn generated(pipeline: &LoadedModel<TextPipeline>, tokens: &[u32]) -> Result<TinyRun, Failure> {
     let ways = [(None, None), (Some(7), None), (None, Some(5)), (None, None)];
     let mut given = Vec::new();
-    let names = ["at once", "in chunks of 7", "one at a time from token 5 on", "a second time"];
+    let names = ["in one step", "in chunks of 7", "one at a time from token 5 on", "a second time"];
     let mut failed = Vec::new();
     for ((chunk, decode_from), name) in ways.into_iter().zip(names) {
         let options = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
         match logits(pipeline, tokens, &options) {
             Ok(logits) => given.push((name, logits.values)),
-            // Tokens that see later ones are computed in one step.
+            // Bidirectional models cannot be computed in several steps.
             Err(GenerateError::Chunked { .. } | GenerateError::LooksAhead) => {}
             Err(error) => {
                 failed.push(format!("computed {name}: {error}"));
@@ -123,7 +126,7 @@ fn generated(pipeline: &LoadedModel<TextPipeline>, tokens: &[u32]) -> Result<Tin
 
 fn encoded(pipeline: &LoadedModel<EmbeddingPipeline>, tokens: &[u32]) -> Result<TinyRun, Failure> {
     let (mut given, mut failed) = (Vec::new(), Vec::new());
-    let ways = [("alone", &[tokens][..]), ("beside another text", &[&tokens[..9], tokens])];
+    let ways = [("alone", &[tokens][..]), ("in a batch with another text", &[&tokens[..9], tokens])];
     for (name, texts) in ways {
         match pipeline.embed(texts, &EmbeddingOptions::default()).pop().transpose() {
             Ok(last) => given.push((name, last.unwrap_or_default())),
@@ -138,23 +141,23 @@ fn encoded(pipeline: &LoadedModel<EmbeddingPipeline>, tokens: &[u32]) -> Result<
     Ok(judged(TinyRun { layers, width, cached: false, difference: 0.0, faults: failed }, &given))
 }
 
-/// Holds the first way against the others.
+/// Compares the first way with the others.
 fn judged(mut run: TinyRun, given: &[(&str, Vec<f32>)]) -> TinyRun {
     let Some(((_, first), others)) = given.split_first() else { return run };
     let largest = first.iter().fold(0.0f32, |most, value| most.max(value.abs()));
     if first.iter().any(|value| !value.is_finite()) {
-        run.faults.push("its numbers are not finite".to_owned());
+        run.faults.push("its outputs are not finite".to_owned());
         return run;
     }
     if first.windows(2).all(|pair| pair[0] == pair[1]) {
-        run.faults.push("all its numbers are the same: something multiplies everything by 0".to_owned());
+        run.faults.push("all its outputs are equal: something multiplies everything by 0".to_owned());
     }
     for (name, other) in others {
         let apart =
             first.iter().zip(other).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) / largest.max(1e-30);
         run.difference = run.difference.max(apart);
         if other.len() != first.len() || apart > TOLERANCE {
-            run.faults.push(format!("computed {name} its numbers differ by {apart:.1e} of the largest"));
+            run.faults.push(format!("computed {name}, its outputs differ by {apart:.1e} of the largest"));
         }
     }
     run

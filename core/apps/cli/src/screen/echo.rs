@@ -1,10 +1,10 @@
-//! [`EchoOff`]: what is typed while an answer is written does not appear in it; it is kept for the next line that is read.
+//! [`EchoOff`]: hides what is typed while an answer is printed; the input is kept for the next line that is read.
 
-/// While held, the terminal does not show what is typed.
+/// A guard: while it exists, the terminal does not show what is typed.
 pub(crate) struct EchoOff(());
 
 impl EchoOff {
-    /// Turns the echo off, where standard input is a terminal and this process may change it.
+    /// Turns the echo off, if standard input is a terminal and this process may change it.
     pub(crate) fn begin() -> Option<Self> {
         terminal::hide().then_some(Self(()))
     }
@@ -16,7 +16,7 @@ impl Drop for EchoOff {
     }
 }
 
-/// Puts the terminal back as it was found; for every end of the process that runs no destructors.
+/// Restores the terminal; for process exits that do not run destructors.
 pub(crate) fn restore() {
     terminal::restore();
 }
@@ -27,7 +27,7 @@ mod terminal {
     use std::io::{IsTerminal, stdin};
     use std::sync::{Mutex, PoisonError};
 
-    /// The settings to put back.
+    /// The settings to restore.
     static FOUND: Mutex<Option<Termios>> = Mutex::new(None);
 
     pub(super) fn hide() -> bool {

@@ -1,12 +1,11 @@
-//! Text from files and models as it may be shown: characters that act on a terminal are escaped.
+//! Escapes text from files and models: characters that control a terminal are not printed.
 //!
-//! A file from a stranger can hold sequences that set a terminal's title, clear its screen, write its clipboard or turn
-//! the order of letters around. Whatever the program prints goes through this file once, where it is written.
+//! An untrusted file can contain sequences that set a terminal's title, clear its screen, write its clipboard or reverse
+//! the order of letters. All output of the program goes through these functions once, where it is written.
 
 use std::borrow::Cow;
 
-/// Whether a terminal acts on a character, or shows others in another order because of it. Line feeds and tabs are
-/// layout.
+/// Whether a character controls a terminal or changes the direction of text. Line feeds and tabs are allowed.
 fn is_active(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
@@ -15,7 +14,7 @@ fn is_active(c: char) -> bool {
     }
 }
 
-/// The text with `\u{1b}` in place of the escape character, and so on; a carriage return before a line feed stays.
+/// Replaces control characters by their escapes, such as `\u{1b}`; a carriage return before a line feed stays.
 pub(crate) fn text(text: &str) -> Cow<'_, str> {
     if !text.contains(is_active) {
         return Cow::Borrowed(text);
@@ -31,7 +30,7 @@ pub(crate) fn text(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The text in one line: line feeds, carriage returns and tabs are escaped too.
+/// The text as one line: line feeds, carriage returns and tabs are escaped too.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| is_active(c) || matches!(c, '\n' | '\t')) {
         return Cow::Borrowed(text);
@@ -46,9 +45,9 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// A JSON text with the same meaning: in strings, what JSON itself leaves as it is becomes `\u009b`.
+/// A JSON text with the same meaning, in which control characters that JSON does not escape are escaped as `\u009b`.
 pub(crate) fn json(text: &str) -> Cow<'_, str> {
-    // Outside of strings JSON has only line feeds, tabs and carriage returns of these.
+    // Outside of strings, JSON has no control characters except line feeds, tabs and carriage returns.
     let is_active = |c: char| is_active(c) && c != '\r';
     if !text.contains(is_active) {
         return Cow::Borrowed(text);

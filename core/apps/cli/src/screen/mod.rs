@@ -1,4 +1,4 @@
-//! The terminal: colors, escaping, errors and notes on standard error, progress.
+//! The terminal: colors, escaping, errors and notes on standard error, progress bars.
 
 pub(crate) mod echo;
 pub(crate) mod escape;

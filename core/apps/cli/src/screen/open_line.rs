@@ -1,26 +1,26 @@
-//! [`OpenLine`]: whether an answer stands on the terminal in a line that is not ended.
+//! [`OpenLine`]: whether the last line of an answer on the terminal is incomplete.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The line of the terminal that standard error goes to; what else is written there ends it first.
+/// The current line of the terminal of standard error; other output there begins on a new line.
 pub(crate) static OF_PROCESS: OpenLine = OpenLine(AtomicBool::new(false));
 
-/// Whether a line of an answer is open.
+/// Whether the current line of an answer is incomplete.
 #[derive(Debug, Default)]
 pub(crate) struct OpenLine(AtomicBool);
 
 impl OpenLine {
-    /// An answer's text was written, and ended a line or did not.
+    /// Sets the state after text of an answer was written.
     pub(crate) fn set(&self, open: bool) {
         self.0.store(open, Ordering::SeqCst);
     }
 
-    /// Whether a line is open.
+    /// Whether the line is incomplete.
     pub(crate) fn is_open(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// What has to stand before a text that begins on a new line; the line counts as ended from now on.
+    /// Returns the prefix of a text that must begin on a new line; the line counts as complete from now on.
     pub(crate) fn end(&self) -> &'static str {
         if self.0.swap(false, Ordering::SeqCst) { "\n" } else { "" }
     }

@@ -1,4 +1,4 @@
-//! Progress on standard error, only where a person watches.
+//! Progress bars on standard error, only if it is a terminal.
 
 use crate::screen::escape;
 #[cfg(feature = "hub")]
@@ -9,22 +9,22 @@ use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The bars on the terminal, for an end of the process that takes none of them away.
+/// The bars on the terminal, for process exits that do not run destructors.
 static SHOWN: Mutex<Vec<WeakProgressBar>> = Mutex::new(Vec::new());
 
-/// Takes every bar off the terminal.
+/// Removes all bars from the terminal.
 pub(crate) fn clear_all() {
     let shown = std::mem::take(&mut *SHOWN.lock().unwrap_or_else(PoisonError::into_inner));
     shown.iter().filter_map(WeakProgressBar::upgrade).for_each(|bar| bar.finish_and_clear());
 }
 
-/// A bar on standard error in this form; `done` steps of an earlier call do not count for its rate and time left.
+/// A bar on standard error with this template; `done` steps of an earlier run do not count for its rate and remaining time.
 fn bar(form: &str, total: Option<u64>, done: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template(form) {
         bar.set_style(style);
     }
-    // The rate is measured from the position of the last step that the bar was told of, so it is told of this one.
+    // The rate is measured from the last position that the bar has, so it must have this one.
     bar.set_position(done);
     bar.tick();
     bar.reset_eta();
@@ -34,12 +34,12 @@ fn bar(form: &str, total: Option<u64>, done: u64) -> ProgressBar {
     bar
 }
 
-/// Shows a text, which may hold names of a file, on a bar.
+/// Shows a text on a bar; text from files is escaped.
 pub(crate) fn say(bar: &ProgressBar, text: &str) {
     bar.set_message(escape::line(text).into_owned());
 }
 
-/// A bar of bytes, after a text.
+/// A bar of bytes, with a text before it.
 pub(crate) fn bytes(total: Option<u64>, done: u64) -> ProgressBar {
     bar(
         "{msg}  {wide_bar} {decimal_bytes}/{decimal_total_bytes}  {decimal_bytes_per_sec}  {eta}",
@@ -53,16 +53,16 @@ pub(crate) fn steps(total: u64) -> ProgressBar {
     bar("{wide_bar} {pos}/{len}", Some(total), 0)
 }
 
-/// A bar for downloads and checksums; on a plain stream one line per step.
+/// A bar for downloads and checksums; without a terminal, one line per step.
 #[cfg(feature = "hub")]
 #[derive(Default)]
 pub(crate) struct Bar {
     bar: Option<ProgressBar>,
-    /// The step that a plain stream was told of last.
+    /// The last step that was printed without a terminal.
     told: String,
 }
 
-/// A spinner with a text; silent where nobody watches.
+/// A spinner with a text; invisible without a terminal.
 pub(crate) fn spinner(text: &str) -> ProgressBar {
     let bar = bar("{spinner} {wide_msg}", None, 0);
     say(&bar, text);
@@ -70,26 +70,26 @@ pub(crate) fn spinner(text: &str) -> ProgressBar {
     bar
 }
 
-/// A bar of lines that are done, with a text behind it; silent where nobody watches.
+/// A bar of completed lines, with a text after it; invisible without a terminal.
 pub(crate) fn lines(all: u64, done: u64) -> ProgressBar {
     let bar = bar("[{bar:30}] {pos}/{len} {msg} ({eta} left)", Some(all), done);
     bar.enable_steady_tick(Duration::from_millis(250));
     bar
 }
 
-/// How much of a long prompt is read; nothing for one that is read in one step.
+/// The progress of a long prompt; nothing for a prompt that is computed in one step.
 pub(crate) struct PromptBar {
     watched: bool,
     bar: Option<ProgressBar>,
 }
 
 impl PromptBar {
-    /// A bar for a person, if one watches.
+    /// A bar, visible only if `watched`.
     pub(crate) fn new(watched: bool) -> Self {
         Self { watched, bar: None }
     }
 
-    /// So many tokens of all are read.
+    /// Sets the number of computed tokens.
     pub(crate) fn set(&mut self, done: usize, total: usize) {
         if !self.watched || done >= total {
             return self.clear();
@@ -98,7 +98,7 @@ impl PromptBar {
         bar.set_message(prompt_message(done, total));
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -107,7 +107,7 @@ impl PromptBar {
 }
 
 fn prompt_message(done: usize, total: usize) -> String {
-    format!("reading the prompt: {done} of {total} tokens ({} %)", done * 100 / total.max(1))
+    format!("processing the prompt: {done} of {total} tokens ({} %)", done * 100 / total.max(1))
 }
 
 #[cfg(feature = "hub")]
@@ -115,7 +115,7 @@ impl menagerie::hub::Progress for Bar {
     fn begin(&mut self, what: &str, total: Option<u64>, done: u64) {
         self.end();
         if !std::io::stderr().is_terminal() {
-            // A step that begins again after a break is the same step.
+            // A resumed step is not printed again.
             if self.told != what {
                 report::line(what);
                 what.clone_into(&mut self.told);
@@ -154,7 +154,7 @@ impl menagerie::hub::Progress for Bar {
 mod tests {
     use super::*;
 
-    /// P10: 40 MB were there, and 1 MB came in half a second or more: at most 2 MB in a second.
+    /// 40 MB existed before, and 1 MB arrives in at least half a second: at most 2 MB per second.
     #[test]
     fn what_an_earlier_call_fetched_does_not_count_for_the_rate() {
         for bar in [bytes(Some(50_000_000), 40_000_000), lines(50_000_000, 40_000_000)] {
@@ -172,7 +172,7 @@ mod tests {
     fn a_long_prompt_is_counted_and_a_short_one_is_not() {
         let mut bar = PromptBar::new(true);
         bar.set(512, 6530);
-        assert_eq!(bar.bar.as_ref().unwrap().message(), "reading the prompt: 512 of 6530 tokens (7 %)");
+        assert_eq!(bar.bar.as_ref().unwrap().message(), "processing the prompt: 512 of 6530 tokens (7 %)");
         bar.set(6530, 6530);
         assert!(bar.bar.is_none());
         let mut unwatched = PromptBar::new(false);

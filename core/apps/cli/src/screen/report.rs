@@ -1,29 +1,29 @@
-//! Errors, notes and help on standard error, as compilers write them: what, where, the line with a caret, what to do.
+//! Errors, notes and help on standard error, in the style of compilers: the error, its place, the line with a caret, help.
 //!
-//! Words of files come in as they are, and every text is escaped here, where it is laid out: control characters of a
-//! file never reach the terminal. Where an answer stands in a line that is not ended, the text begins on a new one.
+//! Texts from files are escaped here: control characters of a file never reach the terminal. If the last line of an answer
+//! is incomplete, the text begins on a new line.
 
 use crate::screen::style::{Stream, paint};
 use crate::screen::{escape, open_line, style};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// One thing that is wrong, taken apart from an error's text.
+/// One error, parsed from an error message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Finding {
-    /// File of the fault, where it has a line.
+    /// The file, if the error has a line.
     pub(crate) file: Option<String>,
-    /// Line and column, from 1.
+    /// Line, from 1.
     pub(crate) line: Option<usize>,
     /// Column, from 1.
     pub(crate) column: Option<usize>,
-    /// Dotted key, or what is meant.
+    /// A dotted key, or another subject.
     pub(crate) subject: String,
-    /// What is wrong.
+    /// The error.
     pub(crate) message: String,
 }
 
-/// Writes text whose words of files are escaped to standard error. Nothing fails because nobody listens there.
+/// Writes text that is already escaped to standard error. Errors of standard error are ignored.
 pub(crate) fn write(text: &str) {
     let mut remarks = std::io::stderr().lock();
     let begin = open_line::OF_PROCESS.end();
@@ -45,7 +45,7 @@ pub(crate) fn note(text: &str) {
     write(&format!("{}\n", note_text(text, Stream::Err.is_colored())));
 }
 
-/// Writes faults that were taken apart before.
+/// Writes findings as errors.
 pub(crate) fn findings_as_errors(findings: &[Finding]) {
     let mut text = String::new();
     findings.iter().for_each(|finding| finding.write(&mut text, Stream::Err.is_colored()));
@@ -71,7 +71,7 @@ pub(crate) fn note_text(text: &str, colored: bool) -> String {
     format!("{} {}", paint("note:", style::NOTE, colored), escape::text(text))
 }
 
-/// The faults of an error's text, in the order of files and lines; a text without faults is one by itself.
+/// Splits an error message into its errors, sorted by file and line; a message without such a structure is one error.
 pub(crate) fn findings(message: &str) -> Vec<Finding> {
     let mut paragraphs: Vec<Vec<&str>> = Vec::new();
     for line in message.lines() {
@@ -81,7 +81,7 @@ pub(crate) fn findings(message: &str) -> Vec<Finding> {
             None => paragraphs.last_mut().into_iter().for_each(|last| last.push(line)),
         }
     }
-    // `the spec of ... cannot be used:` only introduces the faults that follow.
+    // `the spec of ... cannot be used:` only introduces the errors that follow.
     if paragraphs.len() > 1 && paragraphs[0].len() == 1 && paragraphs[0][0].ends_with(':') {
         paragraphs.remove(0);
     }
@@ -94,7 +94,7 @@ pub(crate) fn findings(message: &str) -> Vec<Finding> {
 
 fn finding(lines: &[&str]) -> Finding {
     let (first, rest) = lines.split_first().map_or(("", lines), |(first, rest)| (*first, rest));
-    // `error: FILE: SUBJECT` with what is wrong with it below.
+    // `error: FILE: SUBJECT` with the error on the lines below.
     let below = rest.first().is_some_and(|line| line.starts_with("  ")) && !first.ends_with(':');
     let rest: Vec<&str> = rest.iter().map(|line| line.strip_prefix("  ").unwrap_or(line)).collect();
     let Some((file, line, column, subject)) = place(first) else {
@@ -111,7 +111,7 @@ fn finding(lines: &[&str]) -> Finding {
     Finding { file: Some(file.to_owned()), line: Some(line), column: Some(column), subject, message }
 }
 
-/// `FILE:LINE:COLUMN: SUBJECT`, taken apart. It begins the message: what follows a colon and a space is quoted.
+/// Parses `FILE:LINE:COLUMN: SUBJECT` at the beginning of a message; text after a colon and a space is quoted text.
 fn place(text: &str) -> Option<(&str, usize, usize, &str)> {
     for (colon, _) in text.match_indices(':').take_while(|(colon, _)| !text[..*colon].contains(": ")) {
         let mut parts = text[colon + 1..].splitn(3, ':');
@@ -123,7 +123,7 @@ fn place(text: &str) -> Option<(&str, usize, usize, &str)> {
     None
 }
 
-/// An error with its faults, each with its place, and with advice on lines of its own.
+/// Formats an error message: each error with its place, and help on separate lines.
 pub(crate) fn error_text(message: &str, colored: bool) -> String {
     let findings = findings(message);
     let mut text = String::new();
@@ -131,7 +131,7 @@ pub(crate) fn error_text(message: &str, colored: bool) -> String {
         finding.write(&mut text, colored);
     }
     if findings.len() > 1 {
-        text.push_str(&format!("{} {} faults\n", paint("error:", style::ERROR, colored), findings.len()));
+        text.push_str(&format!("{} {} errors\n", paint("error:", style::ERROR, colored), findings.len()));
     }
     text
 }
@@ -162,7 +162,7 @@ impl Finding {
     }
 }
 
-/// The line of a file with a caret under the word at `column`; `None` where the file cannot be read.
+/// The line of a file with a caret under the word at `column`; `None` if the file cannot be read.
 fn excerpt(file: &str, line: usize, column: usize, colored: bool) -> Option<String> {
     let text = std::fs::read_to_string(Path::new(file)).ok()?;
     let (source, column) = shortened(text.lines().nth(line.checked_sub(1)?)?, column);
@@ -170,12 +170,12 @@ fn excerpt(file: &str, line: usize, column: usize, colored: bool) -> Option<Stri
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     let quoted = from.chars().next().filter(|c| matches!(c, '"' | '\''));
     let width = match quoted {
-        // A tag of a template, and what follows it.
+        // A tag of a template with the rest of the line.
         _ if from.starts_with("{{") || from.starts_with("{%") => from.trim_end().chars().count(),
         Some(quote) => from[1..].find(quote).map_or(from.len(), |end| end + 2),
         None => from.chars().take_while(|&c| is_word(c)).count(),
     };
-    // Escapes make the line longer than its characters, and the caret stands under what is shown.
+    // Escapes make the line longer; the caret must be under the escaped text.
     let gap: String = escape::text(before).chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
     let source = escape::text(&source);
     let number = paint(&line.to_string(), style::PLACE, colored);
@@ -184,7 +184,7 @@ fn excerpt(file: &str, line: usize, column: usize, colored: bool) -> Option<Stri
     Some(format!("{margin} {bar}\n{number} {bar} {source}\n{margin} {bar} {gap}{caret}\n"))
 }
 
-/// What is shown of a line around a column, and the column in it: a file may be one line of megabytes.
+/// The part of a line around a column, and the column in it: a file may be one line of megabytes.
 fn shortened(source: &str, column: usize) -> (String, usize) {
     const SHOWN: usize = 160;
     if source.chars().count() <= SHOWN {
@@ -195,14 +195,14 @@ fn shortened(source: &str, column: usize) -> (String, usize) {
     if first == 0 { (format!("{shown}..."), column) } else { (format!("...{shown}..."), column - first + 3) }
 }
 
-/// Words that begin advice at the end of a message: `...; put a spec into a folder`.
-const ADVICE: [&str; 33] = [
-    "add", "ask", "check", "choose", "compute", "convert", "correct", "download", "fetch", "free", "get",
-    "give", "go", "install", "leave", "look", "name", "open", "pass", "put", "remove", "rename", "run",
-    "see", "set", "shorten", "store", "take", "try", "unset", "update", "use", "write",
+/// Words that begin help at the end of a message: `...; put a spec into a folder`.
+const ADVICE: [&str; 35] = [
+    "add", "ask", "check", "choose", "compute", "convert", "correct", "create", "download", "fetch", "free",
+    "get", "give", "go", "install", "leave", "look", "name", "open", "pass", "put", "quote", "remove",
+    "rename", "run", "see", "set", "shorten", "store", "take", "try", "unset", "update", "use", "write",
 ];
 
-/// Advice after the last `; ` of a message of one line goes to a line of its own.
+/// Moves help after the last `; ` of a message of one line to a separate line.
 fn split_advice(message: &str) -> String {
     if message.contains('\n') {
         return message.to_owned();
@@ -241,7 +241,7 @@ mod tests {
         let expected = format!(
             "error: mixer.bais: unknown key; the nearest is `bias`\n --> {file}:4:1\n  |\n4 | bais = \"none\"\n  | ^^^^\n\
              error: mixer.kind: `atention` is unknown\n --> {file}:5:8\n  |\n5 | kind = \"atention\"\n  |        ^^^^^^^^^^\n\
-             error: 2 faults\n"
+             error: 2 errors\n"
         );
         assert_eq!(error_text(&message, false), expected);
     }
@@ -251,12 +251,12 @@ mod tests {
         let message = "error: x.gguf: key llama.block_count\n  missing; spec llama needs it\nerror: x.gguf: tensor a\n  gone";
         assert_eq!(
             error_text(message, false),
-            "error: x.gguf: key llama.block_count: missing; spec llama needs it\nerror: x.gguf: tensor a: gone\nerror: 2 faults\n"
+            "error: x.gguf: key llama.block_count: missing; spec llama needs it\nerror: x.gguf: tensor a: gone\nerror: 2 errors\n"
         );
     }
 
     #[test]
-    fn advice_has_a_line_of_its_own() {
+    fn help_has_a_line_of_its_own() {
         let text = error_text("x.gguf: it is cut off; download the file again", false);
         assert_eq!(text, "error: x.gguf: it is cut off\nhelp: download the file again\n");
         let text =

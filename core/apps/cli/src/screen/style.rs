@@ -1,4 +1,4 @@
-//! Colors: on terminals that want them, or as `--color` says.
+//! Colors, controlled by `--color` and the terminal.
 
 use anstyle::{AnsiColor, Style};
 use clap::ColorChoice;
@@ -13,7 +13,7 @@ pub(crate) const DIM: Style = Style::new().dimmed();
 
 static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
 
-/// Where a text goes.
+/// An output stream of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     /// Standard output.
@@ -23,7 +23,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Whether a person sees it.
+    /// Whether it is a terminal.
     pub(crate) fn is_terminal(self) -> bool {
         match self {
             Self::Out => std::io::stdout().is_terminal(),
@@ -31,7 +31,7 @@ impl Stream {
         }
     }
 
-    /// Columns of the terminal it goes to; `None` where it goes to none, or its width is unknown.
+    /// Number of columns of the terminal; `None` if it is not a terminal or its width is unknown.
     pub(crate) fn columns(self) -> Option<usize> {
         if !self.is_terminal() {
             return None;
@@ -43,7 +43,7 @@ impl Stream {
         size.map(|(terminal_size::Width(columns), _)| usize::from(columns)).filter(|&columns| columns > 0)
     }
 
-    /// Whether colors are wanted there: `--color`, else a terminal without NO_COLOR that is not dumb.
+    /// Whether to use colors: as `--color` says, by default on a terminal that is not dumb and without NO_COLOR.
     pub(crate) fn is_colored(self) -> bool {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         match CHOICE.get().copied().unwrap_or(ColorChoice::Auto) {
@@ -58,12 +58,12 @@ impl Stream {
     }
 }
 
-/// What `--color` says; the first call counts.
+/// Sets the value of `--color`; only the first call has an effect.
 pub(crate) fn choose(choice: ColorChoice) {
     CHOICE.get_or_init(|| choice);
 }
 
-/// The text in a style, or as it is.
+/// The text in a style, or unchanged without colors.
 pub(crate) fn paint(text: &str, style: Style, colored: bool) -> String {
     if colored && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! [`WordWrap`]: text that comes in pieces, broken between words at the edge of a terminal.
+//! [`WordWrap`]: breaks text that arrives in pieces between words at the width of a terminal.
 
 use crate::screen::escape;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -6,20 +6,20 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// Columns from one tab stop to the next.
 const TAB: usize = 8;
 
-/// A text on its way to a terminal. The last word is held until it is known to be whole.
+/// The state of a text that is written to a terminal. The last word is held back until it is complete.
 #[derive(Debug)]
 pub(crate) struct WordWrap {
-    /// Columns of the terminal now; 0 where they are not known.
+    /// Returns the current number of columns of the terminal; 0 if unknown.
     columns: fn() -> usize,
-    /// Columns that are taken in the current line.
+    /// Number of columns that are used in the current line.
     column: usize,
-    /// White space after what is written.
+    /// White space after the written text.
     gap: String,
-    /// The word after it, as it is shown.
+    /// The escaped word after the white space.
     word: String,
-    /// The word is longer than a line, and its beginning is written.
+    /// The word is longer than a line, and its beginning has been written.
     is_long: bool,
-    /// A carriage return came, and nothing after it yet.
+    /// The last character was a carriage return.
     returned: bool,
 }
 
@@ -28,18 +28,18 @@ impl WordWrap {
         Self { columns, column: 0, gap: String::new(), word: String::new(), is_long: false, returned: false }
     }
 
-    /// Whether something stands in the current line.
+    /// Whether the current line has text.
     pub(crate) fn is_open(&self) -> bool {
         self.column > 0
     }
 
-    /// Somebody else ended the line: the white space that was to follow in it is not needed any more.
+    /// Starts on a new line after other output ended the line; pending white space is dropped.
     pub(crate) fn restart(&mut self) {
         self.column = 0;
         self.gap.clear();
     }
 
-    /// What can be written after this piece: no terminal acts on it, and no word is broken that fits into a line.
+    /// Adds a piece and returns the text that can be written: escaped, without breaking words that fit into a line.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         let mut out = String::new();
         for c in piece.chars() {
@@ -64,7 +64,7 @@ impl WordWrap {
         out
     }
 
-    /// Lines may be broken before and after a wide character: those scripts have no spaces.
+    /// Lines may be broken before and after a wide character, because such scripts have no spaces.
     fn push_visible(&mut self, out: &mut String, c: char) {
         let is_wide = |c: char| c.width() == Some(2);
         let after_wide = self.word.chars().last().is_some_and(is_wide) && c.width() != Some(0);
@@ -110,7 +110,7 @@ impl WordWrap {
         self.word.clear();
     }
 
-    /// A word longer than a line begins where the line is, and is broken where lines end.
+    /// A word longer than a line starts at the current column and is broken at the ends of lines.
     fn write_long(&mut self, out: &mut String, room: usize) {
         self.is_long = true;
         self.column += width_from(self.column, &self.gap);
@@ -127,7 +127,7 @@ impl WordWrap {
     }
 }
 
-/// Columns that white space takes from a column on.
+/// Number of columns of white space that starts at a column.
 fn width_from(column: usize, gap: &str) -> usize {
     let end = gap.chars().fold(column, |at, c| if c == '\t' { (at / TAB + 1) * TAB } else { at + 1 });
     end - column
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_line_that_somebody_ended_all_columns_are_free() {
+    fn after_a_line_that_other_output_ended_all_columns_are_free() {
         let mut wrap = WordWrap::new(|| 10);
         assert_eq!(wrap.push("abcdefg ") + &wrap.flush(), "abcdefg ");
         wrap.restart();

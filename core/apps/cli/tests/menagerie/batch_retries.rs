@@ -25,9 +25,9 @@ fn failed_lines_are_retried_and_replaced_in_their_places() {
         let ids = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["custom_id"].clone());
         ids.map(|id| id.as_str().unwrap().to_owned()).collect()
     };
-    // A line that was corrected is another one, which only a retry takes.
+    // A line that was corrected of IN has changed, which only a retry takes.
     write(home, "in.jsonl", &[good("a"), good("b"), good("c"), faulty("d")]);
-    batch(home, &model, &[]).fails_with(&["line 2 (\"b\") is another one", "help: --retry-failed"]);
+    batch(home, &model, &[]).fails_with(&["line 2 (\"b\") of IN has changed", "help: --retry-failed"]);
     assert_eq!(text(home, "out.jsonl"), before);
     let call = batch(home, &model, &["--retry-failed", "--json"]);
     let summary: Value = serde_json::from_str(&call.out).unwrap();
@@ -129,8 +129,8 @@ fn a_template_that_changed_in_place_is_not_continued_with() {
         write(home, "in.jsonl", &[chat("a", "one", &json!({})), chat("b", "two", &json!({}))]);
         put(&other);
         run().fails_with(&[
-            "its results were made otherwise: chat_template was",
-            "--force begins this one anew",
+            "its results were made with another model or options: chat_template was",
+            "--force replaces this one",
         ]);
         assert_eq!(text(home, "out.jsonl"), answered, "{template}");
         put(TEMPLATE);

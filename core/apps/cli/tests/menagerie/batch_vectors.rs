@@ -145,7 +145,7 @@ fn text_and_vectors_stand_in_one_batch() {
     assert!(now.starts_with(&half) && now.lines().count() == 7);
     let call = menagerie(home.path(), &[&again[..], &["last"]].concat());
     assert!(
-        call.code == Some(1) && call.err.contains("pooling was \"mean\" and is \"last\" now"),
+        call.code == Some(1) && call.err.contains("pooling was \"mean\" and is now \"last\""),
         "{call:?}"
     );
 }
@@ -169,14 +169,14 @@ fn what_a_model_cannot_do_is_refused_line_by_line() {
     assert_eq!(call.code, Some(1), "{call:?}");
     assert_eq!(results["good"]["status_code"], 200);
     for (id, said) in [
-        ("text", "an encoder: it makes vectors"),
-        ("none", "input: a text, a list of texts"),
-        ("empty", "input: a text, a list of texts"),
-        ("mixed", "input: a text, a list of texts"),
+        ("text", "an encoder: it outputs embeddings"),
+        ("none", "input: expected a string, a list of strings"),
+        ("empty", "input: expected a string, a list of strings"),
+        ("mixed", "input: expected a string, a list of strings"),
         ("size", "dimensions: this field is not supported"),
-        ("form", "float or base64 is wanted"),
+        ("form", "expected float or base64"),
         ("token", "999999"),
-        ("many", "at most 2048"),
+        ("many", "the maximum is 2048"),
     ] {
         assert_eq!(results[id]["status_code"], 400, "{id}");
         assert!(message(&results[id]).contains(said), "{id}: {}", results[id]);
@@ -190,9 +190,15 @@ fn what_a_model_cannot_do_is_refused_line_by_line() {
     let adapted = ["--lora", &adapter, "--pooling", "mean", "--raw"];
     let (call, results) = batch(home.path(), &llama, &lines[..2], &adapted);
     assert_eq!((call.code, &results["text"]["status_code"]), (Some(1), &json!(200)), "{call:?}");
-    assert!(message(&results["good"]).contains("adapters act on models that make text"), "{results:?}");
+    assert!(
+        message(&results["good"]).contains("adapters are supported for text generation only"),
+        "{results:?}"
+    );
     let (call, _) = batch(home.path(), &llama, &lines[..1], &adapted);
-    assert!(call.code == Some(2) && call.err.contains("adapters act on models"), "{call:?}");
+    assert!(
+        call.code == Some(2) && call.err.contains("adapters are supported for text generation only"),
+        "{call:?}"
+    );
 }
 
 /// `truncate` of a line, or the option for lines that do not say.

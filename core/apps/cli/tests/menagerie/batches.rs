@@ -118,7 +118,7 @@ fn what_is_wrong_with_a_line_is_its_result() {
     std::fs::write(home.path().join("in.jsonl"), lines.join("\n")).unwrap();
     let call = batch(home.path(), &model, &["-c", "512"]);
     assert_eq!(call.code, Some(1), "{call:?}");
-    assert!(call.err.contains("10 requests could not be answered"), "{}", call.err);
+    assert!(call.err.contains("10 requests got an error"), "{}", call.err);
     let results = results(home.path(), "out.jsonl");
     assert_eq!(results.len(), 11);
     assert_eq!(results["good"]["response"]["status_code"], 200);
@@ -127,9 +127,9 @@ fn what_is_wrong_with_a_line_is_its_result() {
         ("hot", "--temp is -2", json!(null)),
         ("long", "tokens but the context holds 512", json!(null)),
         ("bias", "logit bias for token 999999", json!(null)),
-        ("/v1/embeddings", "does not say how the rows of a text become one vector", json!("url")),
+        ("/v1/embeddings", "does not state the pooling of token vectors", json!("url")),
         ("/v1/responses", "is not supported, only", json!("url")),
-        ("line-8", "custom_id: a text is wanted", json!("custom_id")),
+        ("line-8", "custom_id: expected a string", json!("custom_id")),
         ("nothing", "neither prompt nor messages", json!(null)),
         ("line-10", "the line is 17", json!(null)),
         ("line-11", "is not JSON", json!(null)),
@@ -143,7 +143,7 @@ fn what_is_wrong_with_a_line_is_its_result() {
     // Nothing is computed the second time, and failures stay failures.
     let again = batch(home.path(), &model, &["-c", "512"]);
     for said in
-        ["11 of 11 lines have results already: 1 answered, 10 failed", "--retry-failed computes them again"]
+        ["11 of 11 lines already have results: 1 answered, 10 failed", "--retry-failed computes them again"]
     {
         assert!(again.err.contains(said), "{}", again.err);
     }
@@ -176,7 +176,8 @@ fn a_batch_goes_on_where_it_was() {
     // Another model, other options, another line.
     let other = batch(home.path(), &model, &["--top-k", "3"]);
     assert!(
-        other.code == Some(1) && other.err.contains("its results were made otherwise: sampling"),
+        other.code == Some(1)
+            && other.err.contains("its results were made with another model or options: sampling"),
         "{other:?}"
     );
     let base = fixture("base/qwen2/model-f32.gguf").display().to_string();
@@ -186,7 +187,7 @@ fn a_batch_goes_on_where_it_was() {
     changed[2] = chat("r2", "another number", &json!({}));
     write(home.path(), "in.jsonl", &changed);
     let other = batch(home.path(), &model, &[]);
-    assert!(other.code == Some(1) && other.err.contains("line 3 (\"r2\") is another one"), "{other:?}");
+    assert!(other.code == Some(1) && other.err.contains("line 3 (\"r2\") of IN has changed"), "{other:?}");
     let forced = batch(home.path(), &model, &["--force"]);
     assert_eq!((forced.code, results(home.path(), "out.jsonl").len()), (Some(0), 6), "{forced:?}");
 }
@@ -211,7 +212,10 @@ fn an_adapter_that_changed_in_place_is_not_gone_on_with() {
     let answers = results(home, "out.jsonl");
     run().good();
     put("a1");
-    run().fails_with(&["its results were made otherwise: adapters was", "--force begins this one anew"]);
+    run().fails_with(&[
+        "its results were made with another model or options: adapters was",
+        "--force replaces this one",
+    ]);
     assert_eq!(results(home, "out.jsonl"), answers);
     std::fs::rename(home.join("adapter"), home.join("other")).unwrap();
     std::fs::create_dir(home.join("adapter")).unwrap();
@@ -233,7 +237,7 @@ fn standard_streams_are_files_too() {
     let call = fed(home.path(), &["batch", &model, "-", "-", "--json"], input.as_bytes());
     assert_eq!(call.code, Some(2), "{call:?}");
     let call = fed(home.path(), &["batch", &model, "-", &model], input.as_bytes());
-    assert!(call.code == Some(1) && call.err.contains("which is being read"), "{call:?}");
+    assert!(call.code == Some(1) && call.err.contains("is the input"), "{call:?}");
 }
 
 /// With too few pages for all, with one row to a step: the same answers.
@@ -248,7 +252,7 @@ fn a_full_disk_is_said_of_each_file() {
     let call = menagerie(home.path(), &batch);
     let said = format!("{call:?}");
     assert_eq!(said.matches("/dev/full: No space left").count(), 2, "{said}");
-    assert!(!said.contains("goes on where it was"), "a device keeps nothing: {said}");
+    assert!(!said.contains("continues where it stopped"), "a device keeps nothing: {said}");
     call.fails_with(&["/dev/full"]);
 }
 
@@ -382,7 +386,7 @@ fn penalties_that_overflow_are_errors_of_their_lines() {
         line("greedy", "temperature", 0.0),
     ];
     write(home.path(), "in.jsonl", &lines);
-    batch(home.path(), &model, &["--raw"]).fails_with(&["2 requests could not be answered"]);
+    batch(home.path(), &model, &["--raw"]).fails_with(&["2 requests got an error"]);
     let results = results(home.path(), "out.jsonl");
     for (id, option) in [("repeat", "--repeat-penalty (1e-38)"), ("frequency", "--frequency-penalty (-3e38)")]
     {

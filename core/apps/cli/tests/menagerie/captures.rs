@@ -86,7 +86,7 @@ fn captures_that_cannot_be_are_refused_and_leave_nothing() {
     let (home, model) = (home.path(), gguf("llama"));
     let run = with(&["run", &model, "hello"], &RUN);
     let capture = |what: &str, file: &str| menagerie(home, &with(&run, &["--capture", what, file]));
-    capture("layers=x", "c.safetensors").refused_with(&["--capture layers=x", "`x` is no layer"]);
+    capture("layers=x", "c.safetensors").refused_with(&["--capture layers=x", "`x` is not a layer"]);
     capture("layers=1-3", "c.safetensors").fails_with(&["layer 3 is past the last one of this model, 2"]);
     let one = with(&run, &["-n", "1", "--capture", "phase=decode", "c.safetensors"]);
     menagerie(home, &one).fails_with(&["c.safetensors: nothing was captured"]);

@@ -40,7 +40,7 @@ fn commands_confirm_and_lose_nothing() {
         "system message set\n",
         "Be brief.\n",
         "saved 3 messages to a.json",
-        "system message set; the conversation goes on",
+        "system message set; the conversation continues",
         "a.json: the file exists\nhelp: /save! FILE",
         "2 messages forgotten",
         "loaded 3 messages from a.json",
@@ -64,9 +64,7 @@ fn options_are_set_and_shown() {
     let out = call.good();
     assert!(out.contains("temp 0.25, top-k 40") && out.contains("seed        7"), "{out}");
     assert!(out.contains("2 messages") && out.contains("reasoning   hide"), "{out}");
-    for words in
-        ["temp is 0.25", "cold", "--top-p is 7", "the nearest is temp", "the number of tokens asked for (-n)"]
-    {
+    for words in ["temp is 0.25", "cold", "--top-p is 7", "the nearest is temp", "the limit on tokens (-n)"] {
         assert!(err.contains(words), "`{words}` is not in:\n{err}");
     }
 }
@@ -121,9 +119,9 @@ fn a_wrong_option_is_answered_in_the_words_of_a_chat() {
     let home = tempfile::tempdir().unwrap();
     let call = chat(home.path(), "/set tmp 1\n/set temp hot\n");
     for words in [
-        "there is no option tmp to set; the nearest is temp",
-        "help: /set knows max-tokens, ",
-        "`hot` is not a value of temp",
+        "no option tmp can be set; the nearest is temp",
+        "help: the options of /set are max-tokens, ",
+        "`hot` is not a valid value of temp",
     ] {
         assert!(call.err.contains(words), "`{words}` is not in:\n{}", call.err);
     }

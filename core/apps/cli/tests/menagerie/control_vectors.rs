@@ -93,7 +93,7 @@ fn made(home: &Path, method: &str, extra: &[&str]) -> PathBuf {
     let base = ["control-vector", "make", &model, "--positive", &positive, "--negative", &negative];
     let rest = ["--method", method, "-o", "made.gguf", "--force", "--exact", "--kv-type", "f32"];
     let said = menagerie(home, &[&base[..], &rest, extra].concat()).good();
-    assert_eq!(said, "made.gguf: 2 directions of 64 from 3 pairs of prompts\n");
+    assert_eq!(said, "made.gguf: 2 directions of width 64 from 3 pairs of prompts\n");
     home.join("made.gguf")
 }
 
@@ -124,7 +124,7 @@ fn directions_are_those_of_the_formulas() {
     assert!(apart(&bare, &logits(home.path(), &["--control-vector", "made.gguf=4"])) > 0.1);
     let shown = menagerie(home.path(), &["control-vector", "show", "made.gguf"]).good();
     assert!(
-        shown.starts_with("made.gguf: 2 directions of 64, made for llama\nlayer   1  length 1.0000\n"),
+        shown.starts_with("made.gguf: 2 directions of width 64, made for llama\nlayer   1  length 1.0000\n"),
         "{shown}"
     );
     let listed = menagerie(home.path(), &["control-vector", "show", "made.gguf", "--json"]).good();
@@ -153,8 +153,8 @@ fn prompts_that_are_no_pairs_make_no_file() {
         ];
         menagerie(home.path(), &[&base[..], extra].concat())
     };
-    make("two.txt", &[]).refused_with(&["has 3 prompts and two.txt 2", "line by line"]);
-    make("none.txt", &[]).fails_with(&["none.txt: there is no prompt in it"]);
+    make("two.txt", &[]).refused_with(&["has 3 prompts, but two.txt has 2", "line by line"]);
+    make("none.txt", &[]).fails_with(&["none.txt: the file has no prompts"]);
     make("chat.txt", &["--chat"]).fails_with(&["chat template"]);
     make(&positive, &[]).fails_with(&["do not differ from the negative ones"]);
     assert!(!home.path().join("v.gguf").exists());

@@ -125,7 +125,7 @@ fn a_language_model_gives_vectors_when_it_is_said_how() {
     );
     let llama = fixture("base/llama/model-f32.gguf");
     let llama = llama.to_str().unwrap();
-    menagerie(home.path(), &["embed", llama, "hi"]).fails_with(&["does not say", "--pooling mean"]);
+    menagerie(home.path(), &["embed", llama, "hi"]).fails_with(&["does not state", "--pooling mean"]);
     menagerie(home.path(), &["embed", llama, "hi", "--pooling", "mean"]).good();
 }
 
@@ -139,7 +139,7 @@ fn what_cannot_be_done_is_said() {
         .fails_with(&["text 2", "5000"]);
     menagerie(home.path(), &["run", &bert, "hi"]).fails_with(&["`embed`"]);
     menagerie(home.path(), &["run", &model("qwen3-rank"), "hi"]).fails_with(&["reranker", "`rerank`"]);
-    menagerie(home.path(), &["embed", &bert, "hi", "--out", &bert, "--force"]).fails_with(&["being read"]);
+    menagerie(home.path(), &["embed", &bert, "hi", "--out", &bert, "--force"]).fails_with(&["is the input"]);
 }
 
 /// Adapters of a recipe are not left out of vectors without a word.
@@ -152,7 +152,7 @@ fn a_recipe_with_adapters_makes_no_vectors() {
         format!("schema = 1\n[recipe]\nbase = {base:?}\n[[adapters]]\nkind = \"lora\"\nfrom = {adapter:?}\n");
     std::fs::write(home.path().join("mine.recipe.toml"), text).unwrap();
     menagerie(home.path(), &["embed", "mine.recipe.toml", "abc", "--pooling", "mean"])
-        .fails_with(&["adapters act on models that make text", "menagerie merge"]);
+        .fails_with(&["adapters are supported for text generation only", "menagerie merge"]);
 }
 
 /// What is too long for the learned positions of a model is said so: no larger context helps, and `--truncate` does.
@@ -173,7 +173,7 @@ fn long_texts_are_refused_or_cut_as_asked() {
     }
     let json = |call: super::Call| serde_json::from_str::<serde_json::Value>(&call.good()).unwrap();
     let cut = embed(&[&long, "short", "--truncate"]);
-    assert!(cut.err.contains("text 1: 99 tokens left out"), "{}", cut.err);
+    assert!(cut.err.contains("text 1: 99 tokens dropped"), "{}", cut.err);
     let cut = json(cut);
     assert_eq!((&cut["tokens"], &cut["truncated_tokens"]), (&[320, 7].into(), &[99, 0].into()));
     // The vocabulary has 43 for "a" and 44 for "b"; 2 and 3 are the marks, which stay.
@@ -201,7 +201,7 @@ fn long_documents_are_cut_as_asked() {
     let long = "b ".repeat(400);
     rerank(&long, &[]).fails_with(&["document 1", "learned positions for 320", "--truncate"]);
     let cut = rerank(&long, &["--truncate"]);
-    assert!(cut.err.contains("document 1: 85 tokens left out"), "{}", cut.err);
+    assert!(cut.err.contains("document 1: 85 tokens dropped"), "{}", cut.err);
     let score = |call: super::Call| {
         serde_json::from_str::<serde_json::Value>(&call.good()).unwrap()["documents"][0]["score"].clone()
     };

@@ -302,7 +302,7 @@ fn hooks_in_c_act_and_are_found_out() {
         })
         .collect();
     assert_eq!(faults[0], "", "{checked}");
-    assert!(faults[1].contains("a second time its logits differ by"), "{checked}");
+    assert!(faults[1].contains("a second time: the logits differ from those in one step by"), "{checked}");
     assert!(
         faults[2].contains("`test/c-hooks:scribbling`: it changed rows that it was only shown"),
         "{checked}"

@@ -51,7 +51,7 @@ fn a_model_is_pulled_listed_verified_and_removed() {
     assert_eq!(run(&["models", "path", "org/repo"]).good(), path);
     assert_eq!(json(&run(&["models", "path", &name, "--json"]).good())["path"], path.trim());
     assert_eq!(json(&run(&["doctor", "--json"]).good())["models"], 1);
-    assert_eq!(run(&["models", "verify"]).good(), format!("{name}: good\n"));
+    assert_eq!(run(&["models", "verify"]).good(), format!("{name}: ok\n"));
     std::fs::write(path.trim(), "hellO").unwrap();
     let bad = run(&["models", "verify", "--json"]);
     assert_eq!(bad.code, Some(1));

@@ -16,7 +16,7 @@ fn a_known_gguf_is_shown_with_keys_and_tensors() {
     let out = menagerie(home.path(), &["inspect", &model]).good();
     for part in [
         "GGUF version 3",
-        "llama (known)",
+        "llama (supported)",
         "BOS ",
         "(--template)",
         "llama.block_count",
@@ -44,7 +44,7 @@ fn an_unknown_architecture_is_no_fault() {
     let model =
         Changed::of("base/llama/model-f32.gguf").set("general.architecture", "unheard").write(home.path());
     let out = menagerie(home.path(), &["inspect", &model]).good();
-    assert!(out.contains("unheard (not known; `menagerie spec new"), "{out}");
+    assert!(out.contains("unheard (not supported; `menagerie spec new"), "{out}");
 }
 
 #[test]
@@ -64,11 +64,11 @@ fn keys_and_tensors_are_filtered() {
         ["blk.1.ffn_down.weight", "blk.1.ffn_gate.weight", "blk.1.ffn_norm.weight", "blk.1.ffn_up.weight"];
     assert_eq!(tensors, wanted);
     let inspect = |more: &[&str]| menagerie(home.path(), &[&["inspect", model][..], more].concat());
-    inspect(&["--tensors", "nothing*"]).fails_with(&["no tensor fits `nothing*`"]);
+    inspect(&["--tensors", "nothing*"]).fails_with(&["no tensor matches `nothing*`"]);
     inspect(&["--tensors", "blk.1.atn_q.weight"]).fails_with(&["the nearest is `blk.1.attn_q.weight`"]);
     let some = inspect(&["--tensors", "blk.1.ffn_*", "--keys", "llama.block_cuont"]);
     assert!(
-        some.err.contains("no key fits `llama.block_cuont`; the nearest is `llama.block_count`"),
+        some.err.contains("no key matches `llama.block_cuont`; the nearest is `llama.block_count`"),
         "{}",
         some.err
     );
@@ -109,7 +109,7 @@ fn a_folder_of_hugging_face_is_one_model() {
     std::fs::copy(fixture("base/llama/reference.safetensors"), folder.join("model.safetensors")).unwrap();
     let out = menagerie(home.path(), &["inspect", "model"]).good();
     for part in [
-        "Qwen3ForCausalLM (known)",
+        "Qwen3ForCausalLM (supported)",
         "apache-2.0",
         "EOS <end>",
         "rope_scaling.factor",
@@ -127,9 +127,9 @@ fn a_folder_of_hugging_face_is_one_model() {
 fn what_is_no_model_is_refused() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("notes.txt"), "hello").unwrap();
-    menagerie(home.path(), &["inspect", "notes.txt"]).fails_with(&["begins neither as GGUF", "help: "]);
+    menagerie(home.path(), &["inspect", "notes.txt"]).fails_with(&["is neither a GGUF file nor", "help: "]);
     std::fs::write(home.path().join("empty.gguf"), "").unwrap();
-    menagerie(home.path(), &["inspect", "empty.gguf"]).fails_with(&["it is empty"]);
+    menagerie(home.path(), &["inspect", "empty.gguf"]).fails_with(&["the file is empty"]);
 }
 
 /// Other files of weights beside an adapter are not its own.
@@ -140,6 +140,6 @@ fn of_an_adapter_its_own_tensors_are_counted() {
     assert!(source.join("reference.safetensors").is_file());
     let own = inspected(home.path(), &[source.join("adapter_model.safetensors").to_str().unwrap()]);
     let folder = inspected(home.path(), &[source.to_str().unwrap()]);
-    assert_eq!(folder["format"], "folder of a PEFT adapter");
+    assert_eq!(folder["format"], "PEFT adapter folder");
     assert_eq!(folder["tensors"], own["tensors"]);
 }

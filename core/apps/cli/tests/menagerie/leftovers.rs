@@ -55,7 +55,7 @@ fn a_repository_is_removed_with_its_leftovers() {
 fn prune_removes_what_nobody_is_fetching() {
     let (home, server) = (tempfile::tempdir().unwrap(), HubServer::start(&[]));
     let run = |arguments: &[&str]| with(home.path(), &server.address, arguments);
-    assert!(run(&["models", "prune"]).good().starts_with("nothing is left"));
+    assert!(run(&["models", "prune"]).good().starts_with("there are no leftovers"));
     let leave = |path: &str, bytes: &[u8]| {
         let path = cache(home.path()).join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -71,7 +71,7 @@ fn prune_removes_what_nobody_is_fetching() {
     assert_eq!(
         dry,
         "would remove a/bad (damaged, 5 B)\nwould remove a/empty (empty, 0 B)\n\
-         kept a/held (incomplete, 3 B): another process is fetching it\n5 B would be freed\n"
+         kept a/held (incomplete, 3 B): another process is downloading it\n5 B would be freed\n"
     );
     let report = json(run(&["models", "prune", "--json"]));
     assert_eq!((&report["bytes"], &report["dry_run"]), (&5.into(), &false.into()), "{report}");

@@ -38,7 +38,8 @@ fn nested_commands_have_pages() {
     assert!(page(home.path(), &["control-vector", "make"]).contains("control\\-vector\\-make \\- "));
     for words in [&["nosuch"][..], &["spec", "nosuch"], &["spec", "new", "more"], &["specnew"]] {
         let name = words.join(" ");
-        menagerie(home.path(), &[&["man"], words].concat()).refused_with(&[&format!("no command `{name}`")]);
+        menagerie(home.path(), &[&["man"], words].concat())
+            .refused_with(&[&format!("unknown command `{name}`")]);
     }
 }
 

@@ -14,7 +14,7 @@ fn faults_of_a_spec_point_into_it() {
     let (first, second) =
         (call.err.find("pairs = \"sideways\"").unwrap(), call.err.find("bais = \"none\"").unwrap());
     assert!(first < second && call.err.contains("^^^^"), "{}", call.err);
-    call.fails_with(&["--> broken.toml:8:", "--> broken.toml:11:1", "2 faults"]);
+    call.fails_with(&["--> broken.toml:8:", "--> broken.toml:11:1", "2 errors"]);
     let call = menagerie(home.path(), &["check", "broken.toml", "--json"]);
     let report: Value = serde_json::from_str(&call.out).unwrap();
     assert_eq!((call.code, report["faults"][1]["line"].as_u64()), (Some(1), Some(11)));
@@ -59,7 +59,12 @@ fn help_states_defaults() {
     let home = tempfile::tempdir().unwrap();
     let words_of = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let help = words_of(menagerie(home.path(), &["run", "--help"]).good());
-    for words in ["the file's, else 0.8", "the file's, else 40", "[default: stderr]", "--chat-template"] {
+    for words in [
+        "from the model file, else 0.8",
+        "from the model file, else 40",
+        "[default: stderr]",
+        "--chat-template",
+    ] {
         assert!(help.contains(words), "`{words}` is not in:\n{help}");
     }
     let root = menagerie(home.path(), &["--help"]).good();
@@ -78,7 +83,7 @@ fn shapes_are_listed_in_json() {
     assert!(
         menagerie(home.path(), &["synth", "--help"])
             .good()
-            .contains("a name and canonical keys that change it")
+            .contains("a name with canonical keys that change it")
     );
 }
 
@@ -94,7 +99,10 @@ fn faults_of_a_template_point_into_it() {
     write("fails.jinja", "\n{{ messages[0].content.nothing.at }}");
     for (template, words) in [
         ("broken.jinja", &["--> broken.jinja:2:8", "2 |   text {% if x %%}", "^^^"][..]),
-        ("refuses.jinja", &["--> refuses.jinja:2:1", "refuses this conversation: no system", "^^^"]),
+        (
+            "refuses.jinja",
+            &["--> refuses.jinja:2:1", "the template rejects this conversation: no system", "^^^"],
+        ),
         ("fails.jinja", &["--> fails.jinja:2:1", "cannot render", "help: check the messages"]),
     ] {
         let given = ["--chat-template", template];
@@ -118,7 +126,7 @@ fn help_of_the_seed_says_what_holds() {
         let help = menagerie(home.path(), &[command, "--help"]).good();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            help.contains("with the same model, options and prompt gives the same text, on every machine"),
+            help.contains("with the same model, options and prompt produces the same text on every machine"),
             "{help}"
         );
     }

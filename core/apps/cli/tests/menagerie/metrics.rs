@@ -90,7 +90,7 @@ fn metrics_replace_no_other_file() {
     let embed = |file: &str| menagerie(home, &["embed", &bert, "one two", "--metrics", file]);
     let refused = embed("notes.txt");
     assert!(refused.out.is_empty(), "before anything is computed: {}", refused.out);
-    refused.fails_with(&["notes.txt: exists and is not a file of metrics", "help: name another file"]);
+    refused.fails_with(&["notes.txt: exists and is not a metrics file", "help: name another file"]);
     assert_eq!(std::fs::read_to_string(home.join("notes.txt")).unwrap(), "mine");
     embed("m.txt").good();
     embed("m.txt").good();
@@ -123,5 +123,5 @@ fn all_evictions_and_all_pages_are_counted() {
     assert_eq!(value(home, "pages_used") + value(home, "pages_free"), 8.0);
     let help = menagerie(home, &["batch", "--help"]).good();
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(help.contains("pages of 256") && help.contains("2 x --parallel - 1 pages more"), "{help}");
+    assert!(help.contains("pages of 256") && help.contains("2 x --parallel - 1 more pages"), "{help}");
 }

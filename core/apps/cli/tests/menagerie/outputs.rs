@@ -12,10 +12,10 @@ fn logits_never_replace_the_model_nor_a_file_unasked() {
         menagerie(home.path(), &arguments)
     };
     for extra in [&[][..], &["--force"]] {
-        logits("m.gguf", extra).fails_with(&["m.gguf", "which is being read"]);
+        logits("m.gguf", extra).fails_with(&["m.gguf", "is the input"]);
     }
     assert_eq!(std::fs::read(home.path().join("m.gguf")).unwrap(), model);
-    logits("absent/o.safetensors", &[]).fails_with(&["there is no folder absent"]);
+    logits("absent/o.safetensors", &[]).fails_with(&["the folder absent does not exist"]);
     logits("o.safetensors", &[]).good();
     std::fs::write(home.path().join("o.safetensors"), "mine").unwrap();
     logits("o.safetensors", &[]).fails_with(&["exists", "--force"]);
@@ -64,7 +64,7 @@ fn devices_are_written_to() {
     assert!(String::from_utf8_lossy(&full.stderr).contains("/dev/full"), "{full:?}");
     assert_eq!(full.status.code(), Some(1));
     let synth = ["synth", "llama", "--shape", "llama-3.2-1b", "pipe", "--force"];
-    menagerie(home.path(), &synth).fails_with(&["pipe", "is not a file"]);
+    menagerie(home.path(), &synth).fails_with(&["pipe", "is not a regular file"]);
     assert!(std::fs::metadata(pipe).unwrap().file_type().is_fifo());
 }
 

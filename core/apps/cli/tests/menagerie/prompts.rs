@@ -56,7 +56,8 @@ fn prompts_that_are_no_text_are_refused() {
     // What never ends must not take the memory of all.
     #[cfg(target_os = "linux")]
     for arguments in [&["run", &model, "-f", "/dev/zero"][..], &["tokenize", &model, "-f", "/dev/zero"]] {
-        menagerie(home.path(), arguments).fails_with(&["/dev/zero: more than 268 MB", "help: "]);
+        menagerie(home.path(), arguments)
+            .fails_with(&["/dev/zero: the text is longer than 268 MB", "help: "]);
     }
 }
 
@@ -160,9 +161,8 @@ fn an_empty_answer_is_explained() {
     let call = menagerie(home.path(), &[&["run", &model, "hi"][..], &options].concat());
     assert_eq!((call.code, call.out.trim()), (Some(0), ""), "{call:?}");
     assert!(
-        call.err.contains(
-            "note: the answer is empty: the number of tokens asked for (-n) was reached within the reasoning"
-        ),
+        call.err
+            .contains("note: the answer is empty: the limit on tokens (-n) was reached during the reasoning"),
         "{call:?}"
     );
     let json = menagerie(home.path(), &[&["run", &model, "hi", "--json"][..], &options].concat()).good();

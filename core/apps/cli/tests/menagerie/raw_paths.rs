@@ -90,7 +90,7 @@ fn paths_are_shown_escaped() {
         ),
         (&["inspect", "@.gguf"], 0, r"caf\xE9.gguf"),
         (&["show", "@.gguf"], 0, r"caf\xE9.gguf"),
-        (&["check", "@.gguf"], 0, r"caf\xE9.gguf: keys and tensors fit llama"),
+        (&["check", "@.gguf"], 0, r"caf\xE9.gguf: keys and tensors match llama"),
         (&["quantize", "@.gguf", "@.q8", "Q8_0"], 0, r"caf\xE9.q8"),
         (&["run", "@none.gguf", "abc"], 1, r"caf\xE9none.gguf"),
         (&["spec", "explain", "@none.toml"], 1, r"caf\xE9none.toml"),

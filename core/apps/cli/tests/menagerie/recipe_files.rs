@@ -83,10 +83,9 @@ fn a_recipe_is_good_wherever_a_model_is() {
 
     let run = |arguments: &[&str]| menagerie(home.path(), &[arguments, &named].concat());
     let shown = run(&["show"]).good();
-    assert!(shown.contains("recipe         mine over inner"), "{shown}");
+    assert!(shown.contains("recipe         mine based on inner"), "{shown}");
     assert!(shown.starts_with("mine: a changed base\n"), "{shown}");
-    for line in
-        ["made over", "set            rope.freq_base = 1234.5", "chat template  chatml (of the recipe, "]
+    for line in ["base", "set            rope.freq_base = 1234.5", "chat template  chatml (from the recipe, "]
     {
         assert!(shown.contains(line), "`{line}` is not in:\n{shown}");
     }
@@ -102,7 +101,7 @@ fn a_recipe_is_good_wherever_a_model_is() {
     std::fs::write(home.path().join("m.json"), r#"[{"role": "user", "content": "hi"}]"#).unwrap();
     let prompt = menagerie(home.path(), &["render", "mine", "m.json", "--spec-dir", "specs"]).good();
     assert!(prompt.starts_with("<|im_start|>user\nhi<|im_end|>"), "{prompt}");
-    assert!(run(&["check"]).good().contains("keys and tensors fit llama"));
+    assert!(run(&["check"]).good().contains("keys and tensors match llama"));
     assert_eq!(
         run(&["inspect"]).good().replace("mine", "base.gguf"),
         menagerie(home.path(), &["inspect", "base.gguf"]).good()
@@ -143,7 +142,7 @@ fn recipes_of_spec_folders_are_listed() {
     assert_eq!(names, "mine\n");
     // A form is no model: it says what to do.
     let form = menagerie(home.path(), &["show", "form"]).good();
-    assert!(form.contains("made over any llama; adapters: xlora"), "{form}");
+    assert!(form.contains("base: any llama model; adapters: xlora"), "{form}");
     menagerie(home.path(), &["run", "form", "hi"])
         .fails_with(&["is no model", "menagerie run MODEL --xlora FOLDER"]);
     menagerie(home.path(), &["run", "broken", "hi"])
@@ -207,7 +206,7 @@ fn adapters_of_recipes_are_those_of_the_command_line() {
     for command in ["show", "check"] {
         let said = menagerie(home.path(), &[command, &folder]).good();
         assert!(
-            said.contains("X-LoRA") && said.contains("the 2 largest") && said.contains("LoRA of rank 4"),
+            said.contains("X-LoRA") && said.contains("the 2 largest") && said.contains("LoRA, rank 4"),
             "{said}"
         );
     }

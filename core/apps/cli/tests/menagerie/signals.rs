@@ -259,7 +259,7 @@ fn a_conversation_is_kept_when_the_terminal_closes() {
         drop(input);
         let resumed =
             super::fed(home, &["chat", &model, "--state", "c.state", "-c", "60000"], b"/save s.json\n");
-        assert!(resumed.err.contains("going on with 4 messages"), "{signal}: {}", resumed.err);
+        assert!(resumed.err.contains("continuing with 4 messages"), "{signal}: {}", resumed.err);
         resumed.good();
         let left =
             std::fs::read_dir(home).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -29,8 +29,8 @@ fn a_spec_is_checked_and_run() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("talker.toml"), TALKER).unwrap();
     let out = menagerie(home.path(), &["spec", "check", "talker.toml"]).good();
-    assert!(out.contains("4 layers of width 64) runs: 40 tokens at once, in chunks"), "{out}");
-    assert!(out.contains("talker.toml: good"), "{out}");
+    assert!(out.contains("4 layers, width 64) ran 40 tokens in one step, in chunks"), "{out}");
+    assert!(out.contains("talker.toml: ok"), "{out}");
     // A19: a slip in a standard key is seen without a model.
     assert!(!out.contains("did you mean"), "{out}");
     let slip = TALKER.replace("id = \"talker\"", "id = \"slip\"")
@@ -39,7 +39,7 @@ fn a_spec_is_checked_and_run() {
     let out = menagerie(home.path(), &["spec", "check", "slip.toml"]);
     assert!(
         format!("{out:?}")
-            .contains("`embeding_length`, which this spec reads; did you mean `embedding_length`?"),
+            .contains("`embeding_length`, which is not a standard key; did you mean `embedding_length`?"),
         "{out:?}"
     );
     for id in ["gemma3", "qwen3moe", "gpt2", "lfm2"] {
@@ -60,7 +60,7 @@ fn a_spec_whose_model_says_nothing_is_a_fault() {
     let spec = format!("{TALKER}\n[output]\nscale = 0\n");
     std::fs::write(home.path().join("talker.toml"), spec).unwrap();
     let call = menagerie(home.path(), &["spec", "check", "talker.toml"]);
-    call.fails_with(&["all its numbers are the same", "1 fault"]);
+    call.fails_with(&["all its outputs are equal", "1 error"]);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn faults_come_by_line_with_a_caret() {
     let (first, second) =
         (call.err.find("talker.toml:3:1").unwrap(), call.err.find("talker.toml:9:15").unwrap());
     assert!(first < second && call.err.contains("^^^^^^^^"), "{}", call.err);
-    call.fails_with(&["unsett", "gelu-erf", "2 faults"]);
+    call.fails_with(&["unsett", "gelu-erf", "2 errors"]);
     let report = json(&menagerie(home.path(), &["spec", "check", "talker.toml", "--json"]).out);
     assert_eq!(report["faults"][0]["line"], 3, "{report}");
     menagerie(home.path(), &["spec", "check", "lama"]).fails_with(&["`lama`", "`llama`"]);
@@ -88,7 +88,7 @@ fn two_specs_are_compared() {
     assert_eq!(lines.len(), 2, "{out}");
     assert!(lines[0].starts_with("- feed_forward.dense.activation = \"silu\"  # specs/llama.toml:"), "{out}");
     assert_eq!(lines[1], "+ feed_forward.dense.activation = \"gelu-erf\"  # talker.toml:8");
-    assert!(menagerie(home.path(), &["spec", "diff", "llama", "llama"]).good().contains("state the same"));
+    assert!(menagerie(home.path(), &["spec", "diff", "llama", "llama"]).good().contains("do not differ"));
     let report = json(&menagerie(home.path(), &["spec", "diff", "llama", "talker.toml", "--json"]).good());
     assert_eq!(report["differences"][0]["second"]["value"], "\"gelu-erf\"", "{report}");
 }
@@ -103,7 +103,7 @@ fn a_spec_is_explained_in_words_and_drawn() {
         "rms norm post_attention_norm",
         "added to the stream",
         "mixer.rope.pairs = halves",
-        "refused unless attention.causal | default(true)",
+        "requires attention.causal | default(true)",
     ] {
         assert!(out.contains(part), "`{part}` is not in:\n{out}");
     }
@@ -121,8 +121,7 @@ fn kinds_and_schema_are_told() {
     let all = menagerie(home.path(), &["spec", "kinds"]).good();
     assert!(all.contains("attention") && all.contains("feed-forward"), "{all}");
     let out = menagerie(home.path(), &["spec", "kinds", "attention"]).good();
-    for part in ["  rope.pairs: adjacent | halves; must be written", "(logits)", "attn_q [D, heads*key_dim]"]
-    {
+    for part in ["  rope.pairs: adjacent | halves; required", "(logits)", "attn_q [D, heads*key_dim]"] {
         assert!(out.contains(part), "`{part}` is not in:\n{out}");
     }
     let report = json(&menagerie(home.path(), &["spec", "kinds", "moe", "--json"]).good());
@@ -140,7 +139,11 @@ fn a_spec_is_drafted() {
     let home = tempfile::tempdir().unwrap();
     let model = unheard(home.path(), "base/qwen3/model-f32.gguf", "qwen3", "qwen3talker");
     let call = menagerie(home.path(), &["spec", "new", &model, "--out", "qwen3talker.toml"]);
-    assert!(call.err.contains("nearest is ") && call.err.contains("questions to answer"), "{}", call.err);
+    assert!(
+        call.err.contains("the nearest architecture is ") && call.err.contains("questions to answer"),
+        "{}",
+        call.err
+    );
     call.good();
     let text = std::fs::read_to_string(home.path().join("qwen3talker.toml")).unwrap();
     assert!(
@@ -169,7 +172,7 @@ fn ids_and_files_stand_for_each_other() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("talker.toml"), TALKER).unwrap();
     assert!(menagerie(home.path(), &["show", "talker.toml"]).good().starts_with("talker\n"));
-    assert!(menagerie(home.path(), &["check", "talker.toml"]).good().contains("good"));
+    assert!(menagerie(home.path(), &["check", "talker.toml"]).good().contains("talker.toml: ok"));
     let shape = ["--shape", "llama-3.2-1b", "--shape", "block_count=1", "--quant", "Q4_0"];
     let sizes =
         ["--shape", "vocab_size=64", "--shape", "embedding_length=64", "--shape", "feed_forward_length=64"];
@@ -188,12 +191,12 @@ fn every_pair_of_a_reference_is_compared_or_said() {
     let out = menagerie(home.path(), &check).good();
     for part in [
         "logits_prompt: 48 rows, largest difference ",
-        "(at most 1.0e-4) at row ",
+        "(limit 1.0e-4) at row ",
         "logits_greedy: 16 rows",
         "logits_long: 8 rows",
         "logits_cross_greedy: 10 rows",
         "llamacpp_logits_long: not compared: its name does not begin with `logits`",
-        "logits_long_nosw: not compared: there is no tokens_long_nosw",
+        "logits_long_nosw: not compared: tokens_long_nosw is missing",
     ] {
         assert!(out.contains(part), "`{part}` is not in:\n{out}");
     }
@@ -230,7 +233,7 @@ fn the_first_layer_that_differs_is_named() {
     let call =
         menagerie(home.path(), &["check", model.to_str().unwrap(), "--reference", "layers.safetensors"]);
     assert_eq!(call.code, Some(1), "{call:?}");
-    assert!(call.out.contains("the first values of a layer that differ: l_out-0_prompt"), "{}", call.out);
+    assert!(call.out.contains("the first layer values that differ: l_out-0_prompt"), "{}", call.out);
     assert!(call.out.contains("l_out-99_prompt: not compared: the model has no such layer"), "{}", call.out);
 }
 
@@ -248,5 +251,5 @@ fn two_specs_are_held_against_one_file() {
         call.out
     );
     let same = menagerie(home.path(), &["check", model.to_str().unwrap(), "--against", "llama"]).good();
-    assert!(same.contains("gives the same values and the same logits"), "{same}");
+    assert!(same.contains("the same values, and the same logits"), "{same}");
 }

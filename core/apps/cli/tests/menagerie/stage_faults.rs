@@ -212,7 +212,8 @@ fn a_batch_whose_stage_dies_goes_on_later() {
     signal("KILL", stages[1]);
     let (code, text) = (ended(&mut child), said(&mut child));
     assert_eq!(code, Some(1), "{text}");
-    for words in ["error: stage 1 (layer", "is gone", "3 lines under way", "help: run the same command again"]
+    for words in
+        ["error: stage 1 (layer", "is gone", "3 lines in progress", "help: run the same command again"]
     {
         assert!(text.contains(words), "`{words}` is not in:\n{text}");
     }
@@ -220,7 +221,7 @@ fn a_batch_whose_stage_dies_goes_on_later() {
     assert_eq!(results(home.path(), "out.jsonl").keys().collect::<Vec<_>>(), ["quick"]);
     write(home.path(), "in.jsonl", &lines(5));
     let call = batch(home.path(), &model, &["-c", "60000", "--stages", "2"]);
-    assert!(call.code == Some(0) && call.err.contains("1 of 4 lines are answered already"), "{call:?}");
+    assert!(call.code == Some(0) && call.err.contains("1 of 4 lines already answered"), "{call:?}");
     let resumed = results(home.path(), "out.jsonl");
     let call = batch(home.path(), &model, &["-c", "60000", "--force"]);
     assert_eq!(call.code, Some(0), "{call:?}");

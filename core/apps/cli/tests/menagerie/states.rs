@@ -59,8 +59,8 @@ fn a_longer_prompt_goes_on_and_gives_the_same_answer() {
         (&plain["text"], count(&plain, "prompt_tokens") - 1)
     );
     let other = run(home, "Zebras are seldom seen where the keeper lives.", &["--state", "a.state", "-v"]);
-    assert!(other.err.contains("tokens that a.state held, 1 begin the prompt"), "{}", other.err);
-    assert!(other.err.contains("kept in a.state"), "{}", other.err);
+    assert!(other.err.contains("tokens in a.state match the prompt"), "{}", other.err);
+    assert!(other.err.contains("saved in a.state"), "{}", other.err);
     other.good();
 }
 
@@ -137,9 +137,9 @@ fn a_conversation_goes_on() {
     };
     let whole = chat("first\nsecond\n/save whole.json\n", &[]);
     let first = chat("first\n", &["--state", "c.state"]);
-    assert!(first.err.contains("kept 2 messages in c.state"), "{}", first.err);
+    assert!(first.err.contains("saved 2 messages in c.state"), "{}", first.err);
     let second = chat("second\n/save parts.json\n", &["--state", "c.state", "-v"]);
-    assert!(second.err.contains("going on with 2 messages"), "{}", second.err);
+    assert!(second.err.contains("continuing with 2 messages"), "{}", second.err);
     assert!(second.err.contains(" cached)"), "{}", second.err);
     assert_eq!(first.good() + &second.good(), whole.good());
     let read = |name: &str| std::fs::read_to_string(home.join(name)).unwrap();

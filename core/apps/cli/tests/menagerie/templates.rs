@@ -25,15 +25,15 @@ fn templates_are_given_variables_and_tools() {
     assert!(tokens(&["--system", "Be brief."]) > plain);
     assert!(tokens(&["--chat-template", "short.jinja"]) < plain);
     let call = menagerie(home.path(), &["run", &model, "hi", "-n", "1", "--template-var", "unknown=1"]);
-    assert!(call.err.contains("--template-var unknown changes nothing"), "{}", call.err);
+    assert!(call.err.contains("--template-var unknown has no effect"), "{}", call.err);
     menagerie(home.path(), &["run", &model, "hi", "--template-var", "think"]).refused_with(&["NAME=JSON"]);
     let raw =
         menagerie(home.path(), &["run", &model, "hi", "-n", "1", "--raw", "--template-var", "think=true"]);
-    assert!(raw.err.contains("--template-var changes nothing: --raw"), "{}", raw.err);
+    assert!(raw.err.contains("--template-var has no effect: --raw"), "{}", raw.err);
     let base = fixture("base/llama/model-f32.gguf");
     for option in [["--template-var", "think=true"], ["--tools", "tools.json"]] {
         let call = menagerie(home.path(), &[&["run", base.to_str().unwrap(), "hi"], &option[..]].concat());
-        call.refused_with(&[option[0], "this model has none", "help: give one with --chat-template"]);
+        call.refused_with(&[option[0], "this model has none", "help: set one with --chat-template"]);
     }
     // P21: what a template does not look at is said wherever one is used.
     std::fs::write(home.path().join("m.json"), r#"[{"role": "user", "content": "hi"}]"#).unwrap();
@@ -41,11 +41,11 @@ fn templates_are_given_variables_and_tools() {
     for command in [&["run", &model, "hi", "-n", "1"][..], &["chat", &model], &["render", &model, "m.json"]] {
         let call = menagerie(home.path(), &[command, &blind].concat());
         for option in ["--tools", "--template-var think"] {
-            assert!(call.err.contains(&format!("{option} changes nothing")), "{command:?}: {}", call.err);
+            assert!(call.err.contains(&format!("{option} has no effect")), "{command:?}: {}", call.err);
         }
         call.good();
         let sees = menagerie(home.path(), &[command, &blind[2..]].concat());
-        assert!(!sees.err.contains("changes nothing"), "{}", sees.err);
+        assert!(!sees.err.contains("has no effect"), "{}", sees.err);
     }
 }
 
@@ -129,7 +129,7 @@ fn check_fails_what_cannot_be_used() {
     let file = Changed::of("base/llama/model-f32.gguf").set("tokenizer.ggml.pre", "foo").write(home.path());
     let call = menagerie(home.path(), &["check", &file]);
     assert_eq!(call.err.matches("unknown pre-tokenizer").count(), 1, "{}", call.err);
-    call.fails_with(&["unknown pre-tokenizer `foo`", "1 fault"]);
+    call.fails_with(&["unknown pre-tokenizer `foo`", "1 error"]);
     let (code, report) = json(&["check", &file, "--json"]);
     assert_eq!((code, report["good"].as_bool()), (Some(1), Some(false)));
     assert!(report["faults"][0]["message"].as_str().unwrap().contains("foo"), "{report}");
@@ -155,7 +155,11 @@ fn templates_have_names() {
         menagerie(home.path(), &[&["render", "m.json", "--chat-template", name], extra].concat())
     };
     assert_eq!(render("chatml", &[]).good(), "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
-    render("mine", &[]).fails_with(&["mine: ", "no chat template of this name", "chatml, command-r"]);
+    render("mine", &[]).fails_with(&[
+        "mine: ",
+        "is neither a file nor the name of a chat template",
+        "chatml, command-r",
+    ]);
     std::fs::create_dir_all(home.path().join("specs/tokenizers")).unwrap();
     let table = "[[chat_template]]\nname = 'mine'\nsource = '{{ messages[0].content }}!'\n";
     std::fs::write(home.path().join("specs/tokenizers/t.toml"), table).unwrap();

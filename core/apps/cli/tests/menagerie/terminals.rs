@@ -91,7 +91,7 @@ fn a_terminal_talks_and_survives_ctrl_c() {
     terminal.type_in("hello\r");
     std::thread::sleep(Duration::from_millis(1500));
     terminal.type_in("\x03\x03\x03");
-    terminal.wait_for("stopped; what came of the answer stays");
+    terminal.wait_for("stopped; the partial answer stays");
     std::thread::sleep(Duration::from_millis(500));
     terminal.type_in("/show\r");
     terminal.wait_for("2 messages");
@@ -133,7 +133,7 @@ fn a_text_from_the_terminal_is_asked_for() {
     for command in ["tokenize", "run"] {
         let more = if command == "run" { "- -n 2 --raw" } else { "" };
         let mut terminal = Terminal::start(home.path(), &format!("{command} {model} {more}"));
-        terminal.wait_for("the text is read from the terminal; Ctrl-D ends it");
+        terminal.wait_for("reading the text from the terminal; end it with Ctrl-D");
         terminal.type_in("abc\n\x04");
         assert_eq!(ended(&mut terminal.child), Some(0), "{}", terminal.text);
     }
@@ -157,7 +157,7 @@ fn a_long_prompt_is_counted() {
     std::fs::write(home.path().join("long.txt"), "word ".repeat(2000)).unwrap();
     let arguments = format!("run {model} -f long.txt --raw -n 1 -c 16384 --chunk 64 -t 1");
     let mut terminal = Terminal::start(home.path(), &arguments);
-    terminal.wait_for("reading the prompt: ");
+    terminal.wait_for("processing the prompt: ");
     terminal.type_in("\x03");
     assert_eq!(ended(&mut terminal.child), Some(130));
 }

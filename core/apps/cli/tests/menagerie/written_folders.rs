@@ -54,7 +54,7 @@ fn a_folder_becomes_a_file_that_answers_as_the_folder_does() {
     let before = std::fs::read(&out).unwrap();
     menagerie(home.path(), &["convert", &source, "out.gguf", "--force", "--outtype", "q8_0"]).good();
     assert!(std::fs::read(&out).unwrap().len() < before.len());
-    menagerie(home.path(), &["convert", "out.gguf", "two.gguf"]).fails_with(&["is a GGUF file already"]);
+    menagerie(home.path(), &["convert", "out.gguf", "two.gguf"]).fails_with(&["is already a GGUF file"]);
     assert_eq!(left(home.path()), ["out.gguf"]);
 }
 
@@ -114,7 +114,9 @@ fn faults_are_named_and_leave_nothing() {
         [["convert", source, out, "--outtype=q8_0"], ["quantize", source, out, "Q8_0"]]
             .map(|arguments| menagerie(home.path(), &arguments))
     };
-    both(&source, "no/such/out.gguf").into_iter().for_each(|call| call.fails_with(&["no folder no/such"]));
+    both(&source, "no/such/out.gguf")
+        .into_iter()
+        .for_each(|call| call.fails_with(&["the folder no/such does not exist"]));
     #[cfg(target_os = "linux")]
     both(&source, "/proc/out.gguf").into_iter().for_each(|call| call.fails_with(&["/proc/out.gguf"]));
     let cut = copy("qwen2", home.path());

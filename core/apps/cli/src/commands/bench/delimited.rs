@@ -1,16 +1,16 @@
-//! [`Delimited`]: a table for other programs: Markdown or comma-separated values.
+//! [`Delimited`]: tables in Markdown or as comma-separated values.
 
-/// The format of a row: what separates its cells.
+/// The format of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delimited {
     /// Bars between the cells and at both ends.
     Markdown,
-    /// Commas between the cells; those that need it are quoted.
+    /// Commas between the cells; cells are quoted if necessary.
     Csv,
 }
 
 impl Delimited {
-    /// A line for the heads and one for each row.
+    /// One line for the headings and one for each row.
     pub(crate) fn table(self, heads: &[&str], rows: &[Vec<String>]) -> String {
         let heads: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
         let mut text = self.line(&heads);

@@ -2,7 +2,7 @@
 
 use crate::commands::bench::delimited::Delimited;
 
-/// What `--format` and `--json` come to.
+/// The output form that `--format` and `--json` select.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     Columns,
@@ -10,7 +10,7 @@ pub(super) enum Form {
     Json,
 }
 
-/// The mean of samples; 0 of none.
+/// The mean of samples; 0 if there are none.
 pub(super) fn mean_of(samples: &[f64]) -> f64 {
     samples.iter().sum::<f64>() / samples.len().max(1) as f64
 }

@@ -1,4 +1,4 @@
-//! The matrix kernels alone: GB/s with one row, GMAC/s with 512 rows, per type.
+//! Speed of the matrix kernels alone for each weight type: GB/s with one row, GMAC/s with 512 rows.
 
 use crate::failure::Failure;
 use crate::output;
@@ -14,7 +14,7 @@ const ROWS: usize = 16384;
 const COLUMNS: usize = 2048;
 const PROMPT: usize = 512;
 
-/// Rates of every type that random blocks can be made of.
+/// Measures every type for which random blocks can be generated.
 pub(crate) fn measure(cpu: &Cpu) -> Result<Value, Failure> {
     let mut rates = Vec::new();
     let mut random = SplitMix64::new(1);
@@ -39,7 +39,7 @@ pub(crate) fn measure(cpu: &Cpu) -> Result<Value, Failure> {
     Ok(Value::Array(rates))
 }
 
-/// The rates as a table; nothing if they were not measured.
+/// Prints the rates as a table; nothing if they were not measured.
 pub(crate) fn print(rates: &Value) -> Result<(), Failure> {
     let Some(rates) = rates.as_array() else { return Ok(()) };
     let row = |rate: &Value| {

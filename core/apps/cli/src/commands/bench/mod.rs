@@ -1,4 +1,4 @@
-//! `bench MODEL`: speed of the prompt and of the generation, and how much of the machine that is.
+//! `bench MODEL`: speed of prompt processing and generation, as a share of the machine's limits.
 
 mod delimited;
 mod form;
@@ -33,9 +33,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Measure prompt (pp) and generation (tg) speed, comparable with llama-bench
 ///
-/// Beside tokens per second: the share of the limits probed in this process with the same threads, the read rate over
-/// the mapped weights for generation and the int8 rate for the prompt. Mean and standard deviation as llama-bench gives
-/// them, and the median with its spread.
+/// Prints tokens per second (mean and standard deviation as in llama-bench, median and spread), and the share of the
+/// machine's limits, which are measured in this process with the same threads: the rate of reading the mapped weights for
+/// generation, the int8 rate for the prompt.
 #[derive(Args)]
 pub(crate) struct BenchCommand {
     #[command(flatten)]
@@ -44,26 +44,26 @@ pub(crate) struct BenchCommand {
     stages: StageArguments,
     #[command(flatten)]
     hooks: HookArguments,
-    /// Tokens of the prompt, one number or several with commas; 0 = not measured
+    /// Tokens of the prompt: one number or several separated by commas; 0 = do not measure
     #[arg(short = 'p', long, value_delimiter = ',', default_value = "512")]
     prompt: Vec<usize>,
-    /// Tokens generated, one number or several with commas; 0 = not measured
+    /// Generated tokens: one number or several separated by commas; 0 = do not measure
     #[arg(short = 'n', long, value_delimiter = ',', default_value = "128")]
     generate: Vec<usize>,
-    /// Repetitions
+    /// Number of repetitions
     #[arg(short = 'r', long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
     /// Tokens in the cache before each measurement
     #[arg(hide_short_help = true, short = 'd', long, default_value_t = 0)]
     depth: usize,
-    /// Measure so many sequences that share steps instead, one number or several with commas: prompts of -p tokens, then -n
-    /// tokens of each, all together, as llama-batched-bench does
+    /// Measure N sequences in one batch instead (one number or several separated by commas): prompts of -p tokens, then -n
+    /// generated tokens for each, as llama-batched-bench does
     #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["depth", "kernels"], value_parser = clap::value_parser!(u32).range(1..=1024))]
     sequences: Vec<u32>,
-    /// Also measure the kernels alone: GB/s and GMAC/s per type
+    /// Also measure the kernels alone: GB/s and GMAC/s for each weight type
     #[arg(long, hide_short_help = true)]
     kernels: bool,
-    /// How the measurements are written
+    /// Format of the measurements
     #[arg(long, hide_short_help = true, value_enum, default_value = "table", conflicts_with = "json")]
     format: Format,
     #[command(flatten)]
@@ -75,18 +75,18 @@ pub(crate) struct BenchCommand {
     json: bool,
 }
 
-/// How the measurements are written.
+/// The value of `--format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Columns for people
+    /// Aligned columns
     Table,
-    /// A table as llama-bench writes it by default
+    /// A Markdown table, the default format of llama-bench
     Markdown,
     /// Comma-separated values
     Csv,
 }
 
-/// What one token costs in this file.
+/// The cost of one token with this file.
 struct Cost {
     /// Bytes of weights read per generated token.
     bytes: f64,
@@ -111,9 +111,9 @@ impl Runnable for BenchCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let installed = &context.environment;
         if !self.kernels && self.prompt.iter().chain(&self.generate).all(|&tokens| tokens == 0) {
-            return Err(Failure::Usage("there is nothing to measure: -p and -n are 0".to_owned()));
+            return Err(Failure::Usage("nothing to measure: -p and -n are 0".to_owned()));
         }
-        // Nothing is lost: probes and kernels end at once too.
+        // Nothing is lost if Ctrl-C ends the process at once.
         let _at_once = interrupt::at_once()?;
         self.profile.check(&self.model.locate(installed)?)?;
         self.hooks.check(installed)?;
@@ -140,12 +140,12 @@ impl Runnable for BenchCommand {
 }
 
 impl BenchCommand {
-    /// Measures, and prints it.
+    /// Measures and prints the results.
     fn measured(&self, model: &ModelArguments, pipeline: &LoadedModel<TextPipeline>) -> Result<(), Failure> {
         if !self.sequences.is_empty() {
             return sequences::measure(&self.model, pipeline, &self.together(), self.form());
         }
-        // The probes have threads of their own: as many, and idle while the model runs.
+        // The probes have their own threads, which are idle while the model runs.
         let cpu = Cpu::new(model.load_options().threads)?;
         let bar = progress::spinner("probing");
         let limits = probe(&cpu, pipeline)?;
@@ -168,7 +168,7 @@ impl BenchCommand {
         }
     }
 
-    /// What `--sequences` asks for.
+    /// The measurements of `--sequences`.
     fn together(&self) -> Vec<TogetherOptions> {
         let first = |counts: &[usize]| counts.first().copied().unwrap_or(0);
         let options = |sequences: &u32| {
@@ -272,7 +272,7 @@ impl BenchCommand {
     }
 }
 
-/// Names and weights of the adapters that were measured with.
+/// Names and weights of the adapters in use.
 fn adapters(pipeline: &LoadedModel<TextPipeline>) -> Vec<Value> {
     let set = pipeline.engine().adapters.iter();
     let adapters = set.flat_map(|set| set.adapters());
@@ -284,7 +284,7 @@ fn stored(resolved: &ResolvedFile) -> &[TensorEntry] {
     resolved.tensors.entries().get(..resolved.tensors.stored()).unwrap_or_default()
 }
 
-/// The type that most bytes of the file have.
+/// The type with the most bytes in the file.
 fn largest_type(entries: &[TensorEntry]) -> String {
     let mut bytes: BTreeMap<&str, u64> = BTreeMap::new();
     for tensor in entries {
@@ -293,7 +293,7 @@ fn largest_type(entries: &[TensorEntry]) -> String {
     bytes.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(kind, _)| kind.to_owned()).unwrap_or_default()
 }
 
-/// Passes of a probe: the best one counts, as other processes only ever slow it down.
+/// Passes of a probe; the best one counts, because other processes can only slow it down.
 const PASSES: usize = 5;
 
 /// The read rate over the largest mapped tensors, and the int8 rate.
@@ -303,7 +303,7 @@ fn probe(cpu: &Cpu, pipeline: &LoadedModel<TextPipeline>) -> Result<Limits, Fail
         int8 = int8.max(int8_rate(cpu)?);
     }
     let resolved = pipeline.resolved();
-    // What a backend reads in place: a float type that must be decoded first is no measure of the memory.
+    // Only tensors that a backend reads in place: decoding a float type would not measure the memory.
     let readable = |(_, tensor): &(usize, &TensorEntry)| GgmlType::from_name(&tensor.kind).is_some();
     let mut tensors: Vec<(usize, &TensorEntry)> =
         stored(resolved).iter().enumerate().filter(readable).collect();
@@ -317,7 +317,7 @@ fn probe(cpu: &Cpu, pipeline: &LoadedModel<TextPipeline>) -> Result<Limits, Fail
         enough += tensor.bytes as f64;
         data.extend(resolved.tensors.weight(index));
     }
-    // Each pass reads everything, so that nothing is left in the caches; the first one brings pages in.
+    // Each pass reads everything, so that the caches do not help; the first pass loads the pages.
     for pass in 0..=PASSES {
         let mut seconds = 0.0;
         for weight in &data {
@@ -333,7 +333,7 @@ fn probe(cpu: &Cpu, pipeline: &LoadedModel<TextPipeline>) -> Result<Limits, Fail
     Ok(Limits { read, int8 })
 }
 
-/// Weights that one token touches: all matrices, of experts the chosen ones, of an untied embedding only a row.
+/// The weights that one token reads: all matrices, but only the selected experts, and one row of an untied embedding.
 fn cost(resolved: &ResolvedFile) -> Cost {
     let tensors = &resolved.tensors;
     let table = tensors.find("token_embd", None, Part::Main);
@@ -394,14 +394,14 @@ fn print(report: &Value) -> Result<(), Failure> {
     output::table(&["test", "tokens/s", "median", "spread", "share"], &rows)?;
     let probe = |key: &str| report["probes"][key].as_f64().unwrap_or_default() / 1e9;
     output::line(&format!(
-        "limits probed here: read {:.1} GB/s, int8 {:.0} GMAC/s",
+        "measured limits: read {:.1} GB/s, int8 {:.0} GMAC/s",
         probe("read_bytes_per_second"),
         probe("int8_macs_per_second")
     ))?;
     kernel_rates::print(&report["kernel_rates"])
 }
 
-/// What is compared with what: `exact arithmetic`, `fast arithmetic, F16 prompts in bf16`.
+/// The arithmetic in words: `exact arithmetic`, `fast arithmetic, F16 prompts in bf16`.
 fn arithmetic(report: &Value) -> String {
     let text = |key: &str| report[key].as_str().unwrap_or_default();
     match text("arithmetic") {

@@ -1,4 +1,4 @@
-//! `bench --sequences N`: how much several sequences that share steps gain over one.
+//! `bench --sequences N`: throughput of several sequences in one batch, compared with one sequence.
 
 use crate::arguments::model::ModelArguments;
 use crate::commands::bench::delimited::Delimited;
@@ -35,7 +35,7 @@ pub(super) fn measure(
     }
 }
 
-/// What was measured, and what came out.
+/// Options and result of a measurement.
 type Measurement = (TogetherOptions, TogetherResult);
 
 fn report(model: &ModelArguments, pipeline: &LoadedModel<TextPipeline>, results: &[Measurement]) -> Value {
@@ -56,7 +56,7 @@ fn report(model: &ModelArguments, pipeline: &LoadedModel<TextPipeline>, results:
     })
 }
 
-/// A row per measurement: means, as the other formats for programs have them.
+/// A row per measurement, with means as in the other machine-readable formats.
 fn delimited(
     model: &ModelArguments,
     pipeline: &LoadedModel<TextPipeline>,

@@ -11,29 +11,29 @@ use menagerie::measure::{DirectionMethod, PromptPair, make_control_vector};
 use menagerie::registry::Environment;
 use std::path::{Path, PathBuf};
 
-/// Make a control vector from two lists of prompts, as llama.cpp's cvector-generator makes it
+/// Create a control vector from two lists of prompts, in the same way as llama.cpp's cvector-generator
 ///
-/// Each line of the two files is a prompt, and line by line they are pairs that differ in what the vector is to be about
-/// ("Act as if you were happy." and "Act as if you were sad."). \n, \t and \\ in a line stand for a line break, a tab and a
-/// backslash; empty lines are left out. The model computes all of them, and the differences of its streams give one
-/// direction per layer, of length 1.
+/// Each line of the two files is a prompt; the lines with the same number form a pair that differs in the trait that the
+/// vector represents ("Act as if you were happy." and "Act as if you were sad."). \n, \t and \\ in a line stand for a line
+/// break, a tab and a backslash; empty lines are skipped. The model runs all prompts, and the differences between its
+/// residual streams define one direction of length 1 per layer.
 #[derive(Args)]
 pub(crate) struct MakeCommand {
     #[command(flatten)]
     model: ModelArguments,
-    /// Prompts that the vector leads to, one a line
+    /// File of prompts for the positive direction, one per line
     #[arg(long, value_name = "FILE")]
     positive: PathBuf,
-    /// Prompts that it leads away from, one a line
+    /// File of prompts for the negative direction, one per line
     #[arg(long, value_name = "FILE")]
     negative: PathBuf,
     /// The file to write
     #[arg(short = 'o', long, value_name = "FILE")]
     out: PathBuf,
-    /// How a direction is found: pca, in which the differences are largest; mean, their mean
+    /// How a direction is computed: pca = the first principal component of the differences; mean = their mean
     #[arg(long, value_enum, value_name = "METHOD", default_value = "pca")]
     method: MethodArgument,
-    /// Put each prompt into the model's chat template, as a message of the user
+    /// Render each prompt with the model's chat template, as a user message
     #[arg(long)]
     chat: bool,
     /// Replace the file if it exists
@@ -41,7 +41,7 @@ pub(crate) struct MakeCommand {
     force: bool,
 }
 
-/// How a direction is found.
+/// How a direction is computed.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum MethodArgument {
     Pca,
@@ -54,7 +54,7 @@ impl MakeCommand {
         if positive.len() != negative.len() {
             let (one, other) = (self.positive.display(), self.negative.display());
             return Err(Failure::Usage(format!(
-                "{one} has {} prompts and {other} {}: they are pairs, line by line",
+                "{one} has {} prompts, but {other} has {}: the prompts must form pairs, line by line",
                 positive.len(),
                 negative.len()
             )));
@@ -63,7 +63,7 @@ impl MakeCommand {
         let inputs = [model.as_path(), &self.positive, &self.negative];
         output_file::may_write(&self.out, self.force, &inputs)?;
         if output_file::is_device(&self.out) {
-            return Err(Failure::about(self.out.display(), "is not a file; name one to write"));
+            return Err(Failure::about(self.out.display(), "is not a regular file; name another one"));
         }
         let pipeline = self.model.open(installed)?;
         let pairs = positive.iter().zip(&negative).map(|(positive, negative)| {
@@ -73,10 +73,10 @@ impl MakeCommand {
             })
         });
         let pairs = pairs.collect::<Result<Vec<PromptPair>, Failure>>()?;
-        // As llama.cpp fills the shorter prompt of a pair up.
+        // llama.cpp pads the shorter prompt of a pair with this token.
         let padding = pipeline.tokenizer()?.encode(" ")?.last().copied();
-        let padding =
-            padding.ok_or_else(|| Failure::about(&self.model.model, "a blank has no token in it"))?;
+        let padding = padding
+            .ok_or_else(|| Failure::about(&self.model.model, "the vocabulary has no token for a space"))?;
         let method = match self.method {
             MethodArgument::Pca => DirectionMethod::Pca,
             MethodArgument::Mean => DirectionMethod::Mean,
@@ -93,7 +93,7 @@ impl MakeCommand {
         let directions = output::counted(vector.directions.len(), "direction");
         let pairs = output::counted(pairs.len(), "pair");
         output::line(&format!(
-            "{}: {directions} of {} from {pairs} of prompts",
+            "{}: {directions} of width {} from {pairs} of prompts",
             self.out.display(),
             vector.width()
         ))
@@ -113,12 +113,12 @@ fn lines(file: &Path) -> Result<Vec<String>, Failure> {
     let text = prompt::read_file(file)?;
     let lines: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(unescaped).collect();
     if lines.is_empty() {
-        return Err(Failure::about(file.display(), "there is no prompt in it; one a line is wanted"));
+        return Err(Failure::about(file.display(), "the file has no prompts; expected one per line"));
     }
     Ok(lines)
 }
 
-/// `\n`, `\t` and `\\` as what they stand for; any other backslash as it is.
+/// Replaces `\n`, `\t` and `\\`; any other backslash stays.
 fn unescaped(line: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(line.len()), line.chars().peekable());
     while let Some(one) = rest.next() {

@@ -1,4 +1,4 @@
-//! `control-vector`: what steers a model without training, made and looked at.
+//! `control-vector`: creates and shows control vectors.
 
 mod make;
 mod show;
@@ -7,10 +7,11 @@ use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 
-/// Make and look at control vectors, which steer a model while it runs
+/// Create and show control vectors, which steer a model while it runs
 ///
-/// A control vector is a direction per layer that is added to what the layer leaves (--control-vector of `run`, `chat`,
-/// `logits` and `bench`). The files are those of llama.cpp's cvector-generator: either program reads what the other made.
+/// A control vector has a direction per layer that is added to the layer's output (--control-vector of `run`, `chat`,
+/// `batch`, `logits` and `bench`). The file format is that of llama.cpp's cvector-generator: each program can read the
+/// files of the other.
 #[derive(Args)]
 pub(crate) struct ControlVectorCommand {
     #[command(subcommand)]

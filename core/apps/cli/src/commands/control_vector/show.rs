@@ -1,4 +1,4 @@
-//! `control-vector show FILE`: what it was made for, and its directions.
+//! `control-vector show FILE`: the model it was made for, and its directions.
 
 use crate::failure::Failure;
 use crate::output;
@@ -7,7 +7,7 @@ use menagerie::measure::ControlVector;
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Print what a control vector was made for, and the length of its direction for each layer
+/// Print the model that a control vector was made for, and the length of its direction for each layer
 #[derive(Args)]
 pub(crate) struct ShowVectorCommand {
     /// The file
@@ -34,7 +34,7 @@ impl ShowVectorCommand {
         }
         let made_for = vector.hint.as_ref().map_or(String::new(), |hint| format!(", made for {hint}"));
         let count = output::counted(vector.directions.len(), "direction");
-        output::line(&format!("{}: {count} of {}{made_for}", self.file.display(), vector.width()))?;
+        output::line(&format!("{}: {count} of width {}{made_for}", self.file.display(), vector.width()))?;
         for (layer, values) in &vector.directions {
             output::line(&format!("layer {layer:>3}  length {:.4}", length(values)))?;
         }

@@ -1,4 +1,4 @@
-//! [`Cases`]: the cases in which a component is tried, and what went wrong in each.
+//! [`Cases`]: the test cases of a component, and their errors.
 
 use menagerie::plugin_host::Plugin;
 use std::ops::ControlFlow;
@@ -6,22 +6,22 @@ use std::ops::ControlFlow;
 /// The cases of one component.
 pub(super) struct Cases<'p> {
     plugin: &'p Plugin,
-    /// How many there are.
+    /// Number of cases.
     all: usize,
     tried: usize,
-    /// What went wrong, each with the cases in which it did, in the order in which it was seen.
+    /// Errors with the cases in which they occurred, in order of their first occurrence.
     faults: Vec<(String, Vec<String>)>,
 }
 
 impl<'p> Cases<'p> {
-    /// So many cases of a component of a plugin. Missteps are counted anew for it: what another component did wrong takes
-    /// nothing away from its trial.
+    /// Starts the cases of a component of a plugin. The counter of missteps is reset: errors of another component do not
+    /// count.
     pub(super) fn of(plugin: &'p Plugin, all: usize) -> Self {
         plugin.begin_anew();
         Self { plugin, all, tried: 0, faults: Vec::new() }
     }
 
-    /// Notes how a case went; breaks where no more of the plugin is run.
+    /// Records the result of a case; breaks if the plugin must not be run any more.
     pub(super) fn note(&mut self, case: String, result: Result<(), String>) -> ControlFlow<()> {
         self.tried += 1;
         if let Err(fault) = result {
@@ -36,7 +36,7 @@ impl<'p> Cases<'p> {
         }
     }
 
-    /// What went wrong, a line for each.
+    /// The errors, one line each.
     pub(super) fn faults(self) -> Vec<String> {
         let line = |(fault, cases): (String, Vec<String>)| match cases.as_slice() {
             [first, others @ ..] if !others.is_empty() => {
@@ -48,7 +48,7 @@ impl<'p> Cases<'p> {
         let mut lines: Vec<String> = self.faults.into_iter().map(line).collect();
         if self.plugin.is_quarantined() && self.tried < self.all {
             lines.push(format!(
-                "stopped after {} panics or breaches of the ABI: {} of {} cases were not tried",
+                "stopped after {} panics or ABI violations: {} of {} cases were not tested",
                 self.plugin.missteps_allowed(),
                 self.all - self.tried,
                 self.all

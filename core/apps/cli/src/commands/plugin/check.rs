@@ -1,4 +1,4 @@
-//! `plugin check FILE`: every component of a plugin, tried.
+//! `plugin check FILE`: tests every component of a plugin.
 
 use super::cases::Cases;
 use super::hook_trial::hooked;
@@ -17,17 +17,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Load a plugin and try every component of it
+/// Load a plugin and test each of its components
 ///
-/// What stands in specs is put into tiny random models of several shapes, with usual values, zeros and large ones, and run at
-/// once, in chunks, token by token and beside other sequences, which must give the same; what a component leaves unwritten
-/// is found. Layer hooks are run between the layers of such models; what only looks must leave the logits as they are. Samplers
-/// and tokenizers are run on random logits and texts. The plugin's code runs.
+/// Components of models are tested in tiny random models of several shapes, with usual, zero and large values. Each model
+/// is run in one step, in chunks, token by token and in a batch with other sequences, which must all produce the same
+/// logits; output that a component does not write is detected. Layer hooks run between the layers of such models; hooks
+/// that only read must not change the logits. Samplers and tokenizers are tested with random logits and texts. This command
+/// runs the plugin's code.
 #[derive(Args)]
 pub(crate) struct CheckCommand {
     /// The plugin's file
     file: PathBuf,
-    /// Give an option of a component, as a spec would write it (repeatable): author/name:component.OPTION=VALUE
+    /// Set an option of a component, written as in a spec (repeatable): author/name:component.OPTION=VALUE
     #[arg(long, value_name = "COMPONENT.OPTION=VALUE", value_parser = setting)]
     set: Vec<Setting>,
     /// Print JSON
@@ -35,7 +36,7 @@ pub(crate) struct CheckCommand {
     json: bool,
 }
 
-/// A component, an option of it, and its value.
+/// A component, one of its options, and the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Setting {
     component: String,
@@ -53,11 +54,11 @@ fn setting(text: &str) -> Result<Setting, String> {
     parts().ok_or_else(|| "expected COMPONENT.OPTION=VALUE, e.g. acme/retnet:retention.heads=4".to_owned())
 }
 
-/// What came of a component.
+/// The result of testing a component.
 struct Outcome<'a> {
     component: &'a PluginComponent,
     trial: Trial,
-    /// How it was tried, in words.
+    /// A description of the test.
     how: String,
 }
 
@@ -75,8 +76,9 @@ impl CheckCommand {
             0 => Ok(()),
             _ if self.json => Err(Failure::Reported),
             failed => {
-                Err(Failure::Failed(format!("{failed} of {}", output::counted(outcomes.len(), "component")))
-                    .with_help("what is said of each above is where to look"))
+                let all = output::counted(outcomes.len(), "component");
+                Err(Failure::Failed(format!("{failed} of {all} failed"))
+                    .with_help("the errors are listed with each component above"))
             }
         }
     }
@@ -99,7 +101,10 @@ impl CheckCommand {
             }
             "tokenizer" => {
                 let cases = Cases::of(plugin, TEXTS as usize);
-                (tokenized(component, &given, cases, environment), "random texts, there and back".to_owned())
+                (
+                    tokenized(component, &given, cases, environment),
+                    "random texts, encoded and decoded".to_owned(),
+                )
             }
             "layer-hook" => {
                 let trial = hooked((plugin, component), &given, environment)?;
@@ -113,7 +118,7 @@ impl CheckCommand {
                 let Some(kind) = found else {
                     return Err(Failure::about(
                         component.name,
-                        "is registered, but no kind has its name (a defect: please report it)",
+                        "is registered, but there is no kind with its name (this is a bug, please report it)",
                     ));
                 };
                 let trial = trial(plugin, kind, &given, environment)?;
@@ -138,12 +143,12 @@ impl CheckCommand {
         }
         output::line(&format!("{} {}", plugin.inspected.id, plugin.inspected.version))?;
         for Outcome { component, trial, how } in outcomes {
-            let word = if trial.faults.is_empty() { "good" } else { "FAILED" };
+            let word = if trial.faults.is_empty() { "ok" } else { "FAILED" };
             output::line(&format!("{word:<7} {} {}: {how}", component.family, component.name))?;
             if !trial.options.is_empty() {
                 let options: Vec<String> =
                     trial.options.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-                output::line(&format!("        with {} (--set gives others)", options.join(", ")))?;
+                output::line(&format!("        with {} (--set changes them)", options.join(", ")))?;
             }
             trial.faults.iter().try_for_each(|fault| output::line(&format!("        {fault}")))?;
         }
@@ -151,23 +156,23 @@ impl CheckCommand {
     }
 }
 
-/// How a component was tried that stands in models.
+/// The description of a test in models.
 fn in_models(trial: &Trial) -> String {
     let Trial { models, ways, difference, .. } = trial;
     if *models == 0 {
-        return "no model with it ran".to_owned();
+        return "no model with it could be run".to_owned();
     }
-    format!("{models} random models in {ways} ways each, equal to {difference:.1e} of the largest logit")
+    format!("{models} random models, {ways} runs each, equal within {difference:.1e} of the largest logit")
 }
 
-/// Rows that a sampler is tried on, and texts that a tokenizer is.
+/// Number of rows for testing a sampler, and of texts for testing a tokenizer.
 const ROWS: u32 = 500;
 const TEXTS: u32 = 200;
 
-/// A trial ends after so many cases that went wrong.
+/// A test ends after this number of failed cases.
 const MOST_FAULTS: usize = 4;
 
-/// A sampler on random rows: a token comes out, and the same one for the same seed and position.
+/// Tests a sampler on random rows: it must return a token, the same one for the same seed and position.
 fn sampled(
     component: &PluginComponent,
     given: &BTreeMap<String, String>,
@@ -205,9 +210,9 @@ fn sampled(
         };
         let result = match (draw(), draw()) {
             (Ok(one), Ok(other)) if one == other => Ok(()),
-            (Ok(one), Ok(other)) => {
-                Err(format!("token {one}, and {other} the second time, of the same seed and position"))
-            }
+            (Ok(one), Ok(other)) => Err(format!(
+                "token {one}, but token {other} the second time, with the same seed and position"
+            )),
             (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
         };
         trial.models += usize::from(result.is_ok());
@@ -220,7 +225,7 @@ fn sampled(
     trial
 }
 
-/// A tokenizer over a vocabulary of letters and words: what is cut is put together again.
+/// Tests a tokenizer with a vocabulary of letters and words: decoding must return the encoded text.
 fn tokenized(
     component: &PluginComponent,
     given: &BTreeMap<String, String>,
@@ -246,7 +251,7 @@ fn tokenized(
             return trial;
         }
         None => {
-            trial.faults.push("it is registered, but no tokenizer has its name".to_owned());
+            trial.faults.push("it is registered, but there is no tokenizer with its name".to_owned());
             return trial;
         }
     };
@@ -262,7 +267,7 @@ fn tokenized(
         });
         let result = match back {
             Ok(bytes) if bytes == text.as_bytes() => Ok(()),
-            Ok(bytes) => Err(format!("came back as {:?}", String::from_utf8_lossy(&bytes))),
+            Ok(bytes) => Err(format!("decoded as {:?}", String::from_utf8_lossy(&bytes))),
             Err(error) => Err(error),
         };
         trial.models += usize::from(result.is_ok());

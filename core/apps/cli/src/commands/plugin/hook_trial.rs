@@ -1,4 +1,4 @@
-//! A layer hook of a plugin, tried in tiny random models of several shapes.
+//! Tests a plugin's layer hook in tiny random models of several shapes.
 
 use super::cases::Cases;
 use super::trial::{Trial, case, compared, grid, open, said, tokens};
@@ -11,7 +11,7 @@ use menagerie::registry::Environment;
 use menagerie::spec::kind::Family;
 use std::collections::BTreeMap;
 
-/// Tries a layer hook of a plugin; `given` are values of its options.
+/// Tests a layer hook of a plugin; `given` are values of its options.
 pub(super) fn hooked(
     (plugin, component): (&Plugin, &PluginComponent),
     given: &BTreeMap<String, String>,
@@ -24,13 +24,13 @@ pub(super) fn hooked(
         match NamedHook::parse(&format!("{}={}", component.name, pairs.join(",")), environment.entries()) {
             Ok(hook) => hook,
             Err(fault) => {
-                trial.faults.push(format!("{fault}; --set {}.OPTION=VALUE gives one", component.name));
+                trial.faults.push(format!("{fault}; --set {}.OPTION=VALUE sets an option", component.name));
                 return Ok(trial);
             }
         };
     let kinds = environment.components().kinds()?;
     let Some(norm) = kinds.find(Family::Norm, "rms") else {
-        return Err(Failure::Failed("there is no norm `rms` to make a tiny model of".to_owned()));
+        return Err(Failure::Failed("the norm `rms`, which tiny models need, is missing".to_owned()));
     };
     for (shape, scale) in grid() {
         let options = BTreeMap::from([("eps".to_owned(), "1e-5".to_owned())]);
@@ -44,7 +44,7 @@ pub(super) fn hooked(
     Ok(trial)
 }
 
-/// Runs a model with the hook in every way; where it only looks, the logits are those without it, bit for bit.
+/// Runs a model with the hook in every way. If the hook only reads, the logits must be bit-identical to those without it.
 fn run(
     mut pipeline: LoadedModel<TextPipeline>,
     hook: &NamedHook,
@@ -55,7 +55,7 @@ fn run(
     hook.install(&mut pipeline)?;
     let observes = pipeline.hooks().layers.effects().is_empty();
     if observes && logits(&pipeline, tokens)? != bare {
-        return Err("it only looks, and the logits are not those without it".to_owned());
+        return Err("the hook only reads, but the logits differ from those without it".to_owned());
     }
     compared(&pipeline, tokens, trial)
 }

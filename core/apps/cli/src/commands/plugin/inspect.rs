@@ -1,4 +1,4 @@
-//! `plugin inspect FILE`: what a file says of itself.
+//! `plugin inspect FILE`: the description in a plugin file.
 
 use super::list::locked;
 use crate::arguments::plugins::lock;
@@ -10,10 +10,10 @@ use menagerie::plugin_host::{Panics, inspect, sha256_of};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Show what a plugin's file says of itself; nothing of it runs
+/// Show the description in a plugin file, without running its code
 ///
-/// Read from the file, without opening it as a library: id, versions, what it was built for and with, what it needs, and
-/// the SHA-256 that `plugin trust` would lock. Refused files are said with the reason.
+/// The file is read, not loaded as a library. Prints the id, versions, target, toolchain, required capabilities, and the
+/// SHA-256 that `plugin trust` would lock; for a file that would be refused, the reason.
 #[derive(Args)]
 pub(crate) struct InspectCommand {
     /// The plugin's file
@@ -35,7 +35,7 @@ impl InspectCommand {
             value["lock"] = json!(trust);
             return output::json(&value);
         }
-        // A plugin without the SDK is not in Rust: it has no panics.
+        // A plugin without the SDK is not written in Rust: it has no panics.
         let panics = match found.panics {
             Panics::Abort => "end the process",
             Panics::Unwind if found.sdk.is_empty() => "",
@@ -54,7 +54,7 @@ impl InspectCommand {
             ("SHA-256", sha256),
             ("plugins.lock", trust.to_owned()),
         ];
-        // Of what a plugin leaves empty there is nothing to say.
+        // Empty rows are left out.
         let mut said = rows.iter().filter(|(_, value)| !value.is_empty());
         said.try_for_each(|(name, value)| output::line(&format!("{name:<13} {value}")))
     }

@@ -1,4 +1,4 @@
-//! `plugin list`: what is loaded, and what is refused.
+//! `plugin list`: the plugins that are loaded, and those that are refused.
 
 use crate::arguments::plugins::{PluginArguments, lock, plugins};
 use crate::failure::Failure;
@@ -8,10 +8,10 @@ use menagerie::gguf::path_text;
 use menagerie::plugin_host::{Location, Lock, Plugin, PluginComponent, PluginError};
 use serde_json::{Value, json};
 
-/// List the plugins that are loaded, with what they bring, and those that are refused
+/// List the plugins that are loaded, with their components, and those that are refused
 #[derive(Args)]
 pub(crate) struct ListCommand {
-    /// Print JSON: plugins with components, files and sums, and the refused ones with the reason
+    /// Print JSON: plugins with components, files and checksums, and refused files with the reason
     #[arg(long)]
     json: bool,
 }
@@ -27,7 +27,7 @@ impl ListCommand {
             return output::json(&json!({ "plugins": loaded, "refused": refused }));
         }
         if plugins.is_empty() && refused.is_empty() {
-            return output::line("no plugins; --plugin-dir DIR loads those of a folder");
+            return output::line("no plugins; --plugin-dir DIR loads the plugins in a folder");
         }
         for plugin in plugins {
             page(plugin, &lock)?;
@@ -36,7 +36,7 @@ impl ListCommand {
     }
 }
 
-/// Whether the lock has a plugin's file, in a word.
+/// Whether the lock has a plugin's file, in words.
 pub(super) fn locked(lock: &Lock, id: &str, sha256: &str) -> &'static str {
     match lock.get(id) {
         Some(sum) if sum == sha256 => "trusted",

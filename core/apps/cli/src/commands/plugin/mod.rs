@@ -1,4 +1,4 @@
-//! `plugin`: plugins looked at, checked, locked, removed and begun.
+//! `plugin`: lists, inspects, checks, creates, locks and removes plugins.
 
 mod cases;
 mod check;
@@ -14,11 +14,11 @@ use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 
-/// List, inspect, check, begin, trust and remove plugins
+/// List, inspect, check, create, trust and remove plugins
 ///
-/// A plugin is a library with components (mixers, norms, samplers, ..) that specs and options name as author/name:component.
-/// It is code that may do all that you may: load only what you trust. Nothing is loaded unless --plugin-dir, its variable
-/// or the configuration file says so.
+/// A plugin is a library with components (mixers, norms, samplers, ...) that specs and options name as
+/// author/name:component. It is native code with your permissions: load only plugins that you trust. None is loaded unless
+/// --plugin-dir, its variable or the configuration file names it.
 #[derive(Args)]
 pub(crate) struct PluginCommand {
     #[command(subcommand)]
@@ -36,7 +36,7 @@ enum Verb {
 }
 
 impl Runnable for PluginCommand {
-    /// Only `list` and `check` load plugins, the latter the one that it names.
+    // Only `list` and `check` load plugins; `check` loads the one that it names.
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         match self.verb {
             Verb::List(command) => command.run(&context.plugins),

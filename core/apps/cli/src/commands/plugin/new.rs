@@ -1,4 +1,4 @@
-//! `plugin new AUTHOR/NAME`: a crate that builds, and passes its own check.
+//! `plugin new AUTHOR/NAME`: writes a crate that builds and passes its own check.
 
 use crate::failure::Failure;
 use crate::output;
@@ -7,24 +7,23 @@ use menagerie::gguf::path_text;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Write the crate of a plugin: one component that works, to be changed into yours
+/// Create the crate of a plugin with one working component to start from
 ///
-/// It builds with `cargo build --release` and any compiler from Rust 1.85 on, and passes `plugin check` as it is. Its README
-/// says the commands.
+/// It builds with `cargo build --release` on Rust 1.85 or later, and passes `plugin check`. Its README lists the commands.
 #[derive(Args)]
 pub(crate) struct NewCommand {
-    /// Id of the plugin, AUTHOR/NAME: what stands in front of its components' names
+    /// Id of the plugin, AUTHOR/NAME: the prefix of its components' names
     id: String,
-    /// What the component is
+    /// Kind of the component
     #[arg(long, value_enum, default_value_t = Kind::Mixer, value_name = "KIND")]
     kind: Kind,
     /// Name of the component [default: the plugin's NAME]
     #[arg(long, value_name = "NAME")]
     component: Option<String>,
-    /// Folder to write [default: the plugin's NAME in this folder]
+    /// Folder to write [default: NAME in the current folder]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Take the SDK, menagerie-plugin, from this folder (core/plugin of a checkout) instead of by its version
+    /// Use the SDK (menagerie-plugin) in this folder (core/plugin of a checkout) instead of a published version
     #[arg(long, value_name = "DIR")]
     sdk_path: Option<PathBuf>,
     /// Print JSON: the files that were written
@@ -32,28 +31,28 @@ pub(crate) struct NewCommand {
     json: bool,
 }
 
-/// What a component is.
+/// The kind of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
-    /// Mixes tokens, with a state
+    /// Mixes information between tokens, with a state
     Mixer,
     /// Transforms each token
     FeedForward,
-    /// Norms each row
+    /// Normalizes each row
     Norm,
     /// A function of each element
     Activation,
-    /// The frequencies of a rope
+    /// The frequencies of RoPE
     Rope,
     /// A step of the sampler chain
     Sampler,
-    /// Texts to tokens and back
+    /// Converts text to tokens and back
     Tokenizer,
-    /// Puts rows in the place of those between layers
+    /// Replaces hidden states between layers
     LayerHook,
 }
 
-/// A file's name below the folder, and its text.
+/// A file's path in the folder, and its text.
 type Template = (&'static str, &'static str);
 
 macro_rules! template {
@@ -69,7 +68,7 @@ const COMMON: [Template; 3] = [
 ];
 
 impl Kind {
-    /// The source of the crate, and how its component is used.
+    /// The source of the crate, and the instructions for using its component.
     fn texts(self) -> (&'static str, &'static str) {
         match self {
             Self::Mixer => (template!("mixer.rs.in"), template!("mixer.use.in")),
@@ -93,7 +92,7 @@ impl Kind {
         files
     }
 
-    /// Its word in texts.
+    /// Its name in texts.
     fn name(self) -> &'static str {
         match self {
             Self::Mixer => "mixer",
@@ -116,7 +115,7 @@ impl NewCommand {
             || !component.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
         {
             return Err(Failure::Usage(format!(
-                "`{component}` is no name of a component: a-z, 0-9 and `-` are wanted"
+                "`{component}` is not a valid name of a component: use a-z, 0-9 and `-`"
             )));
         }
         let folder = self.out.clone().unwrap_or_else(|| PathBuf::from(name));
@@ -135,7 +134,7 @@ impl NewCommand {
         self.said(&folder, &files)
     }
 
-    /// A template with the names of this plugin in it.
+    /// Fills the names of this plugin into a template.
     fn filled(&self, text: &str, component: &str, crate_name: &str) -> Result<String, Failure> {
         let library = format!(
             "{}{}{}",
@@ -161,7 +160,7 @@ impl NewCommand {
         }
         output::line(&format!("wrote {} ({})", folder.display(), output::counted(files.len(), "file")))?;
         output::line(&format!(
-            "next: cd {} && cargo build --release; its README.md says the rest",
+            "next: cd {} && cargo build --release; README.md has the next steps",
             folder.display()
         ))
     }
@@ -176,7 +175,8 @@ fn id_parts(id: &str) -> Result<(&str, &str), Failure> {
     let parts = id.split_once('/').filter(|(author, name)| part(author) && part(name) && id.len() < 64);
     parts.ok_or_else(|| {
         let message = format!(
-            "`{id}` is no id of a plugin: author/name is wanted, both of a-z, 0-9, `.`, `_` and `-`, and at most 63 characters"
+            "`{id}` is not a valid plugin id: use author/name, each starting with a-z, of a-z, 0-9, `.`, `_` and `-`, at most \
+             63 characters in total"
         );
         Failure::Usage(message)
     })
@@ -187,9 +187,9 @@ fn sdk(path: Option<&Path>) -> Result<String, Failure> {
     let Some(path) = path else { return Ok(format!("\"{}\"", env!("CARGO_PKG_VERSION"))) };
     let whole = path.canonicalize().map_err(|error| Failure::about(path.display(), error))?;
     if !whole.join("Cargo.toml").is_file() {
-        return Err(Failure::about(path.display(), "has no Cargo.toml; core/plugin of a checkout is wanted"));
+        return Err(Failure::about(path.display(), "has no Cargo.toml; give core/plugin of a checkout"));
     }
-    // A literal string of TOML takes everything but a quote.
+    // A literal string in TOML may contain everything except a quote.
     Ok(format!("{{ path = '{}' }}", whole.display()))
 }
 
@@ -200,12 +200,12 @@ fn type_name(component: &str) -> String {
     if name.starts_with(|first: char| first.is_ascii_alphabetic()) { name } else { format!("The{name}") }
 }
 
-/// Writes all files, or none.
+/// Writes all files or none.
 fn write(folder: &Path, files: &[(&str, String)]) -> Result<(), Failure> {
     let about = |path: &Path, error: std::io::Error| Failure::about(path.display(), error);
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let unfinished = tempfile::tempdir_in(parent).map_err(|error| about(parent, error))?;
-    // A temporary folder is its owner's alone; a crate is not.
+    // Only its owner can read a temporary folder; a crate must not have these permissions.
     let made = unfinished.path().join("crate");
     for (name, text) in files {
         let path = made.join(name);

@@ -1,4 +1,4 @@
-//! `plugin remove ID`: a plugin's file goes, and its line in the lock.
+//! `plugin remove ID`: removes a plugin's file and its line in the lock.
 
 use super::trust::write;
 use crate::arguments::plugins::{PluginArguments, lock};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// Remove a plugin: its file in the folders of --plugin-dir, and its line in plugins.lock
 ///
-/// The file is found by what it says of itself; nothing of it runs.
+/// The file is identified by the id in it; its code does not run.
 #[derive(Args)]
 pub(crate) struct RemoveCommand {
     /// The plugin's id, AUTHOR/NAME
@@ -28,8 +28,11 @@ impl RemoveCommand {
         let files: Vec<PathBuf> = arguments.files()?.into_iter().filter(is_it).collect();
         let locked = lock.remove(&self.id);
         if files.is_empty() && locked.is_none() {
-            let message =
-                format!("no plugin `{}` is in a folder of --plugin-dir or in {}", self.id, path.display());
+            let message = format!(
+                "there is no plugin `{}` in a folder of --plugin-dir or in {}",
+                self.id,
+                path.display()
+            );
             return Err(Failure::Failed(message)
                 .with_help("name its folder: menagerie --plugin-dir DIR plugin remove AUTHOR/NAME"));
         }

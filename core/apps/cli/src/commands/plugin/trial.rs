@@ -1,4 +1,4 @@
-//! [`Trial`]: a component in tiny random models of several shapes, run in every way that must give the same.
+//! [`Trial`]: the test of a component in tiny random models, run in several ways that must produce the same logits.
 
 use super::cases::Cases;
 use crate::failure::Failure;
@@ -18,35 +18,35 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Id of the specs that are tried, and the name of their files.
+/// Id of the specs of the test models, and the name of their files.
 const ID: &str = "plugin-check";
 
-/// Largest difference of two ways to the same logits, as a share of the largest logit: all are f32 sums of the same numbers,
-/// which the rules want in the same order.
+/// Largest difference between two ways of computing the same logits, as a share of the largest logit: all are f32 sums of
+/// the same numbers, in the same order.
 const TOLERANCE: f32 = 1e-4;
 
 /// Width, blocks and seed of the models.
 const SHAPES: [(i64, i64, u64); 3] = [(64, 3, 1), (96, 2, 2), (160, 1, 3)];
 
-/// What the embedding is multiplied by: as usual, nothing but zeros, and a thousand times the usual.
+/// Factors of the embedding: usual values, zeros, and large values.
 const SCALES: [&str; 3] = ["1", "0", "1000"];
 
-/// What an option of no default is tried with, one after the other, until one is taken.
+/// Values for an option without a default, tried one after the other until one is accepted.
 const COUNTS: [&str; 4] = ["16", "8", "4", "1"];
 const REALS: [&str; 4] = ["0.5", "1", "2", "0.1"];
 
-/// What came of the trials of a component.
+/// The result of testing a component.
 #[derive(Debug, Default, serde::Serialize)]
 pub(crate) struct Trial {
     /// Models that were run.
     pub(crate) models: usize,
-    /// Ways in which each was run.
+    /// Number of ways in which each model was run.
     pub(crate) ways: usize,
-    /// Largest difference of two ways, as a share of the largest logit.
+    /// Largest difference between two ways, as a share of the largest logit.
     pub(crate) difference: f32,
-    /// Values of options that have no default.
+    /// Values of options without a default.
     pub(crate) options: BTreeMap<String, String>,
-    /// What is wrong.
+    /// Errors.
     pub(crate) faults: Vec<String>,
 }
 
@@ -55,12 +55,12 @@ pub(super) fn grid() -> impl ExactSizeIterator<Item = ((i64, i64, u64), &'static
     (0..SHAPES.len() * SCALES.len()).map(|at| (SHAPES[at / SCALES.len()], SCALES[at % SCALES.len()]))
 }
 
-/// How a case of the grid is called.
+/// The description of a case of the grid.
 pub(super) fn case((width, layers, _): (i64, i64, u64), scale: &str) -> String {
     format!("{layers} layers of width {width}, embedding times {scale}")
 }
 
-/// Tries a component of a plugin that stands in specs; `given` are values of its options.
+/// Tests a plugin's component of models; `given` are values of its options.
 pub(crate) fn trial(
     plugin: &Plugin,
     kind: &Kind,
@@ -86,7 +86,7 @@ pub(crate) fn trial(
         }
     }
     if let Some(why) = refused {
-        trial.faults.push(format!("no model could be made of it: {why}"));
+        trial.faults.push(format!("no model with it could be created: {why}"));
         return Ok(trial);
     }
     for (shape, scale) in grid() {
@@ -104,7 +104,7 @@ fn needs_options(kind: &Kind) -> bool {
     kind.options.fields.iter().any(|field| field.default == Default::Required)
 }
 
-/// Options as TOML values: those given, and one of the values to try for each that has no default.
+/// Options as TOML values: the given ones, and a value to try for each option without a default.
 fn options(kind: &Kind, given: &BTreeMap<String, String>, attempt: usize) -> BTreeMap<String, String> {
     let mut options = given.clone();
     for field in kind.options.fields.iter().filter(|field| field.default == Default::Required) {
@@ -118,7 +118,7 @@ fn options(kind: &Kind, given: &BTreeMap<String, String>, attempt: usize) -> BTr
     options
 }
 
-/// A spec with the component in its place; the stream is not normed before it, so that it sees extreme values.
+/// A spec with the component. There is no norm before it, so that its input has extreme values.
 fn spec(kind: &Kind, options: &BTreeMap<String, String>, scale: &str) -> String {
     let fields: String = options.iter().map(|(name, value)| format!(", {name} = {value}")).collect();
     let table = format!("{{ kind = \"{}\"{fields} }}", kind.name);
@@ -136,7 +136,7 @@ fn spec(kind: &Kind, options: &BTreeMap<String, String>, scale: &str) -> String 
         Family::FeedForward => table,
         _ => format!("{{ kind = \"gated\", activation = {activation} }}"),
     };
-    // The place that is tried sees the stream as it is.
+    // The tested component reads the stream without a norm.
     let pre = |role: &str, tried: bool| if tried { String::new() } else { format!("pre = \"{role}\"\n") };
     let (mixes, feeds) =
         (kind.family == Family::Mixer, matches!(kind.family, Family::FeedForward | Family::Activation));
@@ -164,7 +164,7 @@ pub(super) fn open(
     let folders = vec![SpecFolder { path, kind: FolderKind::File }];
     let environment = installed.with_spec_folders(SpecFolders::default().with_folders(folders))?;
     let Some(entry) = environment.architecture(ID) else {
-        return Err(Failure::Failed("the spec is not there".to_owned()));
+        return Err(Failure::Failed("the spec was not found".to_owned()));
     };
     let spec = entry.spec().clone()?;
     let given = [
@@ -185,7 +185,7 @@ pub(super) fn open(
             Err(error) => return Err(named(&error.to_string(), &file)),
         }
     }
-    // Read whole: the folder goes before the model does.
+    // Read into memory, because the folder is removed before the model is dropped.
     let options = LoadOptions::default()
         .with_threads(2)
         .with_kv_type(KvType::F32)
@@ -198,33 +198,35 @@ fn named(error: &str, file: &Path) -> Failure {
     Failure::Failed(error.replace(&*file.to_string_lossy(), "the tiny model"))
 }
 
-/// Logits of tokens, computed in one way.
+/// The name of a way of computing logits, and its result.
 type Way<'w> = (&'w str, Vec<f32>);
 
-/// Tokens of a trial.
+/// The tokens of a test.
 pub(super) fn tokens(seed: u64) -> Vec<u32> {
     (0..40).map(|at| (at * 37 + 11 + seed as u32) % 150).collect()
 }
 
-/// Computes logits in every way, and holds them against each other.
+/// Computes logits in every way and compares them.
 pub(super) fn compared(pipeline: &TextPipeline, tokens: &[u32], trial: &mut Trial) -> Result<(), String> {
     let ways = ways(pipeline, tokens)?;
     trial.models += 1;
     trial.ways = trial.ways.max(ways.len());
     let (first, others) = (&ways[0].1, &ways[1..]);
     if first.iter().any(|value| !value.is_finite()) {
-        return Err("its logits are no numbers".to_owned());
+        return Err("its logits are not finite".to_owned());
     }
     let largest = first.iter().fold(1e-30f32, |most, value| most.max(value.abs()));
     for (name, other) in others {
         if other.len() != first.len() {
-            return Err(format!("{name} it gives {} logits, {} at once", other.len(), first.len()));
+            return Err(format!("{name}: {} logits instead of {}", other.len(), first.len()));
         }
         let apart = first.iter().zip(other).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) / largest;
         trial.difference = trial.difference.max(apart);
-        // Not a number is no small difference.
+        // NaN is not a small difference.
         if apart.is_nan() || apart > TOLERANCE {
-            return Err(format!("{name} its logits differ by {apart:.1e} of the largest from those at once"));
+            return Err(format!(
+                "{name}: the logits differ from those in one step by {apart:.1e} of the largest"
+            ));
         }
     }
     Ok(())
@@ -242,7 +244,7 @@ fn ways<'w>(pipeline: &TextPipeline, tokens: &[u32]) -> Result<Vec<Way<'w>>, Str
         let options = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
         logits(pipeline, tokens, &options).map(|logits| logits.values)
     };
-    let mut ways = vec![("at once", logits(None, None).map_err(|error| error.to_string())?)];
+    let mut ways = vec![("in one step", logits(None, None).map_err(|error| error.to_string())?)];
     ways.push(("a second time", logits(None, None).map_err(|error| error.to_string())?));
     let parts = [
         ("in chunks of 7", Some(7), None),
@@ -252,19 +254,19 @@ fn ways<'w>(pipeline: &TextPipeline, tokens: &[u32]) -> Result<Vec<Way<'w>>, Str
     for (name, chunk, decode_from) in parts {
         match logits(chunk, decode_from) {
             Ok(values) => ways.push((name, values)),
-            // Tokens that see later ones are computed in one step.
+            // Bidirectional models cannot be computed in several steps.
             Err(GenerateError::Chunked { .. } | GenerateError::LooksAhead) => {}
             Err(error) => return Err(format!("{name}: {error}")),
         }
     }
-    for (name, place) in [("first beside two others", 0), ("last beside two others", 2)] {
+    for (name, place) in [("first of three in a batch", 0), ("last of three in a batch", 2)] {
         let batch = beside(pipeline, tokens, place).map_err(|error| format!("{name}: {error}"))?;
         ways.push((name, batch));
     }
     Ok(ways)
 }
 
-/// Logits of tokens in a step with two other sequences, among which it has this place.
+/// Logits of tokens in a step with two other sequences, at index `place` of the batch.
 fn beside(pipeline: &TextPipeline, tokens: &[u32], place: usize) -> Result<Vec<f32>, GenerateError> {
     let mut prompts: Vec<Vec<u32>> = vec![vec![3, 1, 4, 1, 5], (7..30).collect()];
     prompts.insert(place, tokens.to_vec());

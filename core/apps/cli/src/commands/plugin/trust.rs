@@ -11,10 +11,10 @@ use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Lock a plugin to the bytes that its file has now, for --plugins-locked
+/// Lock a plugin to the current bytes of its file, for --plugins-locked
 ///
-/// Writes its id and SHA-256 to plugins.lock beside the configuration file. Nothing of the plugin runs. A plugin that has
-/// changed since is refused until it is trusted anew.
+/// Writes its id and SHA-256 to plugins.lock in the configuration folder. The plugin's code does not run. If the file
+/// changes, it is refused until it is trusted again.
 #[derive(Args)]
 pub(crate) struct TrustCommand {
     /// The plugin's file

@@ -1,4 +1,4 @@
-//! `spec check SPEC`: every fault of a spec, and a tiny model of it run.
+//! `spec check SPEC`: reports all errors of a spec, and runs a tiny model of it.
 
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::plugins::plugins;
@@ -16,16 +16,16 @@ use menagerie::spec::MetadataValue;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Report every fault of a spec at once, then make a tiny random model of it and run it
+/// Report all errors of a spec at once; if there are none, run a tiny random model of it
 ///
-/// Faults come in the order of lines, each with a caret. Of a spec without faults a model of four small layers with random
-/// weights is made from the spec alone and run: at once, in chunks, and token by token from its cache, which must give the
-/// same. What the spec says of a real model shows with one: `check MODEL --spec FILE`.
+/// Errors are sorted by line. For a spec without errors, a model of four small layers with random weights is created from
+/// the spec alone and run in one step, in chunks, and token by token with the cache, which must all produce the same
+/// logits. To check a spec against a real model, use `check MODEL --spec FILE`.
 #[derive(Args)]
 pub(crate) struct SpecCheckCommand {
-    /// Id of an architecture, or a spec's file
+    /// Id of an architecture, or a spec file
     spec: NameOrPath,
-    /// A key of the tiny model, where the spec needs another than is made up (repeatable): KEY=VALUE, KEY=[1,0,1,0]
+    /// Set a key of the tiny model instead of its invented value (repeatable): KEY=VALUE, KEY=[1,0,1,0]
     #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
     key: Vec<(String, String)>,
     /// Print JSON
@@ -47,12 +47,12 @@ impl SpecCheckCommand {
     }
 }
 
-/// What is wrong with the tiny model of a spec.
+/// An error of the tiny model of a spec.
 fn wrong(fault: &str) -> Finding {
     Finding { message: format!("a tiny random model: {fault}"), ..Finding::default() }
 }
 
-/// Checks a spec and says what was found.
+/// Checks a spec and prints the result.
 pub(crate) fn check(
     name: &str,
     meant: &SpecMeant,
@@ -65,20 +65,20 @@ pub(crate) fn check(
         Ok(spec) => {
             notes.extend(spec.warnings().iter().map(ToString::to_string));
             notes.extend(spec.misspelt_keys().into_iter().map(|(key, known)| {
-                format!("no standard key is called `{key}`, which this spec reads; did you mean `{known}`?")
+                format!("this spec reads `{key}`, which is not a standard key; did you mean `{known}`?")
             }));
             let _at_once = interrupt::at_once()?;
             let missteps = || plugins(&meant.environment).iter().map(|plugin| plugin.missteps()).sum::<u32>();
             let before = missteps();
             match tiny_run(meant, keys)? {
                 Ok(run) => tiny = Some(run),
-                // No key of the file could have helped.
+                // The plugin failed: another value of a key cannot help.
                 Err(why) if missteps() > before => {
                     let lines = why.lines().map(|line| line.trim().trim_start_matches("error: "));
                     faults.push(wrong(&lines.collect::<Vec<_>>().join("; ")));
                 }
                 Err(why) => notes.push(format!(
-                    "no tiny model of it was made: {}; give what it needs as --key KEY=VALUE, or check it with a model",
+                    "no tiny model was created: {}; give the keys that it needs with --key KEY=VALUE, or check the spec with a model",
                     why.lines().map(str::trim).collect::<Vec<_>>().join(" ")
                 )),
             }
@@ -95,7 +95,7 @@ pub(crate) fn check(
     }
     if !faults.is_empty() {
         report::findings_as_errors(&faults);
-        report::line(&format!("{name}: {}", output::counted(faults.len(), "fault")));
+        report::line(&format!("{name}: {}", output::counted(faults.len(), "error")));
         return Err(Failure::Reported);
     }
     if let Some(run) = &tiny {
@@ -103,6 +103,6 @@ pub(crate) fn check(
     }
     let named = if name.ends_with(".toml") { format!(" --spec {name}") } else { String::new() };
     output::line(&format!(
-        "{name}: good; whether the keys it reads exist is seen with a model: menagerie check MODEL{named}"
+        "{name}: ok; to see whether a model has the keys that it reads, run: menagerie check MODEL{named}"
     ))
 }

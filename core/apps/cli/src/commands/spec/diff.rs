@@ -1,4 +1,4 @@
-//! `spec diff A B`: what two specs state otherwise.
+//! `spec diff A B`: prints the differences between two specs.
 
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::spec_reference::spec_needed;
@@ -12,16 +12,16 @@ use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Show what two specs state otherwise, with all that each extends
+/// Show the differences between two specs, including the specs that they extend
 ///
-/// `-` is what the first states, `+` what the second does; the summary and the provenance of each are left out.
+/// Lines with `-` are from the first spec, lines with `+` from the second; the summary and the provenance of each are left out.
 #[derive(Args)]
 pub(crate) struct DiffCommand {
-    /// Id of an architecture, or a spec's file
+    /// Id of an architecture, or a spec file
     first: NameOrPath,
-    /// Id of another, or its file
+    /// Id of another architecture, or a spec file
     second: NameOrPath,
-    /// Also what is said for Hugging Face directories
+    /// Include the sections about Hugging Face folders
     #[arg(long)]
     hf: bool,
     /// Print JSON
@@ -31,7 +31,7 @@ pub(crate) struct DiffCommand {
     specs: SpecArguments,
 }
 
-/// A path that the two state otherwise.
+/// A path with different values in the two specs.
 #[derive(Serialize)]
 struct Difference {
     path: String,
@@ -47,7 +47,7 @@ impl DiffCommand {
             return output::json(&json!({ "differences": differences }));
         }
         if differences.is_empty() {
-            return output::line(&format!("{} and {} state the same", self.first, self.second));
+            return output::line(&format!("{} and {} do not differ", self.first, self.second));
         }
         for Difference { first, second, .. } in &differences {
             for (sign, stated) in [('-', first), ('+', second)] {
@@ -59,7 +59,7 @@ impl DiffCommand {
         Ok(())
     }
 
-    /// What a spec states, in its order.
+    /// The values that a spec states, in order.
     fn stated(&self, name: &NameOrPath, installed: &Environment) -> Result<Vec<Stated>, Failure> {
         let spec = spec_needed(name, &self.specs, installed)?.spec()?;
         let mut left_out = vec!["architecture.", "provenance."];
@@ -71,7 +71,7 @@ impl DiffCommand {
     }
 }
 
-/// In the order of the first, what only the second states at the end.
+/// The differences in the order of the first spec; values that only the second has come last.
 fn differences(first: Vec<Stated>, second: Vec<Stated>) -> Vec<Difference> {
     let mut others: BTreeMap<String, Stated> =
         second.iter().map(|stated| (stated.path.clone(), stated.clone())).collect();

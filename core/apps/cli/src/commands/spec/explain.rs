@@ -1,4 +1,4 @@
-//! `spec explain SPEC`: what an architecture does, in words, and as a diagram.
+//! `spec explain SPEC`: describes an architecture in words and as a diagram.
 
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::spec_reference::spec_needed;
@@ -15,15 +15,15 @@ use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Say in words what an architecture does, from embedding to logits
+/// Describe an architecture in words, from embedding to logits
 ///
-/// First what happens to the rows, step by step; then every option that the spec states and what it means. A value in
-/// words of keys (attention.sliding_window) is what a model's file says there.
+/// Prints the computation step by step, then every option that the spec states, with its meaning. A value that is the name
+/// of a key (attention.sliding_window) is read from the model file.
 #[derive(Args)]
 pub(crate) struct ExplainCommand {
-    /// Id of an architecture, or a spec's file
+    /// Id of an architecture, or a spec file
     spec: NameOrPath,
-    /// Write a diagram of one block
+    /// Write a diagram of one block as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Replace the file of the diagram if it exists
@@ -53,14 +53,14 @@ impl ExplainCommand {
         }
         output::line(&title(&spec))?;
         if !spec.extends().is_empty() {
-            output::line(&format!("a variation of {}", spec.extends().join(", of ")))?;
+            output::line(&format!("a variation of {}", spec.extends().join(", ")))?;
         }
         steps(&outline)?;
         options(&stated)?;
         let checks =
             spec.document().get("check").and_then(|checks| checks.as_object()).cloned().unwrap_or_default();
         for (condition, why) in checks {
-            output::line(&format!("refused unless {condition}\n      {}", why.as_str().unwrap_or_default()))?;
+            output::line(&format!("requires {condition}\n      {}", why.as_str().unwrap_or_default()))?;
         }
         Ok(())
     }
@@ -75,12 +75,12 @@ fn title(spec: &ArchSpec) -> String {
 }
 
 fn steps(outline: &Outline) -> Result<(), Failure> {
-    output::line("\nwhat happens to the rows")?;
+    output::line("\ncomputation")?;
     print(&outline.embedding, 2)?;
     output::line("  in each block")?;
     for branch in &outline.branches {
         let reads = if branch.parallel { "the input of the block" } else { "the stream" };
-        output::line(&format!("    {}, of {reads}", branch.name.replace('_', "-")))?;
+        output::line(&format!("    {} (input: {reads})", branch.name.replace('_', "-")))?;
         print(&branch.steps, 6)?;
         let scale = branch.scale.as_ref().map(|scale| format!(", times {scale}")).unwrap_or_default();
         output::line(&format!("      added to the stream{scale}"))?;
@@ -98,11 +98,11 @@ fn print(steps: &[Step], indent: usize) -> Result<(), Failure> {
 }
 
 fn options(stated: &[StatedOption]) -> Result<(), Failure> {
-    output::line("\nwhat the spec states")?;
+    output::line("\noptions of the spec")?;
     for StatedOption { path, value, meaning, guarded, .. } in stated {
         let value = value.as_deref().map(bare).filter(|value| !value.is_empty());
         let value = value.map(|value| format!(" = {value}")).unwrap_or_default();
-        let logits = if *guarded { " Wrong, it shows in nothing but the logits." } else { "" };
+        let logits = if *guarded { " A mistake here shows only in the logits." } else { "" };
         output::line(&format!("  {path}{value}\n      {meaning}{logits}"))?;
     }
     Ok(())

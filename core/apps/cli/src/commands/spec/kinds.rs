@@ -1,4 +1,4 @@
-//! `spec kinds [KIND]`: what components there are, and what may be said of one.
+//! `spec kinds [KIND]`: lists the kinds of components, or describes one.
 
 use crate::failure::Failure;
 use crate::output;
@@ -8,20 +8,20 @@ use menagerie::spec::kind::Family;
 use menagerie::spec::{KindDescription, nearest};
 use serde_json::json;
 
-/// List the kinds of components, or everything that may be said of one
+/// List the kinds of components, or describe one of them
 ///
-/// Of a kind: its options with what may stand there, defaults and meanings, the tensors it wants with their shapes, and
-/// the keys it reads. Options marked `logits` show in nothing but the logits when they are wrong.
+/// For a kind, prints its options with allowed values, defaults and meanings, the tensors that it requires with their
+/// shapes, and the keys that it reads. A mistake in an option marked `logits` shows only in the logits.
 #[derive(Args)]
 pub(crate) struct KindsCommand {
-    /// Name of a kind: attention, moe, rms
+    /// Name of a kind, e.g. attention, moe or rms
     kind: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// A kind, and the crate or plugin that registers it; none makes those that are only known.
+/// A kind and the crate or plugin that registers it; `None` for a kind that is declared but not implemented.
 #[derive(serde::Serialize)]
 struct Listed {
     #[serde(flatten)]
@@ -61,16 +61,16 @@ impl KindsCommand {
 fn listing(kinds: &[Listed]) -> Result<(), Failure> {
     let row = |one: &Listed| {
         let kind = &one.kind;
-        let built_in = if kind.built_in { "" } else { "known, not built in: " };
+        let built_in = if kind.built_in { "" } else { "not implemented: " };
         let meaning = kind.meaning.split(". ").next().unwrap_or_default().trim_end_matches('.');
         vec![kind.name.to_owned(), kind.family.to_owned(), format!("{built_in}{meaning}")]
     };
-    output::table(&["kind", "family", "what it is"], &kinds.iter().map(row).collect::<Vec<_>>())
+    output::table(&["kind", "family", "meaning"], &kinds.iter().map(row).collect::<Vec<_>>())
 }
 
 fn page(listed: &Listed) -> Result<(), Failure> {
     let kind = &listed.kind;
-    let known = if kind.built_in { "" } else { " (known, not built in)" };
+    let known = if kind.built_in { "" } else { " (not implemented)" };
     output::line(&format!("{} {}{known}\n  {}", kind.family, kind.name, kind.meaning))?;
     if let Some(from) = listed.from {
         output::line(&format!("  from {from}"))?;
@@ -80,9 +80,10 @@ fn page(listed: &Listed) -> Result<(), Failure> {
     }
     for option in &kind.options {
         let default = match (option.required, option.default.as_str()) {
-            (true, _) => "; must be written".to_owned(),
+            (true, _) => "; required".to_owned(),
             (false, "") => String::new(),
-            (false, default) => format!("; default {default}"),
+            (false, "its own") => "; default: the defaults of its options".to_owned(),
+            (false, default) => format!("; default: {default}"),
         };
         let logits = if option.guarded { " (logits)" } else { "" };
         output::line(&format!("  {}: {}{default}", option.name, option.accepts))?;

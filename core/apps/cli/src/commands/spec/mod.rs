@@ -1,4 +1,4 @@
-//! `spec`: what the person needs who writes one.
+//! `spec`: commands for writing specs.
 
 mod check;
 mod diff;
@@ -17,9 +17,9 @@ use menagerie::spec::json_schema;
 
 /// Write, check, compare and explain specs of architectures
 ///
-/// A spec is a TOML file that says what an architecture is made of. `spec new MODEL` drafts one, `spec check FILE.toml`
-/// says what is wrong with it, `check MODEL --spec FILE.toml` how it fits a model. Wherever a SPEC is wanted it may be the
-/// id of an architecture (`menagerie list`) or a file.
+/// A spec is a TOML file that defines an architecture. `spec new MODEL` drafts one, `spec check FILE.toml` reports its
+/// errors, and `check MODEL --spec FILE.toml` checks it against a model. A SPEC is the id of an architecture (see
+/// `menagerie list`) or a file.
 #[derive(Args)]
 pub(crate) struct SpecCommand {
     #[command(subcommand)]
@@ -34,9 +34,9 @@ enum Verb {
     Diff(diff::DiffCommand),
     Explain(explain::ExplainCommand),
     Kinds(kinds::KindsCommand),
-    /// Print the JSON Schema of specs, for editors
+    /// Print the JSON Schema of specs for editors
     Schema {
-        /// Print JSON: there is no other form
+        /// Print JSON, which is the only format
         #[arg(long)]
         json: bool,
     },
@@ -52,7 +52,7 @@ impl Runnable for SpecCommand {
             Verb::Diff(command) => command.run(installed),
             Verb::Explain(command) => command.run(installed),
             Verb::Kinds(command) => command.run(installed),
-            // A document of the JSON Schema language, not of ours: it has no version of the output.
+            // A JSON Schema document, not this program's own JSON: it has no version of the output.
             Verb::Schema { json: _ } => {
                 let schema = json_schema(&installed.components().kinds()?);
                 output::line(&serde_json::to_string_pretty(&schema)?)

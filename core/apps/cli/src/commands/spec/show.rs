@@ -1,4 +1,4 @@
-//! `spec show SPEC`: the text, alone or with all that it extends.
+//! `spec show SPEC`: prints a spec, with or without the specs that it extends.
 
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::spec_reference::spec_needed;
@@ -8,12 +8,12 @@ use crate::failure::Failure;
 use clap::Args;
 use menagerie::registry::Environment;
 
-/// Print a spec and what it says of itself
+/// Print a spec and its summary
 #[derive(Args)]
 pub(crate) struct SpecShowCommand {
-    /// Id of an architecture, or a spec's file
+    /// Id of an architecture, or a spec file
     spec: NameOrPath,
-    /// With all that it extends laid under it, and where each line is from
+    /// Merge the specs that it extends, and show the origin of each line
     #[arg(long)]
     merged: bool,
     /// Print JSON

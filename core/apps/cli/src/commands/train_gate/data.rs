@@ -1,4 +1,4 @@
-//! Prompts that name their expert, as `train-gate` reads them: JSON, JSON lines or CSV.
+//! Training data of `train-gate`: prompts labeled with an expert, as JSON, JSON lines or CSV.
 
 use crate::failure::Failure;
 use crate::prompt;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::path::Path;
 
-/// A prompt and the expert it is for.
+/// A prompt and its expert.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GatePrompt {
@@ -16,7 +16,7 @@ pub(crate) struct GatePrompt {
     pub(crate) expert: usize,
 }
 
-/// Reads the rows of a file; its name says the format.
+/// Reads the rows of a file; its extension determines the format.
 pub(crate) fn read(path: &Path) -> Result<Vec<GatePrompt>, Failure> {
     let text = prompt::read_file(path)?;
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
@@ -24,11 +24,11 @@ pub(crate) fn read(path: &Path) -> Result<Vec<GatePrompt>, Failure> {
         Some("json") => of_json(&text),
         Some("jsonl" | "ndjson") => of_lines(&text),
         Some("csv") => of_csv(&text),
-        _ => Err("its name must end in .json, .jsonl or .csv, which says how it is read".to_owned()),
+        _ => Err("unknown format: the name must end in .json, .jsonl or .csv".to_owned()),
     };
     let rows = rows.map_err(|reason| Failure::about(path.display(), reason))?;
     if rows.is_empty() {
-        let reason = "no rows; each is a prompt and the number of its expert";
+        let reason = "the file has no rows; expected prompts with the number of their expert";
         return Err(Failure::about(path.display(), reason));
     }
     if let Some(empty) = rows.iter().position(|row| row.prompt.trim().is_empty()) {
@@ -37,14 +37,14 @@ pub(crate) fn read(path: &Path) -> Result<Vec<GatePrompt>, Failure> {
     Ok(rows)
 }
 
-/// `{"rows": [{"prompt": .., "expert": ..}]}`, as mistral.rs reads it, or the list alone.
+/// Parses `{"rows": [{"prompt": .., "expert": ..}]}`, the format of mistral.rs, or only the list.
 fn of_json(text: &str) -> Result<Vec<GatePrompt>, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let rows = match value {
-        Value::Object(mut table) => table.remove("rows").ok_or("there is no list `rows`")?,
+        Value::Object(mut table) => table.remove("rows").ok_or("the list `rows` is missing")?,
         list => list,
     };
-    let Value::Array(rows) = rows else { return Err("a list of rows is wanted".to_owned()) };
+    let Value::Array(rows) = rows else { return Err("expected a list of rows".to_owned()) };
     let row = |(at, row)| serde_json::from_value(row).map_err(|error| format!("row {}: {error}", at + 1));
     rows.into_iter().enumerate().map(row).collect()
 }
@@ -55,26 +55,26 @@ fn of_lines(text: &str) -> Result<Vec<GatePrompt>, String> {
     lines.map(row).collect()
 }
 
-/// Columns `prompt` and `expert`, in any order, under a line of their names (RFC 4180).
+/// Parses columns `prompt` and `expert`, in any order, below a line with their names (RFC 4180).
 fn of_csv(text: &str) -> Result<Vec<GatePrompt>, String> {
     let mut records = csv_records(text)?.into_iter();
-    let (_, names) = records.next().ok_or("the first line names the columns: prompt,expert")?;
+    let (_, names) = records.next().ok_or("the first line must name the columns: prompt,expert")?;
     let column = |wanted: &str| names.iter().position(|name| name.trim() == wanted);
     let (Some(prompt), Some(expert), 2) = (column("prompt"), column("expert"), names.len()) else {
-        return Err(format!("its columns are {}; prompt and expert are wanted", names.join(", ")));
+        return Err(format!("its columns are {}; expected prompt and expert", names.join(", ")));
     };
     let row = |(line, fields): (usize, Vec<String>)| {
         let (Some(prompt), Some(expert), 2) = (fields.get(prompt), fields.get(expert), fields.len()) else {
             return Err(format!("line {line}: {} fields instead of 2", fields.len()));
         };
         let number = expert.trim().parse();
-        let expert = number.map_err(|_| format!("line {line}: `{expert}` is no number of an expert"))?;
+        let expert = number.map_err(|_| format!("line {line}: `{expert}` is not the number of an expert"))?;
         Ok(GatePrompt { prompt: prompt.clone(), expert })
     };
     records.map(row).collect()
 }
 
-/// Fields of every record and the line it begins at.
+/// The fields of each record and the line at which it begins.
 fn csv_records(text: &str) -> Result<Vec<(usize, Vec<String>)>, String> {
     let mut records = Vec::new();
     let (mut line, mut begun) = (1, 1);
@@ -91,7 +91,7 @@ fn csv_records(text: &str) -> Result<Vec<(usize, Vec<String>)>, String> {
             '"' if field.is_empty() => quoted = true,
             '"' => {
                 return Err(format!(
-                    "line {line}: a quotation mark inside a field; write it twice, in quotes"
+                    "line {line}: a quotation mark inside a field; quote the field and double the mark"
                 ));
             }
             ',' if !quoted => fields.push(std::mem::take(&mut field)),
@@ -149,11 +149,11 @@ mod tests {
             let error = made.unwrap_err();
             assert!(error.contains(said), "{error}");
         };
-        refused(of_json("{}"), "no list `rows`");
+        refused(of_json("{}"), "`rows` is missing");
         refused(of_json(r#"[{"prompt": "a", "expert": 0}, {"prompt": "b", "expert": -1}]"#), "row 2");
         refused(of_json(r#"[{"prompt": "a", "expert": 0, "image_urls": ["x"]}]"#), "image_urls");
         refused(of_lines("{\"prompt\": \"a\"}"), "line 1");
-        refused(of_csv(""), "names the columns");
+        refused(of_csv(""), "name the columns");
         refused(of_csv("prompt,label\na,1"), "prompt, label");
         refused(of_csv("prompt,expert\na,1\nb"), "line 3: 1 fields");
         refused(of_csv("prompt,expert\na,x"), "line 2: `x`");

@@ -1,4 +1,4 @@
-//! `train-gate RECIPE DATA`: the gates of a recipe's mixture, trained on prompts that name their expert.
+//! `train-gate RECIPE DATA`: trains the gates of a recipe's mixture on prompts that are labeled with an expert.
 
 mod data;
 
@@ -24,12 +24,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Train the gates of a recipe's [mixture] on prompts that name their expert, and write the file that the recipe names
+/// Train the gates of a recipe's [mixture] on prompts that are labeled with an expert
 ///
-/// DATA is a list of prompts, each with the number of the expert it is for: .json ({"rows": [{"prompt": .., "expert": 0}]}, as
-/// mistral.rs reads it, or the list alone), .jsonl (a row a line) or .csv (columns prompt and expert). Expert 0 is the base's own
-/// feed-forward, 1 the first of [[mixture.experts]]. Nothing but the gates is trained; a few dozen prompts are enough.
-/// Prompts are put into the chat template as a user's message, as AnyMoE does; --raw takes them as they are.
+/// DATA is a list of prompts, each with the number of its expert: .json ({"rows": [{"prompt": .., "expert": 0}]}, the
+/// format of mistral.rs, or only the list), .jsonl (one row per line) or .csv (columns prompt and expert). Expert 0 is the
+/// feed-forward of the base model, expert 1 the first of [[mixture.experts]]. Only the gates are trained; a few dozen
+/// prompts are enough. Prompts are rendered with the chat template as a user message, as in AnyMoE; --raw uses them as
+/// plain text. The gates are written to the file that the recipe names.
 #[derive(Args)]
 pub(crate) struct TrainGateCommand {
     #[command(flatten)]
@@ -42,19 +43,19 @@ pub(crate) struct TrainGateCommand {
     /// Replace the file if it exists
     #[arg(long)]
     force: bool,
-    /// How often all prompts are seen
+    /// Number of passes over all prompts
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     epochs: u32,
-    /// Prompts of a step
+    /// Prompts per training step
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     batch_size: u32,
-    /// Rate of Adam
+    /// Learning rate of Adam
     #[arg(long, hide_short_help = true, value_name = "X", default_value_t = 1e-3)]
     learning_rate: f64,
-    /// Order of the prompts: the same one gives the same gates
+    /// Random seed for the order of the prompts; equal seeds produce equal gates
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 0)]
     gate_seed: u64,
-    /// Take prompts as they are, without the chat template
+    /// Use the prompts as plain text, without the chat template
     #[arg(long)]
     raw: bool,
     #[command(flatten)]
@@ -64,10 +65,10 @@ pub(crate) struct TrainGateCommand {
     json: bool,
 }
 
-/// What came of it.
+/// The result of training.
 struct Trained {
     scores: Vec<GateScore>,
-    /// By layer: share of rows that go where their prompts say, in the mixture as it runs.
+    /// By layer: share of rows that the trained mixture routes to the expert of their prompt.
     shares: BTreeMap<usize, f64>,
 }
 
@@ -75,16 +76,13 @@ impl Runnable for TrainGateCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let installed = &context.environment;
         let Some(mixture) = self.model.mixture(installed)? else {
-            return Err(Failure::about(
-                &self.model.model,
-                "there is no mixture: it is no recipe with [mixture]",
-            )
-            .with_help("`menagerie guide mixtures` shows how to write one"));
+            return Err(Failure::about(&self.model.model, "is not a recipe with a [mixture]")
+                .with_help("`menagerie guide mixtures` shows how to write one"));
         };
         let out = match (&self.out, &mixture.gate) {
             (Some(out), _) | (None, GivenGate::File(out)) => out.clone(),
             (None, GivenGate::Always(_)) => {
-                return Err(Failure::Usage("a file is wanted: -o FILE".to_owned()));
+                return Err(Failure::Usage("the output file is missing: give -o FILE".to_owned()));
             }
         };
         let base = self.model.locate(installed)?;
@@ -104,14 +102,14 @@ impl Runnable for TrainGateCommand {
 }
 
 impl TrainGateCommand {
-    /// Every prompt names an expert that there is; two of them at least are named.
+    /// Checks that every prompt names an existing expert; notes experts without prompts.
     fn check(&self, prompts: &[GatePrompt], mixture: &GivenMixture) -> Result<(), Failure> {
         let names = mixture.names();
         if let Some(at) = prompts.iter().position(|row| row.expert >= names.len()) {
             let known: Vec<String> =
                 names.iter().enumerate().map(|(at, name)| format!("{at} {name}")).collect();
             let reason = format!(
-                "row {} names expert {}; the recipe has {}",
+                "row {}: there is no expert {}; the recipe has {}",
                 at + 1,
                 prompts[at].expert,
                 known.join("; ")
@@ -121,7 +119,7 @@ impl TrainGateCommand {
         for (expert, name) in names.iter().enumerate() {
             if !prompts.iter().any(|row| row.expert == expert) {
                 report::note(&format!(
-                    "no prompt is for expert {expert} ({name}): gates learn to leave it out"
+                    "no prompt has expert {expert} ({name}): the gates will learn to avoid it"
                 ));
             }
         }
@@ -158,14 +156,14 @@ impl TrainGateCommand {
         let mut file = OutputFile::create(out, self.force, inputs)?;
         file.write_all(&trainer.gates().to_bytes()).map_err(|error| Failure::about(out.display(), error))?;
         file.commit()?;
-        bar.set_message("running the mixture with its gates");
+        bar.set_message("running the mixture with the trained gates");
         let pipeline =
             self.model.open_with_gate(installed, &self.template, &GivenGate::File(out.to_owned()))?;
         let shares = pipeline.gate_shares(&examples.iter().collect::<Vec<_>>(), Some(cancel))?;
         Ok(Trained { scores: trainer.scores(&rows), shares })
     }
 
-    /// The prompts as tokens, and what the gates read of each; the model is opened once for every expert.
+    /// The prompts as tokens, and the gates' inputs for each; the model is opened once for each expert.
     fn rows(
         &self,
         prompts: &[GatePrompt],
@@ -207,7 +205,7 @@ impl TrainGateCommand {
             }
             let format = pipeline.chat_format().map_err(|missing| {
                 Failure::from(missing)
-                    .with_help("--raw takes the prompts as they are, without a chat template")
+                    .with_help("--raw uses the prompts as plain text, without a chat template")
             })?;
             Ok(format.render_prompt(&[ChatMessage::user(prompt)], &render)?.tokens)
         };
@@ -248,23 +246,23 @@ impl TrainGateCommand {
             ]
         };
         let rows: Vec<Vec<String>> = trained.scores.iter().map(row).collect();
-        output::table(&["layer", "loss", "prompts right", "rows right as it runs"], &rows)?;
+        output::table(&["layer", "loss", "prompt accuracy", "routing accuracy"], &rows)?;
         output::line(&format!("{}: gates of {}", out.display(), output::counted(rows.len(), "layer")))
     }
 }
 
-/// The rows that gates read of all prompts are kept in memory while they are trained.
+/// Checks that the gates' inputs for all prompts fit into memory.
 fn expect_room(pipeline: &TextPipeline, examples: &[GateExample]) -> Result<(), Failure> {
     let shape = pipeline.engine().model.shape();
     let tokens: usize = examples.iter().map(|example| example.tokens.len()).sum();
     let bytes = 4 * (tokens as u64) * (shape.embedding_length as u64) * (shape.n_layers as u64);
     match available_memory() {
         Some(free) if bytes > free => Err(Failure::Failed(format!(
-            "what the gates read of {tokens} tokens takes up to {} but {} are free",
+            "the training data of {tokens} tokens requires up to {}, but only {} are free",
             output::bytes(bytes),
             output::bytes(free)
         ))
-        .with_help("take fewer or shorter prompts")),
+        .with_help("use fewer or shorter prompts")),
         _ => Ok(()),
     }
 }
