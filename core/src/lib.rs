@@ -171,6 +171,7 @@ pub use menagerie_candle as candle;
 pub use menagerie_convert as convert;
 pub use menagerie_cpu as cpu;
 pub use menagerie_engine as engine;
+pub use menagerie_files as files;
 #[cfg(feature = "hub")]
 pub use menagerie_hub as hub;
 pub use menagerie_kernels as kernels;

@@ -266,9 +266,9 @@ fn what_was_computed_otherwise_is_refused_by_name() {
         (usual.clone().with_adapters(vec![lora(0.5)]), &["adapters was a0 and is a0=0.5"]),
         (usual.clone().with_adapters(vec![]), &["adapters was a0 and is none"]),
         (
-            usual
-                .clone()
-                .with_set([("rope.freq_base".to_owned(), MetadataValue::Number(777.0))].into_iter().collect()),
+            usual.clone().with_set(
+                [("rope.freq_base".to_owned(), MetadataValue::Number(777.0))].into_iter().collect(),
+            ),
             &["the model's numbers are others"],
         ),
         (usual.clone().with_context(16), &["23 tokens", "room for 16", "-c 256"]),

@@ -1,7 +1,8 @@
 //! [`GgufSource`]: the tensors of a GGUF file by role.
 
 use crate::source::{TensorEntry, WeightSource};
-use gguf_file::{GgufFile, TensorInfo, path_text};
+use gguf_file::{GgufFile, TensorInfo};
+use menagerie_files::path_text;
 use menagerie_model::{ModelError, Weight, WeightBytes, WeightShape};
 use menagerie_registry::Part;
 use menagerie_spec::{ArchSpec, RoleSource};

@@ -3,7 +3,7 @@
 use crate::hf_source::{HfTensors, set_numbers};
 use crate::hf_storage::HfStorage;
 use crate::model_file::{ModelFile, ModelTensors};
-use gguf_file::path_text;
+use menagerie_files::path_text;
 use menagerie_loaders::{
     ChatTemplate, HfTexts, LoadError, SamplingDefaults, Shards, Tokenizer, TokenizerOptions,
 };

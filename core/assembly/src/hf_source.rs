@@ -15,7 +15,7 @@ use crate::hf_storage::HfStorage;
 use crate::source::{Piece, Share, StoredNumbers, TensorEntry, WeightSource};
 use float8::Float8;
 use found::{Finder, Made};
-use gguf_file::path_text;
+use menagerie_files::path_text;
 use menagerie_loaders::Shards;
 use menagerie_model::{Backend, ModelError, Weight, WeightShape};
 use menagerie_registry::Part;

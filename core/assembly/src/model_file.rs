@@ -3,7 +3,7 @@
 use crate::gguf_model::GgufModel;
 use crate::hf_model::HfModel;
 use crate::source::WeightSource;
-use gguf_file::path_text;
+use menagerie_files::path_text;
 use menagerie_loaders::{ChatTemplate, LoadError, SamplingDefaults, Shards, Tokenizer, TokenizerOptions};
 use menagerie_model::WeightGuard;
 use menagerie_spec::{ArchSpec, KeySource, RoleSource, SourceFormat};

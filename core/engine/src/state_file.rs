@@ -20,7 +20,7 @@ use crate::error::GenerateError;
 use crate::generate::{ChatMessage, Session};
 use crate::scheduler::{Given, Piece, Section, StoredSequence};
 use container::{ContainerReader, ContainerWriter, Fault};
-use gguf_file::{AtomicFile, FileLock};
+use menagerie_files::{AtomicFile, FileLock};
 use menagerie_model::{PoolOptions, StateId, StateSpec};
 use serde::{Deserialize, Serialize};
 use std::fs::File;

@@ -47,7 +47,7 @@ impl<'a> ArrayView<'a> {
     }
 
     /// The strings as text; `None` where the elements are not strings or one of them is not UTF-8
-    /// ([`Self::byte_strings`] gives those, [`Self::first_invalid_string`] says which).
+    /// ([`Self::byte_strings`] returns their bytes, [`Self::first_invalid_string`] the index of the first).
     pub fn strings(&self) -> Option<impl Iterator<Item = &'a str> + Clone + use<'a>> {
         if self.first_invalid_string().is_some() {
             return None;
@@ -77,12 +77,6 @@ impl<'a> ArrayView<'a> {
         let fits = self.is_integer()
             && (self.kind != ValueType::U64 || self.values().all(|value| value.as_i64().is_some()));
         fits.then(|| self.values().map(|value| value.as_i64().unwrap_or_default()))
-    }
-
-    /// The elements as booleans; `None` where they are not.
-    pub fn bools(&self) -> Option<impl Iterator<Item = bool> + Clone + use<'a>> {
-        let bytes = self.bytes;
-        (self.kind == ValueType::Bool).then(|| bytes.iter().map(|byte| *byte != 0))
     }
 
     /// The inner arrays; `None` where the elements are not arrays.

@@ -1,12 +1,13 @@
-//! What can be wrong with a GGUF file, said with the file, the place, the reason and what to do next.
+//! Errors of GGUF files: the file, the place, the reason and what to do next.
 
 use std::io;
 use std::path::PathBuf;
 
-use crate::{GgmlType, path_text};
+use crate::GgmlType;
+use menagerie_files::{FileError, path_text};
 
-/// An error with the file it is about; `Display` gives one whole line, with the system's reason in it (so that there is
-/// no `source` to print after it).
+/// An error with its file. `Display` is one whole line with the system's reason in it, so there is no `source` to print
+/// after it.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: {kind}")]
 pub struct GgufError {
@@ -27,6 +28,13 @@ impl GgufError {
     /// What is wrong.
     pub fn kind(&self) -> &GgufErrorKind {
         &self.kind
+    }
+}
+
+impl From<FileError> for GgufError {
+    fn from(error: FileError) -> Self {
+        let FileError { path, action, reason, .. } = error;
+        Self::new(path, GgufErrorKind::io(action, reason))
     }
 }
 
@@ -77,7 +85,7 @@ pub enum GgufErrorKind {
         /// The version once swapped.
         version: u32,
     },
-    /// Something ends after the end of the file.
+    /// A field ends behind the end of the file.
     #[error(
         "truncated or damaged: {what} at byte {at} needs {needed} bytes, but {left} are left; download the file again"
     )]
@@ -91,7 +99,7 @@ pub enum GgufErrorKind {
         /// Bytes left in the file.
         left: u64,
     },
-    /// The header says something impossible.
+    /// A field of the header has an impossible value.
     #[error("damaged header at byte {at}: {problem}")]
     Malformed {
         /// Where, in bytes from the start of the file.
@@ -131,7 +139,7 @@ pub enum GgufErrorKind {
         /// What is wrong and what to do.
         problem: String,
     },
-    /// Parts of a split model are not there.
+    /// Parts of a split model are missing.
     #[error("split model of {count} parts: missing {}; put all parts in one folder", listed(missing))]
     MissingParts {
         /// The files that are not there.
@@ -145,7 +153,7 @@ pub enum GgufErrorKind {
         /// What changed.
         problem: String,
     },
-    /// What was asked of the writer cannot be written.
+    /// The writer was given something that cannot be written.
     #[error("cannot write: {problem}")]
     Write {
         /// What is wrong.

@@ -3,20 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::advice::Advice;
 use crate::directory;
 use crate::error::{GgufError, GgufErrorKind, quoted};
 use crate::metadata::Metadata;
-use crate::path_text;
 use crate::split::{self, SplitKeys, SplitName};
 use crate::storage::{Part, Storage};
 use crate::tensor::{TensorBytes, TensorInfo};
+use menagerie_files::path_text;
 
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Map the file (the default) or read it into memory: slower to open, but immune to what happens to the file.
+    /// Map the file (the default) or read it into memory: slower to open, but later changes of the file have no effect.
     pub mmap: bool,
 }
 
@@ -123,7 +122,7 @@ impl GgufFile {
         Ok(Self { paths, parts, version, metadata, tensors, by_name })
     }
 
-    /// The files of the model at `path`, by its name alone: all parts in order, or the one file. They may not exist.
+    /// The files of the model at `path`, derived from its name: all parts in order, or the one file. They may not exist.
     pub fn part_paths(path: impl AsRef<Path>) -> Vec<PathBuf> {
         let path = path.as_ref();
         SplitName::parse(path).map_or_else(|| vec![path.into()], |name| name.siblings(path))
@@ -181,13 +180,13 @@ impl GgufFile {
         self.parts.iter().map(|part| part.bytes().len() as u64).sum()
     }
 
-    /// Whether a page vanished under a mapping, so that zeros were read: results since then are worthless. Cheap.
+    /// Whether a page vanished under a mapping, so that zeros were read and results since then are wrong. Cheap.
     pub fn poisoned(&self) -> bool {
         self.parts.iter().any(|part| part.poisoned())
     }
 
-    /// Whether the bytes are still those that were opened. One system call per part; a file read into memory, renamed
-    /// over or deleted is fine.
+    /// Checks that the bytes are still those that were opened, with one system call per part. A file that was read into
+    /// memory, replaced by a rename or deleted passes.
     ///
     /// # Errors
     /// A mapped file is poisoned, shorter than it was, or was written to since it was opened.
@@ -197,21 +196,9 @@ impl GgufFile {
         }
         Ok(())
     }
-
-    /// Tells the system how all mapped bytes will be read.
-    ///
-    /// # Errors
-    /// The system refuses the hint.
-    pub fn advise(&self, advice: Advice) -> Result<(), GgufError> {
-        for (part, path) in self.parts.iter().zip(&self.paths) {
-            let told = part.advise(advice, 0, part.bytes().len());
-            told.map_err(|source| of(path)(GgufErrorKind::io("advise the system", source)))?;
-        }
-        Ok(())
-    }
 }
 
-/// Another part of a split model, which must say what is expected of it.
+/// Opens another part of a split model and compares its split keys with the expected ones.
 fn open_sibling(path: &Path, mmap: bool, expected: SplitKeys) -> Result<(Part, Metadata), GgufError> {
     let part = Part::open(path, mmap).map_err(of(path))?;
     let metadata = Metadata::build(part.header.clone(), &part.shape).map_err(of(path))?;
@@ -230,7 +217,7 @@ fn open_sibling(path: &Path, mmap: bool, expected: SplitKeys) -> Result<(Part, M
         format!("part {} of {}{tensors}", found.number + 1, found.count)
     });
     let problem = format!(
-        "part {} of {}{} is expected here, but the file says {says}; it is from another model or was renamed",
+        "part {} of {}{} is expected here, but the file says {says}; it is part of another model or was renamed",
         expected.number + 1,
         expected.count,
         expected.tensors.map(|tensors| format!(" with {tensors} tensors in all")).unwrap_or_default(),

@@ -114,7 +114,7 @@ impl GgmlType {
     }
 
     /// Whether this id was a type once and was removed from GGUF.
-    pub fn is_removed(self) -> bool {
+    fn is_removed(self) -> bool {
         self.removed().is_some()
     }
 

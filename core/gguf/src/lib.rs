@@ -2,14 +2,14 @@
 //!
 //! A file is opened by [`GgufFile::open`] (memory-mapped, or read into memory with [`OpenOptions::mmap`] off). Every
 //! length, count and offset of the header is compared with the bytes that are there before anything is allocated, and
-//! every tensor is known to lie inside the file before a handle is returned. Opening takes less heap than four times
-//! the file plus 1 MiB, whatever the header says. Tensor types that nothing can compute with are listed like all
-//! others; only [`GgufFile::data`] refuses types whose size is not known.
+//! every tensor lies inside the file before a handle is returned. Opening takes less heap than four times the file plus
+//! 1 MiB, for any header. Tensor types that cannot be computed with are listed like all others; only
+//! [`GgufFile::data`] refuses types of unknown size.
 //!
-//! The header is copied out of the mapping, so that metadata stays valid whatever happens to the file. Tensor bytes
-//! stay mapped: an application calls [`install_fault_guard`] once so that a file truncated by somebody else gives a
-//! poisoned file ([`GgufFile::check_alive`]) and not a dead process. To replace a model file, write a new one and
-//! rename it over the old one ([`GgufWriter`] does).
+//! The header is copied out of the mapping, so metadata stays valid if the file changes. Tensor bytes stay mapped: an
+//! application calls [`install_fault_guard`] once. If another process then truncates the file, the file is poisoned
+//! ([`GgufFile::check_alive`]) and the process continues. To replace a model file, write a new one and rename it over
+//! the old one, as [`GgufWriter`] does.
 //!
 //! ```
 //! use gguf_file::{GgmlType, GgufFile, GgufWriter, Value};
@@ -28,15 +28,11 @@
 //!
 //! The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>, versions 2 and 3, little-endian.
 
-mod advice;
 mod array;
-mod atomic_file;
-mod atomic_folder;
 mod cursor;
 mod directory;
 mod error;
 mod file;
-mod file_lock;
 mod file_type;
 mod foreign;
 mod ggml_type;
@@ -45,7 +41,6 @@ mod header;
 mod mapped_file;
 mod metadata;
 mod owned_value;
-mod path_text;
 mod split;
 mod storage;
 mod stream;
@@ -53,28 +48,22 @@ mod tensor;
 mod value;
 mod writer;
 
-pub use advice::Advice;
 pub use array::ArrayView;
-pub use atomic_file::AtomicFile;
-pub use atomic_folder::AtomicFolder;
 pub use error::{GgufError, GgufErrorKind};
 pub use file::{GgufFile, OpenOptions};
-pub use file_lock::FileLock;
 pub use file_type::FileType;
 pub use ggml_type::GgmlType;
 pub use guard::install_fault_guard;
 pub use mapped_file::MappedFile;
 pub use metadata::Metadata;
 pub use owned_value::{OwnedArray, OwnedValue};
-pub use path_text::path_text;
-pub use split::SplitName;
 pub use stream::TensorStream;
 pub use tensor::{TensorBytes, TensorInfo};
 pub use value::{Value, ValueType};
 pub use writer::GgufWriter;
 
 /// Alignment of tensor data where `general.alignment` is absent, in bytes (gguf.md).
-pub const DEFAULT_ALIGNMENT: u64 = 32;
+pub(crate) const DEFAULT_ALIGNMENT: u64 = 32;
 
 /// The examples of the README are run with those of the documentation.
 #[cfg(doctest)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::error::GgufError;
 use crate::file::OpenOptions;
-use crate::path_text;
 use crate::storage::Storage;
 use crate::tensor::TensorBytes;
+use menagerie_files::path_text;
 
 /// A file mapped, or read into memory, for readers of other containers: the same fault guard, the same handles to bytes.
 #[derive(Debug, Clone)]

@@ -14,18 +14,18 @@ pub(crate) const TENSORS_KEY: &str = "split.tensors.count";
 
 /// The name of a part: `<stem>-<number>-of-<count>.gguf`, both with five digits, the number counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SplitName {
+pub(crate) struct SplitName {
     /// Everything before the numbers, without the folder.
-    pub stem: String,
+    pub(crate) stem: String,
     /// Which part, counted from 1.
-    pub number: u32,
+    pub(crate) number: u32,
     /// How many parts.
-    pub count: u32,
+    pub(crate) count: u32,
 }
 
 impl SplitName {
     /// Reads the name of a file; `None` where it is not the name of a part.
-    pub fn parse(path: impl AsRef<Path>) -> Option<Self> {
+    pub(crate) fn parse(path: impl AsRef<Path>) -> Option<Self> {
         let path = path.as_ref();
         let name = path.file_name()?.to_str()?;
         let (rest, extension) = name.rsplit_once('.')?;
@@ -39,12 +39,12 @@ impl SplitName {
     }
 
     /// The name of part `number` (from 1), without the folder.
-    pub fn file_name(&self, number: u32) -> String {
+    pub(crate) fn file_name(&self, number: u32) -> String {
         format!("{}-{number:05}-of-{:05}.gguf", self.stem, self.count)
     }
 
     /// The paths of all parts beside `path`, in order, whether they exist or not; `path` itself is among them as given.
-    pub fn siblings(&self, path: impl AsRef<Path>) -> Vec<PathBuf> {
+    pub(crate) fn siblings(&self, path: impl AsRef<Path>) -> Vec<PathBuf> {
         let path = path.as_ref();
         let other = |number| path.with_file_name(self.file_name(number));
         (1..=self.count)

@@ -8,7 +8,6 @@ use std::time::SystemTime;
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
 
-use crate::Advice;
 use crate::cursor::Fault;
 use crate::error::GgufErrorKind;
 use crate::guard::Slot;
@@ -73,18 +72,6 @@ impl Storage {
             return changed("it was written to (replace model files by renaming a new one over them)".into());
         }
         Ok(())
-    }
-
-    /// Tells the system how a range of a mapping will be read; nothing for bytes in memory.
-    pub(crate) fn advise(&self, advice: Advice, start: usize, len: usize) -> io::Result<()> {
-        match self {
-            #[cfg(unix)]
-            Self::Mapped(mapped) if len > 0 => mapped.map.advise_range(advice.into(), start, len),
-            _ => {
-                let _ = (advice, start, len);
-                Ok(())
-            }
-        }
     }
 
     /// All of a regular file, mapped or read; `extension` is that of the files it may be mistaken for, in advice.

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use crate::atomic_file::AtomicFile;
 use crate::error::{GgufError, GgufErrorKind, quoted};
+use menagerie_files::AtomicFile;
 
 /// A declared tensor: its name and how many bytes must follow.
 #[derive(Debug, Clone)]
@@ -38,15 +38,15 @@ impl<W: Write> TensorStream<W> {
         Ok(Self { sink, plan: plan.into_iter(), alignment, broken: false })
     }
 
-    /// The name and size in bytes of the tensor whose turn it is.
-    pub fn next_tensor(&self) -> Option<(&str, u64)> {
+    /// The name and size in bytes of the next tensor.
+    fn next_tensor(&self) -> Option<(&str, u64)> {
         self.plan.as_slice().first().map(|next| (next.name.as_str(), next.bytes))
     }
 
     /// Writes the data of the next tensor, which must be `name`.
     ///
     /// # Errors
-    /// Another tensor's turn, another length, the sink's.
+    /// Another tensor is next, the data has another length; the sink's errors.
     pub fn tensor(&mut self, name: &str, data: &[u8]) -> Result<(), GgufError> {
         self.tensor_with(name, |out| out.write_all(data))
     }
@@ -73,16 +73,16 @@ impl<W: Write> TensorStream<W> {
         fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), GgufError> {
         self.check_whole()?;
-        let turn = self.next_tensor().map_or("no tensor's (all are written)".into(), |(next, _)| {
-            format!("that of {}", quoted(next.as_bytes()))
-        });
+        let expected = self
+            .next_tensor()
+            .map_or("all are written".into(), |(next, _)| format!("the next is {}", quoted(next.as_bytes())));
         let Some(planned) = self.plan.as_slice().first().filter(|next| next.name == name).cloned() else {
             let name = quoted(name.as_bytes());
             return Err(failed(GgufErrorKind::write(format!(
-                "it is not the turn of tensor {name}, but {turn}"
+                "tensor {name} is not the next one: {expected}"
             ))));
         };
-        // Until all of it is there: what a failed write left cannot be taken back.
+        // Until all of it is written: the remains of a failed write cannot be removed.
         self.broken = true;
         let mut exact = Exact { sink: &mut self.sink, left: planned.bytes };
         let filled = fill(&mut exact);
@@ -117,7 +117,7 @@ impl<W: Write> TensorStream<W> {
         Ok(())
     }
 
-    /// Flushes and gives the sink back.
+    /// Flushes and returns the sink.
     ///
     /// # Errors
     /// Tensors are missing; the sink's.
@@ -135,12 +135,12 @@ impl<W: Write> TensorStream<W> {
 }
 
 impl TensorStream<AtomicFile> {
-    /// Finishes the file and lets it appear at its path.
+    /// Finishes the file and renames it to its path.
     ///
     /// # Errors
     /// Tensors are missing; the system's.
     pub fn commit(self) -> Result<(), GgufError> {
-        self.finish()?.commit()
+        Ok(self.finish()?.commit()?)
     }
 }
 

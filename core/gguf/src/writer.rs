@@ -2,16 +2,15 @@
 
 use std::collections::HashSet;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::atomic_file::AtomicFile;
 use crate::error::{GgufError, GgufErrorKind, quoted};
 use crate::header::{ALIGNMENT_KEY, MAX_ALIGNMENT, MAX_DIMS, MAX_NAME, alignment_is_sane};
 use crate::owned_value::{OwnedArray, OwnedValue, encode_string};
-use crate::split::{self, SplitName};
 use crate::stream::{Planned, TensorStream};
 use crate::value::MAX_NESTING;
 use crate::{DEFAULT_ALIGNMENT, GgmlType, directory, foreign};
+use menagerie_files::AtomicFile;
 
 /// The version that is written.
 const VERSION: u32 = 3;
@@ -246,40 +245,6 @@ impl GgufWriter {
         let mut stream = self.begin(path)?;
         self.fill(&mut stream)?;
         stream.commit()
-    }
-
-    /// Writes a split model with at most `per_part` tensors in each part, beside `path` (`big.gguf` becomes
-    /// `big-00001-of-00003.gguf` and so on), and gives the parts' paths. The metadata is in the first part.
-    ///
-    /// # Errors
-    /// As [`Self::write`]; more than 65535 parts; split keys are among the metadata.
-    pub fn write_split(&self, path: impl AsRef<Path>, per_part: usize) -> Result<Vec<PathBuf>, GgufError> {
-        let path = path.as_ref();
-        let count = self.tensors.len().div_ceil(per_part.max(1)).max(1);
-        let number_of_parts =
-            u16::try_from(count).map_err(|_| refused(format!("{count} parts are too many")))?;
-        let stem = path.file_stem().and_then(|stem| stem.to_str());
-        let stem = stem.ok_or_else(|| refused("the path does not end in a file name".into()))?;
-        let names = SplitName { stem: stem.into(), number: 1, count: number_of_parts.into() };
-        let mut chunks = self.tensors.chunks(per_part.max(1));
-        let mut paths = Vec::new();
-        for number in 0..number_of_parts {
-            let mut part = Self::new();
-            if number == 0 {
-                part.keys.clone_from(&self.keys);
-            } else if self.alignment != DEFAULT_ALIGNMENT {
-                part.alignment(self.alignment)?;
-            }
-            part.alignment = self.alignment;
-            part.metadata(split::NUMBER_KEY, number)?;
-            part.metadata(split::COUNT_KEY, number_of_parts)?;
-            part.metadata(split::TENSORS_KEY, self.tensors.len() as i32)?;
-            part.tensors = chunks.next().unwrap_or_default().to_vec();
-            let path = path.with_file_name(names.file_name(u32::from(number) + 1));
-            part.write(&path)?;
-            paths.push(path);
-        }
-        Ok(paths)
     }
 
     /// Adds an array of strings that need not be UTF-8.

@@ -1,6 +1,7 @@
 //! [`RepositoryCache`]: one repository in the cache that HF's own tools use.
 
-use crate::{HubError, HubSettings, Progress, lock::FileLock};
+use crate::{HubError, HubSettings, Progress, lock};
+use menagerie_files::FileLock;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,7 +86,7 @@ impl RepositoryCache {
         what: &str,
         progress: &mut dyn Progress,
     ) -> Result<FileLock, HubError> {
-        FileLock::acquire(&self.lock_file(etag), what, progress)
+        lock::acquire(&self.lock_file(etag), what, progress)
     }
 
     /// The file that whoever fetches a blob has locked.
@@ -232,7 +233,7 @@ impl RepositoryCache {
         // What another process fetches stays with it.
         let left = [self.part(&etag), self.aside(&etag)];
         if left.iter().any(|path| path.symlink_metadata().is_ok())
-            && let Some(_lock) = FileLock::try_acquire(&self.lock_file(&etag))?
+            && let Some(_lock) = lock::try_acquire(&self.lock_file(&etag))?
         {
             left.iter().try_for_each(|path| remove_if_there(path))?;
         }

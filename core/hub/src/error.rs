@@ -1,7 +1,7 @@
 //! [`HubError`]: a model that cannot be found or fetched, and what to do about it.
 
 use crate::Cause;
-use gguf_file::path_text;
+use menagerie_files::path_text;
 use std::path::PathBuf;
 
 /// Why a model could not be found, fetched or removed.

@@ -1,9 +1,10 @@
 //! [`Leftover`]: what downloads that were interrupted or damaged left on this machine.
 
 use crate::cache::{RepositoryCache, below, entries, is_folder, remove_if_there};
-use crate::lock::FileLock;
+use crate::lock;
 use crate::store::as_text;
 use crate::{HubError, HubSettings};
+use menagerie_files::FileLock;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -146,7 +147,7 @@ impl Leftover {
     /// It cannot be removed.
     pub(crate) fn remove(&self, environment: &HubSettings) -> Result<bool, HubError> {
         if let Some(lock) = self.lock(environment)? {
-            let Some(_held) = FileLock::try_acquire(&lock)? else { return Ok(false) };
+            let Some(_held) = lock::try_acquire(&lock)? else { return Ok(false) };
             if is_folder(&self.path) {
                 std::fs::remove_dir_all(&self.path).map_err(HubError::io(&self.path))?;
             } else {

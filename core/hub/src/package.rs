@@ -3,7 +3,7 @@
 
 use crate::catalog::{Listed, Wheel};
 use crate::error::OWN_FILE;
-use crate::lock::FileLock;
+use crate::lock;
 use crate::space::require_space;
 use crate::transfer::length;
 use crate::{Checksum, HubError, HubSettings, Progress};
@@ -52,7 +52,7 @@ impl Package<'_> {
         let folder = target.parent().unwrap_or(&target).to_owned();
         std::fs::create_dir_all(&folder).map_err(HubError::folder(&folder))?;
         let name = self.listed.name();
-        let _lock = FileLock::acquire(&folder.join(".lock"), &name, progress)?;
+        let _lock = lock::acquire(&folder.join(".lock"), &name, progress)?;
         if target.exists() {
             match self.checksum().check(&target, &name, progress) {
                 Ok(()) => return Ok(target),

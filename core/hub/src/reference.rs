@@ -3,7 +3,7 @@
 use crate::HubError;
 use crate::catalog::{Catalog, Listed};
 use crate::repository::file_name;
-use gguf_file::path_text;
+use menagerie_files::path_text;
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -4,11 +4,11 @@ use crate::cache::{RepositoryCache, entries, remove_if_there, require_no_link};
 use crate::catalog::Catalog;
 use crate::folder::Folder;
 use crate::leftover::State;
-use crate::lock::FileLock;
+use crate::lock;
 use crate::package::{Package, aside};
 use crate::repository::{file_name, read_index};
 use crate::{Checksum, HubError, HubSettings, Progress, quantization};
-use gguf_file::path_text;
+use menagerie_files::path_text;
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
@@ -220,7 +220,7 @@ pub(crate) fn remove(environment: &HubSettings, model: &Installed) -> Result<Rem
             require_no_link(folder)?;
             std::fs::remove_file(&model.path).map_err(HubError::io(&model.path))?;
             let lock = folder.join(".lock");
-            if let Some(_held) = FileLock::try_acquire(&lock)? {
+            if let Some(_held) = lock::try_acquire(&lock)? {
                 remove_if_there(&aside(&model.path))?;
                 // Best effort: the folder stays if another file of the model is in it.
                 if entries(folder)?.iter().all(|path| *path == lock) {

@@ -11,7 +11,8 @@ mod tests;
 use std::path::Path;
 use std::sync::Arc;
 
-use gguf_file::{GgufFile, OpenOptions, Value, path_text};
+use gguf_file::{GgufFile, OpenOptions, Value};
+use menagerie_files::path_text;
 
 pub use canonical_keys::CanonicalKeys;
 pub use error::LoadError;

@@ -1,7 +1,7 @@
 //! [`RegistryError`]: an architecture that cannot be looked up, and why.
 
-use gguf_file::path_text;
 use menagerie_entries::DuplicateName;
+use menagerie_files::path_text;
 use menagerie_spec::kind::KindsError;
 use std::path::PathBuf;
 

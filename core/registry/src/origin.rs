@@ -1,7 +1,7 @@
 //! [`Origin`]: where a spec or a recipe comes from.
 
 use crate::folder_kind::FolderKind;
-use gguf_file::path_text;
+use menagerie_files::path_text;
 use std::fmt;
 use std::path::PathBuf;
 

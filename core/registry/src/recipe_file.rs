@@ -5,8 +5,8 @@ use crate::folder::SpecFolder;
 use crate::folder_kind::FolderKind;
 use crate::origin::Origin;
 use crate::text_file::{NoText, read_text};
-use gguf_file::path_text;
 use menagerie_entries::{Entries, Entry};
+use menagerie_files::path_text;
 use menagerie_spec::{RECIPE_SUFFIX, Recipe, SpecFaults, SpecSource};
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Reading a file of a spec folder, whatever lies under its name: folders are read unasked.
 
-use gguf_file::path_text;
+use menagerie_files::path_text;
 use std::io::Read;
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! Random blocks of each ggml type whose values have about a wanted spread.
+//! Random blocks of each ggml type whose values have about a given standard deviation.
 //!
 //! Layouts: `ggml-common.h`. Codes are uniform random bits; the scale fields are set so that values have mean near 0 and
-//! the wanted standard deviation.
+//! the given standard deviation.
 
 use gguf_file::GgmlType;
 use half::{bf16, f16};
@@ -79,7 +79,7 @@ pub fn fill(kind: GgmlType, random: &mut SplitMix64, spread: f32, center: f32, b
     }
 }
 
-/// IEEE half-precision bits of the nearest value that is none of the infinities.
+/// IEEE half-precision bits of the nearest finite value.
 fn half_bits(value: f32) -> u16 {
     f16::from_f32(value.clamp(f16::MIN.to_f32(), f16::MAX.to_f32())).to_bits()
 }
@@ -90,7 +90,7 @@ mod tests {
     use menagerie_kernels::{BlockType, dequantize};
 
     #[test]
-    fn values_have_the_wanted_spread() {
+    fn values_have_the_given_deviation() {
         for kind in GgmlType::known().filter(|kind| can_fill(*kind)) {
             let blocks = 400;
             let (length, size) = (kind.block_len().unwrap(), kind.block_bytes().unwrap());

@@ -1,10 +1,10 @@
-//! [`SynthError`]: a model that cannot be made up.
+//! [`SynthError`]: a random model that cannot be made.
 
 use gguf_file::GgufError;
 use menagerie_quantize::QuantizeError;
 use menagerie_spec::SpecFaults;
 
-/// Why no model could be written.
+/// Why a model could not be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SynthError {
@@ -30,10 +30,10 @@ pub enum SynthError {
     /// A tensor whose rows are not whole blocks of its type.
     #[error(transparent)]
     Type(#[from] QuantizeError),
-    /// A component whose tensors this does not know.
+    /// A component whose tensors or types are not supported.
     #[error("{0}")]
     Unsupported(String),
-    /// The caller ended it.
+    /// The caller cancelled it.
     #[error("cancelled")]
     Cancelled,
     /// The file cannot be written.

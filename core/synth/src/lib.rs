@@ -1,7 +1,7 @@
 //! Models of real shapes with random weights, from a spec alone: for measuring speed and memory without a download.
 //!
-//! The weights are valid blocks with a spread of about `1 / sqrt(columns)`, so that activations neither die nor
-//! overflow; what such a model says means nothing. The other way round, [`draft`] makes a spec from a model alone.
+//! The weights are valid blocks with a standard deviation of about `1 / sqrt(columns)`, so that activations neither vanish
+//! nor overflow; the generated text has no meaning. In the opposite direction, [`draft`] makes a spec from a model alone.
 #![forbid(unsafe_code)]
 
 pub mod blocks;

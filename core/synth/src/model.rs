@@ -15,13 +15,13 @@ use std::path::Path;
 /// Blocks made at a time; a multiple of every block size in use.
 const CHUNK_BLOCKS: u64 = 4096;
 
-/// What to make up.
+/// A random model to write.
 pub struct Synthesis<'a> {
     /// The architecture.
     pub spec: &'a ArchSpec,
     /// Canonical keys; the sizes among them shape the tensors.
     pub keys: BTreeMap<String, MetadataValue>,
-    /// Whether the embedding makes the logits too.
+    /// Whether the embedding is also the output matrix.
     pub tied: bool,
     /// The types of the tensors: [`crate::policy`].
     pub policy: &'a Policy,
@@ -29,7 +29,7 @@ pub struct Synthesis<'a> {
     pub seed: u64,
 }
 
-/// Says which tensors the file will have, as far as specs ask before there is a file.
+/// The tensors that the file will have, for specs that ask before the file exists.
 struct Roles {
     mixture: bool,
 }
@@ -50,11 +50,11 @@ fn size(keys: &BTreeMap<String, MetadataValue>, key: &str) -> Option<u64> {
     }
 }
 
-/// Writes the model; `progress` hears the bytes written and the bytes in all, and may end the work.
+/// Writes the model; `progress` is called with the bytes written and the total, and can cancel.
 ///
 /// # Errors
-/// Keys that do not fit the spec, sizes that are missing, a file that cannot be written, or [`SynthError::Cancelled`];
-/// nothing is left behind.
+/// Keys that do not fit the spec, missing sizes, a file that cannot be written, or [`SynthError::Cancelled`]; no partial
+/// file remains.
 pub fn write(
     synthesis: &Synthesis<'_>,
     path: impl AsRef<Path>,
@@ -113,7 +113,7 @@ fn metadata(synthesis: &Synthesis<'_>, architecture: &str) -> Result<GgufWriter,
     Ok(writer)
 }
 
-/// A list of whole numbers, of numbers or of booleans, one per layer.
+/// A list of integers, numbers or booleans, one per layer.
 fn list(key: &str, values: &[MetadataValue]) -> Result<OwnedArray, SynthError> {
     let whole = |value: &MetadataValue| match value {
         MetadataValue::Integer(value) => i32::try_from(*value).ok(),
@@ -132,7 +132,9 @@ fn list(key: &str, values: &[MetadataValue]) -> Result<OwnedArray, SynthError> {
     all(values)
         .or_else(|| values.iter().map(boolean).collect::<Option<_>>().map(OwnedArray::Bool))
         .or_else(|| values.iter().map(number).collect::<Option<_>>().map(OwnedArray::F32))
-        .ok_or_else(|| SynthError::Unsupported(format!("{key}: a list holds numbers or booleans")))
+        .ok_or_else(|| {
+            SynthError::Unsupported(format!("{key}: a list must hold only numbers or only booleans"))
+        })
 }
 
 fn bytes(tensor: &Planned, kind: GgmlType) -> u64 {

@@ -1,4 +1,4 @@
-//! Which tensors a resolved config wants, with their dims: read off the tables of its kinds.
+//! The tensors of a resolved config with their dims, from the tables of its kinds.
 
 use crate::error::SynthError;
 use menagerie_spec::ModelConfig;
@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Planned {
     /// Role with its suffix, `attn_q.weight`.
     pub role: String,
-    /// Block, if it is one's.
+    /// The block, for a tensor of a block.
     pub layer: Option<usize>,
     /// ggml order: fastest first.
     pub dims: Vec<u64>,
     /// Whether it is f32 in every file type: vectors, and roles that are stored so.
     pub is_full: bool,
-    /// What its numbers lie around: 1 for norm weights and divisors, else 0.
+    /// The mean of its values: 1 for norm weights and divisors, else 0.
     pub center: f32,
 }
 
@@ -95,7 +95,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Tensors that are wanted; of the forms of a group, those of the first.
+    /// Adds the tensors of some roles; of alternative forms only the first.
     fn all(
         &mut self,
         wanted: Vec<WantedRole>,

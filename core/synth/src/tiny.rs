@@ -1,9 +1,9 @@
-//! [`tiny_keys`]: keys of a model so small that it is made and run in a moment, from a spec alone.
+//! [`tiny_keys`]: keys of a model so small that it is written and run in a moment, from a spec alone.
 
 use menagerie_spec::{ArchSpec, MetadataValue, glob_matches};
 use std::collections::BTreeMap;
 
-/// What a key is in a tiny model; the first glob that matches counts. Windows, contexts and ranks are small enough that a
+/// Values of keys in a tiny model; the first matching glob counts. Windows, contexts and ranks are small enough that a
 /// few dozen tokens pass them.
 const SIZES: [(&str, MetadataValue); 33] = [
     ("block_count", MetadataValue::Integer(4)),

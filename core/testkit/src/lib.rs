@@ -17,4 +17,4 @@ pub use menagerie_random::SplitMix64;
 pub use reference::{Reference, Rows};
 pub use session::Session;
 pub use tiny::{Declared, TinyModel, TinyShape, cpu_backend};
-pub use tolerance::{argmax, assert_close, assert_equal_bits, kl_divergence, max_difference};
+pub use tolerance::{assert_close, assert_equal_bits, max_difference};

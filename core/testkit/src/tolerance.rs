@@ -28,23 +28,6 @@ pub fn assert_equal_bits(what: &str, found: &[f32], expected: &[f32]) {
     }
 }
 
-/// Kullback-Leibler divergence in nats of the distributions two rows of logits stand for: of `found` from `expected`.
-pub fn kl_divergence(found: &[f32], expected: &[f32]) -> f64 {
-    let (p, q) = (log_softmax(expected), log_softmax(found));
-    p.iter().zip(&q).map(|(p, q)| p.exp() * (p - q)).sum()
-}
-
-fn log_softmax(logits: &[f32]) -> Vec<f64> {
-    let highest = logits.iter().fold(f64::NEG_INFINITY, |most, x| most.max(f64::from(*x)));
-    let sum: f64 = logits.iter().map(|x| (f64::from(*x) - highest).exp()).sum();
-    logits.iter().map(|x| f64::from(*x) - highest - sum.ln()).collect()
-}
-
-/// Index of the largest value, the first of equals.
-pub fn argmax(values: &[f32]) -> usize {
-    values.iter().enumerate().fold(0, |best, (index, value)| if *value > values[best] { index } else { best })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,12 +37,5 @@ mod tests {
         assert_eq!(max_difference(&[1.0, f32::NAN], &[1.0, 2.0]), f32::INFINITY);
         assert!(std::panic::catch_unwind(|| assert_close("x", &[f32::NAN], &[1.0], 9.0)).is_err());
         assert_close("x", &[1.0, 2.0], &[1.0, 2.05], 0.1);
-    }
-
-    #[test]
-    fn divergence_is_zero_for_shifted_logits_and_positive_otherwise() {
-        assert!(kl_divergence(&[1.0, 2.0, 3.0], &[2.0, 3.0, 4.0]).abs() < 1e-6);
-        // p = (0.5, 0.5), q = (0.75, 0.25): 0.5 ln(0.5/0.75) + 0.5 ln(0.5/0.25) = 0.1438.
-        assert!((kl_divergence(&[3f32.ln(), 0.0], &[0.0, 0.0]) - 0.143_841).abs() < 1e-5);
     }
 }

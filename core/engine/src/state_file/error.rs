@@ -21,7 +21,7 @@ pub enum StateFileError {
     },
     /// The file cannot be written.
     #[error(transparent)]
-    Written(#[from] gguf_file::GgufError),
+    Written(#[from] menagerie_files::FileError),
     /// There is something at the path that is no file.
     #[error("{0}: is no file; name a file that the state can be kept in")]
     NoFile(String),

@@ -89,6 +89,29 @@ pub(super) fn poison(address: usize) -> Option<(usize, usize)> {
 mod tests {
     use super::*;
 
+    /// A reader, as the signal handler is one, sees a range whole or not at all while other threads map and unmap files.
+    #[test]
+    fn a_reader_never_sees_half_a_range() {
+        let base = usize::MAX / 4;
+        let rounds = if cfg!(miri) { 20 } else { 20_000 };
+        std::thread::scope(|scope| {
+            for writer in 1..3 {
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let start = base + writer * 1_000_000 + round % 100 * 1000;
+                        drop(Slot::register(start, start % 977 + 1).unwrap());
+                    }
+                });
+            }
+            for round in 0..rounds {
+                let address = base + (1 + round % 2) * 1_000_000 + round % 100 * 1000;
+                if let Some((start, len)) = poison(address) {
+                    assert_eq!((start, len), (address, address % 977 + 1));
+                }
+            }
+        });
+    }
+
     #[test]
     fn ranges_are_found_while_registered() {
         // Addresses that no mapping can have.

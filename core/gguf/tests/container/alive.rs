@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use gguf_file::{Advice, GgmlType, GgufFile, GgufWriter, OpenOptions};
+use gguf_file::{GgmlType, GgufFile, GgufWriter, OpenOptions};
 
 use crate::raw::says;
 
@@ -67,18 +67,6 @@ fn truncating_is_told_before_a_page_is_touched() {
     assert_eq!(file.metadata().get("general.name").unwrap().as_str(), Some("x"));
     memory.check_alive().unwrap();
     assert!(memory.data(&memory.tensors()[0]).unwrap().iter().all(|byte| *byte == 1));
-}
-
-#[test]
-fn hints_are_taken() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = model(&folder, 1);
-    for mmap in [true, false] {
-        let file = open(&path, mmap);
-        for advice in [Advice::WillNeed, Advice::Sequential, Advice::Random, Advice::Normal] {
-            file.advise(advice).unwrap();
-        }
-    }
 }
 
 #[test]

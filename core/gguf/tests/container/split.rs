@@ -11,20 +11,37 @@ fn values(number: usize) -> Vec<u8> {
     (0..8).flat_map(|item| ((number * 8 + item) as f32).to_le_bytes()).collect()
 }
 
-fn model(tensors: usize, alignment: Option<u64>) -> GgufWriter {
+/// The first part of a split model, or one of the others, whose metadata only says which part it is.
+fn numbered(number: usize, count: usize, tensors: usize, alignment: Option<u64>) -> GgufWriter {
     let mut writer = GgufWriter::new();
-    writer.metadata("general.architecture", "llama").unwrap();
-    for number in 0..tensors {
-        writer.tensor(&format!("t{number}"), &[8], GgmlType::F32, values(number)).unwrap();
+    if number == 0 {
+        writer.metadata("general.architecture", "llama").unwrap();
     }
     if let Some(alignment) = alignment {
         writer.alignment(alignment).unwrap();
     }
+    writer.metadata("split.no", number as u16).unwrap();
+    writer.metadata("split.count", count as u16).unwrap();
+    writer.metadata("split.tensors.count", tensors as i32).unwrap();
+    for number in (0..tensors).skip(number * 2).take(2) {
+        writer.tensor(&format!("t{number}"), &[8], GgmlType::F32, values(number)).unwrap();
+    }
     writer
 }
 
+/// A split model as llama.cpp's gguf-split writes it, with two tensors in each part.
+fn split(folder: &Path, tensors: usize, alignment: Option<u64>) -> Vec<PathBuf> {
+    let count = tensors.div_ceil(2);
+    let write = |number: usize| {
+        let path = folder.join(format!("big-{:05}-of-{count:05}.gguf", number + 1));
+        numbered(number, count, tensors, alignment).write(&path).unwrap();
+        path
+    };
+    (0..count).map(write).collect()
+}
+
 fn parts(folder: &Path, tensors: usize) -> Vec<PathBuf> {
-    model(tensors, None).write_split(folder.join("big.gguf"), 2).unwrap()
+    split(folder, tensors, None)
 }
 
 fn open(path: &Path) -> Result<GgufFile, gguf_file::GgufError> {
@@ -41,7 +58,7 @@ fn open(path: &Path) -> Result<GgufFile, gguf_file::GgufError> {
 fn any_part_opens_the_model() {
     let folder = tempfile::tempdir().unwrap();
     for alignment in [None, Some(64)] {
-        let paths = model(5, alignment).write_split(folder.path().join("big.gguf"), 2).unwrap();
+        let paths = split(folder.path(), 5, alignment);
         assert_eq!(paths.len(), 3);
         assert!(paths[1].ends_with("big-00002-of-00003.gguf"));
         for path in &paths {
@@ -137,7 +154,9 @@ fn parts_of_other_models_are_refused() {
     fs::copy(&parts(other.path(), 6)[1], &paths[1]).unwrap();
     let error = open(&paths[0]).unwrap_err().to_string();
     says(&error, &["part 2 of 3 with 5 tensors in all is expected", "part 2 of 3 with 6 tensors in all"]);
-    model(2, None).write(&paths[1]).unwrap();
+    let mut whole = GgufWriter::new();
+    whole.metadata("general.architecture", "llama").unwrap();
+    whole.write(&paths[1]).unwrap();
     says(&open(&paths[0]).unwrap_err().to_string(), &["says that it is a whole model"]);
 }
 

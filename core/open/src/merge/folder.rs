@@ -2,8 +2,9 @@
 
 use super::{Merge, MergeProgress, encoded};
 use crate::init::LoadError;
-use gguf_file::{AtomicFolder, GgmlType};
+use gguf_file::GgmlType;
 use menagerie_assembly::StoredNumbers;
+use menagerie_files::AtomicFolder;
 use menagerie_kernels::Cpu;
 use menagerie_loaders::{SafetensorsFile, Shards};
 use menagerie_model::ModelError;

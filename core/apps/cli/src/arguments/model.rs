@@ -15,7 +15,7 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use menagerie::assembly::open_model;
 use menagerie::engine::{Arithmetic, DEFAULT_CONTEXT, EmbeddingPipeline, KvType, TextPipeline};
-use menagerie::gguf::path_text;
+use menagerie::files::path_text;
 use menagerie::open::{
     Device, DeviceName, GivenAdapter, GivenGate, GivenMixture, HalfPrompts, LoadOptions, LoadProgress,
     LoadQuantization, LoadWrapper, LoadedModel, ResolvedFile, StageOptions, StageStart, open_embedding_with,

@@ -12,7 +12,7 @@ pub(crate) fn locate(model: &NameOrPath, specs: &SpecArguments) -> Result<PathBu
     use crate::arguments::model_names::ModelNames;
     use crate::interrupt;
     use crate::screen::{progress, report};
-    use menagerie::gguf::path_text;
+    use menagerie::files::path_text;
     use menagerie::hub::{Hub, HubSettings, ModelReference};
 
     let hub = Hub::new(HubSettings::of_process());

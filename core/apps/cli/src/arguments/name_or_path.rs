@@ -1,6 +1,6 @@
 //! [`NameOrPath`]: an argument that is a name or a path, as it was typed.
 
-use menagerie::gguf::path_text;
+use menagerie::files::path_text;
 use serde::{Serialize, Serializer};
 use std::ffi::{OsStr, OsString};
 use std::fmt;

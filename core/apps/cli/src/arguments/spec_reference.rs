@@ -3,7 +3,7 @@
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
-use menagerie::gguf::path_text;
+use menagerie::files::path_text;
 use menagerie::open::is_recipe;
 use menagerie::registry::{ArchitectureEntry, Environment, FolderKind, Origin, SpecFolder, SpecFolders};
 use menagerie::spec::{ArchSpec, nearest};

@@ -5,7 +5,7 @@ use crate::batch::retry::RetriedResults;
 use crate::failure::Failure;
 use crate::output;
 use crate::output::output_file;
-use menagerie::gguf::{AtomicFile, FileLock};
+use menagerie::files::{AtomicFile, FileLock};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::fs::File;

@@ -2,7 +2,7 @@
 
 use crate::batch::result_file::{beside, each_result};
 use crate::failure::Failure;
-use menagerie::gguf::AtomicFile;
+use menagerie::files::AtomicFile;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Write};

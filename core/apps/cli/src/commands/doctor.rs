@@ -6,7 +6,7 @@ use crate::config_file::ConfigFile;
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
-use menagerie::gguf::path_text;
+use menagerie::files::path_text;
 use menagerie::kernels::{Cpu, Isa};
 use menagerie::open::{DeviceLine, devices};
 use menagerie::registry::{Environment, RegistryError};

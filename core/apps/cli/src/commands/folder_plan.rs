@@ -8,7 +8,7 @@ use crate::{interrupt, output};
 use menagerie::assembly::{WeightSource, open_model};
 use menagerie::convert::{Conversion, ConvertError, Plan, Types};
 use menagerie::engine::Arithmetic;
-use menagerie::gguf::path_text;
+use menagerie::files::path_text;
 use menagerie::kernels::Cpu;
 use menagerie::loaders::HfTexts;
 use menagerie::model::Compute;

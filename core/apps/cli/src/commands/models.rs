@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::screen::{progress, report};
 use crate::{interrupt, output};
 use clap::{Args, Subcommand};
-use menagerie::gguf::path_text;
+use menagerie::files::path_text;
 use menagerie::hub::{
     CatalogFile, CatalogModel, Hub, HubError, Installed, Leftover, Removed, State, Verdict,
 };

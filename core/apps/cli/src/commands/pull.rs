@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::screen::progress;
 use crate::{interrupt, output};
 use clap::Args;
-use menagerie::gguf::path_text;
+use menagerie::files::path_text;
 
 /// Download or update a model, verify it, and print its path
 ///

@@ -1,6 +1,6 @@
 //! [`Inspected`]: the contents of a model's file or folder.
 
-use menagerie::gguf::path_text;
+use menagerie::files::path_text;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output;
-use menagerie::gguf::{AtomicFile, path_text};
+use menagerie::files::{AtomicFile, path_text};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -31,7 +31,8 @@ fn keys_set_by_hand_win_over_the_files_and_are_said() {
     assert_eq!(logits(home.path(), &other, &[]), changed, "as a file that says so");
     let shown = menagerie(home.path(), &[&["show", &model, "--values"], &set[..]].concat()).good();
     assert!(
-        shown.contains("note: rope.freq_base = 1234.5 was set by the user; it replaces the value in the file"),
+        shown
+            .contains("note: rope.freq_base = 1234.5 was set by the user; it replaces the value in the file"),
         "{shown}"
     );
     assert!(shown.contains("set by hand (rope.freq_base)"), "{shown}");

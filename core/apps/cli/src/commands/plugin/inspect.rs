@@ -5,7 +5,7 @@ use crate::arguments::plugins::lock;
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
-use menagerie::gguf::path_text;
+use menagerie::files::path_text;
 use menagerie::plugin_host::{Panics, inspect, sha256_of};
 use serde_json::json;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@ use crate::arguments::plugins::{PluginArguments, lock, plugins};
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
-use menagerie::gguf::path_text;
+use menagerie::files::path_text;
 use menagerie::plugin_host::{Location, Lock, Plugin, PluginComponent, PluginError};
 use serde_json::{Value, json};
 

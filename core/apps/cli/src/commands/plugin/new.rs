@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::output;
 use clap::{Args, ValueEnum};
-use menagerie::gguf::path_text;
+use menagerie::files::path_text;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 

@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::error::{GgufError, GgufErrorKind};
-use crate::path_text;
+use crate::FileError;
 
 /// Writes to a hidden file beside the target, which [`Self::commit`] renames over the target; readers that have the
 /// old file mapped keep it. Dropped without commit, the hidden file is removed and the target stays as it was.
 ///
-/// For any output that must not be seen half-written, not only GGUF files:
+/// For any output that must not be seen half-written:
 ///
 /// ```
-/// use gguf_file::AtomicFile;
+/// use menagerie_files::AtomicFile;
 /// use std::io::Write;
 ///
 /// let folder = tempfile::tempdir()?;
@@ -39,11 +38,11 @@ impl AtomicFile {
     ///
     /// # Errors
     /// The path has no file name, or the folder cannot be written.
-    pub fn create(target: impl AsRef<Path>) -> Result<Self, GgufError> {
+    pub fn create(target: impl AsRef<Path>) -> Result<Self, FileError> {
         let target = target.as_ref();
         let Some(name) = target.file_name() else {
-            let kind = GgufErrorKind::write("the path does not end in a file name");
-            return Err(GgufError::new(path_text(target), kind));
+            let expected = "the path does not end in a file name";
+            return Err(FileError::no_name(target, "create the file", expected));
         };
         let prefix = hidden_prefix(name);
         let mut builder = tempfile::Builder::new();
@@ -52,7 +51,7 @@ impl AtomicFile {
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let file = builder.tempfile_in(folder(target));
-        let file = file.map_err(|error| failed(target, "create the file", reason(target, &error)))?;
+        let file = file.map_err(|error| FileError::new(target, "create the file", reason(target, &error)))?;
         Ok(Self { writer: BufWriter::with_capacity(1 << 20, file), target: target.into() })
     }
 
@@ -60,24 +59,24 @@ impl AtomicFile {
     ///
     /// # Errors
     /// The disk is full, or the target is a folder; the hidden file is removed then.
-    pub fn commit(self) -> Result<(), GgufError> {
+    pub fn commit(self) -> Result<(), FileError> {
         let target = self.target;
         let file = self
             .writer
             .into_inner()
-            .map_err(|error| failed(&target, "write the file", error.into_error()))?;
+            .map_err(|error| FileError::new(&target, "write the file", error.into_error()))?;
         let synced = file.as_file().sync_all();
-        synced.map_err(|source| failed(&target, "write the file to the disk", source))?;
+        synced.map_err(|source| FileError::new(&target, "write the file to the disk", source))?;
         file.persist(&target)
-            .map_err(|error| failed(&target, "rename the finished file to its name", error.error))?;
-        sync_folder(&target).map_err(|source| failed(&target, "write the folder to the disk", source))
+            .map_err(|error| FileError::new(&target, "rename the finished file to its name", error.error))?;
+        sync_folder(&target).map_err(|source| FileError::new(&target, "write the folder to the disk", source))
     }
 }
 
-/// How the names of hidden files and folders end.
+/// The end of the names of hidden files and folders.
 pub(crate) const HIDDEN_SUFFIX: &str = ".part";
 
-/// How the name of what is hidden beside `name` begins.
+/// The beginning of the name of a hidden file or folder beside `name`.
 pub(crate) fn hidden_prefix(name: &OsStr) -> OsString {
     let mut prefix = OsString::from(".");
     prefix.push(name);
@@ -85,11 +84,7 @@ pub(crate) fn hidden_prefix(name: &OsStr) -> OsString {
     prefix
 }
 
-pub(crate) fn failed(path: &Path, action: &'static str, source: io::Error) -> GgufError {
-    GgufError::new(path_text(path), GgufErrorKind::io(action, source))
-}
-
-/// The system's reason alone: the hidden file's name, which comes with it, is nobody's business.
+/// The system's reason without the name of the hidden file.
 fn reason(target: &Path, error: &io::Error) -> io::Error {
     std::fs::metadata(folder(target)).err().unwrap_or_else(|| error.kind().into())
 }

@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::atomic_file::{HIDDEN_SUFFIX, failed, folder, hidden_prefix, sync_folder};
-use crate::error::{GgufError, GgufErrorKind};
-use crate::path_text;
+use crate::FileError;
+use crate::atomic_file::{HIDDEN_SUFFIX, folder, hidden_prefix, sync_folder};
 
 /// A hidden folder beside the target, which [`Self::commit`] renames to it. Dropped without commit, the hidden folder is
 /// removed with what is in it, and the target stays as it was.
 ///
 /// ```
-/// use gguf_file::AtomicFolder;
+/// use menagerie_files::AtomicFolder;
 ///
 /// let around = tempfile::tempdir()?;
 /// let target = around.path().join("model");
@@ -35,13 +34,14 @@ impl AtomicFolder {
     ///
     /// # Errors
     /// The path has no name, or the folder around it cannot be written.
-    pub fn create(target: impl AsRef<Path>) -> Result<Self, GgufError> {
+    pub fn create(target: impl AsRef<Path>) -> Result<Self, FileError> {
         let target = target.as_ref();
         let Some(name) = target.file_name() else {
-            let kind = GgufErrorKind::write("the path does not end in the name of a folder");
-            return Err(GgufError::new(path_text(target), kind));
+            let expected = "the path does not end in the name of a folder";
+            return Err(FileError::no_name(target, "create the folder", expected));
         };
-        let made = hidden(target, name).map_err(|source| failed(target, "create the folder", source))?;
+        let made =
+            hidden(target, name).map_err(|source| FileError::new(target, "create the folder", source))?;
         Ok(Self { made, target: target.into() })
     }
 
@@ -54,9 +54,9 @@ impl AtomicFolder {
     ///
     /// # Errors
     /// The target is no folder, or the system refuses; what was there stays then.
-    pub fn commit(self) -> Result<(), GgufError> {
+    pub fn commit(self) -> Result<(), FileError> {
         let Self { made, target } = self;
-        let rename = |source| failed(&target, "rename the finished folder to its name", source);
+        let rename = |source| FileError::new(&target, "rename the finished folder to its name", source);
         let name = target.file_name().unwrap_or_default();
         let aside = match target.is_dir() {
             true => Some(hidden(&target, name).map_err(rename)?),
@@ -73,7 +73,7 @@ impl AtomicFolder {
         }
         // The name is another's now: nothing is left to remove under it.
         let _ = made.keep();
-        sync_folder(&target).map_err(|source| failed(&target, "write the folder to the disk", source))
+        sync_folder(&target).map_err(|source| FileError::new(&target, "write the folder to the disk", source))
     }
 }
 

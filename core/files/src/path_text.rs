@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-/// A path as text. Bytes that are no text are written out, so that two paths never look alike: `caf\xE9.gguf`.
+/// A path as text. Bytes that are not UTF-8 are escaped, so that two paths never look alike: `caf\xE9.gguf`.
 pub fn path_text(path: &Path) -> String {
     let mut text = String::new();
     for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
