@@ -195,7 +195,7 @@ fn adapters_that_cannot_act_together_are_named() {
     llama.load_adapter("whole", adapter("llama/whole")).unwrap();
     llama.load_adapter("embed", adapter("llama/embed")).unwrap();
     let said = llama.adapter_set(&[("whole", 1.0), ("embed", 1.0)]).unwrap_err().to_string();
-    expect(&said, &["\"whole\"", "\"embed\"", "cannot act together"]);
+    expect(&said, &["\"whole\"", "\"embed\"", "cannot be combined"]);
     let said = llama.adapter_set(&[("missing", 1.0)]).unwrap_err().to_string();
     expect(&said, &["\"missing\"", "embed, whole"]);
     let qwen2 = model("qwen2");

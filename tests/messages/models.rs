@@ -38,7 +38,7 @@ fn model() {
         },
         ModelError::Hook {
             hook: "acme/watch:clamp".to_owned(),
-            reason: "gives rows [3, 64] in the place of [4, 64]".to_owned()
+            reason: "returned rows of shape [3, 64] instead of [4, 64]".to_owned()
         },
         ModelError::Layer { layer: 3, source: Box::new(inner()) },
         ModelError::Weights("tensor 7 is not in the file".to_owned()),

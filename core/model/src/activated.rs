@@ -83,7 +83,7 @@ impl<'a> Activated<'a> {
         let made = self.prepared.get_or_init(|| Box::new(T::default()));
         made.downcast_ref().ok_or_else(|| {
             ModelError::Unsupported(
-                "rows prepared by another backend go into a product of this one".to_owned(),
+                "rows were prepared by another backend than the one that multiplies".to_owned(),
             )
         })
     }

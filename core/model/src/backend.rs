@@ -311,7 +311,7 @@ pub trait Backend: StateMemory + Send + Sync {
         match self.supports(operation) {
             Err(error) => error,
             Ok(()) => ModelError::Unsupported(format!(
-                "{operation:?} on {}, which says that it has it (a defect: please report it)",
+                "{}: {operation:?} is reported as supported but not implemented (a defect: please report it)",
                 self.name()
             )),
         }
@@ -438,6 +438,7 @@ pub struct StateStep<'a> {
 
 /// As many products as were requested.
 pub(crate) fn exactly<const N: usize>(made: Vec<Rows>) -> Result<[Rows; N]> {
-    <[Rows; N]>::try_from(made)
-        .map_err(|found| ModelError::Layout(format!("{} products where {N} were asked for", found.len())))
+    <[Rows; N]>::try_from(made).map_err(|found| {
+        ModelError::Layout(format!("the backend returned {} products instead of {N}", found.len()))
+    })
 }

@@ -134,7 +134,7 @@ impl Entry {
             (None, Some(held)) => backend.add(hidden, held)?,
             (None, None) => {
                 return Err(ModelError::Unsupported(
-                    "a stack of blocks in a part of a model without the other stream; run the model in one piece".to_owned(),
+                    "this part of the model has blocks that need a stream of another part; run the model in one piece".to_owned(),
                 ));
             }
         };
@@ -315,7 +315,7 @@ impl<N: Norm, A, F> TransformerBlock<N, A, F> {
         if let Some(scale) = self.embedding_scale {
             let Some(embedded) = &context.embedded else {
                 return Err(ModelError::Unsupported(
-                    "a block that adds the embedded rows again, in a part of a model without them; run the model in one piece"
+                    "this part of the model has a block that needs the embedded rows of another part; run the model in one piece"
                         .to_owned(),
                 ));
             };

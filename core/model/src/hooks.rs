@@ -220,14 +220,13 @@ impl Entry {
         let refused = |reason: String| Err(ModelError::Hook { hook: self.hook.name().to_owned(), reason });
         if self.effect == Effect::Observes {
             return refused(
-                "gives rows to put in the place of those it was shown, and says that it only looks (its effect): let it \
-                 say that it replaces, or give none"
+                "returned rows, but its effect is `Observes`: change the effect to `Replaces`, or return no rows"
                     .to_owned(),
             );
         }
         let [wanted, found] = [shown.rows, given].map(|rows| [rows.rows(), rows.cols()]);
         if wanted != found {
-            return refused(format!("gives rows {found:?} in the place of {wanted:?}"));
+            return refused(format!("returned rows of shape {found:?} instead of {wanted:?}"));
         }
         if !shown.compute.backend.reads_in_place() {
             return Ok(());
@@ -246,7 +245,10 @@ impl Entry {
                 part.sequence
             )
         });
-        refused(format!("gives {} for column {column} of row {row}{whose}, which is no number", values[at]))
+        refused(format!(
+            "returned {} in column {column} of row {row}{whose}, which is not a finite number",
+            values[at]
+        ))
     }
 }
 

@@ -50,7 +50,7 @@ impl Positions {
     pub fn new(axes: usize, values: Vec<u32>) -> Result<Self> {
         if axes == 0 || !values.len().is_multiple_of(axes) {
             return Err(ModelError::Layout(format!(
-                "{} positions are no whole rows of {axes} axes",
+                "{} positions are not a multiple of {axes} axes",
                 values.len()
             )));
         }
@@ -81,7 +81,7 @@ impl Positions {
             return Ok(&self.values);
         }
         Err(ModelError::Unsupported(format!(
-            "the step gives {} positions per row, and this model's rope takes one",
+            "the step has {} positions per row, and this model's rope takes one",
             self.axes
         )))
     }
@@ -123,7 +123,7 @@ impl SequenceLayout {
             }
             if rows.logits.end > rows.rows.len() {
                 return Err(ModelError::Layout(format!(
-                    "sequence {index} wants logits of rows {:?} but has {} rows",
+                    "sequence {index} requests logits of rows {:?} but has {} rows",
                     rows.logits,
                     rows.rows.len()
                 )));

@@ -60,7 +60,7 @@ impl Param {
     /// [`ModelError::Unsupported`] names the tensor if another backend took it in.
     pub fn data<T: 'static>(&self) -> Result<&T> {
         self.data.downcast_ref().ok_or_else(|| {
-            ModelError::Unsupported(format!("tensor \"{}\" was taken in by another backend", self.name))
+            ModelError::Unsupported(format!("tensor \"{}\" belongs to another backend", self.name))
         })
     }
 

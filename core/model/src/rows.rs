@@ -38,7 +38,7 @@ impl Rows {
     pub fn reshape(self, rows: usize, cols: usize) -> Result<Self> {
         if rows.checked_mul(cols) != self.rows.checked_mul(self.cols) {
             return Err(ModelError::Shape {
-                what: "rows seen in another shape".to_owned(),
+                what: "rows to reshape".to_owned(),
                 expected: format!("{} elements", self.rows * self.cols),
                 found: format!("[{rows}, {cols}]"),
             });
@@ -116,6 +116,6 @@ impl fmt::Debug for Rows {
 
 fn foreign() -> ModelError {
     ModelError::Unsupported(
-        "rows of another backend: read them back and upload them to this one first".to_owned(),
+        "rows belong to another backend: read them and upload them to this one first".to_owned(),
     )
 }

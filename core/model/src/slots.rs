@@ -86,7 +86,7 @@ impl Slots {
     pub fn read(&self, slot: SlotId) -> Result<&Rows> {
         self.rows.get(slot.0).and_then(Option::as_ref).ok_or_else(|| {
             ModelError::Unsupported(
-                "a layer that reads rows of an earlier one, in a part of a model without that; run the model in one piece"
+                "a layer of this part of the model reads rows of a layer of another part; run the model in one piece"
                     .to_owned(),
             )
         })

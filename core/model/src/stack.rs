@@ -66,8 +66,8 @@ impl<L: Layer> BlockStack<L> {
             return match cut.filter(|_| self.takes_whole_prompts()) {
                 None => Ok(()),
                 Some(part) => Err(ModelError::Layout(format!(
-                    "a mixture of this model chooses for a whole prompt, which must be computed in one step; sequence {:?} \
-                     gives {} rows from position {}",
+                    "this model routes whole prompts: a prompt cannot be split into chunks; sequence {:?} has {} rows \
+                     from position {}",
                     part.sequence,
                     part.rows.len(),
                     part.first_position
@@ -75,8 +75,8 @@ impl<L: Layer> BlockStack<L> {
             };
         }
         Err(ModelError::Layout(format!(
-            "layers of this model see later tokens, so a sequence must be computed in one step; sequence {:?} gives {} \
-             rows from position {}",
+            "this model is bidirectional: a sequence must be computed in one step; sequence {:?} has {} rows from \
+             position {}",
             part.sequence,
             part.rows.len(),
             part.first_position

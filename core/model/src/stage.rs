@@ -199,10 +199,10 @@ impl Stage {
                 goal.of(&*model.head, hidden, context).map(StageOutput::Ended)
             }
             (Self::Middle(_) | Self::Last(_), None) => Err(ModelError::Unsupported(
-                "a stage without an embedding was given no hidden rows".to_owned(),
+                "a stage without an embedding received no hidden rows".to_owned(),
             )),
             (Self::First(_) | Self::Only(_), Some(_)) => Err(ModelError::Unsupported(
-                "a stage with an embedding was given hidden rows of a stage before it".to_owned(),
+                "a stage with an embedding received hidden rows of a previous stage".to_owned(),
             )),
         }
     }

@@ -35,7 +35,7 @@ pub trait Traveling {
     /// # Errors
     /// It cannot be kept, or is none of a copy's.
     fn take(&self, piece: &[u8]) -> Result<()> {
-        let reason = format!("a copy of it gave {} bytes, and it takes none", piece.len());
+        let reason = format!("a copy of it returned {} bytes, and it accepts none", piece.len());
         Err(ModelError::Hook { hook: self.recipe().kind, reason })
     }
 }

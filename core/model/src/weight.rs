@@ -164,7 +164,7 @@ impl Weight {
         if count == 0 || apart || !all.is_multiple_of(count) || self.stride != rows * self.row_bytes {
             return Err(ModelError::Shape {
                 what: format!("tensor \"{}\"", self.name),
-                expected: format!("rows of {count} matrices that follow each other"),
+                expected: format!("consecutive rows of {count} matrices"),
                 found: format!("{before} matrices of {rows} rows"),
             });
         }

@@ -381,5 +381,5 @@ fn what_does_not_fit_is_refused() {
     assert!(error.contains("9 tokens do not fit into a context of 8"), "{error}");
     session.states.free(sequence).unwrap();
     let error = session.feed(sequence, &[1]).unwrap_err().to_string();
-    assert!(error.contains("there is no sequence"), "{error}");
+    assert!(error.contains("does not exist"), "{error}");
 }

@@ -47,7 +47,7 @@ impl CandleBackend {
     /// The refusal of an operation that has no form here.
     fn no_form_of(&self, operation: &str) -> ModelError {
         ModelError::Unsupported(format!(
-            "device \"{}\" has no form of {operation}; run the model with --device cpu",
+            "device \"{}\" does not support {operation}; run the model with --device cpu",
             self.name
         ))
     }
@@ -248,7 +248,7 @@ impl Backend for CandleBackend {
         if dim == 0 || !x.cols().is_multiple_of(dim) {
             return Err(ModelError::Shape {
                 what: "rows to rotate".to_owned(),
-                expected: format!("heads of {dim}"),
+                expected: format!("a multiple of {dim} columns, as whole heads"),
                 found: format!("[{}, {}]", x.rows(), x.cols()),
             });
         }

@@ -55,7 +55,7 @@ pub(crate) fn free_memory(device: &Device) -> Option<u64> {
 
 fn unknown(name: &str) -> ModelError {
     ModelError::Unsupported(format!(
-        "there is no device \"{name}\": candle computes on `candle` (the CPU), `cuda` or `cuda:N`, and `metal`"
+        "there is no device \"{name}\": candle supports `candle` (the CPU), `cuda` or `cuda:N`, and `metal`"
     ))
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn matrices(weight: &Param, cols: usize, arithmetic: Arithmetic) -> R
     }
     if arithmetic == Arithmetic::Exact && held.arithmetic == Arithmetic::Fast {
         return Err(ModelError::Unsupported(format!(
-            "tensor \"{}\" was taken in for fast arithmetic and cannot be multiplied exactly; load the model for exact",
+            "tensor \"{}\" was loaded for fast arithmetic and cannot be multiplied exactly; load the model with exact arithmetic",
             weight.name()
         )));
     }

@@ -107,7 +107,7 @@ fn state(backend: &CandleBackend, spec: &StateSpec, room: &StateRoom, page_len: 
                 KvType::F16 => DType::F16,
                 KvType::Q8_0 => {
                     return Err(ModelError::Unsupported(format!(
-                        "{}: device {} keeps no {} cache; choose f16 or f32",
+                        "{}: device {} has no {} KV cache; choose f16 or f32",
                         spec.name(),
                         backend.name,
                         dtype.name()

@@ -43,7 +43,7 @@ impl Stored<'_> {
 fn block_type(name: &str, block: GgmlType) -> Result<BlockType> {
     BlockType::from_ggml_id(block.id()).ok_or_else(|| {
         ModelError::Unsupported(format!(
-            "tensor \"{name}\": candle has no form of type {block}, and it cannot be dequantized here"
+            "tensor \"{name}\": candle does not support type {block}, and it cannot be dequantized here"
         ))
     })
 }
@@ -117,7 +117,7 @@ impl CandleBackend {
         let &Stored { block, bytes, rows, cols, .. } = stored;
         if let Some(kind) = blocks_of_candle(block) {
             if self.device.is_cpu() && has_odd_rows(block, cols) {
-                return self.dequantize(stored, stored.values()?, "rows of an odd number of its blocks");
+                return self.dequantize(stored, stored.values()?, "rows with an odd number of its blocks");
             }
             return self.blocks(stored, bytes, kind);
         }
@@ -143,7 +143,7 @@ impl CandleBackend {
         if reencode::has_scale_of_q8_0(block)
             && let Some(bytes) = reencode::to_q8_0(block, bytes, &values)
         {
-            self.note(stored, "the type", "written as Q8_0 with the same values");
+            self.note(stored, "the type", "stored as Q8_0 with the same values");
             return self.blocks(stored, &bytes, reencode::Q8_0);
         }
         self.dequantize(stored, values, "the type")
@@ -180,7 +180,7 @@ impl CandleBackend {
         let wanted = rows * (cols / kind.block_size()) * kind.type_size();
         if !cols.is_multiple_of(kind.block_size()) || bytes.len() != wanted {
             let found = bytes.len();
-            return Err(stored.unreadable(format!("{found} bytes, {wanted} of {kind:?} wanted")));
+            return Err(stored.unreadable(format!("found {found} bytes, expected {wanted} of {kind:?}")));
         }
         // Every block begins with or holds an f16.
         let aligned = if bytes.as_ptr().addr().is_multiple_of(2) {

@@ -18,7 +18,7 @@ pub(crate) fn block_type(name: &str, kind: GgmlType) -> Result<BlockType, ModelE
     BlockType::from_ggml_id(kind.id()).ok_or_else(|| {
         let known: Vec<&str> = BlockType::ALL.iter().map(|block| block.name()).collect();
         ModelError::Unsupported(format!(
-            "tensor \"{name}\": type {kind} cannot be computed with on the CPU; known are {}",
+            "tensor \"{name}\": type {kind} is not supported on the CPU; supported are {}",
             known.join(", ")
         ))
     })

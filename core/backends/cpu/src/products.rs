@@ -77,7 +77,10 @@ impl CpuBackend {
             let own = sums.iter().filter(|sum| sum.to == at);
             let terms = own.map(|sum| {
                 let up = sum.pair.up.as_ref().ok_or_else(|| {
-                    ModelError::Layout(format!("\"{}\" was not taken in to be added", sum.pair.b.name()))
+                    ModelError::Layout(format!(
+                        "\"{}\" was not prepared for low-rank sums",
+                        sum.pair.b.name()
+                    ))
                 })?;
                 let (narrow, up) = (values(sum.narrow)?, matrix(up, 0)?);
                 Ok(kernels::LowRankTerm { narrow, up, rows: sum.rows })

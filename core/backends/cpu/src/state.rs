@@ -182,21 +182,21 @@ fn memory(name: &str, room: &StateRoom, page_len: usize) -> Result<Memory> {
 
 fn no_room(name: &str, bytes: usize) -> ModelError {
     ModelError::State(format!(
-        "{name}: the system has no room for {bytes} bytes; ask for a smaller context or fewer sequences, or a smaller cache \
+        "{name}: the system has no {bytes} bytes of free memory; use a smaller context, fewer sequences, or a smaller cache \
          type"
     ))
 }
 
 fn no_such_rows(state: StateId, run: Run) -> ModelError {
     ModelError::State(format!(
-        "state {} has no {} rows of as many bytes from {} on",
+        "state {}: {} rows from {} on do not exist, or have another size",
         state.0, run.len, run.row
     ))
 }
 
 fn other_kind(state: StateId) -> ModelError {
     ModelError::State(format!(
-        "state {} is of the other kind (rows per token, or a block per sequence)",
+        "state {} is of the other kind (rows per token instead of a block per sequence, or the reverse)",
         state.0
     ))
 }

@@ -81,7 +81,7 @@ impl CpuBackend {
     /// See [`menagerie_model::Backend::join`].
     pub(crate) fn put_together(&self, [left, right]: [&Rows; 2]) -> Result<Rows, ModelError> {
         let (rows, own, other) = (left.rows(), left.cols(), right.cols());
-        right.expect_shape(rows, other, "rows to put beside others")?;
+        right.expect_shape(rows, other, "rows to join with others")?;
         let (first_values, second_values) = (values(left)?, values(right)?);
         let mut out = HostRows::unwritten(&self.buffers, rows * (own + other));
         self.for_row_chunks(out.values_mut(), own + other, |first, chunk| {

@@ -127,7 +127,7 @@ impl Executor for XLoraModel {
     fn execute(&self, context: &mut TransformContext) -> Result<Rows> {
         if let Some(part) = context.layout.sequences().iter().find(|part| part.adapters.is_some()) {
             return Err(ModelError::Unsupported(format!(
-                "sequence {} wants adapters of its own, and X-LoRA mixes those it was trained with",
+                "sequence {} requests adapters, and X-LoRA mixes only those it was trained with; run it without adapters",
                 part.sequence
             )));
         }

@@ -141,7 +141,7 @@ fn check_site(members: &[(Arc<Adapter>, f32)], site: usize) -> Result<()> {
     let (Some(first), Some(second)) = (acting.next(), acting.next()) else { return Ok(()) };
     let Some(tensor) = whole(first).or_else(|| whole(second)) else { return Ok(()) };
     Err(ModelError::Unsupported(format!(
-        "adapters \"{}\" and \"{}\" cannot act together: tensor \"{tensor}\" takes the place of a weight that both change; \
+        "adapters \"{}\" and \"{}\" cannot be combined: tensor \"{tensor}\" replaces a weight that both change; \
          use one of them",
         first.name(),
         second.name()
@@ -162,7 +162,7 @@ fn check_biases(members: &[(Arc<Adapter>, f32)]) -> Result<()> {
             members.iter().enumerate().filter(|(at, _)| *at != index).map(|(_, (other, _))| other);
         if let Some(other) = others.find(|other| conflicts(other)) {
             return Err(ModelError::Unsupported(format!(
-                "adapters \"{}\" and \"{}\" cannot act together: the first was trained with biases of its own, and the \
+                "adapters \"{}\" and \"{}\" cannot be combined: the first was trained with its own biases, and the \
                  second has biases or DoRA magnitudes, which depend on them; use one of them",
                 adapter.name(),
                 other.name()

@@ -144,7 +144,7 @@ impl CausalAttention {
         table.expect_len((span | 1) * self.shape.heads, "biases by distance")?;
         if self.shape.alibi.is_some() {
             return Err(ModelError::Unsupported(
-                "learned biases by distance beside alibi; drop one".to_owned(),
+                "learned biases by distance and ALiBi cannot be combined; remove one".to_owned(),
             ));
         }
         self.distances = Some(table);

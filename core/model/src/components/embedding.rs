@@ -54,7 +54,7 @@ impl TableEmbedding {
         let known = table.shape().rows;
         if let Some(far) = positions.iter().find(|position| **position as usize >= known) {
             return Err(ModelError::Unsupported(format!(
-                "position {far} is past the {known} learned positions of the model; a shorter text or context is needed"
+                "position {far} is past the {known} learned positions of the model; use a shorter text or context"
             )));
         }
         let backend = &context.compute.backend;

@@ -38,7 +38,7 @@ impl TokenEmbedding for PerLayerEmbedding {
     fn embed(&self, context: &mut TransformContext) -> Result<Rows> {
         let StepInput::Tokens(ids) = context.input else {
             return Err(ModelError::Unsupported(
-                "rows in place of tokens: this model looks each token up for every layer too; give it token ids".to_owned(),
+                "this model looks up each token for every layer too: rows cannot replace token ids; pass token ids".to_owned(),
             ));
         };
         let embedded = self.stream.embed(context)?;
@@ -73,8 +73,8 @@ impl FeedForward for PerLayerInput {
         let backend = &context.compute.backend;
         let Some(per_layer) = &context.per_layer else {
             return Err(ModelError::Unsupported(
-                "this part of the model has no embedding, which makes what its layers get beside the stream; run the model \
-                 in one piece"
+                "this part of the model lacks the embedding that makes the inputs of its layers; run the model in one \
+                 piece"
                     .to_owned(),
             ));
         };

@@ -64,7 +64,7 @@ impl fmt::Debug for KeptBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Values(values) => write!(f, "{} values", values.len()),
-            Self::Handle(_) => f.write_str("a copy that its backing keeps"),
+            Self::Handle(_) => f.write_str("a copy in device memory"),
         }
     }
 }
@@ -173,5 +173,5 @@ pub trait StateBacking: Any + Send + Sync {
 }
 
 fn kept_elsewhere() -> ModelError {
-    ModelError::State("a snapshot is kept by the memory of another pool".to_owned())
+    ModelError::State("the snapshot belongs to another pool".to_owned())
 }

@@ -141,9 +141,7 @@ fn check(options: &PoolOptions) -> Result<()> {
         ("state sets", sets),
     ];
     match numbers.iter().find(|(_, number)| *number == 0) {
-        Some((what, _)) => {
-            Err(ModelError::State(format!("a pool of 0 {what} holds nothing; give 1 or more")))
-        }
+        Some((what, _)) => Err(ModelError::State(format!("a pool of 0 {what} is empty; use 1 or more"))),
         None => Ok(()),
     }
 }
@@ -154,7 +152,7 @@ fn room(spec: &StateSpec, options: &PoolOptions) -> Result<(StateRoom, usize)> {
         StateSpec::PerToken { name, dtype, heads, head_dim, window } => {
             if *window == Some(0) {
                 return Err(ModelError::State(format!(
-                    "{name}: a window of 0 tokens shows not even the newest; give 1 or more, or none"
+                    "{name}: a window of 0 tokens has no visible token; use 1 or more, or no window"
                 )));
             }
             let (dtype, page_len) = (dtype.unwrap_or(options.kv_type), options.page_len());
@@ -194,7 +192,7 @@ fn is_addressable(bytes: Option<usize>, places: usize) -> bool {
 
 fn too_large(spec: &StateSpec, what: &str) -> ModelError {
     ModelError::State(format!(
-        "{}: {what} do not fit into the address space; ask for a smaller context",
+        "{}: {what} do not fit into the address space; use a smaller context",
         spec.name()
     ))
 }

@@ -371,6 +371,6 @@ impl StatePool {
 
 fn foreign() -> ModelError {
     ModelError::Unsupported(
-        "the states were made by another backend; make the pool with the one that computes".to_owned(),
+        "the states belong to another backend; create the pool with the one that computes".to_owned(),
     )
 }

@@ -33,7 +33,7 @@ impl<'a> Pages<'a> {
         let held = first..first + self.pages.len() * page_len;
         if !positions.is_empty() && (positions.start < held.start || positions.end > held.end) {
             return Err(ModelError::State(format!(
-                "rows of positions {positions:?} were asked for, and pages are there for {held:?}"
+                "rows of positions {positions:?} were requested, but pages exist for {held:?} only"
             )));
         }
         let mut at = positions.start;

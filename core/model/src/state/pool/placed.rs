@@ -55,7 +55,7 @@ impl StatePool {
         for group in &self.tables.groups {
             let number = windows.iter().position(|window| *window == group.window);
             numbers.push(number.ok_or_else(|| {
-                ModelError::State(format!("no pages were given for states of window {:?}", group.window))
+                ModelError::State(format!("the step has no pages for states with window {:?}", group.window))
             })?);
         }
         self.tables.slots.clear();
@@ -67,7 +67,7 @@ impl StatePool {
                 self.tables.slots.push(Slot { generation: 0, sequence: None });
             }
             if self.tables.slots[slot].sequence.is_some() {
-                return Err(ModelError::State(format!("two sequences of a step were put into place {slot}")));
+                return Err(ModelError::State(format!("two sequences of a step have slot {slot}")));
             }
             ids.push(self.tables.insert(placement.slot, sequence));
         }
@@ -78,9 +78,9 @@ impl StatePool {
     fn placed(&self, placement: &Placement, numbers: &[usize]) -> Result<Sequence> {
         let Placement { slot, tokens, rows, tables } = placement;
         let wrong =
-            |what: &str| ModelError::State(format!("place {slot} of a step with {tokens} tokens: {what}"));
+            |what: &str| ModelError::State(format!("slot {slot} of a step with {tokens} tokens: {what}"));
         if *slot as usize >= self.options.sequences {
-            return Err(wrong("there are not so many places"));
+            return Err(wrong("the pool has fewer slots"));
         }
         let end = tokens.checked_add(*rows).filter(|end| *end <= self.options.max_sequence_tokens);
         let end = end.ok_or_else(|| wrong("more rows than a sequence may have"))?;
@@ -89,11 +89,11 @@ impl StatePool {
         for (group, number) in self.tables.groups.iter().zip(numbers) {
             let table = tables.get(*number).ok_or_else(|| wrong("a page table is missing"))?;
             if table.pages.iter().any(|page| *page as usize >= group.pages()) {
-                return Err(wrong("a page past the last one"));
+                return Err(wrong("a page number is past the last page"));
             }
             let needed = end.div_ceil(self.tables.page_len).checked_sub(table.first_page);
             if needed != Some(table.pages.len()) {
-                return Err(wrong("pages that do not end where its rows end"));
+                return Err(wrong("its pages do not end where its rows end"));
             }
             sequence.tables.push(PageTable { first: table.first_page, pages: table.pages.clone() });
         }

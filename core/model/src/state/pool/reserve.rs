@@ -35,15 +35,15 @@ impl StatePool {
         let tokens = held.len..held.len.saturating_add(rows);
         if first_position != tokens.start {
             return Err(ModelError::State(format!(
-                "sequence {sequence}: a step begins at position {first_position}, but {} tokens are held; steps follow each \
-                 other without gaps (truncate to write some again)",
+                "sequence {sequence}: a step begins at position {first_position}, but the sequence has {} tokens; steps \
+                 follow each other without gaps (truncate the sequence to compute tokens again)",
                 tokens.start
             )));
         }
         if tokens.end > most {
             return Err(ModelError::State(format!(
-                "sequence {sequence}: {} tokens do not fit into a context of {most}; end the sequence, or make the pool for \
-                 longer ones",
+                "sequence {sequence}: {} tokens do not fit into a context of {most}; end the sequence, or create the \
+                 pool with a longer context",
                 tokens.end
             )));
         }
@@ -153,7 +153,7 @@ fn lacking(
     let window = group.window.map_or_else(String::new, |window| format!(" for a window of {window}"));
     ModelError::State(format!(
         "sequence {sequence}: {} tokens need {needed} more pages of {page_len} tokens{window}, but {} of {} are free ({sequences} \
-         sequences hold the others); free a sequence, take smaller steps, or make the pool larger",
+         sequences use the others); free a sequence, take smaller steps, or create a larger pool",
         tokens.end,
         group.free(),
         group.pages()

@@ -24,7 +24,7 @@ impl StatePool {
         let mark = held.marks.last_mut().filter(|mark| snapshot.is_of(mark) && mark.tokens == len);
         let Some(mark) = mark else {
             return Err(ModelError::State(format!(
-                "sequence {sequence} of {len} tokens: what windows showed at {} tokens cannot be kept any more; retain a \
+                "sequence {sequence} of {len} tokens: the rows visible at {} tokens were dropped already; retain a \
                  snapshot when it is taken",
                 snapshot.len
             )));

@@ -38,7 +38,7 @@ impl StatePool {
         let elements = self.tables.spec(state)?.elements();
         let bytes = self.tables.dtype(state)?.row_bytes(elements);
         bytes.ok_or_else(|| {
-            ModelError::State(format!("{}: rows cannot be counted", self.specs()[state.0].name()))
+            ModelError::State(format!("{}: the size of its rows overflows", self.specs()[state.0].name()))
         })
     }
 
@@ -139,7 +139,7 @@ impl StatePool {
         let states = self.tables.blocks().count();
         let of = |(at, kept): (usize, &KeptBlock)| match self.backings.get(at / states.max(1)) {
             Some(backing) => backing.kept_values(kept),
-            None => Err(ModelError::State("a snapshot of more states than the pool has".to_owned())),
+            None => Err(ModelError::State("the snapshot has more states than the pool".to_owned())),
         };
         snapshot.values.iter().enumerate().map(of).collect()
     }
@@ -164,8 +164,8 @@ impl StatePool {
         let after = held.marks.last().map_or(0, |mark| mark.tokens);
         if !fits || tokens > held.len || tokens < after {
             return Err(ModelError::State(format!(
-                "sequence {sequence} of {} tokens: a stored snapshot of {tokens} tokens and {} blocks does not fit ({wanted} \
-                 blocks are wanted, and {after} tokens at least)",
+                "sequence {sequence} of {} tokens: a stored snapshot of {tokens} tokens and {} blocks does not fit \
+                 (expected {wanted} blocks and at least {after} tokens)",
                 held.len,
                 values.len()
             )));
@@ -189,12 +189,12 @@ fn start_of(group: &PageGroup, first: &[usize], tokens: usize, page_len: usize) 
     let start = starts.next().unwrap_or(0);
     if starts.any(|other| other != start) || !start.is_multiple_of(page_len) {
         return Err(ModelError::State(format!(
-            "stored rows begin at position {start}, inside a page of {page_len} tokens; ask for the context they were stored with"
+            "stored rows begin at position {start}, inside a page of {page_len} tokens; use the context they were stored with"
         )));
     }
     if start > group.first_visible(tokens) {
         return Err(ModelError::State(format!(
-            "stored rows begin at position {start}, and those from {} on are seen after {tokens} tokens; store them again",
+            "stored rows begin at position {start}, but those from {} on are visible after {tokens} tokens; store them again",
             group.first_visible(tokens)
         )));
     }

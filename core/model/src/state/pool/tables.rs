@@ -128,7 +128,7 @@ impl StateTables {
         let index = free.unwrap_or(self.slots.len());
         if index >= most {
             return Err(ModelError::State(format!(
-                "the pool holds {most} sequences, and all are in use; free one, or make the pool for more"
+                "the pool has {most} sequences, and all are in use; free one, or create a larger pool"
             )));
         }
         if free.is_none() {
@@ -147,9 +147,9 @@ impl StateTables {
     pub(super) fn other_kind(&self, state: StateId) -> ModelError {
         ModelError::State(match self.specs.get(state.0) {
             Some(spec @ StateSpec::PerToken { .. }) => {
-                format!("{}: has rows per token, no block", spec.name())
+                format!("{} has rows per token, not a block per sequence", spec.name())
             }
-            Some(spec) => format!("{}: has a block per sequence, no rows", spec.name()),
+            Some(spec) => format!("{} has a block per sequence, not rows per token", spec.name()),
             None => format!("state {} was not declared; the pool has {}", state.0, self.specs.len()),
         })
     }
@@ -157,6 +157,6 @@ impl StateTables {
 
 fn unknown(sequence: SequenceId) -> ModelError {
     ModelError::State(format!(
-        "there is no sequence {sequence}: it was freed, or belongs to another pool; create or fork one"
+        "sequence {sequence} does not exist: it was freed, or belongs to another pool; create or fork one"
     ))
 }

@@ -87,7 +87,7 @@ fn a_sequence_of_another_pool_is_unknown() {
     write(&mut other, second, 50.0, 6);
     assert_ne!(first, second);
     let error = other.reserve(first, 6, 1).unwrap_err().to_string();
-    assert!(error.contains("there is no sequence 0") && error.contains("another pool"), "{error}");
+    assert!(error.contains("sequence 0 does not exist") && error.contains("another pool"), "{error}");
     assert!(other.len(first).is_err() && other.truncate(first, 0).is_err() && other.free(first).is_err());
     let snapshot = one.snapshot(first).unwrap();
     other.snapshot(second).unwrap();
@@ -151,7 +151,9 @@ fn misuse_is_named() {
     let sequence = pool.create().unwrap();
     write(&mut pool, sequence, 0.0, 2);
     let error = |result: Result<()>| result.unwrap_err().to_string();
-    assert!(error(pool.reserve(sequence, 1, 1)).contains("begins at position 1, but 2 tokens are held"));
+    assert!(
+        error(pool.reserve(sequence, 1, 1)).contains("begins at position 1, but the sequence has 2 tokens")
+    );
     assert!(error(pool.reserve(sequence, 2, 23)).contains("25 tokens do not fit into a context of 24"));
     assert!(error(pool.advance(sequence, 23)).contains("rows are prepared up to 24"));
     assert!(error(pool.truncate(sequence, 3)).contains("sequence 0: 2 tokens cannot be truncated to 3"));
