@@ -1,5 +1,5 @@
 //! A model written by hand: no spec, no file. Its types are named, so that everything is known at compile time:
-//! `TransformerBlock<RmsNorm, CausalAttention, GatedFeedForward>`.
+//! `TransformerBlock<RmsNorm, Attention, GatedFeedForward>`.
 //!
 //! ```sh
 //! cargo run --release --package menagerie --example hand_written
@@ -8,7 +8,7 @@
 use menagerie::cpu::CpuBackend;
 use menagerie::kernels::Cpu;
 use menagerie::model::components::{
-    AttentionLinears, CausalAttention, GatedFeedForward, LinearHead, RmsNorm, Rope, RopeDeclarations,
+    Attention, AttentionLinears, GatedFeedForward, LinearHead, RmsNorm, Rope, RopeDeclarations,
     TableEmbedding, base_frequencies,
 };
 use menagerie::model::{
@@ -20,7 +20,7 @@ use menagerie::model::{
 use std::sync::Arc;
 
 /// A block whose parts are known types.
-type Block = TransformerBlock<RmsNorm, CausalAttention, GatedFeedForward>;
+type Block = TransformerBlock<RmsNorm, Attention, GatedFeedForward>;
 
 const VOCABULARY: usize = 64;
 const WIDTH: usize = 32;
@@ -81,8 +81,7 @@ fn block(
     let frequencies = base_frequencies(10_000.0, HEAD_DIM, None);
     let rope = Rope { pairs: RopePairs::Halves, frequencies, long_frequencies: None, magnitude: 1.0 };
     let names = [format!("blk.{layer}.k"), format!("blk.{layer}.v")];
-    let attention =
-        CausalAttention::new([&names[0], &names[1]], linears, shape, states)?.with_rope(rope, ropes);
+    let attention = Attention::new([&names[0], &names[1]], linears, shape, states)?.with_rope(rope, ropes);
     let feed_forward = GatedFeedForward {
         gate: weights.linear(INNER, WIDTH)?,
         up: weights.linear(INNER, WIDTH)?,

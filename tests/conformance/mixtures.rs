@@ -4,7 +4,7 @@
 
 use menagerie::engine::{Arithmetic, Job, KvType, PipelineHooks, Request, SchedulerOptions, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::model::{LayerHook, Shown};
+use menagerie::model::{HookInput, LayerHook};
 use menagerie::open::{
     GateExample, GateFile, GateRows, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate, GivenMixture,
     LoadOptions, LoadQuantization, LoadedModel, open_text,
@@ -80,7 +80,7 @@ impl LayerHook for Choices {
         0..usize::MAX
     }
 
-    fn chosen(&self, experts: &[u32], shown: &Shown) -> Result<(), menagerie::model::ModelError> {
+    fn chosen(&self, experts: &[u32], shown: &HookInput) -> Result<(), menagerie::model::ModelError> {
         self.0.lock().unwrap().push((shown.layer, experts.to_vec()));
         Ok(())
     }

@@ -43,7 +43,7 @@ fn bits(
 
 /// What differs: the prompt at once, in chunks, and decoded from its middle.
 fn difference(whole: &TextPipeline, split: &TextPipeline, tokens: &[u32]) -> Option<&'static str> {
-    let in_parts = !whole.engine().model.looks_ahead();
+    let in_parts = !whole.engine().model.is_bidirectional();
     let ways = [
         ("prompt", None, None, true),
         ("chunks of 5", Some(5), None, in_parts),

@@ -8,7 +8,7 @@ use menagerie::engine::{
 };
 use menagerie::measure::{GivenControlVector, LogitsOptions, SteeringOptions, logits, steering};
 use menagerie::model::{
-    Checkpoint, Effect, LayerHook, ModelError, Part, Phases, Rows, Shown, StageTrace, Trace,
+    Checkpoint, Effect, HookInput, LayerHook, ModelError, Part, Phases, Rows, StageTrace, Trace,
 };
 use menagerie::open::{GivenAdapter, LoadOptions, LoadedModel, StageOptions, StageProbe, open_text};
 use menagerie::spec::AdapterKind;
@@ -82,17 +82,17 @@ impl LayerHook for Scaling {
         Effect::Replaces(format!("{} {}", self.before, self.after))
     }
 
-    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>, ModelError> {
+    fn before_layer(&self, shown: &HookInput) -> Result<Option<Rows>, ModelError> {
         let backend = &shown.compute.backend;
         backend.scale(backend.copy(shown.rows)?, self.before).map(Some)
     }
 
-    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>, ModelError> {
+    fn after_layer(&self, shown: &HookInput) -> Result<Option<Rows>, ModelError> {
         let backend = &shown.compute.backend;
         backend.scale(backend.copy(shown.rows)?, self.after).map(Some)
     }
 
-    fn at(&self, checkpoint: Checkpoint, shown: &Shown) -> Result<(), ModelError> {
+    fn at(&self, checkpoint: Checkpoint, shown: &HookInput) -> Result<(), ModelError> {
         if checkpoint == Checkpoint::FfnOut {
             let first = |part: &menagerie::model::SequenceRows| (shown.layer, part.first_position);
             self.seen.lock().unwrap().extend(shown.layout.sequences().iter().map(first));
@@ -144,7 +144,7 @@ impl LayerHook for Failing {
         2..3
     }
 
-    fn at(&self, _: Checkpoint, shown: &Shown) -> Result<(), ModelError> {
+    fn at(&self, _: Checkpoint, shown: &HookInput) -> Result<(), ModelError> {
         let decodes = shown.layout.rows() == 1;
         match decodes {
             true => {

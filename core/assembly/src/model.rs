@@ -9,9 +9,9 @@ use crate::options::{AssembleOptions, Purpose};
 use crate::place::Place;
 use crate::source::WeightSource;
 use menagerie_model::{
-    BlockStack, Branch, BranchPart, DynBlock, EmbeddingModel, Entry, Executor, FeedForward, FirstStage,
-    Holds, LastStage, MiddleStage, ModelShape, Norm, ParallelFeedForward, PreNorm, SequenceMixer,
-    SlotDeclarations, Stage, StageBody, StagePosition, TransformerBlock, WholeModel,
+    BlockStack, Branch, BranchPart, DynBlock, EmbeddingModel, Executor, FeedForward, FirstStage, LastStage,
+    MiddleStage, ModelShape, Norm, ParallelFeedForward, PreNorm, SequenceMixer, SlotDeclarations, Stage,
+    StageBody, StagePosition, StreamEntry, TransformerBlock, WholeModel,
 };
 use menagerie_registry::{Build, Part, where_given};
 use menagerie_spec::ModelConfig;
@@ -287,18 +287,14 @@ impl Assembler<'_> {
     }
 
     /// How a run of one of two stacks begins.
-    fn entry(&mut self, config: &EntryConfig) -> Option<Entry> {
+    fn entry(&mut self, config: &EntryConfig) -> Option<StreamEntry> {
         let EntryConfig { holds, start } = config;
-        let holds = match holds {
-            config::Holds::Current => Holds::Current,
-            config::Holds::Held => Holds::Held,
-        };
         let start = where_given(start.as_ref().map(|role| {
             let site = Site { role, layer: None };
             let row = self.values(site, Part::Main, &[of("D", self.width())])?;
             self.vector(site, row)
         }));
-        Some(Entry { holds, start: start? })
+        Some(StreamEntry { holds: *holds, start: start? })
     }
 
     /// The one number of a block's tensor.

@@ -7,7 +7,7 @@ use config::{softmax_of_two, tiny_config};
 use gguf_file::GgufFile;
 use menagerie_assembly::{AssembleOptions, GgufSource, PlainNames, assemble};
 use menagerie_model::{
-    Activated, Arithmetic, Compute, Executor, ExpertLinear, ExpertPlan, Linear, LinearSite, LinearWrapper,
+    Arithmetic, Compute, Executor, ExpertLinear, ExpertPlan, Linear, LinearInput, LinearSite, LinearWrapper,
     Packing, Product, Result, Rows, Scalings, TransformContext, WeightShape,
 };
 use menagerie_registry::{Components, Entries};
@@ -49,7 +49,7 @@ impl Linear for Doubling<Box<dyn Linear>> {
         self.inner.out_features()
     }
 
-    fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows> {
+    fn forward(&self, x: &LinearInput, context: &TransformContext) -> Result<Rows> {
         let factors = self.factors((0..x.rows().rows()).map(|row| x.origin(row)), context);
         context.compute.backend.scale_rows(self.inner.forward(x, context)?, &factors)
     }
@@ -62,7 +62,7 @@ impl ExpertLinear for Doubling<Box<dyn ExpertLinear>> {
 
     fn forward(
         &self,
-        x: &Activated,
+        x: &LinearInput,
         plan: &ExpertPlan,
         packing: Packing,
         context: &TransformContext,

@@ -18,7 +18,7 @@ impl Scheduler {
         if total > self.engine.context {
             return Err(self.engine.too_long(total));
         }
-        if self.engine.model.looks_ahead() {
+        if self.engine.model.is_bidirectional() {
             return Err(GenerateError::LooksAhead);
         }
         let regime = self.engine.regime_of(total);

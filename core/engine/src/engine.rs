@@ -75,7 +75,7 @@ impl Engine {
 
     /// Whether a prompt must be computed in one step.
     pub fn takes_whole_prompts(&self) -> bool {
-        self.model.looks_ahead() || self.model.takes_whole_prompts()
+        self.model.is_bidirectional() || self.model.takes_whole_prompts()
     }
 
     /// Refuses tokens that the model cannot embed.

@@ -1,4 +1,4 @@
-//! [`BranchInput`] and [`ParallelInput`]: the rows that the parts of a block read.
+//! [`BranchInput`], [`ParallelInput`] and [`HeldStream`]: the rows that the parts of a block read.
 
 names! {
     /// What a branch reads.
@@ -21,5 +21,16 @@ names! {
         Stream = "stream",
         /// The input of the whole block.
         BlockInput = "block-input",
+    }
+}
+
+names! {
+    /// Which of two streams a block holds while a stack renews the other (HRM, Wang et al., 2025).
+    #[derive(Eq, Hash)]
+    pub enum HeldStream {
+        /// The one that was renewed last: the other stack runs now.
+        Current = "current",
+        /// The one that was held: the same stack runs again.
+        Held = "held",
     }
 }

@@ -9,7 +9,7 @@
 //! | attention | [`AttentionShape`], [`Mask`], [`RopePairs`] |
 //! | linear attention | [`LinearAttentionShape`], [`KeySharing`], [`StateUpdate`] |
 //! | routing | [`RouterScore`], [`RouterSelect`], [`RouterWeights`], [`RouterApply`], [`RouterInput`], [`GroupScore`] |
-//! | blocks | [`BranchInput`], [`ParallelInput`] |
+//! | blocks | [`BranchInput`], [`ParallelInput`], [`HeldStream`] |
 //! | vectors | [`Pooling`], [`ClassifierActivation`], [`ClassifierScores`] |
 //! | arithmetic | [`Arithmetic`], [`KvType`] |
 //!
@@ -38,7 +38,7 @@ mod routing;
 pub use activation::{Activation, Gating, Xielu};
 pub use arithmetic::{Arithmetic, KvType};
 pub use attention::{AttentionShape, Mask, RopePairs};
-pub use block::{BranchInput, ParallelInput};
+pub use block::{BranchInput, HeldStream, ParallelInput};
 pub use linear_attention::{KeySharing, LinearAttentionShape, StateUpdate};
 pub use names::Name;
 pub use pooling::{ClassifierActivation, ClassifierScores, Pooling};

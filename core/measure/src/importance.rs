@@ -1,7 +1,7 @@
 //! [`ImportanceCollector`]: sums the squares of what meets each weight, as llama.cpp's `imatrix` does.
 
 use menagerie_model::{
-    Activated, ExpertLinear, ExpertPlan, Linear, LinearSite, LinearWrapper, ModelError, Packing, Product,
+    ExpertLinear, ExpertPlan, Linear, LinearInput, LinearSite, LinearWrapper, ModelError, Packing, Product,
     Rows, SiteForm, TransformContext, WeightShape,
 };
 use menagerie_quantize::{Importance, InputSquares};
@@ -102,7 +102,7 @@ impl Linear for Measured<dyn Linear> {
         self.inner.out_features()
     }
 
-    fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows, ModelError> {
+    fn forward(&self, x: &LinearInput, context: &TransformContext) -> Result<Rows, ModelError> {
         let values = context.compute.backend.read(x.rows())?;
         self.add(0, values.chunks_exact(self.in_features().max(1)))?;
         self.inner.forward(x, context)
@@ -116,7 +116,7 @@ impl ExpertLinear for Measured<dyn ExpertLinear> {
 
     fn forward(
         &self,
-        x: &Activated,
+        x: &LinearInput,
         plan: &ExpertPlan,
         packing: Packing,
         context: &TransformContext,

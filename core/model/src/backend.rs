@@ -1,9 +1,9 @@
 //! [`Backend`]: where a forward computes; one method per operation.
 
-use crate::activated::Activated;
 use crate::attention_biases::AttentionBiases;
 use crate::expert_plan::{ExpertPlan, Packing};
 use crate::layout::SequenceLayout;
+use crate::linear_input::LinearInput;
 use crate::low_rank::LowRank;
 use crate::param::Param;
 use crate::recurrence::{LinearAttentionInputs, SelectiveScanInputs};
@@ -47,7 +47,7 @@ pub struct LowRankSum<'a> {
 #[derive(Clone, Copy)]
 pub enum HostOperand<'a> {
     /// Rows of the backend.
-    Rows(&'a Activated<'a>),
+    Rows(&'a LinearInput<'a>),
     /// Rows in host memory, one after the other.
     Values(&'a [f32]),
 }
@@ -181,7 +181,7 @@ pub trait Backend: StateMemory + Send + Sync {
     fn lookup(&self, table: &Param, ids: &[u32]) -> Result<Rows>;
 
     /// `y_i = W_i x + b_i` over the same rows, `[T, out_i]` each.
-    fn products(&self, products: &[Product], x: &Activated, arithmetic: Arithmetic) -> Result<Vec<Rows>>;
+    fn products(&self, products: &[Product], x: &LinearInput, arithmetic: Arithmetic) -> Result<Vec<Rows>>;
 
     /// Takes in the second matrix of a low-rank pair in the form that [`Backend::add_low_rank`] likes, where there is one;
     /// `turned` is `[rank, out]`, of plain floats.
@@ -194,7 +194,7 @@ pub trait Backend: StateMemory + Send + Sync {
         let mut ys: Vec<Option<Rows>> = ys.into_iter().map(Some).collect();
         for sum in sums {
             let up = Product { weight: &sum.pair.b, bias: None };
-            let made = self.products(&[up], &Activated::new(sum.narrow), arithmetic)?;
+            let made = self.products(&[up], &LinearInput::new(sum.narrow), arithmetic)?;
             let (Some(y), Some(more)) = (ys.get_mut(sum.to), made.first()) else { continue };
             *y = match (y.take(), sum.rows) {
                 (Some(y), None) => Some(self.add(y, more)?),
@@ -209,7 +209,7 @@ pub trait Backend: StateMemory + Send + Sync {
     fn expert_products(
         &self,
         stacks: &[Product],
-        x: &Activated,
+        x: &LinearInput,
         plan: &ExpertPlan,
         packing: Packing,
         arithmetic: Arithmetic,
@@ -236,7 +236,7 @@ pub trait Backend: StateMemory + Send + Sync {
             HostOperand::Rows(x) => x,
             HostOperand::Values(values) => {
                 uploaded = self.upload(values.to_vec(), product.weight.shape().cols)?;
-                activated = Activated::new(&uploaded);
+                activated = LinearInput::new(&uploaded);
                 &activated
             }
         };

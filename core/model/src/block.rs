@@ -7,7 +7,7 @@ use crate::rows::Rows;
 use crate::trace::Part;
 use crate::traits::{FeedForward, Norm, Raw, SequenceMixer};
 use crate::{ModelError, Result};
-use menagerie_formulas::{BranchInput, ParallelInput};
+use menagerie_formulas::{BranchInput, HeldStream, ParallelInput};
 
 /// Whether the feed-forward norms its input itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,31 +103,22 @@ impl<N: Norm, P> Branch<N, P> {
     }
 }
 
-/// Which of two streams is held while a stack renews the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
-    /// The one that was renewed last: the other stack runs now.
-    Current,
-    /// The one that was held: the same stack runs again.
-    Held,
-}
-
 /// How a run of one of two stacks begins: with the sum of the stream as it stands and the one that is held (HRM, Wang et
 /// al., 2025).
-pub struct Entry {
+pub struct StreamEntry {
     /// Which of the two is held from here on.
-    pub holds: Holds,
+    pub holds: HeldStream,
     /// `[D]`: stands for the stream held before the first run.
     pub start: Option<Param>,
 }
 
-impl Entry {
+impl StreamEntry {
     /// The rows that the run begins with.
     fn begin(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
         let backend = &context.compute.backend;
         let kept = match self.holds {
-            Holds::Current => Some(backend.copy(&hidden)?),
-            Holds::Held => None,
+            HeldStream::Current => Some(backend.copy(&hidden)?),
+            HeldStream::Held => None,
         };
         let sum = match (&self.start, &context.held) {
             (Some(start), _) => backend.add_vector(hidden, start)?,
@@ -233,8 +224,8 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> BranchPart<N, A, F> {
         matches!(self, Self::Mixer(_))
     }
 
-    fn looks_ahead(&self) -> bool {
-        matches!(self, Self::Mixer(mixer) if mixer.looks_ahead())
+    fn is_bidirectional(&self) -> bool {
+        matches!(self, Self::Mixer(mixer) if mixer.is_bidirectional())
     }
 
     fn takes_whole_prompts(&self) -> bool {
@@ -249,7 +240,7 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> BranchPart<N, A, F> {
 /// Branches on the residual stream, run one after the other, and operations on the result of the block.
 ///
 /// Most blocks have two, a mixer and a feed-forward ([`Self::new`]). The type is generic, so that a model written by hand
-/// names its parts: `TransformerBlock<RmsNorm, CausalAttention, GatedFeedForward>`; [`DynBlock`] is the one assembled from
+/// names its parts: `TransformerBlock<RmsNorm, Attention, GatedFeedForward>`; [`DynBlock`] is the one assembled from
 /// data.
 pub struct TransformerBlock<N, A, F> {
     branches: Vec<Branch<N, BranchPart<N, A, F>>>,
@@ -257,7 +248,7 @@ pub struct TransformerBlock<N, A, F> {
     embedding_scale: Option<f32>,
     output_scale: f32,
     output_norm: Option<N>,
-    entry: Option<Entry>,
+    entry: Option<StreamEntry>,
 }
 
 /// A block assembled from data.
@@ -284,7 +275,7 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> TransformerBlock<N, A, F> {
     }
 
     /// Makes the block the first of a run of one of two stacks.
-    pub fn with_entry(mut self, entry: Entry) -> Self {
+    pub fn with_entry(mut self, entry: StreamEntry) -> Self {
         self.entry = Some(entry);
         self
     }
@@ -340,7 +331,7 @@ pub trait Layer: Send + Sync {
     fn forward(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows>;
 
     /// Whether a token sees later ones of its sequence.
-    fn looks_ahead(&self) -> bool;
+    fn is_bidirectional(&self) -> bool;
 
     /// Whether it adds the embedded rows again, which the container then keeps for it.
     fn reads_embedding(&self) -> bool {
@@ -386,8 +377,8 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A,
         self.branches.iter().any(|branch| branch.part.takes_whole_prompts())
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.branches.iter().any(|branch| branch.part.looks_ahead())
+    fn is_bidirectional(&self) -> bool {
+        self.branches.iter().any(|branch| branch.part.is_bidirectional())
     }
 }
 
@@ -396,8 +387,8 @@ impl<L: Layer + ?Sized> Layer for Box<L> {
         (**self).forward(hidden, context)
     }
 
-    fn looks_ahead(&self) -> bool {
-        (**self).looks_ahead()
+    fn is_bidirectional(&self) -> bool {
+        (**self).is_bidirectional()
     }
 
     fn reads_embedding(&self) -> bool {

@@ -1,9 +1,9 @@
 //! [`Classifier`]: pooled vectors to scores (rerankers).
 
 use crate::Result;
-use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::linear::Linear;
+use crate::linear_input::LinearInput;
 use crate::rows::Rows;
 use crate::traits::Norm;
 use menagerie_formulas::{Activation, ClassifierActivation, ClassifierScores};
@@ -31,7 +31,7 @@ impl Classifier {
         let backend = &context.compute.backend;
         let mut rows = pooled;
         if let Some(dense) = &self.dense {
-            rows = dense.forward(&Activated::selected(&rows, origin)?, context)?;
+            rows = dense.forward(&LinearInput::selected(&rows, origin)?, context)?;
             rows = match self.activation {
                 ClassifierActivation::Tanh => backend.softcap(rows, 1.0)?,
                 ClassifierActivation::GeluErf => backend.activate(rows, Activation::GeluErf)?,
@@ -41,7 +41,7 @@ impl Classifier {
             }
         }
         if let Some(output) = &self.output {
-            rows = output.forward(&Activated::selected(&rows, origin)?, context)?;
+            rows = output.forward(&LinearInput::selected(&rows, origin)?, context)?;
         }
         match self.scores {
             ClassifierScores::AsTheyAre => Ok(rows),

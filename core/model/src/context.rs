@@ -14,7 +14,7 @@ use crate::scalings::Scalings;
 use crate::slots::Slots;
 use crate::state::StatePool;
 use crate::step::InferenceStep;
-use crate::trace::{Part, SpanOf, Trace};
+use crate::trace::{Part, SpanKey, Trace};
 use crate::{ModelError, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -157,10 +157,10 @@ impl<'a> TransformContext<'a> {
         Ok(made)
     }
 
-    fn span_of(&self, part: Part) -> SpanOf {
+    fn span_of(&self, part: Part) -> SpanKey {
         let inside = matches!(part, Part::Norm | Part::Mixer | Part::FeedForward | Part::Layer);
         let decodes = |part: &SequenceRows| matches!(part.step, InferenceStep::Decode { .. });
-        SpanOf {
+        SpanKey {
             part,
             layer: inside.then_some(self.layer as u32),
             decodes: self.layout.sequences().iter().all(decodes),

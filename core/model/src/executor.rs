@@ -34,7 +34,7 @@ pub trait Executor: Send + Sync {
     fn logits_width(&self) -> usize;
 
     /// Whether a sequence must be computed in one step (a layer sees later tokens).
-    fn looks_ahead(&self) -> bool;
+    fn is_bidirectional(&self) -> bool;
 
     /// Whether a prompt must be computed in one step, though tokens may follow it one by one (a mixture that chooses for a
     /// whole prompt).
@@ -121,8 +121,8 @@ impl Executor for WholeModel {
         self.head.vocabulary()
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.body.stack.looks_ahead()
+    fn is_bidirectional(&self) -> bool {
+        self.body.stack.is_bidirectional()
     }
 
     fn takes_whole_prompts(&self) -> bool {

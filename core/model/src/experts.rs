@@ -1,9 +1,9 @@
 //! [`ExpertLinear`]: a stack of matrices of which every token takes a few.
 
-use crate::activated::Activated;
 use crate::backend::{Product, exactly};
 use crate::context::TransformContext;
 use crate::expert_plan::{ExpertPlan, Packing};
+use crate::linear_input::LinearInput;
 use crate::param::{Param, WeightShape};
 use crate::rows::Rows;
 use crate::{ModelError, Result};
@@ -19,7 +19,7 @@ pub trait ExpertLinear: Send + Sync {
     /// A shape that does not fit.
     fn forward(
         &self,
-        x: &Activated,
+        x: &LinearInput,
         plan: &ExpertPlan,
         packing: Packing,
         context: &TransformContext,
@@ -36,7 +36,7 @@ pub trait ExpertLinear: Send + Sync {
     fn adapt(
         &self,
         product: Rows,
-        _x: &Activated,
+        _x: &LinearInput,
         _packed: (&ExpertPlan, Packing),
         _context: &TransformContext,
     ) -> Result<Rows> {
@@ -96,7 +96,7 @@ impl ExpertLinear for DenseExperts {
 
     fn forward(
         &self,
-        x: &Activated,
+        x: &LinearInput,
         plan: &ExpertPlan,
         packing: Packing,
         context: &TransformContext,
@@ -124,7 +124,7 @@ impl ExpertLinear for DenseExperts {
 /// What a stack returns.
 pub fn experts_many<const N: usize>(
     stacks: [&dyn ExpertLinear; N],
-    x: &Activated,
+    x: &LinearInput,
     plan: &ExpertPlan,
     packing: Packing,
     context: &TransformContext,

@@ -5,8 +5,8 @@ use crate::compute::Compute;
 use crate::layout::SequenceLayout;
 use crate::rows::Rows;
 use crate::scalings::Scalings;
+use crate::serializable_hook::SerializableHook;
 use crate::step::InferenceStep;
-use crate::traveling::Traveling;
 use std::ops::Range;
 
 /// A named place inside a block where a hook may look; ids, no strings at run time.
@@ -81,7 +81,7 @@ pub enum Effect {
 
 /// What a hook is shown: rows of the sequences whose step is one of its phases.
 #[derive(Clone, Copy)]
-pub struct Shown<'a> {
+pub struct HookInput<'a> {
     /// The layer, 0-based as in `blk.N`.
     pub layer: usize,
     /// The rows `[T, D]`.
@@ -118,7 +118,7 @@ pub trait LayerHook: Send + Sync {
     ///
     /// # Errors
     /// An error ends the forward.
-    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+    fn before_layer(&self, shown: &HookInput) -> Result<Option<Rows>> {
         let _ = shown;
         Ok(None)
     }
@@ -127,7 +127,7 @@ pub trait LayerHook: Send + Sync {
     ///
     /// # Errors
     /// An error ends the forward.
-    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+    fn after_layer(&self, shown: &HookInput) -> Result<Option<Rows>> {
         let _ = shown;
         Ok(None)
     }
@@ -136,7 +136,7 @@ pub trait LayerHook: Send + Sync {
     ///
     /// # Errors
     /// An error ends the forward.
-    fn at(&self, checkpoint: Checkpoint, shown: &Shown) -> Result<()> {
+    fn at(&self, checkpoint: Checkpoint, shown: &HookInput) -> Result<()> {
         let _ = (checkpoint, shown);
         Ok(())
     }
@@ -145,7 +145,7 @@ pub trait LayerHook: Send + Sync {
     ///
     /// # Errors
     /// An error ends the forward.
-    fn chosen(&self, experts: &[u32], shown: &Shown) -> Result<()> {
+    fn chosen(&self, experts: &[u32], shown: &HookInput) -> Result<()> {
         let _ = (experts, shown);
         Ok(())
     }
@@ -161,7 +161,7 @@ pub trait LayerHook: Send + Sync {
     }
 
     /// How copies of it are made in other processes, where layers of the model may be; absent = it acts in this one only.
-    fn travels(&self) -> Option<&dyn Traveling> {
+    fn serializable(&self) -> Option<&dyn SerializableHook> {
         None
     }
 }

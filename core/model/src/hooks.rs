@@ -7,7 +7,7 @@
 //! the rows of those whose [`crate::InferenceStep`] matches, and what it gives in their place goes where they were.
 
 use crate::context::TransformContext;
-use crate::hook::{Checkpoint, Effect, LayerHook, Phases, Shown};
+use crate::hook::{Checkpoint, Effect, HookInput, LayerHook, Phases};
 use crate::layout::SequenceLayout;
 use crate::rows::Rows;
 use crate::scalings::Scalings;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Hooks, called in the order they were added.
 #[derive(Clone, Default)]
 pub struct Hooks {
-    entries: Vec<Entry>,
+    entries: Vec<HookEntry>,
 }
 
 /// No hooks, for contexts that have none.
@@ -26,7 +26,7 @@ pub(crate) static NO_HOOKS: Hooks = Hooks { entries: Vec::new() };
 
 /// A hook, and what it said when it was added.
 #[derive(Clone)]
-struct Entry {
+struct HookEntry {
     hook: Arc<dyn LayerHook>,
     layers: Range<usize>,
     phases: Phases,
@@ -61,7 +61,7 @@ impl Hooks {
     /// Adds a hook after those that are there.
     pub fn push(&mut self, hook: Arc<dyn LayerHook>) {
         let (layers, phases, effect) = (hook.layers(), hook.phases(), hook.effect());
-        self.entries.push(Entry { hook, layers, phases, effect });
+        self.entries.push(HookEntry { hook, layers, phases, effect });
     }
 
     /// Whether there is none.
@@ -77,10 +77,10 @@ impl Hooks {
     /// What hooks do to the rows, in order; none where all of them only look. State that was computed with some hooks
     /// holds for those with equal effects.
     pub fn effects(&self) -> Vec<String> {
-        let effect = |entry: &Entry| match &entry.effect {
+        let effect = |entry: &HookEntry| match &entry.effect {
             Effect::Observes => None,
             Effect::Replaces(how) => {
-                let Entry { layers, phases, .. } = entry;
+                let HookEntry { layers, phases, .. } = entry;
                 Some(format!("{} in layers {layers:?}, {phases:?}: {how}", entry.hook.name()))
             }
         };
@@ -147,7 +147,7 @@ impl Hooks {
         self.entries.iter().try_for_each(|entry| entry.hook.scalings(scalings, layout))
     }
 
-    fn of_layer(&self, layer: usize) -> impl Iterator<Item = &Entry> {
+    fn of_layer(&self, layer: usize) -> impl Iterator<Item = &HookEntry> {
         self.entries.iter().filter(move |entry| entry.layers.contains(&layer))
     }
 
@@ -183,7 +183,7 @@ impl FromIterator<Arc<dyn LayerHook>> for Hooks {
     }
 }
 
-impl Entry {
+impl HookEntry {
     /// Which rows of a step it is shown.
     fn part(&self, context: &TransformContext) -> Result<Part> {
         let sequences = context.layout.sequences();
@@ -203,7 +203,7 @@ impl Entry {
         &self,
         rows: &Rows,
         context: &TransformContext,
-        show: &mut dyn FnMut(&Shown) -> Result<()>,
+        show: &mut dyn FnMut(&HookInput) -> Result<()>,
     ) -> Result<()> {
         match self.part(context)? {
             Part::None => Ok(()),
@@ -216,7 +216,7 @@ impl Entry {
     }
 
     /// Refuses what must not take the place of rows.
-    fn check(&self, given: &Rows, shown: &Shown) -> Result<()> {
+    fn check(&self, given: &Rows, shown: &HookInput) -> Result<()> {
         let refused = |reason: String| Err(ModelError::Hook { hook: self.hook.name().to_owned(), reason });
         if self.effect == Effect::Observes {
             return refused(
@@ -253,15 +253,15 @@ impl Entry {
 }
 
 impl Own {
-    fn shown<'a>(&'a self, rows: &'a Rows, context: &TransformContext<'a>) -> Shown<'a> {
-        Shown { rows, layout: &self.layout, tokens: self.tokens.as_deref(), ..all(rows, context) }
+    fn shown<'a>(&'a self, rows: &'a Rows, context: &TransformContext<'a>) -> HookInput<'a> {
+        HookInput { rows, layout: &self.layout, tokens: self.tokens.as_deref(), ..all(rows, context) }
     }
 }
 
 /// All rows of a step.
-fn all<'a>(rows: &'a Rows, context: &TransformContext<'a>) -> Shown<'a> {
+fn all<'a>(rows: &'a Rows, context: &TransformContext<'a>) -> HookInput<'a> {
     let TransformContext { layer, layout, input, compute, .. } = context;
-    Shown { layer: *layer, rows, layout, tokens: input.tokens(), compute }
+    HookInput { layer: *layer, rows, layout, tokens: input.tokens(), compute }
 }
 
 /// `rows` with those at `places` replaced.

@@ -12,20 +12,19 @@
 //! ```
 //! use menagerie_cpu::CpuBackend;
 //! use menagerie_kernels::Cpu;
-//! use menagerie_model::{Activated, Arithmetic, Backend, Product, Weight, WeightShape};
+//! use menagerie_model::{LinearInput, Arithmetic, Backend, Product, Weight, WeightShape};
 //!
 //! let backend = CpuBackend::new(Cpu::new(Some(1))?);
 //! let weight = Weight::from_f32("w", &[1.0, 2.0, 3.0, 4.0], WeightShape { count: 1, rows: 2, cols: 2 })?;
 //! let weight = backend.matrix(&weight, Arithmetic::Exact)?;
 //! let x = backend.upload(vec![1.0, 1.0], 2)?;
 //! let product = Product { weight: &weight, bias: None };
-//! let y = backend.products(&[product], &Activated::new(&x), Arithmetic::Exact)?;
+//! let y = backend.products(&[product], &LinearInput::new(&x), Arithmetic::Exact)?;
 //! assert_eq!(*backend.read(&y[0])?, [3.0, 7.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![forbid(unsafe_code)]
 
-mod activated;
 mod adapter;
 mod adapter_set;
 mod attention_biases;
@@ -46,6 +45,7 @@ mod hook;
 mod hooks;
 mod layout;
 mod linear;
+mod linear_input;
 mod low_rank;
 mod param;
 mod pooling;
@@ -55,6 +55,7 @@ mod router;
 mod rows;
 mod scalings;
 mod sequence_id;
+mod serializable_hook;
 mod slots;
 mod stack;
 mod stage;
@@ -64,24 +65,22 @@ mod table;
 mod terms;
 mod trace;
 mod traits;
-mod traveling;
 mod weight;
 mod wrapper;
 
-pub use activated::{Activated, RowOrigins};
 pub use adapter::{
-    AdaptedFeedForward, AdapterSite, AdapterSites, BetweenLinears, KeptScalings, RawScalings, ScalingSpread,
-    SiteShape, XLoraClassifier, XLoraMixing, XLoraModel,
+    AdaptedFeedForward, AdapterSite, AdapterSites, ScalingNormalization, ScalingSpread, SiteShape,
+    TopScalings, XLoraActivation, XLoraClassifier, XLoraMixing, XLoraModel,
 };
 pub use adapter_set::{
-    Adapter, AdapterSet, LinearPart, Magnitude, ScalingLayers, SitePart, TablePart, Whole,
+    Adapter, AdapterSet, FullWeight, LinearPart, Magnitude, ScalingLayers, SitePart, TablePart,
 };
 pub use attention_biases::AttentionBiases;
 pub use backend::{
     AttentionStates, Backend, HostOperand, LowRankSum, Operation, Product, RopeTable, Rotation, StateStep,
 };
 pub use block::{
-    Branch, BranchPart, DynBlock, Entry, Holds, Layer, ParallelFeedForward, PreNorm, TransformerBlock,
+    Branch, BranchPart, DynBlock, Layer, ParallelFeedForward, PreNorm, StreamEntry, TransformerBlock,
 };
 pub use classifier::Classifier;
 pub use compute::Compute;
@@ -93,15 +92,17 @@ pub use expert_plan::{ExpertPlan, Packing};
 pub use experts::{DenseExperts, ExpertLinear, experts_many};
 pub use failure::SequenceFailure;
 pub use guard::WeightGuard;
-pub use hook::{Checkpoint, Effect, LayerHook, Phases, Shown};
+pub use hook::{Checkpoint, Effect, HookInput, LayerHook, Phases};
 pub use hooks::Hooks;
 pub use layout::{Positions, SequenceLayout, SequenceRows};
 pub use linear::{DenseLinear, Linear, linear_many};
+pub use linear_input::{LinearInput, RowOrigins};
 pub use low_rank::LowRank;
 pub use menagerie_formulas::{
     Activation, Arithmetic, AttentionShape, BranchInput, ClassifierActivation, ClassifierScores, Gating,
-    GroupScore, KeySharing, KvType, LinearAttentionShape, Mask, ParallelInput, Pooling, RopePairs,
-    RouterApply, RouterInput, RouterScore, RouterSelect, RouterWeights, SparseMixer, StateUpdate, Xielu,
+    GroupScore, HeldStream, KeySharing, KvType, LinearAttentionShape, Mask, ParallelInput, Pooling,
+    RopePairs, RouterApply, RouterInput, RouterScore, RouterSelect, RouterWeights, SparseMixer, StateUpdate,
+    Xielu,
 };
 pub use param::{Param, WeightShape};
 pub use recurrence::{LinearAttentionInputs, LogDecay, SelectiveScanInputs};
@@ -109,6 +110,7 @@ pub use router::{GroupSelection, RouterRule, Routing, route};
 pub use rows::Rows;
 pub use scalings::Scalings;
 pub use sequence_id::SequenceId;
+pub use serializable_hook::{HookRecipe, SerializableHook};
 pub use slots::{SlotDeclarations, SlotId, SlotSpec, SlotUse, Slots};
 pub use stack::BlockStack;
 pub use stage::{
@@ -116,15 +118,14 @@ pub use stage::{
     StagePosition, StepGoal, WholeModel,
 };
 pub use state::{
-    KeptBlock, Pages, PlacedPages, Placement, PoolOptions, Run, Snapshot, StateBacking, StateDeclarations,
+    BlockCopy, Pages, PlacedPages, Placement, PoolOptions, RowRun, Snapshot, StateBacking, StateDeclarations,
     StateId, StateMemory, StatePlan, StatePool, StateRoom, StateSpec, StateTables,
 };
 pub use step::{InferenceStep, RopeRegime};
 pub use table::{StoredTable, Table};
 pub use terms::{AfterProduct, Terms};
-pub use trace::{Part, PartSum, Span, SpanBegun, SpanOf, SpanSum, Trace};
+pub use trace::{OpenSpan, Part, PartSum, Span, SpanKey, SpanSum, Trace};
 pub use traits::{FeedForward, LayerStack, Norm, OutputHead, Raw, SequenceMixer, TokenEmbedding};
-pub use traveling::{HookRecipe, Traveling};
 pub use weight::{Weight, WeightBytes};
 pub use wrapper::{FeedForwardWrapper, HeadRows, LinearSite, LinearWrapper, SiteForm};
 

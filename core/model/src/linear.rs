@@ -1,8 +1,8 @@
 //! [`Linear`]: everything that multiplies; [`DenseLinear`] is the plain one.
 
-use crate::activated::{Activated, RowOrigins};
 use crate::backend::{Product, exactly};
 use crate::context::TransformContext;
+use crate::linear_input::{LinearInput, RowOrigins};
 use crate::param::{Param, WeightShape};
 use crate::rows::Rows;
 use crate::terms::{Terms, sums};
@@ -20,7 +20,7 @@ pub trait Linear: Send + Sync {
     ///
     /// # Errors
     /// A shape that does not fit.
-    fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows>;
+    fn forward(&self, x: &LinearInput, context: &TransformContext) -> Result<Rows>;
 
     /// The sum that [`Linear::forward`] computes for these rows in this step, so that a caller can compute several linears
     /// over the same rows together. `None` (the default): only `forward` computes it.
@@ -92,7 +92,7 @@ impl Linear for DenseLinear {
         self.weight.shape().rows
     }
 
-    fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows> {
+    fn forward(&self, x: &LinearInput, context: &TransformContext) -> Result<Rows> {
         let compute = context.compute;
         let bias = self.bias.as_ref();
         let within = bias.filter(|_| self.scale.is_none());
@@ -122,7 +122,7 @@ impl Linear for DenseLinear {
 /// What a linear returns.
 pub fn linear_many<const N: usize>(
     linears: [&dyn Linear; N],
-    x: &Activated,
+    x: &LinearInput,
     context: &TransformContext,
 ) -> Result<[Rows; N]> {
     let terms: Vec<Terms> = linears.iter().filter_map(|linear| linear.terms(x.origins(), context)).collect();

@@ -61,7 +61,7 @@ impl<L: Layer> BlockStack<L> {
         let Some(part) = context.layout.sequences().iter().find(|part| !part.is_whole()) else {
             return Ok(());
         };
-        if !self.looks_ahead() {
+        if !self.is_bidirectional() {
             let cut = context.layout.sequences().iter().find(|part| !part.is_whole() && part.rows.len() > 1);
             return match cut.filter(|_| self.takes_whole_prompts()) {
                 None => Ok(()),
@@ -93,8 +93,8 @@ impl<L: Layer> LayerStack for BlockStack<L> {
         &self.states
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.layers.iter().any(Layer::looks_ahead)
+    fn is_bidirectional(&self) -> bool {
+        self.layers.iter().any(Layer::is_bidirectional)
     }
 
     fn takes_whole_prompts(&self) -> bool {

@@ -1,9 +1,9 @@
 //! The shapes a loaded model can have: whole, a stage of it, or an encoder. What a stage lacks is absent by type.
 
-use crate::activated::Activated;
 use crate::classifier::Classifier;
 use crate::context::TransformContext;
 use crate::linear::Linear;
+use crate::linear_input::LinearInput;
 use crate::pooling;
 use crate::rows::Rows;
 use crate::trace::Part;
@@ -269,7 +269,7 @@ impl EmbeddingModel {
         }
         let origins = pooling::origins(self.pooling, context);
         for linear in &self.dense {
-            pooled = linear.forward(&Activated::selected(&pooled, &origins)?, context)?;
+            pooled = linear.forward(&LinearInput::selected(&pooled, &origins)?, context)?;
         }
         match &self.classifier {
             Some(classifier) => classifier.forward(pooled, &origins, context),

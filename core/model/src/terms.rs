@@ -1,9 +1,9 @@
 //! [`Terms`]: the sum that a linear computes in one step, so that linears over the same rows are computed together.
 
 use crate::Result;
-use crate::activated::Activated;
 use crate::backend::{LowRankSum, Product};
 use crate::context::TransformContext;
+use crate::linear_input::LinearInput;
 use crate::low_rank::LowRank;
 use crate::rows::Rows;
 
@@ -20,7 +20,7 @@ pub trait AfterProduct: Send + Sync {
     ///
     /// # Errors
     /// A shape that does not fit.
-    fn apply(&self, product: Rows, x: &Activated, context: &TransformContext) -> Result<Rows>;
+    fn apply(&self, product: Rows, x: &LinearInput, context: &TransformContext) -> Result<Rows>;
 }
 
 impl<'a> Terms<'a> {
@@ -96,7 +96,7 @@ impl LowRankTerm<'_> {
 ///
 /// # Errors
 /// What the backend reports.
-pub(crate) fn sums(linears: &[Terms], x: &Activated, context: &TransformContext) -> Result<Vec<Rows>> {
+pub(crate) fn sums(linears: &[Terms], x: &LinearInput, context: &TransformContext) -> Result<Vec<Rows>> {
     let compute = context.compute;
     let terms = || {
         let lists = linears.iter().enumerate();

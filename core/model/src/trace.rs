@@ -60,7 +60,7 @@ impl Part {
 
 /// Which part of which step a span is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpanOf {
+pub struct SpanKey {
     /// The part.
     pub part: Part,
     /// The layer, of parts of a block.
@@ -75,7 +75,7 @@ pub struct SpanOf {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// What it is.
-    pub of: SpanOf,
+    pub of: SpanKey,
     /// When it began, from the beginning of the trace.
     pub start: Duration,
     /// How long it took.
@@ -112,7 +112,7 @@ pub struct PartSum {
 
 /// A span that has begun.
 #[derive(Clone, Copy, Debug)]
-pub struct SpanBegun {
+pub struct OpenSpan {
     at: Instant,
     bytes: u64,
 }
@@ -187,12 +187,12 @@ impl Trace {
     }
 
     /// Begins a span.
-    pub fn begin(&self) -> SpanBegun {
-        SpanBegun { at: Instant::now(), bytes: self.read.load(Ordering::Relaxed) }
+    pub fn begin(&self) -> OpenSpan {
+        OpenSpan { at: Instant::now(), bytes: self.read.load(Ordering::Relaxed) }
     }
 
     /// Ends a span.
-    pub fn end(&self, begun: SpanBegun, of: SpanOf) {
+    pub fn end(&self, begun: OpenSpan, of: SpanKey) {
         let time = begun.at.elapsed();
         let bytes = self.read.load(Ordering::Relaxed).wrapping_sub(begun.bytes);
         let start = begun.at.saturating_duration_since(self.begun);
@@ -256,7 +256,7 @@ mod tests {
         for rows in 1..4 {
             let begun = trace.begin();
             trace.reads(10);
-            trace.end(begun, SpanOf { part: Part::Mixer, layer: Some(3), decodes: true, rows });
+            trace.end(begun, SpanKey { part: Part::Mixer, layer: Some(3), decodes: true, rows });
         }
         let sum = trace.sum(Part::Mixer, Some(3), true);
         assert_eq!((sum.count, sum.rows, sum.bytes), (3, 6, 30));
@@ -270,7 +270,7 @@ mod tests {
     fn what_was_noted_elsewhere_is_the_same() {
         let trace = Trace::new(1);
         for part in Part::ALL {
-            trace.end(trace.begin(), SpanOf { part, layer: Some(1), decodes: false, rows: 2 });
+            trace.end(trace.begin(), SpanKey { part, layer: Some(1), decodes: false, rows: 2 });
         }
         let (spans, left_out) = trace.spans();
         let other = Trace::restored(trace.begun_at(), spans.clone(), trace.sums(), left_out);

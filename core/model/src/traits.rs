@@ -29,7 +29,7 @@ pub trait LayerStack: Send + Sync {
     fn states(&self) -> &[StateSpec];
 
     /// Whether a layer sees tokens after a query, so that a sequence must be computed in one step (encoders).
-    fn looks_ahead(&self) -> bool;
+    fn is_bidirectional(&self) -> bool;
 
     /// Whether a prompt must be computed in one step, though tokens may follow it ([`FeedForward::takes_whole_prompts`]).
     fn takes_whole_prompts(&self) -> bool {
@@ -96,7 +96,7 @@ pub trait SequenceMixer: Send + Sync {
     fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows>;
 
     /// Whether a token sees later ones of its sequence.
-    fn looks_ahead(&self) -> bool {
+    fn is_bidirectional(&self) -> bool {
         false
     }
 }
@@ -136,8 +136,8 @@ impl<T: SequenceMixer + ?Sized> SequenceMixer for Box<T> {
         (**self).forward(x, context)
     }
 
-    fn looks_ahead(&self) -> bool {
-        (**self).looks_ahead()
+    fn is_bidirectional(&self) -> bool {
+        (**self).is_bidirectional()
     }
 }
 

@@ -2,11 +2,11 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie_model::components::{
-    AttentionGate, AttentionLinears, CausalAttention, GateSource, GatedFeedForward, RmsNorm,
+    Attention, AttentionGate, AttentionLinears, GateSource, GatedFeedForward, RmsNorm,
 };
 use menagerie_model::{
-    Activated, Activation, Arithmetic, AttentionShape, Compute, DenseExperts, DenseLinear, ExpertLinear,
-    ExpertPlan, FeedForward, Gating, InferenceStep, KvType, Linear, Mask, Packing, Param, PoolOptions, Raw,
+    Activation, Arithmetic, AttentionShape, Compute, DenseExperts, DenseLinear, ExpertLinear, ExpertPlan,
+    FeedForward, Gating, InferenceStep, KvType, Linear, LinearInput, Mask, Packing, Param, PoolOptions, Raw,
     RopeRegime, Routing, Rows, SequenceLayout, SequenceMixer, SequenceRows, StateDeclarations, StatePool,
     StepInput, TransformContext, Weight, WeightShape,
 };
@@ -93,7 +93,7 @@ fn attend(gate: Option<AttentionGate>, query: &[f32], norm: Option<RmsNorm>) -> 
         alibi: None,
     };
     let mut declarations = StateDeclarations::default();
-    let mut attention = CausalAttention::new(["k", "v"], linears, shape, &mut declarations).unwrap();
+    let mut attention = Attention::new(["k", "v"], linears, shape, &mut declarations).unwrap();
     if let Some(norm) = norm {
         attention = attention.with_inner_norm(Box::new(norm));
     }
@@ -156,7 +156,7 @@ fn a_gate_of_another_width_is_refused() {
         mask: Mask::Causal,
         alibi: None,
     };
-    let made = CausalAttention::new(["k", "v"], linears, shape, &mut StateDeclarations::default());
+    let made = Attention::new(["k", "v"], linears, shape, &mut StateDeclarations::default());
     let text = made.map(drop).unwrap_err().to_string();
     assert!(text.contains("gate product") && text.contains("2 (one per head) or 12"), "{text}");
 }
@@ -205,7 +205,7 @@ fn a_scale_multiplies_the_product_and_not_the_bias() {
     let bias: Vec<f32> = (0..D).map(|i| i as f32).collect();
     let scaled = dense(&weight, Some(&bias)).with_scale(0.25);
     let found =
-        in_a_step(StateDeclarations::default(), |x, context| scaled.forward(&Activated::new(x), context));
+        in_a_step(StateDeclarations::default(), |x, context| scaled.forward(&LinearInput::new(x), context));
     let expected: Vec<f32> =
         product(&weight).iter().enumerate().map(|(i, x)| 0.25 * x + bias[i % D]).collect();
     assert_close("scaled", &found, &expected, 1e-5);
@@ -226,7 +226,7 @@ fn every_expert_has_a_scale_of_its_own() {
     let plan = ExpertPlan::new(&routing, 3).unwrap();
     let run = |experts: &DenseExperts| {
         in_a_step(StateDeclarations::default(), |x, context| {
-            experts.forward(&Activated::new(x), &plan, Packing::Tokens, context)
+            experts.forward(&LinearInput::new(x), &plan, Packing::Tokens, context)
         })
     };
     let order = [0, 0, 1, 2, 2];

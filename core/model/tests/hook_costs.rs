@@ -4,8 +4,9 @@
 
 use menagerie_model::components::RopeDeclarations;
 use menagerie_model::{
-    Arithmetic, BlockStack, Checkpoint, Compute, DynBlock, Executor, Hooks, KvType, Layer, LayerHook, Phases,
-    PoolOptions, Result, Rows, Shown, StateDeclarations, StatePool, StepInput, TransformContext, WholeModel,
+    Arithmetic, BlockStack, Checkpoint, Compute, DynBlock, Executor, HookInput, Hooks, KvType, Layer,
+    LayerHook, Phases, PoolOptions, Result, Rows, StateDeclarations, StatePool, StepInput, TransformContext,
+    WholeModel,
 };
 use menagerie_testkit::{
     CountingBackend, Counts, Declared, Session, SplitMix64, TinyModel, TinyShape, cpu_backend,
@@ -26,8 +27,8 @@ impl Layer for Together {
         Ok(rows)
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.0.iter().any(Layer::looks_ahead)
+    fn is_bidirectional(&self) -> bool {
+        self.0.iter().any(Layer::is_bidirectional)
     }
 }
 
@@ -60,7 +61,7 @@ impl Called {
         Arc::new(Self { layers, phases, looks, calls: AtomicUsize::new(0) })
     }
 
-    fn look(&self, shown: &Shown) -> Result<()> {
+    fn look(&self, shown: &HookInput) -> Result<()> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         if self.looks {
             shown.compute.backend.read(shown.rows)?;
@@ -82,15 +83,15 @@ impl LayerHook for Called {
         self.phases
     }
 
-    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+    fn before_layer(&self, shown: &HookInput) -> Result<Option<Rows>> {
         self.look(shown).map(|()| None)
     }
 
-    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+    fn after_layer(&self, shown: &HookInput) -> Result<Option<Rows>> {
         self.look(shown).map(|()| None)
     }
 
-    fn at(&self, _checkpoint: Checkpoint, shown: &Shown) -> Result<()> {
+    fn at(&self, _checkpoint: Checkpoint, shown: &HookInput) -> Result<()> {
         self.look(shown)
     }
 }

@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie_model::components::{
-    AttentionLinears, CausalAttention, ExpertForm, Experts, GatedFeedForward, HeadNorm, LayerNorm,
-    MoeFeedForward, QkNorm, QkNormPlace, RmsNorm, Rope, RopeDeclarations, Router, SharedExpert, Temperature,
+    Attention, AttentionLinears, ExpertForm, Experts, GatedFeedForward, HeadNorm, LayerNorm, MoeFeedForward,
+    QkNorm, QkNormPlace, RmsNorm, Rope, RopeDeclarations, Router, SharedExpert, Temperature,
 };
 use menagerie_model::{
     Activation, Arithmetic, AttentionShape, Branch, BranchInput, Compute, DenseExperts, DenseLinear,
@@ -288,7 +288,7 @@ fn temperature_steps_with_the_position() {
     assert_close("factors", &temperature.factors(&[2, 3, 7]).unwrap(), &expected, 1e-6);
 }
 
-fn attention(long: Option<Vec<f32>>, states: &mut StateDeclarations) -> CausalAttention {
+fn attention(long: Option<Vec<f32>>, states: &mut StateDeclarations) -> Attention {
     let mut random = SplitMix64::new(8);
     let mut square = || linear(&random.values(D * D, 0.0, 0.5), D, D);
     let linears = AttentionLinears {
@@ -314,7 +314,7 @@ fn attention(long: Option<Vec<f32>>, states: &mut StateDeclarations) -> CausalAt
         long_frequencies: long,
         magnitude: 1.0,
     };
-    CausalAttention::new(["blk.0.k", "blk.0.v"], linears, shape, states)
+    Attention::new(["blk.0.k", "blk.0.v"], linears, shape, states)
         .unwrap()
         .with_rope(rope, &mut RopeDeclarations::default())
 }

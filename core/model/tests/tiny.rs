@@ -3,9 +3,9 @@
 
 use menagerie_model::components::RopeDeclarations;
 use menagerie_model::{
-    Activated, Arithmetic, BlockStack, Branch, Checkpoint, DenseLinear, Effect, FeedForward, Hooks,
-    LayerHook, Linear, ModelError, Norm, Param, Raw, Result, Rows, SequenceMixer, Shown, StateDeclarations,
-    StateId, StateSpec, TransformContext, Weight, WeightShape,
+    Arithmetic, BlockStack, Branch, Checkpoint, DenseLinear, Effect, FeedForward, HookInput, Hooks,
+    LayerHook, Linear, LinearInput, ModelError, Norm, Param, Raw, Result, Rows, SequenceMixer,
+    StateDeclarations, StateId, StateSpec, TransformContext, Weight, WeightShape,
 };
 use menagerie_testkit::session::Feed;
 use menagerie_testkit::{
@@ -148,7 +148,7 @@ impl Linear for Adapted {
         self.base.out_features()
     }
 
-    fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows> {
+    fn forward(&self, x: &LinearInput, context: &TransformContext) -> Result<Rows> {
         let base = self.base.forward(x, context)?;
         context.compute.backend.add(base, &self.delta.forward(x, context)?)
     }
@@ -287,13 +287,13 @@ impl LayerHook for Watcher {
         if self.doubles { Effect::Replaces("doubled".to_owned()) } else { Effect::Observes }
     }
 
-    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+    fn before_layer(&self, shown: &HookInput) -> Result<Option<Rows>> {
         let values = shown.compute.backend.read(shown.rows)?.into_owned();
         self.seen.lock().unwrap().push((shown.layer, "before", values));
         Ok(None)
     }
 
-    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+    fn after_layer(&self, shown: &HookInput) -> Result<Option<Rows>> {
         if !self.doubles || shown.layer != 0 {
             return Ok(None);
         }
@@ -301,7 +301,7 @@ impl LayerHook for Watcher {
         shown.compute.backend.scale(copy, 2.0).map(Some)
     }
 
-    fn at(&self, checkpoint: Checkpoint, shown: &Shown) -> Result<()> {
+    fn at(&self, checkpoint: Checkpoint, shown: &HookInput) -> Result<()> {
         let values = shown.compute.backend.read(shown.rows)?.into_owned();
         self.seen.lock().unwrap().push((shown.layer, checkpoint.name(), values));
         Ok(())
@@ -345,7 +345,7 @@ impl LayerHook for Canceller {
         0..9
     }
 
-    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+    fn before_layer(&self, shown: &HookInput) -> Result<Option<Rows>> {
         *self.0.lock().unwrap() = shown.layer;
         if shown.layer == 1 { Err(ModelError::Unsupported("enough".to_owned())) } else { Ok(None) }
     }

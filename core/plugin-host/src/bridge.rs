@@ -15,7 +15,7 @@ use std::sync::Arc;
 struct Part {
     instance: Instance,
     run: Forward,
-    looks_ahead: bool,
+    is_bidirectional: bool,
 }
 
 /// A rope's frequencies.
@@ -40,7 +40,7 @@ pub(crate) fn build_of(described: &'static Described) -> Option<Build> {
         Work::Norm(run) => Build::Norm(Box::leak(Box::new(
             move |config: &Config, parts: &mut dyn Parts, place: &NormPlace<'_>| {
                 let instance = building::create(described, config, parts, (place.role, place.width))?;
-                Some(Box::new(Part { instance, run, looks_ahead: false }) as Box<dyn Norm>)
+                Some(Box::new(Part { instance, run, is_bidirectional: false }) as Box<dyn Norm>)
             },
         ))),
         Work::Activation(run) => {
@@ -60,7 +60,7 @@ pub(crate) fn build_of(described: &'static Described) -> Option<Build> {
 fn part(described: &'static Described, run: Forward, config: &Config, parts: &mut dyn Parts) -> Option<Part> {
     let width = parts.width();
     let instance = building::create(described, config, parts, ("", width))?;
-    Some(Part { instance, run, looks_ahead: described.looks_ahead })
+    Some(Part { instance, run, is_bidirectional: described.is_bidirectional })
 }
 
 impl SequenceMixer for Part {
@@ -68,8 +68,8 @@ impl SequenceMixer for Part {
         calling::forward(&self.instance, self.run, &[x], Step::Owned(context))
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.looks_ahead
+    fn is_bidirectional(&self) -> bool {
+        self.is_bidirectional
     }
 }
 

@@ -7,7 +7,7 @@ use crate::operands;
 use crate::scratch::Frame;
 use crate::services;
 use crate::watch::{self, Watch};
-use menagerie_model::{Activated, Compute, ModelError, Result, Rows, TransformContext};
+use menagerie_model::{Compute, LinearInput, ModelError, Result, Rows, TransformContext};
 use menagerie_plugin::abi::{self, Header, Status, Tensor};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
@@ -69,7 +69,7 @@ impl<'m> Step<'_, 'm> {
 
 /// Rows that went in, and where the plugin sees them.
 pub(crate) struct Input<'c> {
-    pub(crate) activated: Activated<'c>,
+    pub(crate) activated: LinearInput<'c>,
     pub(crate) data: *const f32,
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn forward(
         let values = seen[at].insert(backend.read(input)?);
         let data = values.as_ptr();
         tensors[at] = Tensor::rows(data.cast_mut(), input.rows(), input.cols(), Tensor::READ_ONLY);
-        given[at] = Some(Input { activated: Activated::new(input), data });
+        given[at] = Some(Input { activated: LinearInput::new(input), data });
     }
     let mut calling = Calling::new(instance, step, given, frame);
     let tensors = &tensors[..inputs.len().min(MOST_INPUTS)];

@@ -8,7 +8,8 @@ use crate::scratch::Frame;
 use crate::watch::{self, Watch};
 use menagerie_engine::{HOST_OPTIONS, HookKind, HookSite, NamedHook, RelayOptions, Relayed};
 use menagerie_model::{
-    Effect, HookRecipe, LayerHook, ModelError, Phases, Result, Rows, SequenceRows, Shown, Traveling,
+    Effect, HookInput, HookRecipe, LayerHook, ModelError, Phases, Result, Rows, SequenceRows,
+    SerializableHook,
 };
 use menagerie_plugin::abi::{self, Header, HookCall, OptionDef, Tensor};
 use std::ops::Range;
@@ -103,7 +104,7 @@ impl Between {
     }
 
     /// Calls it for rows `[T, D]`; rows that take their place, if it replaces.
-    fn call(&self, point: u32, shown: &Shown) -> Result<Option<Rows>> {
+    fn call(&self, point: u32, shown: &HookInput) -> Result<Option<Rows>> {
         let backend = &*shown.compute.backend;
         let mut frame = Frame::take();
         let past = |part: &SequenceRows| Ok(part.first_position);
@@ -184,27 +185,27 @@ impl LayerHook for Between {
         self.effect.clone()
     }
 
-    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+    fn before_layer(&self, shown: &HookInput) -> Result<Option<Rows>> {
         match self.around.points & abi::Component::BEFORE_LAYERS {
             0 => Ok(None),
             _ => self.call(HookCall::BEFORE, shown),
         }
     }
 
-    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+    fn after_layer(&self, shown: &HookInput) -> Result<Option<Rows>> {
         match self.around.points & abi::Component::AFTER_LAYERS {
             0 => Ok(None),
             _ => self.call(HookCall::AFTER, shown),
         }
     }
 
-    fn travels(&self) -> Option<&dyn Traveling> {
+    fn serializable(&self) -> Option<&dyn SerializableHook> {
         Some(self)
     }
 }
 
 /// One that replaces is copied into other processes; one that looks stays here, and is shown what their layers had.
-impl Traveling for Between {
+impl SerializableHook for Between {
     fn recipe(&self) -> HookRecipe {
         match self.around.handling {
             Handling::Observes => self.relay().recipe(),

@@ -2,7 +2,7 @@
 
 use crate::calling::{Calling, Step, here};
 use crate::instance::KeptState;
-use menagerie_model::{Activated, HostOperand, ModelError, Result, RowOrigins, Rows, StateSpec, Terms};
+use menagerie_model::{HostOperand, LinearInput, ModelError, Result, RowOrigins, Rows, StateSpec, Terms};
 use menagerie_plugin::abi::{ERROR, OK, Status, Tensor, device, dtype};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -162,7 +162,7 @@ impl Calling<'_, '_> {
         }
         let rows = match own {
             Some(input) => kept.linear.forward(&input.activated, context)?,
-            None => kept.linear.forward(&Activated::new(&self.taken(x)?), context)?,
+            None => kept.linear.forward(&LinearInput::new(&self.taken(x)?), context)?,
         };
         self.hand_over(&rows, y)
     }

@@ -20,8 +20,8 @@ use crate::transport::PipelineTransport;
 use head::Head;
 use menagerie_model::{
     AdapterSet, Compute, Executor, Hooks, LayerHook, ModelError, ModelShape, NormedExecutor, PoolOptions,
-    Rows, SequenceFailure, SequenceId, Stage, StageTrace, StatePool, StateSpec, StepGoal, Trace,
-    TransformContext, Traveling,
+    Rows, SequenceFailure, SequenceId, SerializableHook, Stage, StageTrace, StatePool, StateSpec, StepGoal,
+    Trace, TransformContext,
 };
 use sending::Sending;
 pub(crate) use states::StagedStates;
@@ -41,7 +41,7 @@ pub struct ChainFacts {
     /// Columns of the logits.
     pub logits_width: usize,
     /// Whether a sequence must be computed in one step.
-    pub looks_ahead: bool,
+    pub is_bidirectional: bool,
     /// Whether a prompt must be computed in one step.
     pub takes_whole_prompts: bool,
 }
@@ -55,7 +55,7 @@ impl ChainFacts {
             states: stacks().flat_map(|stack| stack.states().to_vec()).collect(),
             vocabulary: stages.first()?.embedding()?.vocabulary(),
             logits_width: stages.last()?.head()?.vocabulary(),
-            looks_ahead: stacks().any(|stack| stack.looks_ahead()),
+            is_bidirectional: stacks().any(|stack| stack.is_bidirectional()),
             takes_whole_prompts: stacks().any(|stack| stack.takes_whole_prompts()),
         })
     }
@@ -67,7 +67,7 @@ impl ChainFacts {
             states: model.states().to_vec(),
             vocabulary: model.vocabulary(),
             logits_width: model.logits_width(),
-            looks_ahead: model.looks_ahead(),
+            is_bidirectional: model.is_bidirectional(),
             takes_whole_prompts: model.takes_whole_prompts(),
         }
     }
@@ -207,7 +207,7 @@ impl StageChain {
     ) -> Result<u32, ModelError> {
         let travels = match self.shared.reach() {
             StageReach::SameProcess => None,
-            StageReach::Elsewhere => Some(hook.travels().ok_or_else(|| {
+            StageReach::Elsewhere => Some(hook.serializable().ok_or_else(|| {
                 ModelError::Unsupported(format!(
                     "hook \"{}\" acts in this process only, and the layers are in processes of their own; use stages on threads \
                      (--stages), or run the model in one piece",
@@ -282,13 +282,13 @@ impl StageChain {
         &self,
         head: &mut Head,
         hooks: &Hooks,
-        wanted: &dyn Fn(&dyn Traveling) -> bool,
+        wanted: &dyn Fn(&dyn SerializableHook) -> bool,
     ) -> Result<(), ModelError> {
         if self.shared.reach() == StageReach::SameProcess {
             return Ok(());
         }
         for hook in hooks.of_layers() {
-            if let Some(own) = hook.travels().filter(|own| wanted(*own)) {
+            if let Some(own) = hook.serializable().filter(|own| wanted(*own)) {
                 let number = self.hook(head, hook, None)?;
                 head.gather(Asked::Hook(number), &mut |_, piece| own.take(piece))?;
             }
@@ -329,8 +329,8 @@ impl Executor for StageChain {
         self.facts.logits_width
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.facts.looks_ahead
+    fn is_bidirectional(&self) -> bool {
+        self.facts.is_bidirectional
     }
 
     fn takes_whole_prompts(&self) -> bool {

@@ -1,7 +1,7 @@
 //! [`StateChange`]: what happens to the memory of states between steps.
 
 use crate::bytes::{Reader, Writer};
-use menagerie_model::{KeptBlock, ModelError, StateId, StatePool};
+use menagerie_model::{BlockCopy, ModelError, StateId, StatePool};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ impl SetChange {
         self,
         own: &Range<usize>,
         pool: &mut StatePool,
-        kept: &mut HashMap<u64, KeptBlock>,
+        kept: &mut HashMap<u64, BlockCopy>,
     ) -> Result<(), ModelError> {
         pool.use_set(self.set as usize)?;
         self.change.apply(own, pool, kept)
@@ -134,7 +134,7 @@ impl StateChange {
         self,
         own: &Range<usize>,
         pool: &mut StatePool,
-        kept: &mut HashMap<u64, KeptBlock>,
+        kept: &mut HashMap<u64, BlockCopy>,
     ) -> Result<(), ModelError> {
         let number = self.state() as usize;
         if !own.contains(&number) {

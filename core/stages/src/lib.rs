@@ -9,7 +9,7 @@
 //! lies. What the scheduler does to sequences therefore reaches every stage, whatever it is, or is refused.
 //!
 //! Hooks act where their layers are: on threads the hooks themselves, in processes copies of those that can be copied
-//! ([`menagerie_model::Traveling`]). What copies keep, and the times of a trace, the chain asks for when somebody wants them.
+//! ([`menagerie_model::SerializableHook`]). What copies keep, and the times of a trace, the chain asks for when somebody wants them.
 //!
 //! Everything is checked on receipt: numbers of frames, their sums, sizes, epochs, and that rows are numbers. What is
 //! missing, late, doubled, out of order or broken is a [`StageFault`] that names stage, layers, request and position.

@@ -2,16 +2,16 @@
 
 use crate::bytes::{Reader, Writer};
 use crate::change::SetChange;
-use menagerie_model::{KeptBlock, ModelError, Run, StateId, StatePool};
+use menagerie_model::{BlockCopy, ModelError, RowRun, StateId, StatePool};
 use std::collections::HashMap;
 
 /// What is read or written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Access {
     /// Token rows.
-    ReadRows(Run),
+    ReadRows(RowRun),
     /// Token rows become these bytes.
-    WriteRows(Run, Vec<u8>),
+    WriteRows(RowRun, Vec<u8>),
     /// A block.
     ReadBlock(u32),
     /// A block becomes these values.
@@ -88,7 +88,7 @@ impl Access {
     }
 
     fn decode(from: &mut Reader) -> Result<Self, String> {
-        let run = |from: &mut Reader| Ok::<_, String>(Run { row: from.number()?, len: from.number()? });
+        let run = |from: &mut Reader| Ok::<_, String>(RowRun { row: from.number()?, len: from.number()? });
         Ok(match from.u8()? {
             0 => Self::ReadRows(run(from)?),
             1 => Self::WriteRows(run(from)?, from.bytes()?),
@@ -105,7 +105,7 @@ impl Access {
         &self,
         state: StateId,
         pool: &mut StatePool,
-        kept: &HashMap<u64, KeptBlock>,
+        kept: &HashMap<u64, BlockCopy>,
     ) -> Result<Vec<u8>, ModelError> {
         match self {
             Self::ReadRows(run) => {
@@ -136,7 +136,7 @@ impl Access {
 }
 
 /// First and last page of rows.
-fn pages(run: Run, page_len: usize) -> Result<[u32; 2], ModelError> {
+fn pages(run: RowRun, page_len: usize) -> Result<[u32; 2], ModelError> {
     let page = |row: usize| u32::try_from(row / page_len.max(1)).ok();
     let last = run.row.checked_add(run.len.saturating_sub(1));
     let pages = page(run.row).zip(last.and_then(page));
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_access_comes_back_as_it_was_and_is_never_read_past_its_end() {
-        let run = Run { row: 70, len: 3 };
+        let run = RowRun { row: 70, len: 3 };
         for access in [
             Access::ReadRows(run),
             Access::WriteRows(run, vec![1, 2, 3]),
@@ -190,8 +190,8 @@ mod tests {
 
     #[test]
     fn rows_that_no_machine_has_are_refused() {
-        assert_eq!(pages(Run { row: 130, len: 4 }, 64).unwrap(), [2, 2]);
-        assert!(pages(Run { row: usize::MAX, len: 2 }, 64).is_err());
+        assert_eq!(pages(RowRun { row: 130, len: 4 }, 64).unwrap(), [2, 2]);
+        assert!(pages(RowRun { row: usize::MAX, len: 2 }, 64).is_err());
         assert!(to_values(&[1, 2, 3]).is_err());
     }
 }

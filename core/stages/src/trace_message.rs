@@ -1,7 +1,7 @@
 //! What a stage noted for a trace, in pieces: [`pieces`] and [`TraceParts`].
 
 use crate::bytes::{Reader, Writer};
-use menagerie_model::{Part, PartSum, Span, SpanOf, SpanSum, Trace};
+use menagerie_model::{Part, PartSum, Span, SpanKey, SpanSum, Trace};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Single spans of a piece.
@@ -42,7 +42,7 @@ fn put_sum(PartSum { decodes, layer, part, sum }: &PartSum, out: &mut Writer) {
 }
 
 fn put_span(Span { of, start, time, bytes }: &Span, out: &mut Writer) {
-    let SpanOf { part, layer, decodes, rows } = *of;
+    let SpanKey { part, layer, decodes, rows } = *of;
     put_of(part, layer, decodes, out);
     out.u32(rows);
     [start.as_nanos() as u64, time.as_nanos() as u64, *bytes].into_iter().for_each(|number| out.u64(number));
@@ -68,7 +68,7 @@ fn span(from: &mut Reader) -> Result<Span, String> {
     let (part, layer, decodes) = of(from)?;
     let rows = from.u32()?;
     let (start, time) = (Duration::from_nanos(from.u64()?), Duration::from_nanos(from.u64()?));
-    Ok(Span { of: SpanOf { part, layer, decodes, rows }, start, time, bytes: from.u64()? })
+    Ok(Span { of: SpanKey { part, layer, decodes, rows }, start, time, bytes: from.u64()? })
 }
 
 /// What came of a trace.
@@ -120,7 +120,7 @@ mod tests {
             let part = Part::ALL[rows as usize % Part::ALL.len()];
             let layer = (rows % 2 == 0).then_some(rows % 5);
             trace.reads(u64::from(rows));
-            trace.end(trace.begin(), SpanOf { part, layer, decodes: rows % 3 == 0, rows });
+            trace.end(trace.begin(), SpanKey { part, layer, decodes: rows % 3 == 0, rows });
         }
         let (mut parts, mut count) = (TraceParts::default(), 0);
         pieces(&trace, &mut |piece| {

@@ -18,7 +18,7 @@ use crate::step::SetWeights;
 use crate::times;
 use crate::transport::PipelineTransport;
 use menagerie_model::{
-    Adapter, AdapterSet, Compute, KeptBlock, ModelError, Stage, StateId, StatePool, WeightGuard,
+    Adapter, AdapterSet, BlockCopy, Compute, ModelError, Stage, StateId, StatePool, WeightGuard,
 };
 use std::collections::HashMap;
 use std::ops::Range;
@@ -65,7 +65,7 @@ struct Session {
 /// States of a request in this stage.
 struct Held {
     windows: Vec<Option<usize>>,
-    kept: HashMap<u64, KeptBlock>,
+    kept: HashMap<u64, BlockCopy>,
     pool: StatePool,
 }
 

@@ -2,8 +2,8 @@
 
 use crate::operations::operations;
 use menagerie_model::{
-    Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
-    Gating, LinearAttentionInputs, LinearAttentionShape, Operation, Packing, Param, Product, Result,
+    Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan, Gating,
+    LinearAttentionInputs, LinearAttentionShape, LinearInput, Operation, Packing, Param, Product, Result,
     RopeTable, Rotation, RouterApply, Rows, SelectiveScanInputs, StateBacking, StateId, StateMemory,
     StatePlan, StateStep, Weight,
 };

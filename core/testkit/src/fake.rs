@@ -43,7 +43,7 @@ pub struct FakeModel {
     script: Script,
     states: Vec<StateSpec>,
     window: Option<usize>,
-    looks_ahead: bool,
+    is_bidirectional: bool,
     broken: Option<(u32, f32)>,
     seen: Mutex<Vec<Seen>>,
     during: Mutex<Option<During>>,
@@ -64,7 +64,7 @@ impl FakeModel {
             script: Box::new(script),
             states: vec![tokens(None)],
             window: None,
-            looks_ahead: false,
+            is_bidirectional: false,
             broken: None,
             seen: Mutex::default(),
             during: Mutex::default(),
@@ -101,7 +101,7 @@ impl FakeModel {
 
     /// The same as a model of which a layer looks ahead.
     pub fn looking_ahead(self) -> Self {
-        Self { looks_ahead: true, ..self }
+        Self { is_bidirectional: true, ..self }
     }
 
     /// The same giving `value` in place of the highest logit after the token `id`.
@@ -191,8 +191,8 @@ impl Executor for FakeModel {
         self.vocabulary
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.looks_ahead
+    fn is_bidirectional(&self) -> bool {
+        self.is_bidirectional
     }
 
     fn execute(&self, context: &mut TransformContext) -> Result<Rows> {

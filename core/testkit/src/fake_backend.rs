@@ -2,8 +2,8 @@
 
 use crate::operations::operations;
 use menagerie_model::{
-    Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
-    Gating, LinearAttentionInputs, LinearAttentionShape, ModelError, Operation, Packing, Pages, Param,
+    Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan, Gating,
+    LinearAttentionInputs, LinearAttentionShape, LinearInput, ModelError, Operation, Packing, Pages, Param,
     Product, Result, RopeTable, Rotation, RouterApply, Rows, SelectiveScanInputs, StateBacking, StateId,
     StateMemory, StatePlan, StateRoom, StateStep, Weight,
 };
@@ -67,8 +67,9 @@ impl FakeStates {
         positions: std::ops::Range<usize>,
     ) -> Result<Vec<f32>> {
         let width = self.widths[state.0];
-        let rows =
-            |run: menagerie_model::Run| &self.values[state.0][run.row * width..(run.row + run.len) * width];
+        let rows = |run: menagerie_model::RowRun| {
+            &self.values[state.0][run.row * width..(run.row + run.len) * width]
+        };
         Ok(pages.runs(positions)?.flat_map(rows).copied().collect())
     }
 
@@ -91,13 +92,13 @@ impl StateBacking for FakeStates {
         Ok(())
     }
 
-    fn read_rows(&self, state: StateId, run: menagerie_model::Run) -> Result<Vec<u8>> {
+    fn read_rows(&self, state: StateId, run: menagerie_model::RowRun) -> Result<Vec<u8>> {
         let width = self.widths[state.0];
         let rows = &self.values[state.0][run.row * width..(run.row + run.len) * width];
         Ok(rows.iter().flat_map(|value| value.to_ne_bytes()).collect())
     }
 
-    fn write_rows(&mut self, state: StateId, run: menagerie_model::Run, bytes: &[u8]) -> Result<()> {
+    fn write_rows(&mut self, state: StateId, run: menagerie_model::RowRun, bytes: &[u8]) -> Result<()> {
         let width = self.widths[state.0];
         let rows = &mut self.values[state.0][run.row * width..(run.row + run.len) * width];
         let (values, _) = bytes.as_chunks::<4>();

@@ -9,9 +9,9 @@ macro_rules! operations {
             fn values(weight: &Weight) -> Vec<f32>;
             fn columns(x: &Rows, columns: std::ops::Range<usize>) -> Rows;
             fn lookup(table: &Param, ids: &[u32]) -> Rows;
-            fn products(products: &[Product], x: &Activated, arithmetic: Arithmetic) -> Vec<Rows>;
+            fn products(products: &[Product], x: &LinearInput, arithmetic: Arithmetic) -> Vec<Rows>;
             fn expert_products(
-                stacks: &[Product], x: &Activated, plan: &ExpertPlan, packing: Packing, arithmetic: Arithmetic
+                stacks: &[Product], x: &LinearInput, plan: &ExpertPlan, packing: Packing, arithmetic: Arithmetic
             ) -> Vec<Rows>;
             fn pack_weighted(x: &Rows, plan: &ExpertPlan) -> Rows;
             fn combine(packed: &Rows, plan: &ExpertPlan, apply: RouterApply) -> Rows;

@@ -4,7 +4,7 @@ use gguf_file::{GgmlType, GgufError, GgufWriter};
 use menagerie_cpu::CpuBackend;
 use menagerie_kernels::{Cpu, Isa};
 use menagerie_model::components::{
-    AttentionLinears, CausalAttention, GatedFeedForward, LinearHead, RmsNorm, Rope, RopeDeclarations,
+    Attention, AttentionLinears, GatedFeedForward, LinearHead, RmsNorm, Rope, RopeDeclarations,
     TableEmbedding, base_frequencies,
 };
 use menagerie_model::{
@@ -221,7 +221,7 @@ impl TinyModel {
         let frequencies = base_frequencies(ROPE_BASE, self.shape.head_dim, None);
         let rope = Rope { pairs: RopePairs::Halves, frequencies, long_frequencies: None, magnitude: 1.0 };
         let names = ["k", "v"].map(|state| format!("blk.{layer}.{state}"));
-        let attention = CausalAttention::new([&names[0], &names[1]], linears, shape, declared.states)?
+        let attention = Attention::new([&names[0], &names[1]], linears, shape, declared.states)?
             .with_rope(rope, declared.ropes);
         let (gate, up, down) = (linear("ffn_gate")?, linear("ffn_up")?, linear("ffn_down")?);
         let feed_forward = GatedFeedForward {

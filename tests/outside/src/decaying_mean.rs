@@ -1,6 +1,8 @@
 //! The mixer `decaying-mean`: `output(sum over earlier tokens of decay^distance * value(x))`, with a state per sequence.
 
-use menagerie_model::{Activated, Linear, Result, Rows, SequenceMixer, StateId, StateSpec, TransformContext};
+use menagerie_model::{
+    Linear, LinearInput, Result, Rows, SequenceMixer, StateId, StateSpec, TransformContext,
+};
 use menagerie_registry::{Parts, component};
 use menagerie_spec::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
 use menagerie_spec::options;
@@ -68,7 +70,7 @@ struct DecayingMean {
 impl SequenceMixer for DecayingMean {
     fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
         let compute = context.compute;
-        let value = self.value.forward(&Activated::new(x), context)?;
+        let value = self.value.forward(&LinearInput::new(x), context)?;
         let width = value.cols();
         let mut rows = compute.backend.read(&value)?.into_owned();
         for part in context.layout.sequences() {
@@ -82,6 +84,6 @@ impl SequenceMixer for DecayingMean {
             context.states.write_block(self.state, part.sequence, &sums)?;
         }
         let mixed = compute.backend.upload(rows, width)?;
-        self.output.forward(&Activated::new(&mixed), context)
+        self.output.forward(&LinearInput::new(&mixed), context)
     }
 }

@@ -3,7 +3,7 @@
 
 use menagerie::engine::{Arithmetic, HookKind, Job, NamedHook, Request, SchedulerOptions, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::model::{Effect, InferenceStep, LayerHook, ModelError, Phases, Rows, SequenceRows, Shown};
+use menagerie::model::{Effect, HookInput, InferenceStep, LayerHook, ModelError, Phases, Rows, SequenceRows};
 use menagerie::open::{Device, LoadOptions, LoadedModel, open_text};
 use menagerie_all as _;
 use menagerie_candle::CandleBackend;
@@ -106,7 +106,7 @@ impl LayerHook for Twin {
         Effect::Replaces("as the plugin".to_owned())
     }
 
-    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>, ModelError> {
+    fn before_layer(&self, shown: &HookInput) -> Result<Option<Rows>, ModelError> {
         let Some(change) = self.before else { return Ok(None) };
         let cols = shown.rows.cols();
         let mut values = shown.compute.backend.read(shown.rows)?.into_owned();
@@ -120,7 +120,7 @@ impl LayerHook for Twin {
         shown.compute.backend.upload(values, cols).map(Some)
     }
 
-    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>, ModelError> {
+    fn after_layer(&self, shown: &HookInput) -> Result<Option<Rows>, ModelError> {
         let Some(clamp) = &self.after else { return Ok(None) };
         let cols = shown.rows.cols();
         let values = shown.compute.backend.read(shown.rows)?;
@@ -193,7 +193,7 @@ fn together(pipeline: &TextPipeline, prompts: [&[u32]; 2], length: usize) -> Vec
 struct Seen(Mutex<Vec<String>>);
 
 impl Seen {
-    fn note(&self, point: &str, shown: &Shown) {
+    fn note(&self, point: &str, shown: &HookInput) {
         let values = shown.compute.backend.read(shown.rows).unwrap();
         let rows: Vec<&[f32]> = values.chunks(shown.rows.cols()).collect();
         for part in shown.layout.sequences() {
@@ -222,12 +222,12 @@ impl LayerHook for Seen {
         0..usize::MAX
     }
 
-    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>, ModelError> {
+    fn before_layer(&self, shown: &HookInput) -> Result<Option<Rows>, ModelError> {
         self.note("Before", shown);
         Ok(None)
     }
 
-    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>, ModelError> {
+    fn after_layer(&self, shown: &HookInput) -> Result<Option<Rows>, ModelError> {
         self.note("After", shown);
         Ok(None)
     }

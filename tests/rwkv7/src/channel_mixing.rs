@@ -2,7 +2,7 @@
 
 use crate::shifted::Shifted;
 use menagerie_model::{
-    Activated, Backend, FeedForward, Linear, Raw, Result, Rows, StateId, StateSpec, TransformContext,
+    Backend, FeedForward, Linear, LinearInput, Raw, Result, Rows, StateId, StateSpec, TransformContext,
 };
 use menagerie_registry::{Part, Parts, component};
 use menagerie_rwkv7::math::squared_relu_rows;
@@ -64,10 +64,10 @@ impl FeedForward for ChannelMixing {
         let shifted = Shifted::new(x, self.state, backend, context)?;
         let mixed = shifted.mixed(&self.share, backend)?;
         shifted.keep(self.state, context)?;
-        let key = self.key.forward(&Activated::new(&mixed), context)?;
+        let key = self.key.forward(&LinearInput::new(&mixed), context)?;
         let mut squared = backend.read(&key)?.into_owned();
         squared_relu_rows(&mut squared);
         let squared = backend.upload(squared, key.cols())?;
-        self.value.forward(&Activated::new(&squared), context)
+        self.value.forward(&LinearInput::new(&squared), context)
     }
 }

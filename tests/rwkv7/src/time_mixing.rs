@@ -2,7 +2,7 @@
 
 use crate::shifted::Shifted;
 use menagerie_model::{
-    Activated, Backend, Linear, Result, Rows, SequenceMixer, SlotId, SlotUse, StateId, StateSpec,
+    Backend, Linear, LinearInput, Result, Rows, SequenceMixer, SlotId, SlotUse, StateId, StateSpec,
     TransformContext,
 };
 use menagerie_registry::{Part, Parts, component, noted, where_given};
@@ -112,13 +112,13 @@ impl LowRank {
 
     fn forward(&self, x: &Rows, between: Option<fn(&mut [f32])>, context: &TransformContext) -> Result<Rows> {
         let backend = &context.compute.backend;
-        let mut low = self.down.forward(&Activated::new(x), context)?;
+        let mut low = self.down.forward(&LinearInput::new(x), context)?;
         if let Some(between) = between {
             let mut values = backend.read(&low)?.into_owned();
             between(&mut values);
             low = backend.upload(values, low.cols())?;
         }
-        self.up.forward(&Activated::new(&low), context)
+        self.up.forward(&LinearInput::new(&low), context)
     }
 }
 
@@ -230,7 +230,7 @@ impl SequenceMixer for TimeMixing {
         let shifted = Shifted::new(x, self.shift, backend, context)?;
         let mixed = |share: usize| shifted.mixed(&self.shares[share], backend);
         let product = |linear: &dyn Linear, x: &Rows, context: &TransformContext| {
-            linear.forward(&Activated::new(x), context)
+            linear.forward(&LinearInput::new(x), context)
         };
         let receptance = product(&*self.receptance, &mixed(0)?, context)?;
         let decay = self.decay.forward(&mixed(1)?, Some(tanh_rows), context)?;
@@ -264,6 +264,6 @@ impl SequenceMixer for TimeMixing {
         };
         let out = self.run(&projected, width, context)?;
         let out = backend.upload(out, width)?;
-        self.output.forward(&Activated::new(&out), context)
+        self.output.forward(&LinearInput::new(&out), context)
     }
 }

@@ -6,7 +6,7 @@ use crate::error::AdapterError;
 use crate::module::{AdapterModule, LowRankPair, ModuleChange};
 use crate::place::ModulePlace;
 use crate::tensor::Tensor;
-use menagerie_model::{LinearPart, LowRank, Param, SitePart, SiteShape, TablePart, WeightShape, Whole};
+use menagerie_model::{FullWeight, LinearPart, LowRank, Param, SitePart, SiteShape, TablePart, WeightShape};
 use menagerie_registry::Part;
 
 impl Fitting<'_> {
@@ -141,7 +141,7 @@ impl Fitting<'_> {
         };
         let vector = |bias: Vec<f32>| self.target.compute.backend.vector(&weight.name, bias);
         let bias = bias.map(vector).transpose().map_err(self.failed(module))?;
-        let whole = Whole { weight: self.param(module, &cut)?, bias };
+        let whole = FullWeight { weight: self.param(module, &cut)?, bias };
         Ok(LinearPart { whole: Some(whole), ..LinearPart::default() })
     }
 

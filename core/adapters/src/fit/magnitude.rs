@@ -4,7 +4,9 @@ use super::Fitting;
 use crate::error::AdapterError;
 use crate::module::{AdapterModule, LowRankPair};
 use crate::tensor::Tensor;
-use menagerie_model::{Activated, Arithmetic, Magnitude, ModelError, Product, SiteForm, Weight, WeightShape};
+use menagerie_model::{
+    Arithmetic, LinearInput, Magnitude, ModelError, Product, SiteForm, Weight, WeightShape,
+};
 use menagerie_registry::Part;
 
 /// Rows of a weight that are dequantized at once.
@@ -71,7 +73,7 @@ impl Fitting<'_> {
         }
         let gram = gram(&a, cols);
         let narrow = backend.upload(a, cols)?;
-        let activated = Activated::new(&narrow);
+        let activated = LinearInput::new(&narrow);
         let scaling = f64::from(pair.scaling);
         let mut squares = Vec::with_capacity(rows);
         for first in (0..rows).step_by(ROWS) {

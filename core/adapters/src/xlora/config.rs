@@ -1,7 +1,7 @@
 //! The configuration of an X-LoRA: PEFT's `adapter_config.json` and the first publication's `xlora_config.json`.
 
 use crate::error::{AdapterError, about};
-use menagerie_model::{BetweenLinears, KeptScalings, RawScalings, ScalingSpread, XLoraMixing};
+use menagerie_model::{ScalingNormalization, ScalingSpread, TopScalings, XLoraActivation, XLoraMixing};
 use menagerie_spec::nearest;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ pub struct XLoraConfig {
     /// Linears of the classifier.
     pub depth: usize,
     /// What stands between them.
-    pub between: BetweenLinears,
+    pub between: XLoraActivation,
     /// Whether the linears have biases; absent = as the file of the classifier has.
     pub bias: Option<bool>,
     /// From the classifier's outputs to weights.
@@ -147,7 +147,7 @@ impl Keys<'_> {
             return Err(self.error("xlora_depth", "a classifier has at least one linear"));
         }
         let (between, bias) = match layout {
-            XLoraLayout::Peft => (BetweenLinears::Relu, Some(true)),
+            XLoraLayout::Peft => (XLoraActivation::Relu, Some(true)),
             XLoraLayout::Published => (self.between()?, self.optional_boolean("use_bias")?),
         };
         Ok(XLoraConfig {
@@ -164,10 +164,10 @@ impl Keys<'_> {
         })
     }
 
-    fn between(&self) -> Result<BetweenLinears, AdapterError> {
+    fn between(&self) -> Result<XLoraActivation, AdapterError> {
         Ok(match self.boolean("enable_relu_and_dropout", true)? {
-            true => BetweenLinears::Relu,
-            false => BetweenLinears::Nothing,
+            true => XLoraActivation::Relu,
+            false => XLoraActivation::Nothing,
         })
     }
 
@@ -182,13 +182,13 @@ impl Keys<'_> {
                 false => ScalingSpread::SameInAll,
             },
             raw: match self.boolean("enable_softmax", true)? {
-                true => RawScalings::Softmax { temperature },
-                false => RawScalings::AsTheyAre,
+                true => ScalingNormalization::Softmax { temperature },
+                false => ScalingNormalization::AsTheyAre,
             },
             top_k: self.count("top_k_lora")?,
             kept: match self.boolean("enable_softmax_topk", false)? {
-                true => KeptScalings::Softmax,
-                false => KeptScalings::AsTheyAre,
+                true => TopScalings::Softmax,
+                false => TopScalings::AsTheyAre,
             },
             pass_value: self.number("scaling_pass_value", 0.0)?,
         };

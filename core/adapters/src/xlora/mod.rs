@@ -14,7 +14,7 @@ use classifier::StoredClassifier;
 pub use config::{XLoraConfig, XLoraLayout, XLoraMember};
 use layers::{Layers, Modules};
 use menagerie_model::{
-    Adapter, AdapterSet, KeptScalings, ModelError, NormedExecutor, ScalingLayers, XLoraModel,
+    Adapter, AdapterSet, ModelError, NormedExecutor, ScalingLayers, TopScalings, XLoraModel,
 };
 pub use ordering::Ordering;
 use std::path::{Path, PathBuf};
@@ -179,7 +179,7 @@ impl XLora {
         ];
         let mut fact = |key: &str, value: String| facts.push((key.to_owned(), value));
         if let Some(k) = mixing.top_k {
-            let after = if mixing.kept == KeptScalings::Softmax { ", softmax over them" } else { "" };
+            let after = if mixing.kept == TopScalings::Softmax { ", softmax over them" } else { "" };
             fact("kept", format!("the {k} largest{after}"));
         }
         if mixing.pass_value != 0.0 {

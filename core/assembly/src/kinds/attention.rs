@@ -4,8 +4,8 @@ use super::qk_norm::{head_norm, qk_norm};
 use super::rope::rope;
 use super::shared_attention::shared_attention;
 use menagerie_model::components::{
-    AttentionGate, AttentionLinears, BucketSides, CausalAttention, DistanceBuckets, GateSource, HeadNorm,
-    QkNorm, Rope, Temperature,
+    Attention, AttentionGate, AttentionLinears, BucketSides, DistanceBuckets, GateSource, HeadNorm, QkNorm,
+    Rope, Temperature,
 };
 use menagerie_model::{Activation, AttentionShape, Linear, Mask, Norm, Operation, Param, SequenceMixer};
 use menagerie_registry::{Part, Parts, component, noted, where_given};
@@ -26,7 +26,7 @@ fn attention(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Box<dyn 
     let options = options_of(config, parts);
     let (linears, shape, options) = (linears?, shape?, options?);
     let [keys, values] = [parts.name("k"), parts.name("v")];
-    let built = CausalAttention::new([&keys, &values], linears, shape, parts.states());
+    let built = Attention::new([&keys, &values], linears, shape, parts.states());
     let mut built = noted(parts, built)?;
     if let Some(limit) = options.clamp {
         built = built.with_clamp(limit);

@@ -21,7 +21,7 @@ use std::ops::Range;
 pub(crate) const SCORES: usize = 1 << 24;
 
 /// The attention of one sequence in one step.
-pub(crate) struct Attention<'a> {
+pub(crate) struct ScoredAttention<'a> {
     pub(crate) shape: &'a AttentionShape,
     /// `[heads]`.
     pub(crate) sinks: Option<&'a Tensor>,
@@ -32,7 +32,7 @@ pub(crate) struct Attention<'a> {
     pub(crate) scores: usize,
 }
 
-impl Attention<'_> {
+impl ScoredAttention<'_> {
     /// The mixed values `[T, heads * value_dim]` of queries `[T, heads * key_dim]` at `positions`, over `keys`
     /// `[kv_heads, S, key_dim]` and `values` `[kv_heads, S, value_dim]` of the positions from `first_key` on.
     pub(crate) fn of_sequence(
@@ -143,7 +143,7 @@ impl CandleBackend {
         else {
             return Ok(Self::empty(rows, width));
         };
-        let attention = Attention { shape, sinks, distances, masks: &self.masks, scores: SCORES };
+        let attention = ScoredAttention { shape, sinks, distances, masks: &self.masks, scores: SCORES };
         let (tables, memory) = step.states.parts_mut::<CandleStates>()?;
         let mut parts = Vec::with_capacity(step.layout.sequences().len());
         for part in step.layout.sequences() {

@@ -11,9 +11,9 @@ use crate::{norms, pointwise, products};
 use candle_core::{Device, Tensor};
 use gguf_file::GgmlType;
 use menagerie_model::{
-    Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
-    Gating, ModelError, Operation, Packing, Param, Product, Result, RopeTable, Rotation, RouterApply, Rows,
-    StateBacking, StateId, StateMemory, StatePlan, StateStep, Weight,
+    Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan, Gating,
+    LinearInput, ModelError, Operation, Packing, Param, Product, Result, RopeTable, Rotation, RouterApply,
+    Rows, StateBacking, StateId, StateMemory, StatePlan, StateStep, Weight,
 };
 use std::borrow::Cow;
 use std::ops::Range;
@@ -204,14 +204,14 @@ impl Backend for CandleBackend {
         self.rows(indices(ids, &self.device).and_then(|ids| matrix.lookup(&ids)))
     }
 
-    fn products(&self, products: &[Product], x: &Activated, arithmetic: Arithmetic) -> Result<Vec<Rows>> {
+    fn products(&self, products: &[Product], x: &LinearInput, arithmetic: Arithmetic) -> Result<Vec<Rows>> {
         self.multiply_all(products, x, arithmetic)
     }
 
     fn expert_products(
         &self,
         stacks: &[Product],
-        x: &Activated,
+        x: &LinearInput,
         plan: &ExpertPlan,
         packing: Packing,
         arithmetic: Arithmetic,

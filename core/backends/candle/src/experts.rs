@@ -6,7 +6,7 @@ use crate::products::{matrices, matrix};
 use crate::tensors::{Made, column, indices};
 use candle_core::Tensor;
 use menagerie_model::{
-    Activated, Arithmetic, ExpertPlan, ModelError, Packing, Product, Result, RouterApply, Rows,
+    Arithmetic, ExpertPlan, LinearInput, ModelError, Packing, Product, Result, RouterApply, Rows,
 };
 
 /// A stack's matrices by group of the plan, and the biases of all experts.
@@ -21,7 +21,7 @@ impl CandleBackend {
     pub(crate) fn multiply_experts(
         &self,
         stacks: &[Product],
-        x: &Activated,
+        x: &LinearInput,
         plan: &ExpertPlan,
         packing: Packing,
         arithmetic: Arithmetic,

@@ -2,7 +2,7 @@
 
 use crate::backend::CandleBackend;
 use crate::matrix::{Matrices, Matrix, Prepared};
-use menagerie_model::{Activated, Arithmetic, ModelError, Param, Product, Result, Rows};
+use menagerie_model::{Arithmetic, LinearInput, ModelError, Param, Product, Result, Rows};
 
 /// The matrices of a parameter; refuses inputs of another width, and weights that were taken in for less.
 pub(crate) fn matrices(weight: &Param, cols: usize, arithmetic: Arithmetic) -> Result<&Matrices> {
@@ -37,7 +37,7 @@ impl CandleBackend {
     pub(crate) fn multiply_all(
         &self,
         products: &[Product],
-        x: &Activated,
+        x: &LinearInput,
         arithmetic: Arithmetic,
     ) -> Result<Vec<Rows>> {
         let (cols, prepared) = (x.rows().cols(), x.prepared::<Prepared>()?);

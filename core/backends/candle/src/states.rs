@@ -4,7 +4,7 @@ use crate::backend::CandleBackend;
 use crate::tensors::Made;
 use candle_core::{DType, Device, Tensor};
 use menagerie_model::{
-    KvType, ModelError, Pages, Result, Run, StateBacking, StateId, StatePlan, StateRoom, StateSpec,
+    KvType, ModelError, Pages, Result, RowRun, StateBacking, StateId, StatePlan, StateRoom, StateSpec,
 };
 use std::ops::Range;
 
@@ -146,7 +146,7 @@ fn write_runs(slots: &Tensor, runs: &[Range<usize>], rows: &Tensor) -> Made<()> 
 }
 
 /// Rows `[n, heads, head_dim]` as bytes of their type.
-fn stored(slots: &Tensor, run: Run) -> Made<Vec<u8>> {
+fn stored(slots: &Tensor, run: RowRun) -> Made<Vec<u8>> {
     let rows = slots.narrow(1, run.row, run.len)?.transpose(0, 1)?.flatten_all()?;
     Ok(match slots.dtype() {
         DType::F16 => rows.to_vec1::<half::f16>()?.iter().flat_map(|value| value.to_ne_bytes()).collect(),
@@ -184,11 +184,11 @@ impl StateBacking for CandleStates {
         copied.map_err(|error| self.failed(error))
     }
 
-    fn read_rows(&self, state: StateId, run: Run) -> Result<Vec<u8>> {
+    fn read_rows(&self, state: StateId, run: RowRun) -> Result<Vec<u8>> {
         stored(self.slots(state)?, run).map_err(|error| self.failed(error))
     }
 
-    fn write_rows(&mut self, state: StateId, run: Run, bytes: &[u8]) -> Result<()> {
+    fn write_rows(&mut self, state: StateId, run: RowRun, bytes: &[u8]) -> Result<()> {
         let slots = self.slots(state)?;
         let rows = from_stored(slots, run.len, bytes);
         let place = run.row..run.row + run.len;

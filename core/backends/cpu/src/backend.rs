@@ -8,8 +8,8 @@ use crate::state::CpuStates;
 use gguf_file::GgmlType;
 use menagerie_kernels::{self as kernels, Cpu};
 use menagerie_model::{
-    Activated, Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan,
-    Gating, HostOperand, LinearAttentionInputs, LinearAttentionShape, LowRankSum, ModelError, Operation,
+    Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan, Gating,
+    HostOperand, LinearAttentionInputs, LinearAttentionShape, LinearInput, LowRankSum, ModelError, Operation,
     Packing, Param, Product, Result, RopeTable, Rotation, RouterApply, Rows, SelectiveScanInputs, SequenceId,
     StateBacking, StateId, StateMemory, StatePlan, StatePool, StateStep, Weight, WeightShape,
 };
@@ -178,7 +178,7 @@ impl Backend for CpuBackend {
         Ok(out.into_rows(ids.len(), cols))
     }
 
-    fn products(&self, products: &[Product], x: &Activated, arithmetic: Arithmetic) -> Result<Vec<Rows>> {
+    fn products(&self, products: &[Product], x: &LinearInput, arithmetic: Arithmetic) -> Result<Vec<Rows>> {
         self.multiply_all(products, x, arithmetic)
     }
 
@@ -207,7 +207,7 @@ impl Backend for CpuBackend {
     fn expert_products(
         &self,
         stacks: &[Product],
-        x: &Activated,
+        x: &LinearInput,
         plan: &ExpertPlan,
         packing: Packing,
         arithmetic: Arithmetic,

@@ -8,18 +8,18 @@ use menagerie_kernels::{
     self as kernels, ActivationCache, Activations, ExpertRows, Matrix, OneRow, matmul_each, matmul_experts,
 };
 use menagerie_model::{
-    Activated, Arithmetic, ExpertPlan, HostOperand, LowRankSum, ModelError, Packing, Product, RouterApply,
+    Arithmetic, ExpertPlan, HostOperand, LinearInput, LowRankSum, ModelError, Packing, Product, RouterApply,
     Rows, WeightShape,
 };
 use std::sync::{Mutex, PoisonError};
 
 /// The kernels' view of rows that go into products.
-fn activations<'a>(x: &'a Activated) -> Result<Activations<'a>, ModelError> {
+fn activations<'a>(x: &'a LinearInput) -> Result<Activations<'a>, ModelError> {
     let cache = x.prepared::<ActivationCache>()?;
     Activations::new(values(x.rows())?, x.rows().rows(), x.rows().cols(), cache).map_err(failed)
 }
 
-fn expect_inputs(product: &Product, x: &Activated) -> Result<(), ModelError> {
+fn expect_inputs(product: &Product, x: &LinearInput) -> Result<(), ModelError> {
     let cols = product.weight.shape().cols;
     if cols == x.rows().cols() {
         return Ok(());
@@ -36,7 +36,7 @@ impl CpuBackend {
     pub(crate) fn multiply_all(
         &self,
         products: &[Product],
-        x: &Activated,
+        x: &LinearInput,
         precision: Arithmetic,
     ) -> Result<Vec<Rows>, ModelError> {
         let rows = x.rows().rows();
@@ -127,7 +127,7 @@ impl CpuBackend {
     pub(crate) fn multiply_experts(
         &self,
         stacks: &[Product],
-        x: &Activated,
+        x: &LinearInput,
         plan: &ExpertPlan,
         packing: Packing,
         precision: Arithmetic,

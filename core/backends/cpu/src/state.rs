@@ -1,7 +1,9 @@
 //! [`CpuStates`]: the memory of states as the kernels read and write it.
 
 use menagerie_kernels::{KvRows, Zeroed, store_rows};
-use menagerie_model::{KvType, ModelError, Pages, Result, Run, StateBacking, StateId, StatePlan, StateRoom};
+use menagerie_model::{
+    KvType, ModelError, Pages, Result, RowRun, StateBacking, StateId, StatePlan, StateRoom,
+};
 use std::ops::Range;
 
 /// Pages and blocks in host memory, which comes zeroed from the system: what nobody has written to costs nothing.
@@ -102,7 +104,7 @@ impl StateBacking for CpuStates {
         Ok(())
     }
 
-    fn read_rows(&self, state: StateId, run: Run) -> Result<Vec<u8>> {
+    fn read_rows(&self, state: StateId, run: RowRun) -> Result<Vec<u8>> {
         let Some(Memory::Rows { bytes, row_bytes, .. }) = self.states.get(state.0) else {
             return Err(other_kind(state));
         };
@@ -110,7 +112,7 @@ impl StateBacking for CpuStates {
         stored.map(<[u8]>::to_vec).ok_or_else(|| no_such_rows(state, run))
     }
 
-    fn write_rows(&mut self, state: StateId, run: Run, stored: &[u8]) -> Result<()> {
+    fn write_rows(&mut self, state: StateId, run: RowRun, stored: &[u8]) -> Result<()> {
         let Some(Memory::Rows { bytes, row_bytes, .. }) = self.states.get_mut(state.0) else {
             return Err(other_kind(state));
         };
@@ -187,7 +189,7 @@ fn no_room(name: &str, bytes: usize) -> ModelError {
     ))
 }
 
-fn no_such_rows(state: StateId, run: Run) -> ModelError {
+fn no_such_rows(state: StateId, run: RowRun) -> ModelError {
     ModelError::State(format!(
         "state {}: {} rows from {} on do not exist, or have another size",
         state.0, run.len, run.row

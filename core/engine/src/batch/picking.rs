@@ -4,7 +4,7 @@
 use super::Queue;
 use crate::generate::Drawing;
 use crate::output::Step;
-use menagerie_model::{Backend, Part, SpanOf};
+use menagerie_model::{Backend, Part, SpanKey};
 use std::sync::{Mutex, PoisonError};
 
 /// Fewest logits that are worth waking the threads for.
@@ -35,7 +35,7 @@ impl Queue<'_> {
             let begun = trace.map(|trace| trace.begin());
             draw(backend, drawings);
             if let Some((trace, begun)) = trace.zip(begun) {
-                trace.end(begun, SpanOf { part: Part::Sampling, layer: None, decodes: true, rows: count });
+                trace.end(begun, SpanKey { part: Part::Sampling, layer: None, decodes: true, rows: count });
             }
         });
     }

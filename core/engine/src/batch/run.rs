@@ -7,7 +7,7 @@ use crate::output::StepOutput;
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use crate::stopping::StopReason;
-use menagerie_model::{Part, SpanOf};
+use menagerie_model::{Part, SpanKey};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,7 +83,7 @@ impl Run<'_> {
             let begun = trace.map(|trace| trace.begin());
             let next = generation.take(row, sequence, sink)?;
             if let Some((trace, begun)) = trace.zip(begun) {
-                trace.end(begun, SpanOf { part: Part::Sampling, layer: None, decodes: true, rows: 1 });
+                trace.end(begun, SpanKey { part: Part::Sampling, layer: None, decodes: true, rows: 1 });
             }
             next
         };

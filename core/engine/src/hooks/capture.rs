@@ -3,7 +3,7 @@
 mod copies;
 
 use crate::setters::setters;
-use menagerie_model::{Checkpoint, LayerHook, ModelError, Phases, Shown, Traveling};
+use menagerie_model::{Checkpoint, HookInput, LayerHook, ModelError, Phases, SerializableHook};
 use serde_json::{Map, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -165,7 +165,7 @@ impl LayerHook for Capture {
         self.options.phases
     }
 
-    fn at(&self, checkpoint: Checkpoint, shown: &Shown) -> Result<(), ModelError> {
+    fn at(&self, checkpoint: Checkpoint, shown: &HookInput) -> Result<(), ModelError> {
         if !self.options.places.contains(&checkpoint) {
             return Ok(());
         }
@@ -192,7 +192,7 @@ impl LayerHook for Capture {
         kept.map_err(|error| refused(format!("rows cannot be kept: {error}")))
     }
 
-    fn travels(&self) -> Option<&dyn Traveling> {
+    fn serializable(&self) -> Option<&dyn SerializableHook> {
         Some(self)
     }
 }

@@ -1,7 +1,7 @@
 //! What a [`Trace`] says: a table of parts, and a file for trace viewers.
 
 use crate::hooks::{PipelineLifecycle, RequestEnd, RequestId, RequestKind};
-use menagerie_model::{Part, SpanBegun, SpanOf, SpanSum, StageTrace, Trace};
+use menagerie_model::{OpenSpan, Part, SpanKey, SpanSum, StageTrace, Trace};
 use serde_json::json;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Notes requests in a trace, from their beginning to their end.
 pub struct RequestSpans {
     trace: Arc<Trace>,
-    begun: Mutex<Vec<(RequestId, SpanBegun)>>,
+    begun: Mutex<Vec<(RequestId, OpenSpan)>>,
 }
 
 impl RequestSpans {
@@ -37,7 +37,7 @@ impl PipelineLifecycle for RequestSpans {
             RequestEnd::Computed { tokens } => *tokens,
             RequestEnd::Failed(_) | RequestEnd::Abandoned => 0,
         };
-        let of = SpanOf { part: Part::Request, layer: None, decodes: false, rows: rows as u32 };
+        let of = SpanKey { part: Part::Request, layer: None, decodes: false, rows: rows as u32 };
         self.trace.end(begun, of);
     }
 }
@@ -193,7 +193,7 @@ pub fn write_trace(lanes: &[TraceLane], out: &mut dyn Write) -> io::Result<u64> 
         for (index, span) in spans.iter().enumerate() {
             let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
             let (start, time) = (micros(span.start + lane.offset), micros(span.time));
-            let SpanOf { part, layer, decodes, rows } = span.of;
+            let SpanKey { part, layer, decodes, rows } = span.of;
             if part == Part::Request {
                 // Requests overlap: they are no calls of one thread.
                 for (ph, ts) in [("b", start), ("e", start + time)] {

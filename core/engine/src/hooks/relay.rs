@@ -2,8 +2,8 @@
 
 use crate::setters::setters;
 use menagerie_model::{
-    Effect, HookRecipe, InferenceStep, LayerHook, ModelError, Phases, Result, Rows, SequenceRows, Shown,
-    Traveling,
+    Effect, HookInput, HookRecipe, InferenceStep, LayerHook, ModelError, Phases, Result, Rows, SequenceRows,
+    SerializableHook,
 };
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -133,7 +133,7 @@ impl RelayedHead {
         self.sequences.last().map_or(0, |last| last.rows.end)
     }
 
-    fn of(before: bool, shown: &Shown) -> Self {
+    fn of(before: bool, shown: &HookInput) -> Self {
         let positions = shown.layout.positions();
         let sequence = |part: &SequenceRows| {
             let [pool, number] = part.sequence.numbers();
@@ -170,7 +170,7 @@ impl Relay {
         Ok(Self { options, kept: Mutex::default() })
     }
 
-    fn keep(&self, before: bool, shown: &Shown) -> Result<Option<Rows>> {
+    fn keep(&self, before: bool, shown: &HookInput) -> Result<Option<Rows>> {
         let refused = |reason: String| ModelError::Hook { hook: self.options.name.clone(), reason };
         let head = serde_json::to_vec(&RelayedHead::of(before, shown));
         let head = head.map_err(|error| refused(format!("its rows cannot be sent: {error}")))?;
@@ -205,20 +205,20 @@ impl LayerHook for Relay {
         Effect::Observes
     }
 
-    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+    fn before_layer(&self, shown: &HookInput) -> Result<Option<Rows>> {
         if self.options.before { self.keep(true, shown) } else { Ok(None) }
     }
 
-    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+    fn after_layer(&self, shown: &HookInput) -> Result<Option<Rows>> {
         if self.options.after { self.keep(false, shown) } else { Ok(None) }
     }
 
-    fn travels(&self) -> Option<&dyn Traveling> {
+    fn serializable(&self) -> Option<&dyn SerializableHook> {
         Some(self)
     }
 }
 
-impl Traveling for Relay {
+impl SerializableHook for Relay {
     fn recipe(&self) -> HookRecipe {
         self.options.recipe()
     }

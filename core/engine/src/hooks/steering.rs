@@ -1,7 +1,9 @@
 //! [`Steering`]: a hook that adds a direction to the stream after each layer: what control vectors do.
 
 use super::HookPlace;
-use menagerie_model::{Compute, Effect, HookRecipe, LayerHook, ModelError, Param, Rows, Shown, Traveling};
+use menagerie_model::{
+    Compute, Effect, HookInput, HookRecipe, LayerHook, ModelError, Param, Rows, SerializableHook,
+};
 use std::ops::Range;
 
 /// Adds to the stream `[T, D]` after each layer a direction for it.
@@ -57,7 +59,7 @@ impl Steering {
     }
 }
 
-impl Traveling for Steering {
+impl SerializableHook for Steering {
     fn recipe(&self) -> HookRecipe {
         let mut content = Vec::new();
         for (layer, sum) in self.sums.iter().enumerate() {
@@ -82,7 +84,7 @@ impl LayerHook for Steering {
         Effect::Replaces(self.effect.clone())
     }
 
-    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>, ModelError> {
+    fn after_layer(&self, shown: &HookInput) -> Result<Option<Rows>, ModelError> {
         let Some(direction) = self.directions.get(shown.layer).and_then(Option::as_ref) else {
             return Ok(None);
         };
@@ -90,7 +92,7 @@ impl LayerHook for Steering {
         backend.add_vector(backend.copy(shown.rows)?, direction).map(Some)
     }
 
-    fn travels(&self) -> Option<&dyn Traveling> {
+    fn serializable(&self) -> Option<&dyn SerializableHook> {
         Some(self)
     }
 }

@@ -42,7 +42,7 @@ impl LayerStack for Layers {
         &self.states
     }
 
-    fn looks_ahead(&self) -> bool {
+    fn is_bidirectional(&self) -> bool {
         true
     }
 

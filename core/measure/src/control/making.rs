@@ -7,7 +7,7 @@
 use super::directions::{self, DirectionMethod};
 use super::vector::ControlVector;
 use menagerie_engine::{GenerateError, PipelineHooks, Reading, RequestKind, Scheduler, TextPipeline};
-use menagerie_model::{Checkpoint, LayerHook, ModelError, Shown};
+use menagerie_model::{Checkpoint, HookInput, LayerHook, ModelError};
 use menagerie_open::{LoadedModel, available_memory, byte_text};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +47,7 @@ impl LayerHook for Streams {
         self.layers.clone()
     }
 
-    fn at(&self, checkpoint: Checkpoint, shown: &Shown) -> Result<(), ModelError> {
+    fn at(&self, checkpoint: Checkpoint, shown: &HookInput) -> Result<(), ModelError> {
         if checkpoint == Checkpoint::LayerOut {
             let values = shown.compute.backend.read(shown.rows)?;
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,13 +1,13 @@
 //! [`AdaptedExperts`]: a stack of experts that adapter sets add to.
 
-use super::chosen::{Chosen, factors};
+use super::row_selection::{RowSelection, factors};
 use crate::Result;
-use crate::activated::Activated;
 use crate::backend::Product;
 use crate::backend::exactly;
 use crate::context::TransformContext;
 use crate::expert_plan::{ExpertPlan, Packing};
 use crate::experts::ExpertLinear;
+use crate::linear_input::LinearInput;
 use crate::low_rank::LowRank;
 use crate::param::WeightShape;
 use crate::rows::Rows;
@@ -28,7 +28,7 @@ impl AdaptedExperts {
 /// Multiplies with a stack of its own.
 fn product(
     weight: &crate::Param,
-    x: &Activated,
+    x: &LinearInput,
     (plan, packing): (&ExpertPlan, Packing),
     context: &TransformContext,
 ) -> Result<Rows> {
@@ -47,7 +47,7 @@ impl ExpertLinear for AdaptedExperts {
 
     fn forward(
         &self,
-        x: &Activated,
+        x: &LinearInput,
         plan: &ExpertPlan,
         packing: Packing,
         context: &TransformContext,
@@ -63,7 +63,7 @@ impl ExpertLinear for AdaptedExperts {
     fn adapt(
         &self,
         product: Rows,
-        x: &Activated,
+        x: &LinearInput,
         packed: (&ExpertPlan, Packing),
         context: &TransformContext,
     ) -> Result<Rows> {
@@ -71,7 +71,7 @@ impl ExpertLinear for AdaptedExperts {
         let origin =
             |row: usize| plan.input_rows(packing).get(row).map_or(row, |row| x.origin(*row as usize));
         for (index, set) in context.adapters.iter().enumerate().filter(|(_, set)| set.acts_at(self.site)) {
-            let Some(chosen) = Chosen::of(index, plan.packed_rows(), origin, context) else { continue };
+            let Some(chosen) = RowSelection::of(index, plan.packed_rows(), origin, context) else { continue };
             for (at, member) in set.members().iter().enumerate() {
                 let Some(low_rank) = member.adapter.experts(self.site) else { continue };
                 let constant = member.weight * low_rank.scaling;
@@ -85,8 +85,8 @@ impl ExpertLinear for AdaptedExperts {
 }
 
 /// Factors of the packed rows of one set: nothing for those of others.
-fn only(factors: Factors, chosen: &Chosen, rows: usize) -> Factors {
-    let Chosen::Some(chosen) = chosen else { return factors };
+fn only(factors: Factors, chosen: &RowSelection, rows: usize) -> Factors {
+    let RowSelection::Some(chosen) = chosen else { return factors };
     let mut each = vec![0.0; rows];
     for row in chosen.iter().map(|row| *row as usize) {
         each[row] = match &factors {
@@ -101,12 +101,12 @@ fn only(factors: Factors, chosen: &Chosen, rows: usize) -> Factors {
 fn add(
     y: Rows,
     low_rank: &LowRank,
-    x: &Activated,
+    x: &LinearInput,
     packed: (&ExpertPlan, Packing),
     factors: Factors,
     context: &TransformContext,
 ) -> Result<Rows> {
     let rank = factors.multiply(product(&low_rank.a, x, packed, context)?, context)?;
-    let up = product(&low_rank.b, &Activated::new(&rank), (packed.0, Packing::Packed), context)?;
+    let up = product(&low_rank.b, &LinearInput::new(&rank), (packed.0, Packing::Packed), context)?;
     context.compute.backend.add(y, &up)
 }

@@ -1,13 +1,13 @@
 //! [`AdaptedLinear`]: a linear that adapter sets add to.
 
-use super::chosen::{Chosen, factors};
+use super::row_selection::{RowSelection, factors};
 use crate::Result;
-use crate::activated::{Activated, RowOrigins};
 use crate::adapter_set::{AdapterSet, Member};
-use crate::adapter_set::{LinearPart, Whole};
+use crate::adapter_set::{FullWeight, LinearPart};
 use crate::backend::{Product, exactly};
 use crate::context::TransformContext;
 use crate::linear::Linear;
+use crate::linear_input::{LinearInput, RowOrigins};
 use crate::rows::Rows;
 use crate::terms::{AfterProduct, LowRankTerm, Terms, sums};
 
@@ -18,7 +18,7 @@ pub(super) struct AdaptedLinear {
 }
 
 /// What adapters add to a product in one step.
-enum Added<'a> {
+enum AdapterTerms<'a> {
     /// Low-rank products.
     LowRank(Vec<LowRankTerm<'a>>),
     /// Something else too: biases, magnitudes, whole weights.
@@ -31,7 +31,7 @@ impl AdaptedLinear {
     }
 
     /// What the adapters of the step add to the product of these rows.
-    fn added<'a>(&'a self, rows: RowOrigins, context: &'a TransformContext) -> Added<'a> {
+    fn added<'a>(&'a self, rows: RowOrigins, context: &'a TransformContext) -> AdapterTerms<'a> {
         let count = rows.rows();
         let mut terms = Vec::new();
         for (index, set) in context.adapters.iter().enumerate().filter(|(_, set)| set.acts_at(self.site)) {
@@ -39,9 +39,9 @@ impl AdaptedLinear {
                 let Some(part) = member.adapter.linear(self.site) else { continue };
                 let LinearPart { low_rank: Some(pair), bias: None, magnitude: None, whole: None } = part
                 else {
-                    return Added::Other;
+                    return AdapterTerms::Other;
                 };
-                let Some(chosen) = Chosen::of(index, count, |row| rows.origin(row), context) else {
+                let Some(chosen) = RowSelection::of(index, count, |row| rows.origin(row), context) else {
                     continue;
                 };
                 let origins = chosen.rows(count).map(|row| rows.origin(row));
@@ -50,25 +50,25 @@ impl AdaptedLinear {
                 terms.push(LowRankTerm { pair, factors, rows: chosen.picked() });
             }
         }
-        Added::LowRank(terms)
+        AdapterTerms::LowRank(terms)
     }
 
     /// The product of rows of one set, with what its adapters add.
     fn adapt_rows(
         &self,
         mut y: Rows,
-        x: &Activated,
+        x: &LinearInput,
         set: &AdapterSet,
-        chosen: &Chosen,
+        chosen: &RowSelection,
         context: &TransformContext,
     ) -> Result<Rows> {
         let compute = context.compute;
         let (selected, own);
         let inputs = match chosen {
-            Chosen::All => x,
-            Chosen::Some(rows) => {
+            RowSelection::All => x,
+            RowSelection::Some(rows) => {
                 selected = compute.backend.select(x.rows(), rows)?;
-                own = Activated::new(&selected);
+                own = LinearInput::new(&selected);
                 &own
             }
         };
@@ -94,7 +94,8 @@ impl AdaptedLinear {
                     let factors = factors(set, (index, self.site), constant, origins, context);
                     let rank = factors.multiply(rank, context)?;
                     let up = Product { weight: &low_rank.b, bias: part.bias.as_ref() };
-                    let made = compute.backend.products(&[up], &Activated::new(&rank), compute.arithmetic)?;
+                    let made =
+                        compute.backend.products(&[up], &LinearInput::new(&rank), compute.arithmetic)?;
                     let [low] = exactly(made)?;
                     Some(low)
                 }
@@ -110,7 +111,7 @@ impl AdaptedLinear {
         y: Rows,
         (member, part): (&Member, &LinearPart),
         low: Option<Rows>,
-        (inputs, chosen): (&Activated, &Chosen),
+        (inputs, chosen): (&LinearInput, &RowSelection),
         context: &TransformContext,
     ) -> Result<Rows> {
         let backend = &context.compute.backend;
@@ -136,9 +137,9 @@ impl AdaptedLinear {
 /// The product with a weight that takes the place of the model's.
 fn replace(
     y: Rows,
-    whole: &Whole,
-    inputs: &Activated,
-    chosen: &Chosen,
+    whole: &FullWeight,
+    inputs: &LinearInput,
+    chosen: &RowSelection,
     context: &TransformContext,
 ) -> Result<Rows> {
     let compute = context.compute;
@@ -146,8 +147,8 @@ fn replace(
     context.reads(&[product]);
     let [own] = exactly(compute.backend.products(&[product], inputs, compute.arithmetic)?)?;
     match chosen {
-        Chosen::All => Ok(own),
-        Chosen::Some(_) => {
+        RowSelection::All => Ok(own),
+        RowSelection::Some(_) => {
             let less = compute.backend.scale(chosen.copy(&y, context)?, -1.0)?;
             chosen.add(y, &compute.backend.add(own, &less)?, context)
         }
@@ -163,7 +164,7 @@ impl Linear for AdaptedLinear {
         self.inner.out_features()
     }
 
-    fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows> {
+    fn forward(&self, x: &LinearInput, context: &TransformContext) -> Result<Rows> {
         if context.adapters.is_empty() {
             return self.inner.forward(x, context);
         }
@@ -179,20 +180,20 @@ impl Linear for AdaptedLinear {
     fn terms<'a>(&'a self, rows: RowOrigins, context: &'a TransformContext) -> Option<Terms<'a>> {
         let inner = self.inner.terms(rows, context)?;
         match self.added(rows, context) {
-            Added::LowRank(terms) if terms.is_empty() => Some(inner),
+            AdapterTerms::LowRank(terms) if terms.is_empty() => Some(inner),
             // What follows the product of the inner linear must stay before what is added here.
             _ if inner.has_after() => None,
-            Added::LowRank(terms) => Some(inner.with_low_rank(terms)),
-            Added::Other => Some(inner.with_after(self)),
+            AdapterTerms::LowRank(terms) => Some(inner.with_low_rank(terms)),
+            AdapterTerms::Other => Some(inner.with_after(self)),
         }
     }
 }
 
 impl AfterProduct for AdaptedLinear {
-    fn apply(&self, product: Rows, x: &Activated, context: &TransformContext) -> Result<Rows> {
+    fn apply(&self, product: Rows, x: &LinearInput, context: &TransformContext) -> Result<Rows> {
         let mut y = product;
         for (index, set) in context.adapters.iter().enumerate().filter(|(_, set)| set.acts_at(self.site)) {
-            if let Some(chosen) = Chosen::of(index, x.rows().rows(), |row| x.origin(row), context) {
+            if let Some(chosen) = RowSelection::of(index, x.rows().rows(), |row| x.origin(row), context) {
                 y = self.adapt_rows(y, x, set, &chosen, context)?;
             }
         }

@@ -9,10 +9,10 @@
 //! each row (Liu et al., 2024), several at once one after the other as PEFT does; X-LoRA's weights per row, layer and
 //! adapter ([`crate::Scalings`]) multiply `A x`, which is the same as multiplying `x` (Buehler and Buehler, 2024).
 
-mod chosen;
 mod experts;
 mod fixed;
 mod linear;
+mod row_selection;
 mod sites;
 mod table;
 mod xlora;
@@ -22,5 +22,5 @@ mod xlora_mixing;
 pub use fixed::AdaptedFeedForward;
 pub use sites::{AdapterSite, AdapterSites, SiteShape};
 pub use xlora::XLoraModel;
-pub use xlora_classifier::{BetweenLinears, XLoraClassifier};
-pub use xlora_mixing::{KeptScalings, RawScalings, ScalingSpread, XLoraMixing};
+pub use xlora_classifier::{XLoraActivation, XLoraClassifier};
+pub use xlora_mixing::{ScalingNormalization, ScalingSpread, TopScalings, XLoraMixing};

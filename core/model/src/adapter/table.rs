@@ -1,12 +1,12 @@
 //! [`AdaptedTable`]: a table of tokens that adapter sets add to.
 
-use super::chosen::{Chosen, factors};
+use super::row_selection::{RowSelection, factors};
 use crate::Result;
-use crate::activated::Activated;
 use crate::adapter_set::TablePart;
 use crate::backend::Product;
 use crate::backend::exactly;
 use crate::context::TransformContext;
+use crate::linear_input::LinearInput;
 use crate::low_rank::LowRank;
 use crate::rows::Rows;
 use crate::table::Table;
@@ -34,7 +34,7 @@ fn low_rank_rows(
     let compute = context.compute;
     let rank = factors.multiply(compute.backend.lookup(&low_rank.a, ids)?, context)?;
     let up = Product { weight: &low_rank.b, bias: None };
-    let made = compute.backend.products(&[up], &Activated::new(&rank), compute.arithmetic)?;
+    let made = compute.backend.products(&[up], &LinearInput::new(&rank), compute.arithmetic)?;
     let [rows] = exactly(made)?;
     Ok(rows)
 }
@@ -52,7 +52,7 @@ impl Table for AdaptedTable {
         let mut y = self.inner.lookup(ids, context)?;
         let backend = &context.compute.backend;
         for (index, set) in context.adapters.iter().enumerate().filter(|(_, set)| set.acts_at(self.site)) {
-            let Some(chosen) = Chosen::of(index, ids.len(), |row| row, context) else { continue };
+            let Some(chosen) = RowSelection::of(index, ids.len(), |row| row, context) else { continue };
             let own: Vec<u32> = chosen.rows(ids.len()).map(|row| ids[row]).collect();
             for (at, member) in set.members().iter().enumerate() {
                 let more = match member.adapter.table(self.site) {

@@ -104,8 +104,8 @@ impl Executor for XLoraModel {
         self.model.logits_width()
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.model.looks_ahead()
+    fn is_bidirectional(&self) -> bool {
+        self.model.is_bidirectional()
     }
 
     fn takes_whole_prompts(&self) -> bool {

@@ -1,15 +1,15 @@
 //! [`XLoraClassifier`]: hidden rows to weights of adapters.
 
-use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::linear::{DenseLinear, Linear};
+use crate::linear_input::LinearInput;
 use crate::rows::Rows;
 use crate::{ModelError, Result};
 use menagerie_formulas::Activation;
 
 /// What stands between the linears of a classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BetweenLinears {
+pub enum XLoraActivation {
     /// Nothing.
     Nothing,
     /// `max(x, 0)`.
@@ -20,7 +20,7 @@ pub enum BetweenLinears {
 #[derive(Debug)]
 pub struct XLoraClassifier {
     linears: Vec<DenseLinear>,
-    between: BetweenLinears,
+    between: XLoraActivation,
 }
 
 impl XLoraClassifier {
@@ -30,7 +30,7 @@ impl XLoraClassifier {
     /// [`ModelError::Shape`] names the linear that does not fit the one before, or the model.
     pub fn new(
         linears: Vec<DenseLinear>,
-        between: BetweenLinears,
+        between: XLoraActivation,
         [inputs, outputs]: [usize; 2],
     ) -> Result<Self> {
         let mut width = inputs;
@@ -49,10 +49,10 @@ impl XLoraClassifier {
     pub fn forward(&self, normed: Rows, context: &TransformContext) -> Result<Rows> {
         let mut rows = normed;
         for (index, linear) in self.linears.iter().enumerate() {
-            if index > 0 && self.between == BetweenLinears::Relu {
+            if index > 0 && self.between == XLoraActivation::Relu {
                 rows = context.compute.backend.activate(rows, Activation::Relu)?;
             }
-            rows = linear.forward(&Activated::new(&rows), context)?;
+            rows = linear.forward(&LinearInput::new(&rows), context)?;
         }
         Ok(rows)
     }

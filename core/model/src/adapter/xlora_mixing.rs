@@ -16,7 +16,7 @@ pub enum ScalingSpread {
 
 /// What is made of the outputs for a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RawScalings {
+pub enum ScalingNormalization {
     /// Nothing.
     AsTheyAre,
     /// Softmax over the adapters (`enable_softmax`).
@@ -28,7 +28,7 @@ pub enum RawScalings {
 
 /// What is made of the weights that are kept in a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeptScalings {
+pub enum TopScalings {
     /// Nothing.
     AsTheyAre,
     /// Softmax over those of a row that are not 0 (`enable_softmax_topk`).
@@ -41,11 +41,11 @@ pub struct XLoraMixing {
     /// What the outputs are made of.
     pub spread: ScalingSpread,
     /// What is made of them.
-    pub raw: RawScalings,
+    pub raw: ScalingNormalization,
     /// Weights kept in a layer, the largest by value; the others become 0. Absent = all (`top_k_lora`).
     pub top_k: Option<usize>,
     /// What is made of the kept ones.
-    pub kept: KeptScalings,
+    pub kept: TopScalings,
     /// Weight of every adapter in the pass that feeds the classifier (`scaling_pass_value`).
     pub pass_value: f32,
 }
@@ -72,7 +72,7 @@ impl XLoraMixing {
                 outputs.chunks_exact(adapters).flat_map(|row| row.repeat(layers)).collect()
             }
         };
-        if let RawScalings::Softmax { temperature } = self.raw {
+        if let ScalingNormalization::Softmax { temperature } = self.raw {
             for row in values.chunks_exact_mut(adapters) {
                 row.iter_mut().for_each(|value| *value /= temperature);
                 softmax(row.iter_mut());
@@ -111,7 +111,7 @@ impl XLoraMixing {
     /// What adapters are multiplied by: the kept weights of each row and layer.
     pub fn kept<'a>(&self, scalings: &'a Scalings) -> Cow<'a, Scalings> {
         let some = self.top_k.filter(|&k| k < scalings.adapters);
-        if some.is_none() && self.kept == KeptScalings::AsTheyAre {
+        if some.is_none() && self.kept == TopScalings::AsTheyAre {
             return Cow::Borrowed(scalings);
         }
         let mut kept = scalings.clone();
@@ -123,7 +123,7 @@ impl XLoraMixing {
                 order.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
                 order[k..].iter().for_each(|&index| row[index] = 0.0);
             }
-            if self.kept == KeptScalings::Softmax {
+            if self.kept == TopScalings::Softmax {
                 softmax(row.iter_mut().filter(|value| **value != 0.0));
             }
         }
@@ -154,16 +154,16 @@ mod tests {
 
     const PLAIN: XLoraMixing = XLoraMixing {
         spread: ScalingSpread::PerLayer,
-        raw: RawScalings::AsTheyAre,
+        raw: ScalingNormalization::AsTheyAre,
         top_k: None,
-        kept: KeptScalings::AsTheyAre,
+        kept: TopScalings::AsTheyAre,
         pass_value: 0.0,
     };
 
     /// `torch.softmax(torch.tensor([1., 2., 3.]) / 0.5, -1)`.
     #[test]
     fn temperature_divides_before_the_softmax() {
-        let soft = XLoraMixing { raw: RawScalings::Softmax { temperature: 0.5 }, ..PLAIN };
+        let soft = XLoraMixing { raw: ScalingNormalization::Softmax { temperature: 0.5 }, ..PLAIN };
         let made = soft.scalings(&[1.0, 2.0, 3.0], 1, 3).unwrap();
         for (value, wanted) in made.values.iter().zip([0.015_876, 0.117_310, 0.866_814]) {
             assert!((value - wanted).abs() < 1e-6, "{value} {wanted}");
@@ -185,7 +185,7 @@ mod tests {
         let two = XLoraMixing { top_k: Some(2), ..PLAIN };
         let raw = two.scalings(&[-5.0, 1.0, 0.5, 0.0, -1.0, -2.0], 2, 3).unwrap();
         assert_eq!(two.kept(&raw).values, [0.0, 1.0, 0.5, 0.0, -1.0, 0.0]);
-        let soft = XLoraMixing { kept: KeptScalings::Softmax, ..two };
+        let soft = XLoraMixing { kept: TopScalings::Softmax, ..two };
         let kept = soft.kept(&raw).into_owned().values;
         let half = 1.0 / (1.0 + (-0.5_f32).exp());
         assert!((kept[1] - half).abs() < 1e-6 && (kept[1] + kept[2] - 1.0).abs() < 1e-6);
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(PLAIN.of_pass(2, 2, 2), None);
         let half = XLoraMixing { pass_value: 0.5, ..PLAIN };
         assert_eq!(half.of_pass(1, 2, 2).unwrap().values, [0.5; 4]);
-        let soft = XLoraMixing { kept: KeptScalings::Softmax, ..half };
+        let soft = XLoraMixing { kept: TopScalings::Softmax, ..half };
         assert_eq!(soft.of_pass(1, 1, 2).unwrap().values, [0.5, 0.5]);
     }
 }

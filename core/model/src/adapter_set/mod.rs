@@ -4,7 +4,7 @@ mod magnitude;
 mod part;
 
 pub use magnitude::Magnitude;
-pub use part::{Adapter, LinearPart, SitePart, TablePart, Whole};
+pub use part::{Adapter, FullWeight, LinearPart, SitePart, TablePart};
 
 use crate::backend::Backend;
 use crate::{ModelError, Result};

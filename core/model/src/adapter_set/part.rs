@@ -34,12 +34,12 @@ pub struct LinearPart {
     /// DoRA's lengths.
     pub magnitude: Option<Magnitude>,
     /// A weight of its own in place of the model's (PEFT's `modules_to_save`), whatever the adapter's weight.
-    pub whole: Option<Whole>,
+    pub whole: Option<FullWeight>,
 }
 
 /// A weight and a bias in place of the model's.
 #[derive(Clone, Debug)]
-pub struct Whole {
+pub struct FullWeight {
     /// `[out, in]`.
     pub weight: Param,
     /// `[out]`.

@@ -1,12 +1,12 @@
-//! [`CausalAttention`]: attention over cached keys and values, built step by step.
+//! [`Attention`]: attention over cached keys and values, built step by step.
 
-use crate::activated::Activated;
 use crate::attention_biases::AttentionBiases;
 use crate::backend::AttentionStates;
 use crate::components::rope::DeclaredRope;
 use crate::components::{AttentionGate, HeadNorm, QkNorm, QkNormPlace, Rope, RopeDeclarations, Temperature};
 use crate::context::TransformContext;
 use crate::linear::{Linear, linear_many};
+use crate::linear_input::LinearInput;
 use crate::param::Param;
 use crate::rows::Rows;
 use crate::state::{StateDeclarations, StateSpec};
@@ -31,7 +31,7 @@ pub struct AttentionLinears {
 /// Multi-head attention with grouped keys and values (Vaswani et al., 2017; Ainslie et al., 2023).
 ///
 /// In order: products, clamp, QK-norm, rope, query temperature, attention, gate, inner norm, output product.
-pub struct CausalAttention {
+pub struct Attention {
     linears: AttentionLinears,
     shape: AttentionShape,
     states: AttentionStates,
@@ -45,7 +45,7 @@ pub struct CausalAttention {
     inner_norm: Option<Box<dyn Norm>>,
 }
 
-impl CausalAttention {
+impl Attention {
     /// An attention without positions; its states are declared here under these names (`blk.3.k`, `blk.3.v`).
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl CausalAttention {
     }
 
     /// Queries, keys and values as they are projected; beside the queries what a gate there adds.
-    fn products(&self, x: &Activated, context: &TransformContext) -> Result<[Rows; 3]> {
+    fn products(&self, x: &LinearInput, context: &TransformContext) -> Result<[Rows; 3]> {
         let AttentionLinears { query, key, value, output: _, gate: _ } = &self.linears;
         if let Some(value) = value {
             return linear_many([&**query, &**key, &**value], x, context);
@@ -193,14 +193,14 @@ fn expect(what: &str, expected: usize, found: usize) -> Result<()> {
     })
 }
 
-impl SequenceMixer for CausalAttention {
-    fn looks_ahead(&self) -> bool {
+impl SequenceMixer for Attention {
+    fn is_bidirectional(&self) -> bool {
         self.shape.mask.is_bidirectional()
     }
 
     fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
         let (linears, backend) = (&self.linears, &context.compute.backend);
-        let x = Activated::new(x);
+        let x = LinearInput::new(x);
         let [mut query, mut key, mut value] = self.products(&x, context)?;
         let mut gate = None;
         if let Some(own) = &linears.gate {
@@ -238,6 +238,6 @@ impl SequenceMixer for CausalAttention {
         if let Some(norm) = &self.inner_norm {
             mixed = norm.forward(&mixed, context)?;
         }
-        linears.output.forward(&Activated::new(&mixed), context)
+        linears.output.forward(&LinearInput::new(&mixed), context)
     }
 }

@@ -1,8 +1,8 @@
 //! [`AttentionGate`]: what the heads' outputs are multiplied by before the output product.
 
-use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::linear::Linear;
+use crate::linear_input::LinearInput;
 use crate::rows::Rows;
 use crate::{ModelError, Result};
 use menagerie_formulas::{Activation, AttentionShape, Gating};
@@ -48,7 +48,7 @@ impl AttentionGate {
     pub(super) fn split(
         &self,
         query: Rows,
-        x: &Activated,
+        x: &LinearInput,
         shape: &AttentionShape,
         context: &TransformContext,
     ) -> Result<[Rows; 2]> {

@@ -44,7 +44,7 @@ impl DistanceBuckets {
     }
 
     /// A table `[count, heads]` of learned values as one by distance, `[heads, 2 * farthest + 1]`: what
-    /// [`CausalAttention::with_distances`](super::CausalAttention::with_distances) takes. Rows that are missing are 0.
+    /// [`Attention::with_distances`](super::Attention::with_distances) takes. Rows that are missing are 0.
     pub fn by_distance(self, table: &[f32], heads: usize) -> Vec<f32> {
         let farthest = i64::try_from(self.farthest).unwrap_or(i64::MAX);
         let buckets: Vec<usize> = (-farthest..=farthest).map(|distance| self.of(distance)).collect();

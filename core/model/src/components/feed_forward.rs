@@ -1,10 +1,10 @@
 //! Gated and plain feed-forwards.
 
 use crate::Result;
-use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::element_wise::{ActivationForm, GateForm};
 use crate::linear::{Linear, linear_many};
+use crate::linear_input::LinearInput;
 use crate::rows::Rows;
 use crate::traits::{FeedForward, Norm, Raw};
 
@@ -24,11 +24,11 @@ pub struct GatedFeedForward {
 
 impl FeedForward for GatedFeedForward {
     fn forward(&self, x: &Rows, _raw: Raw, context: &mut TransformContext) -> Result<Rows> {
-        let [gate, up] = linear_many([&*self.gate, &*self.up], &Activated::new(x), context)?;
+        let [gate, up] = linear_many([&*self.gate, &*self.up], &LinearInput::new(x), context)?;
         let inner = self.gating.apply(gate, &up, context)?;
         drop(up);
         let inner = normed(inner, self.inner_norm.as_deref(), context)?;
-        self.down.forward(&Activated::new(&inner), context)
+        self.down.forward(&LinearInput::new(&inner), context)
     }
 }
 
@@ -46,10 +46,10 @@ pub struct PlainFeedForward {
 
 impl FeedForward for PlainFeedForward {
     fn forward(&self, x: &Rows, _raw: Raw, context: &mut TransformContext) -> Result<Rows> {
-        let inner = self.up.forward(&Activated::new(x), context)?;
+        let inner = self.up.forward(&LinearInput::new(x), context)?;
         let inner = self.activation.apply(inner, context)?;
         let inner = normed(inner, self.inner_norm.as_deref(), context)?;
-        self.down.forward(&Activated::new(&inner), context)
+        self.down.forward(&LinearInput::new(&inner), context)
     }
 }
 

@@ -1,9 +1,9 @@
 //! [`GatedDeltaNet`]: attention without softmax by the gated delta rule.
 
-use crate::activated::Activated;
 use crate::components::{CausalConv, GatedNorm};
 use crate::context::TransformContext;
 use crate::linear::{Linear, linear_many};
+use crate::linear_input::LinearInput;
 use crate::param::Param;
 use crate::recurrence::{LinearAttentionInputs, LogDecay};
 use crate::rows::Rows;
@@ -106,7 +106,7 @@ impl GatedDeltaNet {
     }
 
     /// Strengths `[T, heads]` and decays, before their activations.
-    fn rates(&self, x: &Activated, context: &TransformContext) -> Result<[Rows; 2]> {
+    fn rates(&self, x: &LinearInput, context: &TransformContext) -> Result<[Rows; 2]> {
         let LinearAttentionShape { heads, key_heads, .. } = self.shape;
         match &self.linears.rates {
             DeltaNetRates::Apart { strength, decay } => linear_many([&**strength, &**decay], x, context),
@@ -138,7 +138,7 @@ impl SequenceMixer for GatedDeltaNet {
         let Self { linears, convolutions, heads, norm, shape, state, .. } = self;
         let backend = &context.compute.backend;
         let wanted = [&*linears.queries, &*linears.keys, &*linears.values, &*linears.gate];
-        let x = Activated::new(x);
+        let x = LinearInput::new(x);
         let [queries, keys, values, gate] = linear_many(wanted, &x, context)?;
         let [strength, decay] = self.rates(&x, context)?;
         let queries = convolutions.queries.forward(&queries, context)?;
@@ -160,6 +160,6 @@ impl SequenceMixer for GatedDeltaNet {
         let mixed = backend.linear_attention(shape, &inputs, *state, context.state_step())?;
         drop((queries, keys, values));
         let mixed = norm.forward(mixed, gate, context)?;
-        linears.output.forward(&Activated::new(&mixed), context)
+        linears.output.forward(&LinearInput::new(&mixed), context)
     }
 }

@@ -1,9 +1,9 @@
 //! [`LinearHead`]: norm, product, scale and cap.
 
 use crate::Result;
-use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::linear::Linear;
+use crate::linear_input::LinearInput;
 use crate::param::Param;
 use crate::rows::Rows;
 use crate::traits::{Norm, OutputHead};
@@ -36,7 +36,7 @@ impl OutputHead for LinearHead {
 
     fn logits(&self, normed: &Rows, origin: &[u32], context: &TransformContext) -> Result<Rows> {
         let backend = &context.compute.backend;
-        let mut logits = self.product.forward(&Activated::selected(normed, origin)?, context)?;
+        let mut logits = self.product.forward(&LinearInput::selected(normed, origin)?, context)?;
         if self.scale != 1.0 {
             logits = backend.scale(logits, self.scale)?;
         }

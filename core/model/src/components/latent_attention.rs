@@ -1,13 +1,13 @@
 //! [`LatentAttention`]: attention over a cache of latents.
 
 use crate::Result;
-use crate::activated::Activated;
 use crate::backend::AttentionStates;
 use crate::components::latent_linears::{LatentLinears, LatentSizes};
 use crate::components::rope::DeclaredRope;
 use crate::components::{Rope, RopeDeclarations, Temperature};
 use crate::context::TransformContext;
 use crate::linear::linear_many;
+use crate::linear_input::LinearInput;
 use crate::rows::Rows;
 use crate::state::{StateDeclarations, StateId, StateSpec};
 use crate::traits::{Norm, SequenceMixer};
@@ -75,7 +75,7 @@ impl LatentAttention {
     fn begin(&self, x: &Rows, context: &mut TransformContext) -> Result<Step> {
         let (linears, sizes) = (&self.linears, &self.sizes);
         let backend = &context.compute.backend;
-        let x = Activated::new(x);
+        let x = LinearInput::new(x);
         let [first, latent, mut key] =
             linear_many([linears.first_query(), &*linears.latent, &*linears.rotated_key], &x, context)?;
         let latent = self.latent_norm.forward(&latent, context)?;
@@ -131,6 +131,6 @@ impl SequenceMixer for LatentAttention {
         let step = self.begin(x, context)?;
         let mixed = self.attend(&step, context)?;
         drop(step);
-        self.linears.output.forward(&Activated::new(&mixed), context)
+        self.linears.output.forward(&LinearInput::new(&mixed), context)
     }
 }

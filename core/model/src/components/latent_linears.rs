@@ -1,10 +1,10 @@
 //! [`LatentLinears`]: the products of a latent attention.
 
-use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::expert_plan::{ExpertPlan, Packing};
 use crate::experts::ExpertLinear;
 use crate::linear::Linear;
+use crate::linear_input::LinearInput;
 use crate::param::WeightShape;
 use crate::router::Routing;
 use crate::rows::Rows;
@@ -91,7 +91,7 @@ impl LatentLinears {
         let Some(latent) = &self.query_latent else { return Ok(first) };
         let normed = latent.norm.forward(&first, context)?;
         drop(first);
-        self.query.forward(&Activated::new(&normed), context)
+        self.query.forward(&LinearInput::new(&normed), context)
     }
 
     /// Queries `[T * heads, plain]` as latents see them, `[T * heads, latent]`.
@@ -117,13 +117,13 @@ fn by_head(stack: &dyn ExpertLinear, x: &Rows, heads: usize, context: &Transform
     let routing = Routing { top_k: heads, experts, weights: vec![1.0; tokens * heads] };
     let plan = ExpertPlan::new(&routing, heads)?;
     if tokens == 1 {
-        return stack.forward(&Activated::selected(x, &vec![0; heads])?, &plan, Packing::Packed, context);
+        return stack.forward(&LinearInput::selected(x, &vec![0; heads])?, &plan, Packing::Packed, context);
     }
     // Head after head, tokens in order, as the plan has them.
     let packed: Vec<u32> =
         (0..heads).flat_map(|head| (0..tokens).map(move |token| (token * heads + head) as u32)).collect();
     let x = backend.select(x, &packed)?;
-    let made = stack.forward(&Activated::selected(&x, plan.tokens())?, &plan, Packing::Packed, context)?;
+    let made = stack.forward(&LinearInput::selected(&x, plan.tokens())?, &plan, Packing::Packed, context)?;
     drop(x);
     backend.select(&made, plan.slots())
 }

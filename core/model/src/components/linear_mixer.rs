@@ -1,9 +1,9 @@
 //! [`LinearMixer`]: one product in the place of a mixer.
 
 use crate::Result;
-use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::linear::Linear;
+use crate::linear_input::LinearInput;
 use crate::rows::Rows;
 use crate::traits::SequenceMixer;
 
@@ -15,6 +15,6 @@ pub struct LinearMixer {
 
 impl SequenceMixer for LinearMixer {
     fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
-        self.product.forward(&Activated::new(x), context)
+        self.product.forward(&LinearInput::new(x), context)
     }
 }

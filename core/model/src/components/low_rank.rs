@@ -1,9 +1,9 @@
 //! [`LowRankLinear`]: two products, one after the other.
 
 use crate::Result;
-use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::linear::Linear;
+use crate::linear_input::LinearInput;
 use crate::rows::Rows;
 
 /// `up(down(x))`.
@@ -23,8 +23,8 @@ impl Linear for LowRankLinear {
         self.up.out_features()
     }
 
-    fn forward(&self, x: &Activated, context: &TransformContext) -> Result<Rows> {
+    fn forward(&self, x: &LinearInput, context: &TransformContext) -> Result<Rows> {
         let rank = self.down.forward(x, context)?;
-        self.up.forward(&Activated::new(&rank), context)
+        self.up.forward(&LinearInput::new(&rank), context)
     }
 }

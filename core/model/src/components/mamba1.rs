@@ -1,10 +1,10 @@
 //! [`Mamba1`]: the selective state space.
 
 use crate::Result;
-use crate::activated::Activated;
 use crate::components::CausalConv;
 use crate::context::TransformContext;
 use crate::linear::{Linear, linear_many};
+use crate::linear_input::LinearInput;
 use crate::param::Param;
 use crate::recurrence::SelectiveScanInputs;
 use crate::rows::Rows;
@@ -82,16 +82,16 @@ impl SequenceMixer for Mamba1 {
     fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
         let Self { linears, convolution, channels, norms, state } = self;
         let backend = &context.compute.backend;
-        let [x, gate] = linear_many([&*linears.input, &*linears.gate], &Activated::new(x), context)?;
+        let [x, gate] = linear_many([&*linears.input, &*linears.gate], &LinearInput::new(x), context)?;
         let x = convolution.forward(&x, context)?;
         let wanted = [&*linears.rank, &*linears.write, &*linears.read];
-        let [mut rank, mut write, mut read] = linear_many(wanted, &Activated::new(&x), context)?;
+        let [mut rank, mut write, mut read] = linear_many(wanted, &LinearInput::new(&x), context)?;
         if let Some(norms) = norms {
             rank = norms.rank.forward(&rank, context)?;
             write = norms.write.forward(&write, context)?;
             read = norms.read.forward(&read, context)?;
         }
-        let dt = linears.step.forward(&Activated::new(&rank), context)?;
+        let dt = linears.step.forward(&LinearInput::new(&rank), context)?;
         let dt = backend.activate(dt, Activation::Softplus)?;
         let inputs = SelectiveScanInputs {
             x: &x,
@@ -104,6 +104,6 @@ impl SequenceMixer for Mamba1 {
         let mixed = backend.selective_scan(&inputs, *state, context.state_step())?;
         drop((x, dt));
         let mixed = backend.gated(gate, &mixed, Gating::Plain(Activation::Silu))?;
-        linears.output.forward(&Activated::new(&mixed), context)
+        linears.output.forward(&LinearInput::new(&mixed), context)
     }
 }

@@ -1,10 +1,10 @@
 //! [`Mamba2`]: state space duality.
 
 use crate::Result;
-use crate::activated::Activated;
 use crate::components::{CausalConv, GatedNorm};
 use crate::context::TransformContext;
 use crate::linear::{Linear, linear_many};
+use crate::linear_input::LinearInput;
 use crate::param::Param;
 use crate::recurrence::{LinearAttentionInputs, LogDecay};
 use crate::rows::Rows;
@@ -102,7 +102,7 @@ impl SequenceMixer for Mamba2 {
         let Self { linears, convolutions, heads, norm, shape, state } = self;
         let backend = &context.compute.backend;
         let wanted = [&*linears.gate, &*linears.values, &*linears.keys, &*linears.queries, &*linears.step];
-        let [gate, values, keys, queries, step] = linear_many(wanted, &Activated::new(x), context)?;
+        let [gate, values, keys, queries, step] = linear_many(wanted, &LinearInput::new(x), context)?;
         let values = convolutions.values.forward(&values, context)?;
         let keys = convolutions.keys.forward(&keys, context)?;
         let queries = convolutions.queries.forward(&queries, context)?;
@@ -118,6 +118,6 @@ impl SequenceMixer for Mamba2 {
         let mixed = backend.linear_attention(shape, &inputs, *state, context.state_step())?;
         drop((queries, keys, values));
         let mixed = norm.forward(mixed, gate, context)?;
-        linears.output.forward(&Activated::new(&mixed), context)
+        linears.output.forward(&LinearInput::new(&mixed), context)
     }
 }

@@ -1,10 +1,10 @@
 //! [`Mamba2LowRank`]: state space duality over time steps of low rank.
 
 use crate::Result;
-use crate::activated::Activated;
 use crate::components::{CausalConv, Mamba1Norms, Mamba2Heads};
 use crate::context::TransformContext;
 use crate::linear::{Linear, linear_many};
+use crate::linear_input::LinearInput;
 use crate::recurrence::{LinearAttentionInputs, LogDecay};
 use crate::rows::Rows;
 use crate::state::{StateDeclarations, StateId, StateSpec};
@@ -62,20 +62,20 @@ impl SequenceMixer for Mamba2LowRank {
     fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
         let Self { linears, convolution, heads, norms, shape, state } = self;
         let backend = &context.compute.backend;
-        let both = linears.input.forward(&Activated::new(x), context)?;
+        let both = linears.input.forward(&LinearInput::new(x), context)?;
         let (rows, dim, inner) = (both.rows(), shape.value_dim, shape.heads * shape.value_dim);
         let both = both.reshape(rows * shape.heads, 2 * dim)?;
         let gate = backend.columns(&both, 0..dim)?.reshape(rows, inner)?;
         let values = backend.columns(&both, dim..2 * dim)?.reshape(rows, inner)?;
         let values = convolution.forward(&values, context)?;
         let wanted = [&*linears.write, &*linears.read, &*linears.rank];
-        let [mut write, mut read, mut rank] = linear_many(wanted, &Activated::new(&values), context)?;
+        let [mut write, mut read, mut rank] = linear_many(wanted, &LinearInput::new(&values), context)?;
         if let Some(norms) = norms {
             rank = norms.rank.forward(&rank, context)?;
             write = norms.write.forward(&write, context)?;
             read = norms.read.forward(&read, context)?;
         }
-        let step = linears.step.forward(&Activated::new(&rank), context)?;
+        let step = linears.step.forward(&LinearInput::new(&rank), context)?;
         let [step, log_decay] = heads.rates(step, context)?;
         let inputs = LinearAttentionInputs {
             queries: &read,
@@ -87,6 +87,6 @@ impl SequenceMixer for Mamba2LowRank {
         };
         let mixed = backend.linear_attention(shape, &inputs, *state, context.state_step())?;
         let mixed = backend.gated(gate, &mixed, Gating::Plain(Activation::Silu))?;
-        linears.output.forward(&Activated::new(&mixed), context)
+        linears.output.forward(&LinearInput::new(&mixed), context)
     }
 }

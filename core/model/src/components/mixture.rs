@@ -1,9 +1,9 @@
 //! [`FeedForwardMixture`]: whole feed-forwards as experts under a gate, and [`Mixtures`], which puts them into a model.
 
-use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::expert_plan::ExpertPlan;
 use crate::linear::{DenseLinear, Linear};
+use crate::linear_input::LinearInput;
 use crate::router::{Routing, softmax};
 use crate::rows::Rows;
 use crate::traits::{FeedForward, Raw};
@@ -89,7 +89,7 @@ impl FeedForwardMixture {
                 return Ok(Routing { top_k: 1, experts, weights });
             }
         };
-        let logits = product.forward(&Activated::new(x), context)?;
+        let logits = product.forward(&LinearInput::new(x), context)?;
         let logits = context.compute.backend.read(&logits)?;
         let width = product.out_features();
         let mut routing = Routing { top_k: 1, experts: Vec::new(), weights: Vec::new() };

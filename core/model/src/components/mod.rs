@@ -28,7 +28,7 @@ mod short_conv;
 mod sum;
 mod temperature;
 
-pub use attention::{AttentionLinears, CausalAttention};
+pub use attention::{Attention, AttentionLinears};
 pub use attention_gate::{AttentionGate, GateSource};
 pub use causal_conv::CausalConv;
 pub use distance_buckets::{BucketSides, DistanceBuckets};

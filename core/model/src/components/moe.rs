@@ -1,11 +1,11 @@
 //! [`MoeFeedForward`]: a mixture of experts.
 
-use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::element_wise::{ActivationForm, GateForm};
 use crate::expert_plan::{ExpertPlan, Packing};
 use crate::experts::{ExpertLinear, experts_many};
 use crate::linear::Linear;
+use crate::linear_input::LinearInput;
 use crate::router::{RouterRule, Routing, route};
 use crate::rows::Rows;
 use crate::traits::{FeedForward, Norm, Raw};
@@ -41,7 +41,7 @@ pub struct Router {
 
 impl Router {
     /// Experts and weights of every token; `x` is what the experts get.
-    fn route(&self, x: &Activated, raw: Raw, context: &TransformContext) -> Result<Routing> {
+    fn route(&self, x: &LinearInput, raw: Raw, context: &TransformContext) -> Result<Routing> {
         let backend = &context.compute.backend;
         let read = match self.input {
             RouterInput::Branch => x.rows(),
@@ -59,7 +59,7 @@ impl Router {
         let logits = match (&changed, self.input) {
             (None, RouterInput::Branch) => self.product.forward(x, context)?,
             (changed, _) => {
-                self.product.forward(&Activated::new(changed.as_ref().unwrap_or(read)), context)?
+                self.product.forward(&LinearInput::new(changed.as_ref().unwrap_or(read)), context)?
             }
         };
         route(&backend.read(&logits)?, logits.cols(), &self.rule)
@@ -127,20 +127,20 @@ pub struct MoeFeedForward {
 }
 
 impl MoeFeedForward {
-    fn routed(&self, x: &Activated, plan: &ExpertPlan, context: &TransformContext) -> Result<Rows> {
+    fn routed(&self, x: &LinearInput, plan: &ExpertPlan, context: &TransformContext) -> Result<Rows> {
         let Some(latent) = &self.experts.latent else { return self.combined(x, plan, context) };
         let narrow = latent.down.forward(x, context)?;
-        let out = self.combined(&Activated::new(&narrow), plan, context)?;
-        latent.up.forward(&Activated::new(&out), context)
+        let out = self.combined(&LinearInput::new(&narrow), plan, context)?;
+        latent.up.forward(&LinearInput::new(&out), context)
     }
 
-    fn combined(&self, x: &Activated, plan: &ExpertPlan, context: &TransformContext) -> Result<Rows> {
+    fn combined(&self, x: &LinearInput, plan: &ExpertPlan, context: &TransformContext) -> Result<Rows> {
         let backend = &context.compute.backend;
         let packed = match self.apply {
             RouterApply::ToInput => {
                 let packed = backend.pack_weighted(x.rows(), plan)?;
                 self.run_experts(
-                    &Activated::selected(&packed, plan.tokens())?,
+                    &LinearInput::selected(&packed, plan.tokens())?,
                     plan,
                     Packing::Packed,
                     context,
@@ -154,7 +154,7 @@ impl MoeFeedForward {
     /// Packed outputs `[packed rows, D]`.
     fn run_experts(
         &self,
-        x: &Activated,
+        x: &LinearInput,
         plan: &ExpertPlan,
         packing: Packing,
         context: &TransformContext,
@@ -169,14 +169,14 @@ impl MoeFeedForward {
                 activation.apply(experts.up.forward(x, plan, packing, context)?, context)?
             }
         };
-        let inner = Activated::selected(&inner, plan.tokens())?;
+        let inner = LinearInput::selected(&inner, plan.tokens())?;
         experts.down.forward(&inner, plan, Packing::Packed, context)
     }
 }
 
 impl FeedForward for MoeFeedForward {
     fn forward(&self, x: &Rows, raw: Raw, context: &mut TransformContext) -> Result<Rows> {
-        let activated = Activated::new(x);
+        let activated = LinearInput::new(x);
         let backend = &context.compute.backend;
         let routing = self.router.route(&activated, raw, context)?;
         let plan = ExpertPlan::new(&routing, self.experts.up.shape().count)?;

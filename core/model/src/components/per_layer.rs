@@ -1,9 +1,9 @@
 //! Rows that each layer gets beside the stream: [`PerLayerEmbedding`] makes them, [`PerLayerInput`] takes them.
 
-use crate::activated::Activated;
 use crate::context::{StepInput, TransformContext};
 use crate::element_wise::GateForm;
 use crate::linear::Linear;
+use crate::linear_input::LinearInput;
 use crate::param::Param;
 use crate::rows::Rows;
 use crate::traits::{FeedForward, Norm, Raw, TokenEmbedding};
@@ -43,7 +43,7 @@ impl TokenEmbedding for PerLayerEmbedding {
         };
         let embedded = self.stream.embed(context)?;
         let backend = &context.compute.backend;
-        let projected = self.projection.forward(&Activated::new(&embedded), context)?;
+        let projected = self.projection.forward(&LinearInput::new(&embedded), context)?;
         let rows = (projected.rows() * projected.cols()).checked_div(self.width).unwrap_or(0);
         let mut projected = backend.scale(projected, self.projection_scale)?.reshape(rows, self.width)?;
         if let Some(norm) = &self.norm {
@@ -81,8 +81,8 @@ impl FeedForward for PerLayerInput {
         let layers = per_layer.rows().checked_div(x.rows()).unwrap_or(0);
         let own: Vec<u32> = (0..x.rows()).map(|token| (token * layers + self.layer) as u32).collect();
         let own = backend.select(per_layer, &own)?;
-        let gate = self.gate.forward(&Activated::new(x), context)?;
+        let gate = self.gate.forward(&LinearInput::new(x), context)?;
         let gated = self.gating.apply(gate, &own, context)?;
-        self.projection.forward(&Activated::new(&gated), context)
+        self.projection.forward(&LinearInput::new(&gated), context)
     }
 }

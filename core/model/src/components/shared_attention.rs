@@ -1,12 +1,12 @@
 //! [`SharedAttention`]: attention to the keys and values of an earlier layer.
 
 use crate::Result;
-use crate::activated::Activated;
 use crate::backend::AttentionStates;
 use crate::components::rope::DeclaredRope;
 use crate::components::{HeadNorm, Rope, RopeDeclarations};
 use crate::context::TransformContext;
 use crate::linear::Linear;
+use crate::linear_input::LinearInput;
 use crate::rows::Rows;
 use crate::traits::SequenceMixer;
 use menagerie_formulas::AttentionShape;
@@ -54,7 +54,7 @@ impl SharedAttention {
 
 impl SequenceMixer for SharedAttention {
     fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
-        let mut query = self.query.forward(&Activated::new(x), context)?;
+        let mut query = self.query.forward(&LinearInput::new(x), context)?;
         if let Some(norm) = &self.norm {
             query = norm.forward(query, context)?;
         }
@@ -65,6 +65,6 @@ impl SequenceMixer for SharedAttention {
         let backend = &context.compute.backend;
         let mixed = backend.attend_stored(&self.shape, self.states, &query, None, context.state_step())?;
         drop(query);
-        self.output.forward(&Activated::new(&mixed), context)
+        self.output.forward(&LinearInput::new(&mixed), context)
     }
 }

@@ -1,9 +1,9 @@
 //! [`ShortConv`]: a short convolution between two gates.
 
 use crate::Result;
-use crate::activated::Activated;
 use crate::context::TransformContext;
 use crate::linear::{Linear, linear_many};
+use crate::linear_input::LinearInput;
 use crate::param::Param;
 use crate::rows::Rows;
 use crate::state::{StateDeclarations, StateId, StateSpec};
@@ -53,10 +53,10 @@ impl SequenceMixer for ShortConv {
     fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
         let (linears, backend) = (&self.linears, &context.compute.backend);
         let wanted = [&*linears.before, &*linears.after, &*linears.input];
-        let [before, after, input] = linear_many(wanted, &Activated::new(x), context)?;
+        let [before, after, input] = linear_many(wanted, &LinearInput::new(x), context)?;
         let input = backend.multiply(input, &before)?;
         let mixed = backend.short_conv(&input, &self.taps, self.state, context.state_step())?;
         let mixed = backend.multiply(mixed, &after)?;
-        linears.output.forward(&Activated::new(&mixed), context)
+        linears.output.forward(&LinearInput::new(&mixed), context)
     }
 }

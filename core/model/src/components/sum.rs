@@ -7,9 +7,9 @@ use crate::traits::SequenceMixer;
 
 /// `first(x) + second(x)`.
 pub struct SumMixer {
-    /// Run first.
+    /// RowRun first.
     pub first: Box<dyn SequenceMixer>,
-    /// Run second.
+    /// RowRun second.
     pub second: Box<dyn SequenceMixer>,
 }
 
@@ -20,7 +20,7 @@ impl SequenceMixer for SumMixer {
         context.compute.backend.add(first, &second)
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.first.looks_ahead() || self.second.looks_ahead()
+    fn is_bidirectional(&self) -> bool {
+        self.first.is_bidirectional() || self.second.is_bidirectional()
     }
 }

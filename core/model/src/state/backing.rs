@@ -1,6 +1,6 @@
 //! [`StateBacking`]: the memory of states, where a backend computes.
 
-use super::{Run, StateId, StateSpec};
+use super::{RowRun, StateId, StateSpec};
 use crate::{ModelError, Result};
 use menagerie_formulas::KvType;
 use std::any::Any;
@@ -43,14 +43,14 @@ pub struct StatePlan {
 
 /// A copy of a block that a sequence can go back to.
 #[derive(Clone)]
-pub enum KeptBlock {
+pub enum BlockCopy {
     /// Its elements.
     Values(Vec<f32>),
     /// What its backing knows it by, where it keeps the copy itself; the copy goes with the last clone.
     Handle(Arc<dyn Any + Send + Sync>),
 }
 
-impl KeptBlock {
+impl BlockCopy {
     /// Bytes of the copy, where it is here.
     pub fn bytes(&self) -> usize {
         match self {
@@ -60,7 +60,7 @@ impl KeptBlock {
     }
 }
 
-impl fmt::Debug for KeptBlock {
+impl fmt::Debug for BlockCopy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Values(values) => write!(f, "{} values", values.len()),
@@ -91,13 +91,13 @@ pub trait StateBacking: Any + Send + Sync {
     ///
     /// # Errors
     /// What the device reports.
-    fn read_rows(&self, state: StateId, run: Run) -> Result<Vec<u8>>;
+    fn read_rows(&self, state: StateId, run: RowRun) -> Result<Vec<u8>>;
 
     /// Puts rows that [`Self::read_rows`] gave back.
     ///
     /// # Errors
     /// Bytes of other rows; what the device reports.
-    fn write_rows(&mut self, state: StateId, run: Run, bytes: &[u8]) -> Result<()>;
+    fn write_rows(&mut self, state: StateId, run: RowRun, bytes: &[u8]) -> Result<()>;
 
     /// Sets a block of a per-sequence state to zeros.
     ///
@@ -129,18 +129,18 @@ pub trait StateBacking: Any + Send + Sync {
     ///
     /// # Errors
     /// What the device reports.
-    fn keep_block(&mut self, state: StateId, block: u32) -> Result<KeptBlock> {
-        self.read_block(state, block).map(KeptBlock::Values)
+    fn keep_block(&mut self, state: StateId, block: u32) -> Result<BlockCopy> {
+        self.read_block(state, block).map(BlockCopy::Values)
     }
 
     /// The elements of a copy of [`StateBacking::keep_block`], to be kept elsewhere.
     ///
     /// # Errors
     /// What the device reports; a copy that another backing keeps.
-    fn kept_values(&self, kept: &KeptBlock) -> Result<Vec<f32>> {
+    fn kept_values(&self, kept: &BlockCopy) -> Result<Vec<f32>> {
         match kept {
-            KeptBlock::Values(values) => Ok(values.clone()),
-            KeptBlock::Handle(_) => Err(kept_elsewhere()),
+            BlockCopy::Values(values) => Ok(values.clone()),
+            BlockCopy::Handle(_) => Err(kept_elsewhere()),
         }
     }
 
@@ -148,10 +148,10 @@ pub trait StateBacking: Any + Send + Sync {
     ///
     /// # Errors
     /// What the device reports; a copy that another backing keeps.
-    fn put_block(&mut self, state: StateId, block: u32, kept: &KeptBlock) -> Result<()> {
+    fn put_block(&mut self, state: StateId, block: u32, kept: &BlockCopy) -> Result<()> {
         match kept {
-            KeptBlock::Values(values) => self.write_block(state, block, values),
-            KeptBlock::Handle(_) => Err(kept_elsewhere()),
+            BlockCopy::Values(values) => self.write_block(state, block, values),
+            BlockCopy::Handle(_) => Err(kept_elsewhere()),
         }
     }
 

@@ -11,9 +11,9 @@ mod pool;
 mod spec;
 
 pub(crate) use crate::sequence_id::SequenceId;
-pub use backing::{KeptBlock, StateBacking, StateMemory, StatePlan, StateRoom};
+pub use backing::{BlockCopy, StateBacking, StateMemory, StatePlan, StateRoom};
 pub use options::PoolOptions;
-pub use pool::{Pages, PlacedPages, Placement, Run, Snapshot, StatePool, StateTables};
+pub use pool::{Pages, PlacedPages, Placement, RowRun, Snapshot, StatePool, StateTables};
 pub use spec::{StateDeclarations, StateSpec};
 
 /// Index of a declared state in a [`StatePool`]; not a layer index (layers may share, loops may have several).

@@ -13,7 +13,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use pages::{Pages, Run};
+pub use pages::{Pages, RowRun};
 pub use placed::{PlacedPages, Placement};
 pub use snapshot::Snapshot;
 pub use tables::StateTables;

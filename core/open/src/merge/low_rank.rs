@@ -1,7 +1,7 @@
 //! What adapters add to the values of a weight.
 
 use menagerie_model::{
-    Activated, Arithmetic, Backend, LinearPart, LowRank, ModelError, Param, Product, SiteForm, Weight,
+    Arithmetic, Backend, LinearInput, LinearPart, LowRank, ModelError, Param, Product, SiteForm, Weight,
     WeightShape,
 };
 use std::ops::Range;
@@ -89,7 +89,7 @@ pub(super) fn add_product(
     let product = Product { weight: &right, bias: None };
     for (own, left) in own.chunks_mut(ROWS * cols.max(1)).zip(left.chunks(ROWS * rank.max(1))) {
         let left = backend.upload(left.to_vec(), rank)?;
-        let made = backend.products(&[product], &Activated::new(&left), Arithmetic::Exact)?;
+        let made = backend.products(&[product], &LinearInput::new(&left), Arithmetic::Exact)?;
         let Some(made) = made.first() else { continue };
         own.iter_mut().zip(backend.read(made)?.iter()).for_each(|(own, more)| *own += factor * more);
     }

@@ -12,7 +12,7 @@ use crate::loaded_model::LoadedModel;
 use menagerie_engine::{
     GenerateError, PipelineHooks, Reading, RequestKind, Scheduler, TextPipeline, setters,
 };
-use menagerie_model::{LayerHook, Shown};
+use menagerie_model::{HookInput, LayerHook};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,7 +91,7 @@ impl LayerHook for GateLog {
         self.layers.clone()
     }
 
-    fn chosen(&self, experts: &[u32], shown: &Shown) -> menagerie_model::Result<()> {
+    fn chosen(&self, experts: &[u32], shown: &HookInput) -> menagerie_model::Result<()> {
         let (layer, values) = (shown.layer, shown.compute.backend.read(shown.rows)?);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.entry(layer).or_default().extend_from_slice(&values);

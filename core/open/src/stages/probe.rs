@@ -25,7 +25,7 @@ pub(crate) fn probe(file: &str, split: &Engine, whole: Arc<dyn Executor>) -> Res
     // Spread over the vocabulary, the same at every load.
     let tokens: Vec<u32> = (0..count).map(|index| ((index * 7919 + 17) % vocabulary) as u32).collect();
     let chunk = if split.takes_whole_prompts() { count } else { CHUNK };
-    let prompt = if split.model.looks_ahead() { count } else { DECODED.min(count) };
+    let prompt = if split.model.is_bidirectional() { count } else { DECODED.min(count) };
     let compute = |engine: Engine| {
         logits(Arc::new(engine), &tokens, chunk, prompt).map_err(|error| failed(error.to_string()))
     };

@@ -4,7 +4,7 @@ use crate::opening::{open, options};
 use gguf_file::{GgufFile, OpenOptions};
 use menagerie_engine::{PipelineHooks, Request, Scheduler, SchedulerOptions, Sequence, StepOutput, Wanted};
 use menagerie_measure::{GivenControlVector, LogitsOptions, SteeringOptions, logits, steering};
-use menagerie_model::{Checkpoint, Effect, InferenceStep, LayerHook, Phases, Result, Rows, Shown};
+use menagerie_model::{Checkpoint, Effect, HookInput, InferenceStep, LayerHook, Phases, Result, Rows};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ impl LayerHook for Adding {
         Effect::Replaces(format!("adds {}", self.amount))
     }
 
-    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+    fn after_layer(&self, shown: &HookInput) -> Result<Option<Rows>> {
         assert_eq!(shown.layout.rows(), shown.rows.rows());
         let of = |part: &menagerie_model::SequenceRows| {
             let decodes = matches!(part.step, InferenceStep::Decode { .. });
@@ -175,7 +175,7 @@ impl LayerHook for Wrong {
         if matches!(self, Self::Observer) { Effect::Observes } else { Effect::Replaces(String::new()) }
     }
 
-    fn before_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+    fn before_layer(&self, shown: &HookInput) -> Result<Option<Rows>> {
         let [rows, mut cols] = [shown.rows.rows(), shown.rows.cols()];
         if matches!(self, Self::Wide) {
             cols += 1;
@@ -191,9 +191,9 @@ impl LayerHook for Wrong {
 #[test]
 fn rows_that_cannot_take_the_place_of_others_are_refused_by_name() {
     for (wrong, words) in [
-        (Wrong::Observer, "says that it only looks"),
-        (Wrong::Wide, "in the place of [3, "),
-        (Wrong::NoNumber, "gives NaN for column 3 of row 1 (position 1 of sequence 0)"),
+        (Wrong::Observer, "but its effect is `Observes`"),
+        (Wrong::Wide, "instead of [3, "),
+        (Wrong::NoNumber, "returned NaN in column 3 of row 1 (position 1 of sequence 0)"),
     ] {
         let mut pipeline = open("llama", &options()).unwrap();
         pipeline.add_hook(Arc::new(wrong));
@@ -215,17 +215,17 @@ impl LayerHook for Order {
         0..1
     }
 
-    fn before_layer(&self, _: &Shown) -> Result<Option<Rows>> {
+    fn before_layer(&self, _: &HookInput) -> Result<Option<Rows>> {
         self.1.lock().unwrap().push(format!("{} before", self.0));
         Ok(None)
     }
 
-    fn after_layer(&self, _: &Shown) -> Result<Option<Rows>> {
+    fn after_layer(&self, _: &HookInput) -> Result<Option<Rows>> {
         self.1.lock().unwrap().push(format!("{} after", self.0));
         Ok(None)
     }
 
-    fn at(&self, checkpoint: Checkpoint, _: &Shown) -> Result<()> {
+    fn at(&self, checkpoint: Checkpoint, _: &HookInput) -> Result<()> {
         self.1.lock().unwrap().push(format!("{} {}", self.0, checkpoint.name()));
         Ok(())
     }
@@ -268,7 +268,7 @@ impl LayerHook for Streams {
         0..usize::MAX
     }
 
-    fn after_layer(&self, shown: &Shown) -> Result<Option<Rows>> {
+    fn after_layer(&self, shown: &HookInput) -> Result<Option<Rows>> {
         self.0.lock().unwrap().push(shown.compute.backend.read(shown.rows)?.into_owned());
         Ok(None)
     }

@@ -6,7 +6,7 @@ use menagerie_engine::{
     RenderOptions, Request, SchedulerOptions, Sequence, TextPipeline, Truncation,
 };
 use menagerie_measure::{LogitsOptions, logits};
-use menagerie_model::{LayerHook, Pooling, Rows, Shown};
+use menagerie_model::{HookInput, LayerHook, Pooling, Rows};
 use menagerie_open::{
     Device, DeviceName, GivenTemplate, HalfPrompts, LoadError, LoadOptions, LoadedModel, Notice,
     open_embedding, open_text,
@@ -184,7 +184,7 @@ impl LayerHook for Counting {
         0..usize::MAX
     }
 
-    fn after_layer(&self, _: &Shown) -> menagerie_model::Result<Option<Rows>> {
+    fn after_layer(&self, _: &HookInput) -> menagerie_model::Result<Option<Rows>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(None)
     }

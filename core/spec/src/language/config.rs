@@ -5,7 +5,9 @@
 use crate::kind::Component;
 use crate::kind::formulas::as_name;
 use crate::{names, options};
-use menagerie_formulas::{BranchInput, ClassifierActivation, ClassifierScores, ParallelInput, Pooling};
+use menagerie_formulas::{
+    BranchInput, ClassifierActivation, ClassifierScores, HeldStream, ParallelInput, Pooling,
+};
 use std::collections::BTreeMap;
 
 /// A role: the GGUF tensor name without `blk.N.` and suffix, e.g. `attn_q`. A role written with its suffix
@@ -103,19 +105,10 @@ pub struct LayerConfig {
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct EntryConfig {
     /// Which of the two is held from here on.
-    pub holds: Holds,
+    #[serde(serialize_with = "as_name")]
+    pub holds: HeldStream,
     /// Role of the row of the whole model that stands for the stream held before the first run.
     pub start: Option<Role>,
-}
-
-/// Which of two streams is held while a stack renews the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Holds {
-    /// The one that was renewed last: the other stack runs now.
-    Current,
-    /// The one that was held: the same stack runs again.
-    Held,
 }
 
 impl ModelConfig {

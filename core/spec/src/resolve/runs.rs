@@ -1,6 +1,6 @@
 //! [`Runs`]: which blocks are run, in which order, and how often.
 
-use crate::config::{EntryConfig, Holds, LayerConfig, NormSite};
+use crate::config::{EntryConfig, HeldStream, LayerConfig, NormSite};
 use crate::kind::{Noted, Optional, Options, Positive};
 use crate::language::resolving::{MOST_BLOCKS, Resolver, Resolving};
 use crate::language::sections::{CycleOptions, LayersOptions};
@@ -90,7 +90,7 @@ fn cycled(blocks: &[LayerConfig], cycles: CycleOptions, norm: Option<&NormSite>)
     for run in 0..high * (low + 1) {
         let within = run % (low + 1);
         // The first stack follows itself but after the second one, which always follows the first.
-        let holds = if within == 0 || within == low { Holds::Current } else { Holds::Held };
+        let holds = if within == 0 || within == low { HeldStream::Current } else { HeldStream::Held };
         let mut stack = if within == low { second.to_vec() } else { first.to_vec() };
         if let Some(begins) = stack.first_mut() {
             begins.entry = Some(EntryConfig { holds, start: start.take() });

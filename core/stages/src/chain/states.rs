@@ -4,7 +4,7 @@ use super::head::Head;
 use crate::change::StateChange;
 use crate::session::Session;
 use crate::states::{Access, StatesMessage, to_values};
-use menagerie_model::{KeptBlock, ModelError, Run, StateBacking, StateId};
+use menagerie_model::{BlockCopy, ModelError, RowRun, StateBacking, StateId};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Memory that lies in stages: what happens to it is written down for them, what it holds is asked of them.
@@ -46,10 +46,10 @@ impl StagedStates {
     }
 
     /// The own copy of a state behind a handle.
-    fn own<'k>(&self, kept: &'k KeptBlock) -> Result<&'k KeptCopy, ModelError> {
+    fn own<'k>(&self, kept: &'k BlockCopy) -> Result<&'k KeptCopy, ModelError> {
         let handle = match kept {
-            KeptBlock::Handle(handle) => handle.downcast_ref::<KeptCopy>(),
-            KeptBlock::Values(_) => None,
+            BlockCopy::Handle(handle) => handle.downcast_ref::<KeptCopy>(),
+            BlockCopy::Values(_) => None,
         };
         handle.filter(|one| Arc::ptr_eq(&one.session, &self.session)).ok_or_else(|| {
             ModelError::State(
@@ -65,11 +65,11 @@ impl StateBacking for StagedStates {
         Ok(())
     }
 
-    fn read_rows(&self, state: StateId, run: Run) -> Result<Vec<u8>, ModelError> {
+    fn read_rows(&self, state: StateId, run: RowRun) -> Result<Vec<u8>, ModelError> {
         self.access(state.0 as u32, Access::ReadRows(run))
     }
 
-    fn write_rows(&mut self, state: StateId, run: Run, bytes: &[u8]) -> Result<(), ModelError> {
+    fn write_rows(&mut self, state: StateId, run: RowRun, bytes: &[u8]) -> Result<(), ModelError> {
         self.access(state.0 as u32, Access::WriteRows(run, bytes.to_vec())).map(drop)
     }
 
@@ -91,10 +91,10 @@ impl StateBacking for StagedStates {
         self.access(state.0 as u32, Access::WriteBlock(block, values.to_vec())).map(drop)
     }
 
-    fn keep_block(&mut self, state: StateId, block: u32) -> Result<KeptBlock, ModelError> {
+    fn keep_block(&mut self, state: StateId, block: u32) -> Result<BlockCopy, ModelError> {
         let (state, copy) = (state.0 as u32, self.session.next_copy());
         self.session.note(self.set, StateChange::Keep { state, block, copy });
-        Ok(KeptBlock::Handle(Arc::new(KeptCopy {
+        Ok(BlockCopy::Handle(Arc::new(KeptCopy {
             session: Arc::clone(&self.session),
             set: self.set,
             state,
@@ -102,16 +102,16 @@ impl StateBacking for StagedStates {
         })))
     }
 
-    fn kept_values(&self, kept: &KeptBlock) -> Result<Vec<f32>, ModelError> {
-        if let KeptBlock::Values(values) = kept {
+    fn kept_values(&self, kept: &BlockCopy) -> Result<Vec<f32>, ModelError> {
+        if let BlockCopy::Values(values) = kept {
             return Ok(values.clone());
         }
         let KeptCopy { state, copy, .. } = self.own(kept)?;
         to_values(&self.access(*state, Access::ReadCopy(*copy))?)
     }
 
-    fn put_block(&mut self, state: StateId, block: u32, kept: &KeptBlock) -> Result<(), ModelError> {
-        if let KeptBlock::Values(values) = kept {
+    fn put_block(&mut self, state: StateId, block: u32, kept: &BlockCopy) -> Result<(), ModelError> {
+        if let BlockCopy::Values(values) = kept {
             return self.write_block(state, block, values);
         }
         let (state, own) = (state.0 as u32, self.own(kept)?);

@@ -105,7 +105,7 @@ impl Watching {
         match asked {
             Asked::Nothing => Ok(()),
             Asked::Hook(number) => match self.known.get(&number) {
-                Some(Known::Copy(hook)) => hook.travels().map_or(Ok(()), |copy| copy.give(piece)),
+                Some(Known::Copy(hook)) => hook.serializable().map_or(Ok(()), |copy| copy.give(piece)),
                 Some(Known::Shared(_)) | None => Ok(()),
             },
             Asked::Trace(number) => match &self.trace {

@@ -1,6 +1,6 @@
 //! [`LayerValues`]: a hook that records hidden states at the checkpoints of layers, for comparison.
 
-use menagerie::model::{Checkpoint, LayerHook, ModelError, Shown};
+use menagerie::model::{Checkpoint, HookInput, LayerHook, ModelError};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -41,7 +41,7 @@ impl LayerHook for LayerValues {
         0..usize::MAX
     }
 
-    fn at(&self, checkpoint: Checkpoint, shown: &Shown) -> Result<(), ModelError> {
+    fn at(&self, checkpoint: Checkpoint, shown: &HookInput) -> Result<(), ModelError> {
         let Ok(mut kept) = self.kept.lock() else { return Ok(()) };
         if let Some(kept) = kept.as_mut() {
             let (width, values) = kept.entry((shown.layer, checkpoint.name())).or_default();

@@ -4,7 +4,7 @@
 use super::fixture;
 use ::menagerie::engine::{Capture, CaptureOptions, PipelineHooks, TextPipeline};
 use ::menagerie::measure::{GivenControlVector, LogitsOptions, SteeringOptions, logits, steering};
-use ::menagerie::model::{HookRecipe, LayerHook, Traveling};
+use ::menagerie::model::{HookRecipe, LayerHook, SerializableHook};
 use ::menagerie::open::{LoadOptions, LoadedModel, StageLauncher, StageOptions, StageStart, open_text};
 use menagerie_all as _;
 use std::ops::Range;
@@ -69,12 +69,12 @@ impl LayerHook for Looking {
         1..2
     }
 
-    fn travels(&self) -> Option<&dyn Traveling> {
+    fn serializable(&self) -> Option<&dyn SerializableHook> {
         self.0.is_some().then_some(self)
     }
 }
 
-impl Traveling for Looking {
+impl SerializableHook for Looking {
     fn recipe(&self) -> HookRecipe {
         HookRecipe { kind: self.0.unwrap().to_owned(), content: vec![1] }
     }

@@ -36,7 +36,7 @@ fn queries_in_tiles_are_all_queries() {
         for (sinks, distances) in [(None, None), (Some(&sinks), None), (None, Some(&table))] {
             let shape = AttentionShape { alibi: shape.alibi.filter(|_| distances.is_none()), ..shape };
             let run = |scores: usize, from: usize| {
-                let attention = Attention { shape: &shape, sinks, distances, masks: &masks, scores };
+                let attention = ScoredAttention { shape: &shape, sinks, distances, masks: &masks, scores };
                 let shown = |all: &Tensor| all.narrow(1, from, total - from).unwrap();
                 attention.of_sequence(&query, first..total, [&shown(&keys), &shown(&values)], from).unwrap()
             };

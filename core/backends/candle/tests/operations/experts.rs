@@ -4,7 +4,7 @@ use crate::blocks::weight;
 use crate::{backend, expect, matrix, noise, product, rows};
 use gguf_file::GgmlType;
 use menagerie_model::{
-    Activated, Arithmetic, Backend, ExpertPlan, Packing, Product, RouterApply, Routing, WeightShape,
+    Arithmetic, Backend, ExpertPlan, LinearInput, Packing, Product, RouterApply, Routing, WeightShape,
 };
 
 const EXPERTS: usize = 6;
@@ -47,8 +47,13 @@ fn experts_multiply_their_rows_and_add_up() {
         }
         let products =
             [Product { weight: &param, bias: Some(&biases) }, Product { weight: &param, bias: None }];
-        let made =
-            backend.expert_products(&products, &Activated::new(&x), &plan, Packing::Tokens, Arithmetic::Fast);
+        let made = backend.expert_products(
+            &products,
+            &LinearInput::new(&x),
+            &plan,
+            Packing::Tokens,
+            Arithmetic::Fast,
+        );
         let made = made.unwrap();
         expect(&made[0], &packed_wanted, out, 1e-5);
 
@@ -74,7 +79,7 @@ fn experts_multiply_their_rows_and_add_up() {
         expect(&packed, &wanted, cols, 1e-6);
         let through = backend.expert_products(
             &products[1..],
-            &Activated::new(&packed),
+            &LinearInput::new(&packed),
             &plan,
             Packing::Packed,
             Arithmetic::Fast,
@@ -107,7 +112,7 @@ fn experts_of_blocks_are_each_their_own_bytes() {
         let (x, inputs) = rows(3, 5, cols);
         let made = backend.expert_products(
             &[Product { weight: &param, bias: None }],
-            &Activated::new(&x),
+            &LinearInput::new(&x),
             &plan,
             Packing::Tokens,
             arithmetic,
@@ -132,12 +137,17 @@ fn a_step_without_rows_gives_none() {
     let plan = ExpertPlan::new(&Routing { top_k: 2, experts: vec![], weights: vec![] }, 2).unwrap();
     let none = backend.upload(Vec::new(), 8).unwrap();
     let product = Product { weight: &param, bias: None };
-    let made =
-        backend.expert_products(&[product], &Activated::new(&none), &plan, Packing::Tokens, Arithmetic::Fast);
+    let made = backend.expert_products(
+        &[product],
+        &LinearInput::new(&none),
+        &plan,
+        Packing::Tokens,
+        Arithmetic::Fast,
+    );
     assert_eq!(made.unwrap()[0].rows(), 0);
     let too_few = backend.expert_products(
         &[product],
-        &Activated::new(&none),
+        &LinearInput::new(&none),
         &ExpertPlan::new(&Routing { top_k: 1, experts: vec![1], weights: vec![1.0] }, 2).unwrap(),
         Packing::Tokens,
         Arithmetic::Fast,

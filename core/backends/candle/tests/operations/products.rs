@@ -3,7 +3,7 @@
 use crate::blocks::{types, weight};
 use crate::{backend, expect, matrix, noise, one, product, rows};
 use gguf_file::GgmlType;
-use menagerie_model::{Activated, Arithmetic, Backend, ModelError, Param, Product, Weight, WeightBytes};
+use menagerie_model::{Arithmetic, Backend, LinearInput, ModelError, Param, Product, Weight, WeightBytes};
 use std::sync::Arc;
 
 fn plain(weight: &Param) -> Product<'_> {
@@ -36,7 +36,7 @@ fn every_block_type_multiplies_and_is_looked_up() {
             assert_eq!(backend.values(&weight).unwrap(), values);
             for tokens in [1, 2, 11] {
                 let (x, inputs) = rows(5, tokens, COLS);
-                let made = backend.products(&[plain(&param)], &Activated::new(&x), arithmetic).unwrap();
+                let made = backend.products(&[plain(&param)], &LinearInput::new(&x), arithmetic).unwrap();
                 let found = off(&backend.read(&made[0]).unwrap(), &product(&values, &inputs, COLS));
                 assert!(found <= tolerance, "{block} {arithmetic:?} {tokens}: {found:e} of the RMS");
             }
@@ -89,7 +89,7 @@ fn rows_of_one_and_of_three_blocks_multiply() {
             let (weight, values) = weight(11, block, one(32, cols));
             let param = backend.matrix(&weight, Arithmetic::Fast).unwrap();
             let (x, inputs) = rows(5, 3, cols);
-            let made = backend.products(&[plain(&param)], &Activated::new(&x), Arithmetic::Fast).unwrap();
+            let made = backend.products(&[plain(&param)], &LinearInput::new(&x), Arithmetic::Fast).unwrap();
             let found = off(&backend.read(&made[0]).unwrap(), &product(&values, &inputs, cols));
             assert!(found <= 2e-2, "{block} {cols}: {found:e} of the RMS");
         }
@@ -104,7 +104,7 @@ fn parts_of_a_fused_matrix_are_its_rows() {
         let (fused, values) = weight(7, block, one(64, 256));
         let (x, inputs) = rows(5, 3, 256);
         let part = backend.matrix(&fused.row_range(16..48).unwrap(), Arithmetic::Exact).unwrap();
-        let made = backend.products(&[plain(&part)], &Activated::new(&x), Arithmetic::Exact).unwrap();
+        let made = backend.products(&[plain(&part)], &LinearInput::new(&x), Arithmetic::Exact).unwrap();
         expect(&made[0], &product(&values[16 * 256..48 * 256], &inputs, 256), 32, 1e-4);
     }
 }
@@ -119,7 +119,7 @@ fn activations_outside_the_range_of_f16_go_through_f16_weights() {
         for factor in [1e6, 1e-7, 0.0] {
             let inputs: Vec<f32> = noise(3, 4 * 64).iter().map(|x| x * factor).collect();
             let x = backend.upload(inputs.clone(), 64).unwrap();
-            let made = backend.products(&[plain(&param)], &Activated::new(&x), Arithmetic::Fast).unwrap();
+            let made = backend.products(&[plain(&param)], &LinearInput::new(&x), Arithmetic::Fast).unwrap();
             let (found, wanted) = (backend.read(&made[0]).unwrap(), product(&values, &inputs, 64));
             assert!(found.iter().all(|y| y.is_finite()));
             let limit = 2e-2 * rms(&wanted);
@@ -139,14 +139,14 @@ fn several_products_share_their_rows_and_have_biases() {
     let [a, b] = [a, b].map(|weight| backend.matrix(&weight, Arithmetic::Fast).unwrap());
     let bias = backend.vector("bias", noise(4, 9)).unwrap();
     let products = [plain(&a), Product { weight: &b, bias: Some(&bias) }];
-    let made = backend.products(&products, &Activated::new(&x), Arithmetic::Fast).unwrap();
+    let made = backend.products(&products, &LinearInput::new(&x), Arithmetic::Fast).unwrap();
     expect(&made[0], &product(&a_values, &inputs, 32), 6, 1e-5);
     let biases = noise(4, 9);
     let wanted = product(&b_values, &inputs, 32);
     let wanted: Vec<f64> = wanted.iter().zip(biases.iter().cycle()).map(|(y, b)| y + f64::from(*b)).collect();
     expect(&made[1], &wanted, 9, 1e-5);
     let none = backend.select(&x, &[]).unwrap();
-    let made = backend.products(&products, &Activated::new(&none), Arithmetic::Fast).unwrap();
+    let made = backend.products(&products, &LinearInput::new(&none), Arithmetic::Fast).unwrap();
     assert_eq!((made[1].rows(), made[1].cols()), (0, 9));
 }
 
@@ -156,7 +156,7 @@ fn what_does_not_fit_is_refused() {
     let (x, _) = rows(5, 4, 33);
     let weight = matrix(1, one(6, 32)).0;
     let param = backend.matrix(&weight, Arithmetic::Fast).unwrap();
-    let refused = backend.products(&[plain(&param)], &Activated::new(&x), Arithmetic::Fast);
+    let refused = backend.products(&[plain(&param)], &LinearInput::new(&x), Arithmetic::Fast);
     assert!(matches!(refused, Err(ModelError::Shape { .. })));
     assert!(matches!(
         backend.lookup(&param, &[1, 6]),
@@ -165,11 +165,11 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(backend.lookup(&param, &[]).unwrap().cols(), 32);
 
     let (x, _) = rows(5, 4, 32);
-    let exact = backend.products(&[plain(&param)], &Activated::new(&x), Arithmetic::Exact);
+    let exact = backend.products(&[plain(&param)], &LinearInput::new(&x), Arithmetic::Exact);
     let error = exact.unwrap_err().to_string();
     assert!(error.contains("\"w\"") && error.contains("load the model for exact"), "{error}");
     let param = backend.matrix(&weight, Arithmetic::Exact).unwrap();
-    assert!(backend.products(&[plain(&param)], &Activated::new(&x), Arithmetic::Fast).is_ok());
+    assert!(backend.products(&[plain(&param)], &LinearInput::new(&x), Arithmetic::Fast).is_ok());
 }
 
 #[test]
@@ -190,9 +190,9 @@ fn rows_and_weights_of_another_device_are_refused() {
     let here = backend();
     let foreign = menagerie_model::Rows::new(Box::new(vec![0f32; 32]), 1, 32);
     let param = here.matrix(&matrix(1, one(6, 32)).0, Arithmetic::Fast).unwrap();
-    let refused = here.products(&[plain(&param)], &Activated::new(&foreign), Arithmetic::Fast);
+    let refused = here.products(&[plain(&param)], &LinearInput::new(&foreign), Arithmetic::Fast);
     assert!(matches!(refused, Err(ModelError::Unsupported(_))));
     let foreign = Param::new("w", one(6, 32), Arc::new(1u8));
-    let refused = here.products(&[plain(&foreign)], &Activated::new(&rows(1, 1, 32).0), Arithmetic::Fast);
+    let refused = here.products(&[plain(&foreign)], &LinearInput::new(&rows(1, 1, 32).0), Arithmetic::Fast);
     assert!(matches!(refused, Err(ModelError::Unsupported(_))));
 }

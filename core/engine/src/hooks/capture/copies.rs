@@ -1,7 +1,7 @@
 //! Copies of a [`Capture`] in processes of stages, and how their rows come home.
 
 use super::{Capture, CaptureOptions, Piece, Spool};
-use menagerie_model::{Checkpoint, HookRecipe, ModelError, Phases, Result, Traveling};
+use menagerie_model::{Checkpoint, HookRecipe, ModelError, Phases, Result, SerializableHook};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -56,7 +56,7 @@ impl Capture {
     }
 }
 
-impl Traveling for Capture {
+impl SerializableHook for Capture {
     fn recipe(&self) -> HookRecipe {
         let phases = PHASES.iter().find(|(_, phases)| *phases == self.options.phases);
         let recipe = Recipe {

@@ -33,7 +33,7 @@ impl Case {
         AttentionBiases { sinks: self.sinks.as_deref(), distances: self.distances.as_deref() }
     }
 
-    fn looks_ahead(&self) -> bool {
+    fn is_bidirectional(&self) -> bool {
         self.shape.mask.visible(0, 9).end > 1
     }
 
@@ -79,7 +79,7 @@ impl Case {
         for isa in Isa::available() {
             for threads in [1, 3] {
                 let cpu = Cpu::with_isa(Some(threads), isa).unwrap();
-                let pieces: &[usize] = if self.looks_ahead() { &[count] } else { &[count, 1, 2, 7, 13] };
+                let pieces: &[usize] = if self.is_bidirectional() { &[count] } else { &[count, 1, 2, 7, 13] };
                 for &piece in pieces.iter().filter(|piece| **piece <= count) {
                     let pages = if threads == 1 { &cache } else { &paged };
                     let about =

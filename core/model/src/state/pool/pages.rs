@@ -16,7 +16,7 @@ pub struct Pages<'a> {
 
 /// Positions in a row that lie on rows in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct RowRun {
     /// The first row, counted over all pages of the state's memory.
     pub row: usize,
     /// Rows.
@@ -28,7 +28,7 @@ impl<'a> Pages<'a> {
     ///
     /// # Errors
     /// [`ModelError::State`] if some were dropped from the window, or were not prepared.
-    pub fn runs(self, positions: Range<usize>) -> Result<impl Iterator<Item = Run> + 'a> {
+    pub fn runs(self, positions: Range<usize>) -> Result<impl Iterator<Item = RowRun> + 'a> {
         let (page_len, first) = (self.page_len, self.first_page * self.page_len);
         let held = first..first + self.pages.len() * page_len;
         if !positions.is_empty() && (positions.start < held.start || positions.end > held.end) {
@@ -42,7 +42,7 @@ impl<'a> Pages<'a> {
             let len = (page_len - offset).min(positions.end.saturating_sub(at));
             let row = *self.pages.get(page.checked_sub(self.first_page)?)? as usize * page_len + offset;
             at += len;
-            (len > 0).then_some(Run { row, len })
+            (len > 0).then_some(RowRun { row, len })
         }))
     }
 }

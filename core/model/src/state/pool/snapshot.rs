@@ -1,7 +1,7 @@
 //! [`Snapshot`]: a point a sequence can go back to.
 
 use super::sequence::Mark;
-use crate::state::KeptBlock;
+use crate::state::BlockCopy;
 
 /// A point a sequence, or a fork of it, can go back to: its length and copies of its per-sequence states.
 ///
@@ -13,7 +13,7 @@ pub struct Snapshot {
     pub(super) mark: u64,
     pub(super) len: usize,
     /// By set and per-sequence state, in the order of the ids.
-    pub(super) values: Vec<KeptBlock>,
+    pub(super) values: Vec<BlockCopy>,
 }
 
 impl Snapshot {
@@ -29,6 +29,6 @@ impl Snapshot {
 
     /// Bytes of the copies.
     pub fn bytes(&self) -> usize {
-        self.values.iter().map(KeptBlock::bytes).sum()
+        self.values.iter().map(BlockCopy::bytes).sum()
     }
 }

@@ -5,7 +5,7 @@
 use super::group::PageGroup;
 use super::sequence::{Mark, PageTable};
 use super::{Snapshot, StatePool};
-use crate::state::{KeptBlock, SequenceId, StateId};
+use crate::state::{BlockCopy, SequenceId, StateId};
 use crate::{ModelError, Result};
 use std::ops::Range;
 
@@ -137,7 +137,7 @@ impl StatePool {
     /// A snapshot of another pool; what the backend reports.
     pub fn copies(&self, snapshot: &Snapshot) -> Result<Vec<Vec<f32>>> {
         let states = self.tables.blocks().count();
-        let of = |(at, kept): (usize, &KeptBlock)| match self.backings.get(at / states.max(1)) {
+        let of = |(at, kept): (usize, &BlockCopy)| match self.backings.get(at / states.max(1)) {
             Some(backing) => backing.kept_values(kept),
             None => Err(ModelError::State("the snapshot has more states than the pool".to_owned())),
         };
@@ -178,7 +178,7 @@ impl StatePool {
                 next
             }
         };
-        let values = values.into_iter().map(KeptBlock::Values).collect();
+        let values = values.into_iter().map(BlockCopy::Values).collect();
         Ok(Snapshot { mark, len: tokens, values })
     }
 }

@@ -262,7 +262,7 @@ fn a_context_of_windows_needs_the_memory_it_needs() {
 #[test]
 fn runs_follow_the_pages() {
     let pages = Pages { first_page: 2, pages: &[7, 8, 3], page_len: 4 };
-    let run = |row, len| Run { row, len };
+    let run = |row, len| RowRun { row, len };
     let runs = |positions| pages.runs(positions).map(Iterator::collect::<Vec<_>>);
     assert_eq!(runs(9..20).unwrap(), [run(29, 3), run(32, 4), run(12, 4)]);
     assert_eq!(runs(17..18).unwrap(), [run(13, 1)]);

@@ -61,7 +61,7 @@ macro_rules! formulas {
 }
 
 formulas! {
-    BranchInput, ClassifierActivation, ClassifierScores, GroupScore, KeySharing, ParallelInput, Pooling, RopePairs,
+    BranchInput, ClassifierActivation, ClassifierScores, GroupScore, HeldStream, KeySharing, ParallelInput, Pooling, RopePairs,
     RouterApply, RouterInput, RouterSelect, RouterWeights,
 }
 

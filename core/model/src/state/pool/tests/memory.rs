@@ -2,7 +2,7 @@
 
 use crate::layout::{SequenceLayout, SequenceRows};
 use crate::state::{
-    PoolOptions, Run, SequenceId, StateBacking, StateId, StatePlan, StatePool, StateRoom, StateSpec,
+    PoolOptions, RowRun, SequenceId, StateBacking, StateId, StatePlan, StatePool, StateRoom, StateSpec,
 };
 use crate::step::{InferenceStep, RopeRegime};
 use crate::{ModelError, Result};
@@ -66,13 +66,13 @@ impl StateBacking for Memory {
         Ok(())
     }
 
-    fn read_rows(&self, state: StateId, run: Run) -> Result<Vec<u8>> {
+    fn read_rows(&self, state: StateId, run: RowRun) -> Result<Vec<u8>> {
         let width = 1;
         let rows = &self.values[state.0][run.row * width..(run.row + run.len) * width];
         Ok(rows.iter().flat_map(|value| value.to_ne_bytes()).collect())
     }
 
-    fn write_rows(&mut self, state: StateId, run: Run, bytes: &[u8]) -> Result<()> {
+    fn write_rows(&mut self, state: StateId, run: RowRun, bytes: &[u8]) -> Result<()> {
         let width = 1;
         let rows = &mut self.values[state.0][run.row * width..(run.row + run.len) * width];
         let (values, _) = bytes.as_chunks::<4>();

@@ -1,4 +1,4 @@
-//! [`Chosen`]: the rows of a product that an adapter set acts on.
+//! [`RowSelection`]: the rows of a product that an adapter set acts on.
 
 use crate::Result;
 use crate::adapter_set::AdapterSet;
@@ -8,14 +8,14 @@ use crate::terms::Factors;
 
 /// Rows of a product whose sequences have one adapter set.
 #[derive(Debug)]
-pub(super) enum Chosen {
+pub(super) enum RowSelection {
     /// All of them.
     All,
     /// These, in order.
     Some(Vec<u32>),
 }
 
-impl Chosen {
+impl RowSelection {
     /// The rows whose sequences have the set `set`; row `i` of a product came from row `origin(i)` of the step. None where
     /// the step has no such sequence, or none of its rows is here.
     pub(super) fn of(

@@ -1,4 +1,4 @@
-//! [`Traveling`]: hooks that act in other processes too, where layers of a model may be.
+//! [`SerializableHook`]: hooks that act in other processes too, where layers of a model may be.
 
 use crate::{ModelError, Result};
 
@@ -11,8 +11,8 @@ pub struct HookRecipe {
     pub content: Vec<u8>,
 }
 
-/// A hook of which other processes make copies, each for the layers that are there ([`crate::LayerHook::travels`]).
-pub trait Traveling {
+/// A hook of which other processes make copies, each for the layers that are there ([`crate::LayerHook::serializable`]).
+pub trait SerializableHook {
     /// What a copy is made from.
     fn recipe(&self) -> HookRecipe;
 

@@ -1,4 +1,4 @@
-//! [`Activated`]: rows that go into products, with whatever a backend prepares for them made at most once.
+//! [`LinearInput`]: rows that go into products, with whatever a backend prepares for them made at most once.
 
 use crate::rows::Rows;
 use crate::{ModelError, Result};
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 ///
 /// It knows which row of the step each of its rows came from, so that a wrapper (an adapter set per sequence) can act on
 /// rows that were selected (the head's) or packed (experts').
-pub struct Activated<'a> {
+pub struct LinearInput<'a> {
     rows: &'a Rows,
     origin: Option<&'a [u32]>,
     prepared: OnceLock<Box<dyn Any + Send + Sync>>,
@@ -39,7 +39,7 @@ impl RowOrigins<'_> {
     }
 }
 
-impl<'a> Activated<'a> {
+impl<'a> LinearInput<'a> {
     /// Rows of the step, in its order.
     pub fn new(rows: &'a Rows) -> Self {
         Self { rows, origin: None, prepared: OnceLock::new() }
