@@ -122,7 +122,7 @@ impl ExpertLinear for DenseExperts {
 ///
 /// # Errors
 /// What a stack returns.
-pub fn experts_many<const N: usize>(
+pub(crate) fn experts_many<const N: usize>(
     stacks: [&dyn ExpertLinear; N],
     x: &LinearInput,
     plan: &ExpertPlan,

@@ -1,18 +1,38 @@
-//! What a language model is made of: parts, blocks, state, linears, and the seam to devices. No file format, no spec.
+//! The parts of a language model: components, blocks, state, linears, and the interface of devices. It reads no file and no spec.
 //!
-//! Three things stand on each other. A [`Backend`] computes: it takes weights in as [`Param`]s and changes [`Rows`] of
-//! activations. [`components`] are written once over it: norms, attention, feed-forwards, embedding and head; everything
-//! that multiplies is a [`Linear`] (or an [`ExpertLinear`]), which is what adapters wrap. A [`BlockStack`] of
-//! [`TransformerBlock`]s runs them; [`WholeModel`], the three stages and [`EmbeddingModel`] own what their place has.
+//! Read these six types first:
 //!
-//! Models are stateless. What changes lives in a [`StatePool`], by the [`StateSpec`]s that components declare; what a
-//! forward needs beyond weights travels in a [`TransformContext`]. The example `hand_written` of the façade makes a whole
-//! model of these parts without any spec; one product is
+//! | type | is |
+//! |---|---|
+//! | [`Backend`] | a device: it makes [`Param`]s of weights and computes on [`Rows`] |
+//! | [`Rows`] | activations `[T, D]` on a device |
+//! | [`Linear`] | a product with a weight; adapters wrap it, and backends compute several together ([`Terms`]) |
+//! | [`TransformerBlock`] | branches on the residual stream; a [`BlockStack`] runs the blocks |
+//! | [`StatePool`] | the memory of all sequences: KV cache and recurrent states |
+//! | [`TransformContext`] | everything a forward needs beyond weights |
+//!
+//! The modules depend on each other in one direction, from the first row of this table to the last (`context` and `hooks`
+//! refer to each other):
+//!
+//! | group | types |
+//! |---|---|
+//! | formulas | [`menagerie_formulas`], re-exported here where signatures need them |
+//! | values | [`Rows`], [`Param`], [`Weight`], [`Table`], [`LinearInput`] |
+//! | a step | [`SequenceLayout`], [`InferenceStep`], [`Positions`], [`RopeRegime`], [`SequenceId`] |
+//! | state | [`StateSpec`], [`StatePool`], [`StateBacking`], [`StateMemory`], [`Snapshot`], [`Slots`] |
+//! | devices | [`Backend`], [`Compute`], [`Operation`], [`Product`], [`ExpertPlan`] |
+//! | a forward | [`TransformContext`], [`LayerHook`], [`Hooks`], [`Checkpoint`], [`Trace`], [`Scalings`] |
+//! | parts | [`Linear`], [`ExpertLinear`], [`Norm`], [`SequenceMixer`], [`FeedForward`], [`components`], [`RouterRule`] |
+//! | models | [`TransformerBlock`], [`BlockStack`], [`WholeModel`], the stages ([`Stage`]), [`EmbeddingModel`], [`Executor`] |
+//! | adapters | [`Adapter`], [`AdapterSet`], [`AdapterSites`], [`LowRank`], [`XLoraModel`], [`LinearWrapper`] |
+//!
+//! Models are stateless: forwards take `&self`, and what changes is in a [`StatePool`]. The example `hand_written` of the
+//! crate `menagerie` builds a whole model of these parts without a spec. One product is
 //!
 //! ```
 //! use menagerie_cpu::CpuBackend;
 //! use menagerie_kernels::Cpu;
-//! use menagerie_model::{LinearInput, Arithmetic, Backend, Product, Weight, WeightShape};
+//! use menagerie_model::{Arithmetic, Backend, LinearInput, Product, Weight, WeightShape};
 //!
 //! let backend = CpuBackend::new(Cpu::new(Some(1))?);
 //! let weight = Weight::from_f32("w", &[1.0, 2.0, 3.0, 4.0], WeightShape { count: 1, rows: 2, cols: 2 })?;
@@ -68,6 +88,74 @@ mod traits;
 mod weight;
 mod wrapper;
 
+// Values.
+pub use linear_input::{LinearInput, RowOrigins};
+pub use param::{Param, WeightShape};
+pub use rows::Rows;
+pub use table::{StoredTable, Table};
+pub use weight::{Weight, WeightBytes};
+
+// A step.
+pub use layout::{Positions, SequenceLayout, SequenceRows};
+pub use sequence_id::SequenceId;
+pub use step::{InferenceStep, RopeRegime};
+
+// State.
+pub use slots::{SlotDeclarations, SlotId, SlotUse, Slots};
+pub use state::{
+    BlockCopy, Pages, PlacedPages, Placement, PoolOptions, RowRun, Snapshot, StateBacking, StateDeclarations,
+    StateId, StateMemory, StatePlan, StatePool, StateRoom, StateSpec,
+};
+#[doc(hidden)]
+pub use {slots::SlotSpec, state::StateTables};
+
+// Devices.
+pub use attention_biases::AttentionBiases;
+pub use backend::{
+    AttentionStates, Backend, HostOperand, LowRankSum, Operation, Product, RopeTable, Rotation, StateStep,
+};
+pub use compute::Compute;
+pub use expert_plan::{ExpertPlan, Packing};
+pub use menagerie_formulas::{
+    Activation, Arithmetic, AttentionShape, BranchInput, Gating, KeySharing, KvType, LinearAttentionShape,
+    Mask, Pooling, RopePairs, RouterApply, StateUpdate, Xielu,
+};
+pub use recurrence::{LinearAttentionInputs, LogDecay, SelectiveScanInputs};
+
+// A forward.
+pub use context::{StepInput, TransformContext};
+pub use error::ModelError;
+pub use failure::SequenceFailure;
+pub use guard::WeightGuard;
+pub use hook::{Checkpoint, Effect, HookInput, LayerHook, Phases};
+pub use hooks::Hooks;
+pub use scalings::Scalings;
+pub use serializable_hook::{HookRecipe, SerializableHook};
+pub use trace::{OpenSpan, Part, PartSum, Span, SpanKey, SpanSum, Trace};
+
+// Parts.
+pub use classifier::Classifier;
+pub use element_wise::{ActivationForm, ElementWise, GateForm};
+pub use experts::{DenseExperts, ExpertLinear};
+pub use linear::{DenseLinear, Linear};
+pub use router::{GroupSelection, RouterRule};
+#[doc(hidden)]
+pub use router::{Routing, route};
+pub use terms::Terms;
+pub use traits::{FeedForward, LayerStack, Norm, OutputHead, Raw, SequenceMixer, TokenEmbedding};
+
+// Models.
+pub use block::{
+    Branch, BranchPart, DynBlock, Layer, ParallelFeedForward, PreNorm, StreamEntry, TransformerBlock,
+};
+pub use executor::{Executor, NormedExecutor, StageTrace};
+pub use stack::BlockStack;
+pub use stage::{
+    EmbeddingModel, FirstStage, LastStage, MiddleStage, ModelShape, Stage, StageBody, StageOutput,
+    StagePosition, StepGoal, WholeModel,
+};
+
+// Adapters.
 pub use adapter::{
     AdaptedFeedForward, AdapterSite, AdapterSites, ScalingNormalization, ScalingSpread, SiteShape,
     TopScalings, XLoraActivation, XLoraClassifier, XLoraMixing, XLoraModel,
@@ -75,58 +163,7 @@ pub use adapter::{
 pub use adapter_set::{
     Adapter, AdapterSet, FullWeight, LinearPart, Magnitude, ScalingLayers, SitePart, TablePart,
 };
-pub use attention_biases::AttentionBiases;
-pub use backend::{
-    AttentionStates, Backend, HostOperand, LowRankSum, Operation, Product, RopeTable, Rotation, StateStep,
-};
-pub use block::{
-    Branch, BranchPart, DynBlock, Layer, ParallelFeedForward, PreNorm, StreamEntry, TransformerBlock,
-};
-pub use classifier::Classifier;
-pub use compute::Compute;
-pub use context::{StepInput, TransformContext};
-pub use element_wise::{ActivationForm, ElementWise, GateForm};
-pub use error::ModelError;
-pub use executor::{Executor, NormedExecutor, StageTrace};
-pub use expert_plan::{ExpertPlan, Packing};
-pub use experts::{DenseExperts, ExpertLinear, experts_many};
-pub use failure::SequenceFailure;
-pub use guard::WeightGuard;
-pub use hook::{Checkpoint, Effect, HookInput, LayerHook, Phases};
-pub use hooks::Hooks;
-pub use layout::{Positions, SequenceLayout, SequenceRows};
-pub use linear::{DenseLinear, Linear, linear_many};
-pub use linear_input::{LinearInput, RowOrigins};
 pub use low_rank::LowRank;
-pub use menagerie_formulas::{
-    Activation, Arithmetic, AttentionShape, BranchInput, ClassifierActivation, ClassifierScores, Gating,
-    GroupScore, HeldStream, KeySharing, KvType, LinearAttentionShape, Mask, ParallelInput, Pooling,
-    RopePairs, RouterApply, RouterInput, RouterScore, RouterSelect, RouterWeights, SparseMixer, StateUpdate,
-    Xielu,
-};
-pub use param::{Param, WeightShape};
-pub use recurrence::{LinearAttentionInputs, LogDecay, SelectiveScanInputs};
-pub use router::{GroupSelection, RouterRule, Routing, route};
-pub use rows::Rows;
-pub use scalings::Scalings;
-pub use sequence_id::SequenceId;
-pub use serializable_hook::{HookRecipe, SerializableHook};
-pub use slots::{SlotDeclarations, SlotId, SlotSpec, SlotUse, Slots};
-pub use stack::BlockStack;
-pub use stage::{
-    EmbeddingModel, FirstStage, LastStage, MiddleStage, ModelShape, Stage, StageBody, StageOutput,
-    StagePosition, StepGoal, WholeModel,
-};
-pub use state::{
-    BlockCopy, Pages, PlacedPages, Placement, PoolOptions, RowRun, Snapshot, StateBacking, StateDeclarations,
-    StateId, StateMemory, StatePlan, StatePool, StateRoom, StateSpec, StateTables,
-};
-pub use step::{InferenceStep, RopeRegime};
-pub use table::{StoredTable, Table};
-pub use terms::{AfterProduct, Terms};
-pub use trace::{OpenSpan, Part, PartSum, Span, SpanKey, SpanSum, Trace};
-pub use traits::{FeedForward, LayerStack, Norm, OutputHead, Raw, SequenceMixer, TokenEmbedding};
-pub use weight::{Weight, WeightBytes};
 pub use wrapper::{FeedForwardWrapper, HeadRows, LinearSite, LinearWrapper, SiteForm};
 
 /// Result of everything in this crate.

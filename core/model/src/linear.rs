@@ -120,7 +120,7 @@ impl Linear for DenseLinear {
 ///
 /// # Errors
 /// What a linear returns.
-pub fn linear_many<const N: usize>(
+pub(crate) fn linear_many<const N: usize>(
     linears: [&dyn Linear; N],
     x: &LinearInput,
     context: &TransformContext,

@@ -15,7 +15,7 @@ pub struct Terms<'a> {
 }
 
 /// An operation on the result of a product: what some adapters do to it.
-pub trait AfterProduct: Send + Sync {
+pub(crate) trait AfterProduct: Send + Sync {
     /// From the product `[T, out]` of the rows of `x` to the result, `[T, out]`.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl<'a> Terms<'a> {
     }
 
     /// Applies an operation last.
-    pub fn with_after(self, after: &'a dyn AfterProduct) -> Self {
+    pub(crate) fn with_after(self, after: &'a dyn AfterProduct) -> Self {
         Self { after: Some(after), ..self }
     }
 

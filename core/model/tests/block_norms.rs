@@ -1,10 +1,11 @@
 //! Every norm of a block is a span of the trace of its own, and no other part's time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use menagerie_formulas::ParallelInput;
 use menagerie_model::{
     Arithmetic, Branch, BranchInput, BranchPart, Compute, FeedForward, InferenceStep, KvType, Layer, Norm,
-    ParallelFeedForward, ParallelInput, Part, PoolOptions, Raw, Result, RopeRegime, Rows, SequenceLayout,
-    SequenceMixer, SequenceRows, StatePool, StepInput, Trace, TransformContext, TransformerBlock,
+    ParallelFeedForward, Part, PoolOptions, Raw, Result, RopeRegime, Rows, SequenceLayout, SequenceMixer,
+    SequenceRows, StatePool, StepInput, Trace, TransformContext, TransformerBlock,
 };
 use menagerie_testkit::cpu_backend;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,17 +1,17 @@
 //! Parts of blocks against plain loops: routers, experts, head norms, rope regimes, shared norms.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use menagerie_formulas::{GroupScore, RouterInput, RouterScore, RouterSelect, RouterWeights};
 use menagerie_model::components::{
     Attention, AttentionLinears, ExpertForm, Experts, GatedFeedForward, HeadNorm, LayerNorm, MoeFeedForward,
     QkNorm, QkNormPlace, RmsNorm, Rope, RopeDeclarations, Router, SharedExpert, Temperature,
 };
 use menagerie_model::{
     Activation, Arithmetic, AttentionShape, Branch, BranchInput, Compute, DenseExperts, DenseLinear,
-    ExpertLinear, FeedForward, Gating, GroupScore, GroupSelection, InferenceStep, KvType, Layer, Linear,
-    Mask, Norm, Param, PoolOptions, PreNorm, Raw, Result, RopePairs, RopeRegime, RouterApply, RouterInput,
-    RouterRule, RouterScore, RouterSelect, RouterWeights, Rows, SequenceLayout, SequenceMixer, SequenceRows,
-    StateDeclarations, StatePool, StateSpec, StepInput, TransformContext, TransformerBlock, Weight,
-    WeightShape,
+    ExpertLinear, FeedForward, Gating, GroupSelection, InferenceStep, KvType, Layer, Linear, Mask, Norm,
+    Param, PoolOptions, PreNorm, Raw, Result, RopePairs, RopeRegime, RouterApply, RouterRule, Rows,
+    SequenceLayout, SequenceMixer, SequenceRows, StateDeclarations, StatePool, StateSpec, StepInput,
+    TransformContext, TransformerBlock, Weight, WeightShape,
 };
 use menagerie_testkit::{SplitMix64, assert_close, assert_equal_bits, cpu_backend};
 

@@ -1,4 +1,4 @@
-//! [`FeedForwardMixture`]: whole feed-forwards as experts under a gate, and [`Mixtures`], which puts them into a model.
+//! `FeedForwardMixture`: whole feed-forwards as experts under a gate, and [`Mixtures`], which puts them into a model.
 
 use crate::context::TransformContext;
 use crate::expert_plan::ExpertPlan;
@@ -38,7 +38,7 @@ pub enum MixtureGate {
 /// Feed-forwards of one width of which each row takes one, unweighted (AnyMoE, Buehler, 2024).
 ///
 /// The first expert is the model's own. Rows of one expert go through it together.
-pub struct FeedForwardMixture {
+pub(crate) struct FeedForwardMixture {
     own: Box<dyn FeedForward>,
     others: Vec<Arc<dyn FeedForward>>,
     gate: MixtureGate,
@@ -49,7 +49,7 @@ impl FeedForwardMixture {
     ///
     /// # Errors
     /// [`ModelError::Shape`] for a gate of another number of experts.
-    pub fn new(
+    pub(crate) fn new(
         own: Box<dyn FeedForward>,
         others: Vec<Arc<dyn FeedForward>>,
         gate: MixtureGate,

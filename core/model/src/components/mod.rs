@@ -46,7 +46,7 @@ pub use low_rank::LowRankLinear;
 pub use mamba1::{Mamba1, Mamba1Channels, Mamba1Linears, Mamba1Norms};
 pub use mamba2::{Mamba2, Mamba2Convolutions, Mamba2Heads, Mamba2Linears};
 pub use mamba2_low_rank::{Mamba2LowRank, Mamba2LowRankLinears};
-pub use mixture::{ChooseBy, FeedForwardMixture, LayerMixture, MixtureGate, Mixtures};
+pub use mixture::{ChooseBy, LayerMixture, MixtureGate, Mixtures};
 pub use moe::{ExpertForm, Experts, LatentExperts, MoeFeedForward, Router, SharedExpert};
 pub use norm::{LayerNorm, RmsNorm};
 pub use per_layer::{PerLayerEmbedding, PerLayerInput};

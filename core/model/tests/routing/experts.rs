@@ -8,15 +8,16 @@ use menagerie_kernels_check::weights::random_blocks;
 use menagerie_model::components::{ExpertForm, Experts, MoeFeedForward, Router};
 use menagerie_model::{
     Activation, Arithmetic, Backend, Compute, DenseExperts, DenseLinear, ExpertPlan, FeedForward, GateForm,
-    Gating, InferenceStep, KvType, Param, PoolOptions, Raw, RopeRegime, RouterApply, RouterInput, RouterRule,
-    RouterScore, RouterSelect, RouterWeights, Routing, SequenceLayout, SequenceRows, StateDeclarations,
-    StatePool, StepInput, TransformContext, Weight, WeightBytes, WeightShape,
+    Gating, InferenceStep, KvType, Param, PoolOptions, Raw, RopeRegime, RouterApply, RouterRule, Routing,
+    SequenceLayout, SequenceRows, StateDeclarations, StatePool, StepInput, TransformContext, Weight,
+    WeightBytes, WeightShape,
 };
 use menagerie_testkit::SplitMix64;
 use std::sync::Arc;
 
 use crate::bits;
 use crate::ordered::{self, Fault};
+use menagerie_formulas::{RouterInput, RouterScore, RouterSelect, RouterWeights};
 
 /// Rows that are computed.
 const ROWS: usize = 70;

@@ -5,10 +5,8 @@
 //! the chosen are added up best first, divided by that sum, and then scaled. A row's experts are added up best first, from 0,
 //! each product with a weight rounded before it is added.
 
-use menagerie_model::{
-    GroupScore, GroupSelection, RouterApply, RouterRule, RouterScore, RouterSelect, RouterWeights,
-    SparseMixer,
-};
+use menagerie_formulas::{GroupScore, RouterScore, RouterSelect, RouterWeights, SparseMixer};
+use menagerie_model::{GroupSelection, RouterApply, RouterRule};
 
 /// A wrong order, planted to show that a test tells it from the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,11 @@
 //! Routers.
 
-use menagerie_model::{
-    GroupScore, GroupSelection, RouterRule, RouterScore, RouterSelect, RouterWeights, Routing, route,
-};
+use menagerie_model::{GroupSelection, RouterRule, Routing, route};
 use menagerie_testkit::SplitMix64;
 
 use crate::bits;
 use crate::ordered::{self, Fault};
+use menagerie_formulas::{GroupScore, RouterScore, RouterSelect, RouterWeights};
 
 const ROWS: usize = 70;
 
