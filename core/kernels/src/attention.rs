@@ -6,10 +6,10 @@
 
 mod biases;
 mod cache;
-mod many;
-mod one;
+mod decode;
 mod online_softmax;
 mod parts;
+mod prefill;
 mod products;
 mod rows;
 mod shape;
@@ -23,10 +23,10 @@ use crate::pool::{Pool, SendPointer};
 use crate::simd::dispatch;
 use biases::DistanceBias;
 use cache::Rows;
-use many::ManyRows;
+use decode::Decode;
 use menagerie_formulas::AttentionShape;
-use one::OneRow;
 use parts::{Combine, Partials};
+use prefill::Prefill;
 use shape::CacheHeads;
 
 /// Keys per block of the streaming softmax.
@@ -181,11 +181,11 @@ impl Call<'_> {
     fn work(&self, cpu: &Cpu, task: &Task, partials: &Partials, scratch: &mut Scratch) {
         match *task {
             Task::Many { sequence, kv_head, first, count } => {
-                dispatch(cpu, ManyRows { call: self, sequence, kv_head, first, count, scratch });
+                dispatch(cpu, Prefill { call: self, sequence, kv_head, first, count, scratch });
             }
             Task::One { sequence, kv_head, count, part } => {
                 let kv_heads = kv_head..kv_head + count;
-                dispatch(cpu, OneRow { call: self, sequence, kv_heads, part, partials, scratch });
+                dispatch(cpu, Decode { call: self, sequence, kv_heads, part, partials, scratch });
             }
         }
     }

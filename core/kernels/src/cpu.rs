@@ -117,7 +117,7 @@ impl Cpu {
 
     /// Whether [`HalfPrompts::BFloat16`] has any effect here: the processor and the instruction set have such products.
     pub fn has_half_prompts(&self) -> bool {
-        crate::matmul::has_half_prompts(&self.level)
+        self.level.multiplies_bfloat16()
     }
 
     /// The instruction set with its proof.

@@ -47,7 +47,7 @@
 //! where they lie, what comes next is asked for in time, and what several panels of several rows of weights leave behind is
 //! reduced together, in the lanes of vectors (on AVX-512 two panels of two rows for wide formats; for narrow ones sixteen
 //! panels, of two rows where rows are long). A format may want the activations in an order of its own, or their scales
-//! spread over lanes, which spares it shuffles for every row of weights (`activations::{Order, Spread}`).
+//! spread over lanes, which spares it shuffles for every row of weights (`activations::{Layout, LaneScales}`).
 //! With **many rows** (a prompt) the speed is that of arithmetic: a *tile* of
 //! weights, 16 to 48 rows by 128 or 256 columns, is unpacked into the first-level cache with the rows in the lanes of
 //! vectors, and then all tokens run over it, four at a time, their results waiting in the second-level cache
@@ -246,7 +246,7 @@
 //!    `with_width!`, which refuses to compile if the sizes differ. NEON, the portable kernels and many rows on AVX2 follow
 //!    from it.
 //! 3. Its line in the two matches of `matmul/avx512/mod.rs`, `Unpack<F>` or `UnpackWide<F>` until there is something better,
-//!    and its `OneRow` in `matmul/avx2/one_*.rs`.
+//!    and its `Gemv` in `matmul/avx2/one_*.rs`.
 //! 4. Its `Encode` under `encode/`, and its line in `with_encoder!`.
 //! 5. Where its f16 factors lie, in `menagerie-kernels-check`'s `weights.rs`, and in its `ordered::product` what power of two
 //!    makes its scales whole, if any. The tests then cover it; reference values come with `tests/fixtures/quant`.
@@ -295,7 +295,7 @@ pub use isa::Isa;
 pub use kv::{KvRows, load_rows, store_rows};
 pub use linear_attention::{LinearAttentionRows, LogDecay, linear_attention};
 pub use low_rank::{LowRankSum, LowRankTerm, add_low_rank};
-pub use matmul::{ExpertRows, OneRow, matmul, matmul_each, matmul_experts, matmul_many};
+pub use matmul::{ExpertRows, Gemv, matmul, matmul_each, matmul_experts, matmul_many};
 pub use memory::{Zero, Zeroed};
 pub use menagerie_formulas::{
     Activation, Arithmetic, AttentionShape, Gating, KeySharing, KvType, LinearAttentionShape, Mask,

@@ -5,7 +5,7 @@ use crate::buffers::{HostRows, values};
 use crate::matrix::{CpuMatrix, matrix, values as vector};
 use crate::names::failed;
 use menagerie_kernels::{
-    self as kernels, ActivationCache, Activations, ExpertRows, Matrix, OneRow, matmul_each, matmul_experts,
+    self as kernels, ActivationCache, Activations, ExpertRows, Gemv, Matrix, matmul_each, matmul_experts,
 };
 use menagerie_model::{
     Arithmetic, ExpertPlan, HostOperand, LinearInput, LowRankSum, ModelError, Packing, Product, RouterApply,
@@ -177,7 +177,7 @@ impl CpuBackend {
             for &row in part.rows {
                 let row = row as usize;
                 let x = Activations { values: rows[row], rows: 1, cols: x.cols, cache: &caches[row] };
-                products.push(OneRow { matrix: part.matrix, x });
+                products.push(Gemv { matrix: part.matrix, x });
             }
         }
         matmul_each(&self.cpu, precision, &products, y).map_err(failed)

@@ -1,9 +1,9 @@
-//! Rounding to 8 bits with AVX-512: the same numbers as `quantize`.
+//! Rounding to 8 bits with AVX-512: the same numbers as `int8`.
 
 use std::arch::x86_64::*;
 
 use super::Rounding;
-use super::quantize::Meta;
+use super::int8::Meta;
 use crate::blocks::SUPER;
 use crate::isa::avx512;
 

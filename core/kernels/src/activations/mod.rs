@@ -4,22 +4,22 @@
 mod avx512;
 mod bfloat16;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "what the x86-64 kernels use"))]
-mod order;
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "what the x86-64 kernels use"))]
-mod quantize;
+mod int8;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "what the AVX-512 kernels use"))]
-mod spread;
+mod lane_scales;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "what the x86-64 kernels use"))]
+mod layout;
 #[cfg(test)]
 mod tests;
 
 use std::sync::OnceLock;
 
 pub(crate) use bfloat16::BFloat16Rows;
-pub(crate) use order::Order;
-pub(crate) use quantize::{Meta, Quantized};
-pub(crate) use spread::Spread;
+pub(crate) use int8::{Int8Rows, Meta};
+pub(crate) use lane_scales::LaneScales;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use spread::{LANES, panels_together};
+pub(crate) use lane_scales::{LANES, panels_together};
+pub(crate) use layout::Layout;
 
 use crate::blocks::{Format, QuantType, with_format};
 use crate::error::check_len;
@@ -46,8 +46,8 @@ impl Rounding {
 /// (`ActivationCache::default()`) for every new input, share it between all products of that input.
 #[derive(Default)]
 pub struct ActivationCache {
-    q8_0: OnceLock<Quantized>,
-    q8_k: OnceLock<Quantized>,
+    q8_0: OnceLock<Int8Rows>,
+    q8_k: OnceLock<Int8Rows>,
     bfloat16: OnceLock<BFloat16Rows>,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Activations<'a> {
     ///
     /// # Errors
     /// [`KernelError::Shape`]: a cache of rows of another shape. [`KernelError::JobPanicked`].
-    pub(crate) fn quantized(&self, cpu: &Cpu, rounding: Rounding) -> Result<&'a Quantized, KernelError> {
+    pub(crate) fn quantized(&self, cpu: &Cpu, rounding: Rounding) -> Result<&'a Int8Rows, KernelError> {
         let slot = match rounding {
             Rounding::Q8_0 => &self.cache.q8_0,
             Rounding::Q8_K => &self.cache.q8_k,
@@ -115,7 +115,7 @@ impl<'a> Activations<'a> {
         let made = match slot.get() {
             Some(made) => made,
             None => {
-                let made = Quantized::new(cpu, self, rounding)?;
+                let made = Int8Rows::new(cpu, self, rounding)?;
                 slot.get_or_init(|| made)
             }
         };

@@ -1,7 +1,7 @@
 //! What attention adds to its scores: by distance, of linear or learned biases; and logits without values.
 
 use super::BLOCK;
-use super::online_softmax::STRIP;
+use super::online_softmax::TILE_ROWS;
 use crate::error::{KernelError, check_len};
 use crate::simd::{LANES, Simd};
 use menagerie_formulas::AttentionShape;
@@ -75,9 +75,9 @@ impl<'a> DistanceBias<'a> {
 pub(super) struct Distance<'a> {
     pub(super) bias: &'a DistanceBias<'a>,
     /// Each row's query head.
-    pub(super) heads: &'a [usize; STRIP],
+    pub(super) heads: &'a [usize; TILE_ROWS],
     /// Position of each row's query, counted from the first key of the block.
-    pub(super) positions: &'a [isize; STRIP],
+    pub(super) positions: &'a [isize; TILE_ROWS],
 }
 
 impl Distance<'_> {

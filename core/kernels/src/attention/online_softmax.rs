@@ -11,7 +11,7 @@ use crate::pointwise::{Pointwise, Softcap};
 use crate::simd::{Kernel, LANES, Simd, exp};
 
 /// Rows of one step at most: their factors fill one vector.
-pub(super) const STRIP: usize = 12;
+pub(super) const TILE_ROWS: usize = 12;
 
 /// Scores of one block become weights; the running maxima and sums move on. Row `i` has lane `i` of what is kept of rows;
 /// lanes without a row mean nothing.
@@ -19,7 +19,7 @@ pub(super) struct OnlineSoftmax<'a> {
     /// Scores in, weights out; keys that a row does not see get the weight zero.
     pub(super) scores: &'a mut [[f32; BLOCK]],
     /// The keys of the block that each row sees, where not all see all of them.
-    pub(super) visible: Option<&'a [(usize, usize); STRIP]>,
+    pub(super) visible: Option<&'a [(usize, usize); TILE_ROWS]>,
     pub(super) softcap: Option<f32>,
     /// What distance adds to the scores.
     pub(super) distance: Option<Distance<'a>>,
@@ -38,7 +38,7 @@ impl Kernel for OnlineSoftmax<'_> {
     fn run<S: Simd>(mut self, s: S) {
         match self.scores.len() {
             ..=4 => self.rows::<S, 4>(s),
-            _ => self.rows::<S, STRIP>(s),
+            _ => self.rows::<S, TILE_ROWS>(s),
         }
     }
 }

@@ -84,7 +84,7 @@ impl Partials {
 
 /// How the unfinished results of sixteen rows over some keys, and over those of the next part in which they see any, are put
 /// together. Lanes of rows that see none in one of them mean nothing.
-pub(super) struct Joined {
+pub(super) struct MergedParts {
     /// What the values so far are multiplied by, and those of the next part.
     factors: [[f32; LANES]; 2],
     /// The largest scores.
@@ -93,16 +93,16 @@ pub(super) struct Joined {
     pub(super) sums: [f32; LANES],
 }
 
-impl Joined {
+impl MergedParts {
     /// Of maxima and sums so far, and those of the next part.
     #[inline(always)]
-    pub(super) fn new<S: Simd>(s: S, so_far: [&[f32; LANES]; 2], next: [&[f32; LANES]; 2]) -> Joined {
+    pub(super) fn new<S: Simd>(s: S, so_far: [&[f32; LANES]; 2], next: [&[f32; LANES]; 2]) -> MergedParts {
         let [max, sum] = so_far.map(|values| s.load(values));
         let [next_max, next_sum] = next.map(|values| s.load(values));
         let top = s.max(max, next_max);
         let (before, after) = (exp(s, s.sub(max, top)), exp(s, s.sub(next_max, top)));
         let sums = s.fma(next_sum, after, s.mul(sum, before));
-        Joined { factors: [s.lanes(before), s.lanes(after)], max: s.lanes(top), sums: s.lanes(sums) }
+        MergedParts { factors: [s.lanes(before), s.lanes(after)], max: s.lanes(top), sums: s.lanes(sums) }
     }
 
     /// Adds the values of the next part to those of row `row`; whole vectors.
@@ -166,7 +166,7 @@ impl Combine<'_> {
         let [mut max, mut sums] = headers(parts.start);
         for part in parts.start + 1..parts.end {
             let [next_max, next_sums] = headers(part);
-            let joined = Joined::new(s, [&max, &sums], [&next_max, &next_sums]);
+            let joined = MergedParts::new(s, [&max, &sums], [&next_max, &next_sums]);
             for (lane, head) in heads.clone().enumerate() {
                 if let (Some(all), Some(next)) = (slot(parts.start, head), slot(part, head)) {
                     joined.add(s, lane, &mut all[HEADER..], &next[HEADER..]);

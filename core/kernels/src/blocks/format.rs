@@ -10,7 +10,7 @@ pub(crate) const GROUPS: usize = SUPER / 16;
 
 /// What multiplying unpacked values depends on. Formats of the same shape share the code that multiplies: it is compiled once
 /// for each shape, not for each format.
-pub(crate) trait Shape {
+pub(crate) trait GroupShape {
     /// `Format::GROUP`.
     const GROUP: usize;
     /// `Format::MIN`.
@@ -22,7 +22,7 @@ pub(crate) trait Shape {
 /// Groups of `GROUP` values, with minima or without, of a wide format or a narrow one.
 pub(crate) struct Grouped<const GROUP: usize, const MIN: bool, const WIDE: bool>;
 
-impl<const GROUP: usize, const MIN: bool, const WIDE: bool> Shape for Grouped<GROUP, MIN, WIDE> {
+impl<const GROUP: usize, const MIN: bool, const WIDE: bool> GroupShape for Grouped<GROUP, MIN, WIDE> {
     const GROUP: usize = GROUP;
     const MIN: bool = MIN;
     const WIDE: bool = WIDE;
@@ -32,7 +32,7 @@ impl<const GROUP: usize, const MIN: bool, const WIDE: bool> Shape for Grouped<GR
 /// f32 in this order, which is bit for bit what ggml's `dequantize_row_*` gives.
 pub(crate) trait Format {
     /// What multiplying its unpacked values depends on.
-    type Shape: Shape;
+    type Shape: GroupShape;
     /// The block type.
     const QUANT: QuantType;
     /// Values per block.
@@ -40,11 +40,11 @@ pub(crate) trait Format {
     /// Bytes per block.
     const BYTES: usize;
     /// Values that share one scale: 16 or 32.
-    const GROUP: usize = <Self::Shape as Shape>::GROUP;
+    const GROUP: usize = <Self::Shape as GroupShape>::GROUP;
     /// Whether the format has minima. If so `q` is never negative.
-    const MIN: bool = <Self::Shape as Shape>::MIN;
+    const MIN: bool = <Self::Shape as GroupShape>::MIN;
     /// Activations are rounded with one scale per 256 values (llama.cpp's Q8_K) and not per 32 (Q8_0).
-    const WIDE: bool = <Self::Shape as Shape>::WIDE;
+    const WIDE: bool = <Self::Shape as GroupShape>::WIDE;
     /// `q + OFFSET` is never negative; a power of two, or 0 for formats with minima.
     const OFFSET: i32;
     /// The largest `q + OFFSET`.

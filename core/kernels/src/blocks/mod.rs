@@ -20,7 +20,7 @@ mod types;
 pub use dequantize::dequantize;
 pub(crate) use dequantize::dequantize_row;
 pub(crate) use format::{
-    Factors, Format, GROUPS, SUPER, Shape, WideFormat, check_sizes, with_format, with_width,
+    Factors, Format, GROUPS, GroupShape, SUPER, WideFormat, check_sizes, with_format, with_width,
 };
 pub(crate) use four_bit::{
     IQ4_LEVELS, Iq4Nl, MXFP4_LEVELS, Mxfp4, Nvfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, e8m0_half, ue4m3_half,

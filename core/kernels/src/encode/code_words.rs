@@ -1,7 +1,7 @@
 //! The formats of code words: IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ1_S, IQ1_M.
 
 use super::Encode;
-use super::book::{IQ1_GRID, IQ2_S_GRID, IQ2_XS_GRID, IQ2_XXS_GRID, IQ3_S_GRID, IQ3_XXS_GRID};
+use super::codebook::{IQ1_GRID, IQ2_S_GRID, IQ2_XS_GRID, IQ2_XXS_GRID, IQ3_S_GRID, IQ3_XXS_GRID};
 use super::grid::{Code, Coded, Coding, even_signs, signs};
 use super::levels::Even;
 use super::panel::{Weighting, weigh};

@@ -4,7 +4,7 @@
 
 use half::f16;
 
-use super::book::{FindWords, Grid, Words};
+use super::codebook::{FindWords, Grid, Words};
 use super::levels::Even;
 use super::one_scale::fit;
 use super::panel::{Effort, Panel, inverse};

@@ -63,18 +63,19 @@ struct Sums<S: Simd> {
 /// With the numbers nearest to `(x + minimum) * inverse`.
 #[inline(always)]
 fn sums<S: Simd>(s: S, top: f32, panel: &Panel, minimum: S::F, inverse: S::F) -> Sums<S> {
-    let [wq, wq2, wqx] = s.call(SumsAt { top, panel, minimum: s.lanes(minimum), inverse: s.lanes(inverse) });
+    let [wq, wq2, wqx] =
+        s.call(LineSumsAt { top, panel, minimum: s.lanes(minimum), inverse: s.lanes(inverse) });
     Sums { wq: s.load(&wq), wq2: s.load(&wq2), wqx: s.load(&wqx) }
 }
 
-struct SumsAt<'a> {
+struct LineSumsAt<'a> {
     top: f32,
     panel: &'a Panel,
     minimum: [f32; LANES],
     inverse: [f32; LANES],
 }
 
-impl Kernel for SumsAt<'_> {
+impl Kernel for LineSumsAt<'_> {
     type Output = [[f32; LANES]; 3];
 
     #[inline(always)]
@@ -97,17 +98,17 @@ impl Kernel for SumsAt<'_> {
 /// `sum w (x + minimum - scale q)^2` with the numbers nearest for that line.
 #[inline(always)]
 fn error<S: Simd>(s: S, top: f32, panel: &Panel, minimum: S::F, scale: S::F) -> S::F {
-    s.load(&s.call(ErrorAt { top, panel, minimum: s.lanes(minimum), scale: s.lanes(scale) }))
+    s.load(&s.call(LineErrorAt { top, panel, minimum: s.lanes(minimum), scale: s.lanes(scale) }))
 }
 
-struct ErrorAt<'a> {
+struct LineErrorAt<'a> {
     top: f32,
     panel: &'a Panel,
     minimum: [f32; LANES],
     scale: [f32; LANES],
 }
 
-impl Kernel for ErrorAt<'_> {
+impl Kernel for LineErrorAt<'_> {
     type Output = [f32; LANES];
 
     #[inline(always)]

@@ -7,8 +7,8 @@
 
 #![allow(clippy::needless_range_loop, reason = "loops over the lanes of several arrays read better by index")]
 
-mod book;
 mod code_words;
+mod codebook;
 mod e2m1;
 mod floats;
 mod four_bit;

@@ -196,6 +196,15 @@ impl Level {
         }
     }
 
+    /// Whether it has products of bfloat16: those that multiply 16-bit floats of either kind in matrix products.
+    pub(crate) fn multiplies_bfloat16(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512(isa) => isa.bfloat16().is_some(),
+            _ => false,
+        }
+    }
+
     /// Its name.
     pub(crate) fn isa(self) -> Isa {
         match self {

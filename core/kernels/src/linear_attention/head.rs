@@ -51,10 +51,10 @@ impl Kernel for Head<'_> {
         };
         let source = Source { shape: self.shape, input: self.input, head: self.head };
         let (layout, state) = match in_place {
-            true => (Layout::InPlace, &mut *self.state),
+            true => (StateLayout::InPlace, &mut *self.state),
             false => {
                 to_stripes::<S>(self.state, stripes, value_dim);
-                (Layout::Stripes, &mut *stripes)
+                (StateLayout::Stripes, &mut *stripes)
             }
         };
         for first in (0..self.rows).step_by(BLOCK) {
@@ -63,7 +63,7 @@ impl Kernel for Head<'_> {
             block.run(s, self.shape.update, state, layout);
             block.finish(s, &source, first, self.out);
         }
-        if layout == Layout::Stripes {
+        if layout == StateLayout::Stripes {
             from_stripes::<S>(self.state, stripes, value_dim);
         }
     }
@@ -71,7 +71,7 @@ impl Kernel for Head<'_> {
 
 /// How the state lies.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Layout {
+enum StateLayout {
     /// `[key_dim, value_dim]`.
     InPlace,
     /// As [`to_stripes`] copies it.
@@ -240,15 +240,17 @@ impl Block<'_> {
 
     /// Runs the rows over every stripe of the state: of `stripes`, or where there are none, of the state as it lies.
     #[inline(always)]
-    fn run<S: Simd>(&mut self, s: S, update: StateUpdate, state: &mut [f32], layout: Layout) {
+    fn run<S: Simd>(&mut self, s: S, update: StateUpdate, state: &mut [f32], layout: StateLayout) {
         let wide = self.wide[1];
         let mut first = 0;
         while first < wide {
             let count = vectors::<S>(first, wide);
             let columns = count * LANES;
             let (part, stride) = match layout {
-                Layout::InPlace => (&mut state[first..], wide),
-                Layout::Stripes => (&mut state[first * self.key_dim..][..columns * self.key_dim], columns),
+                StateLayout::InPlace => (&mut state[first..], wide),
+                StateLayout::Stripes => {
+                    (&mut state[first * self.key_dim..][..columns * self.key_dim], columns)
+                }
             };
             match (count, update) {
                 (4, StateUpdate::Add) => self.add::<S, 4>(s, first, part, stride),

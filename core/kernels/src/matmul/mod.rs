@@ -19,7 +19,6 @@ mod tiles;
 mod types;
 mod unpacked;
 
-pub(crate) use plan::has_half_prompts;
 use plan::{Plan, Product};
 use types::{Output, Tokens};
 
@@ -40,7 +39,7 @@ pub struct ExpertRows<'a> {
 
 /// A matrix and the single row it is multiplied with.
 #[derive(Clone, Copy, Debug)]
-pub struct OneRow<'a> {
+pub struct Gemv<'a> {
     /// The weights.
     pub matrix: Matrix<'a>,
     /// The input; has one row.
@@ -134,7 +133,7 @@ fn check_expert(expert: &ExpertRows, x: &Activations, width: usize) -> Result<()
 pub fn matmul_each(
     cpu: &Cpu,
     arithmetic: Arithmetic,
-    products: &[OneRow],
+    products: &[Gemv],
     y: &mut [f32],
 ) -> Result<(), KernelError> {
     let Some(first) = products.first() else { return check_len("matmul_each: y", y.len(), 0) };
@@ -142,7 +141,7 @@ pub fn matmul_each(
     check_len("matmul_each: y", y.len(), total)?;
     let mut plan = Plan::new(cpu, arithmetic, &first.x);
     let mut rest = y;
-    for OneRow { matrix, x } in products {
+    for Gemv { matrix, x } in products {
         x.check()?;
         check_len("matmul_each: rows of an input", x.rows, 1)?;
         check_len("matmul_each: weight columns", matrix.cols(), x.cols)?;

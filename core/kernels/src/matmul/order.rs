@@ -37,9 +37,9 @@ pub(super) trait Input {
 }
 
 /// Activations as they are.
-pub(super) struct Plain;
+pub(super) struct F32Input;
 
-impl Input for Plain {
+impl Input for F32Input {
     type Form = Float;
     type Value = f32;
     const WIDTH: usize = 1;
@@ -61,13 +61,13 @@ impl Input for Plain {
 }
 
 /// Activations rounded to bfloat16, weights of bfloat16: as AVX-512 BF16 multiplies them, in pairs.
-pub(super) struct Brain;
+pub(super) struct BFloat16Input;
 
 /// Weights of bfloat16 below 2^-63 count as zero. With activations of at least 2^-47 (`BFloat16Rows`) every product, and so
 /// every sum, is then a multiple of 2^-124: nothing is subnormal, which AVX-512 BF16 would take for zero.
 pub(super) const LEAST_WEIGHT: f32 = 1.0 / (1u64 << 63) as f32;
 
-impl Input for Brain {
+impl Input for BFloat16Input {
     type Form = BFloat16;
     type Value = u16;
     const WIDTH: usize = 2;

@@ -1,8 +1,10 @@
 //! Chooses kernels, cuts products into tasks and runs them in one parallel region.
 
 use super::tiles::LANES;
-use super::types::{BFloat16, Choice, Class, Columns, Float, IsaKernels, Job, Output, Rounded, Tokens};
-use crate::activations::{Activations, BFloat16Rows, Quantized, Rounding};
+use super::types::{
+    BFloat16, Choice, Columns, Float, Int8Activations, IsaKernels, Job, Output, ProductKind, Tokens,
+};
+use crate::activations::{Activations, BFloat16Rows, Int8Rows, Rounding};
 use crate::blocks::{BlockType, FloatType, Matrix};
 use crate::cpu::HalfPrompts;
 use crate::isa::Level;
@@ -38,7 +40,7 @@ struct Part<'a> {
 /// A kernel with the activations in its form.
 enum Work<'a> {
     Float(Choice<Float>, Activations<'a>),
-    Rounded(Choice<Rounded>, &'a Quantized),
+    Int8Activations(Choice<Int8Activations>, &'a Int8Rows),
     BFloat16(Choice<BFloat16>, &'a BFloat16Rows),
 }
 
@@ -73,14 +75,14 @@ impl<'a> Plan<'a> {
 
     /// Cuts the products into tasks of about the same work; returns how many.
     fn divide(&mut self) -> usize {
-        let class = class_of(&self.x);
-        let work = |product: &Product| match class {
-            Class::OneRow => product.w.bytes().len(),
-            Class::ManyRows => product.tokens.len().saturating_mul(product.w.rows() * product.w.cols()),
+        let kind = kind_of(&self.x);
+        let work = |product: &Product| match kind {
+            ProductKind::Gemv => product.w.bytes().len(),
+            ProductKind::Gemm => product.tokens.len().saturating_mul(product.w.rows() * product.w.cols()),
         };
-        let [least, most] = match class {
-            Class::OneRow => ONE_ROW_TASK_BYTES,
-            Class::ManyRows => MANY_ROWS_TASK_WORK,
+        let [least, most] = match kind {
+            ProductKind::Gemv => ONE_ROW_TASK_BYTES,
+            ProductKind::Gemm => MANY_ROWS_TASK_WORK,
         };
         let threads = self.cpu.pool().threads();
         let total = self.parts.iter().fold(0usize, |sum, part| sum.saturating_add(work(&part.product)));
@@ -124,8 +126,8 @@ struct Task<'a> {
 }
 
 /// The way to compute for an input.
-fn class_of(x: &Activations) -> Class {
-    if x.rows == 1 { Class::OneRow } else { Class::ManyRows }
+fn kind_of(x: &Activations) -> ProductKind {
+    if x.rows == 1 { ProductKind::Gemv } else { ProductKind::Gemm }
 }
 
 impl<'a> Work<'a> {
@@ -136,29 +138,29 @@ impl<'a> Work<'a> {
         block: BlockType,
         x: &Activations<'a>,
     ) -> Result<Self, KernelError> {
-        let (level, class) = (cpu.level(), class_of(x));
+        let (level, kind) = (cpu.level(), kind_of(x));
         let kernels = kernels(&level);
         match (arithmetic, block) {
             (Arithmetic::Fast, BlockType::Quant(quant)) => {
-                let (choice, x) = (kernels.rounded(quant, class), x.quantized(cpu, Rounding::of(quant))?);
-                if let Some(order) = choice.kernel.order() {
-                    x.arrange(cpu, order)?;
+                let (choice, x) = (kernels.int8(quant, kind), x.quantized(cpu, Rounding::of(quant))?);
+                if let Some(layout) = choice.kernel.layout() {
+                    x.arrange(cpu, layout)?;
                 }
-                for &spread in choice.kernel.spreads() {
-                    x.spread(cpu, spread);
+                for &scales in choice.kernel.lane_scales() {
+                    x.spread(cpu, scales);
                 }
-                Ok(Work::Rounded(choice, x))
+                Ok(Work::Int8Activations(choice, x))
             }
             (Arithmetic::Fast, BlockType::BF16) => {
-                Ok(Work::BFloat16(kernels.bfloat16(class), x.bfloat16(cpu)?))
+                Ok(Work::BFloat16(kernels.bfloat16(kind), x.bfloat16(cpu)?))
             }
             (Arithmetic::Fast, BlockType::F16) if cpu.half_prompts() == HalfPrompts::BFloat16 => {
-                match kernels.native_bfloat16(FloatType::F16, class) {
+                match kernels.native_bfloat16(FloatType::F16, kind) {
                     Some(choice) => Ok(Work::BFloat16(choice, x.bfloat16(cpu)?)),
-                    None => Ok(Work::Float(kernels.float(block, class), *x)),
+                    None => Ok(Work::Float(kernels.float(block, kind), *x)),
                 }
             }
-            _ => Ok(Work::Float(kernels.float(block, class), *x)),
+            _ => Ok(Work::Float(kernels.float(block, kind), *x)),
         }
     }
 
@@ -166,7 +168,7 @@ impl<'a> Work<'a> {
     fn tile(&self) -> usize {
         match self {
             Work::Float(choice, _) => choice.tile,
-            Work::Rounded(choice, _) => choice.tile,
+            Work::Int8Activations(choice, _) => choice.tile,
             Work::BFloat16(choice, _) => choice.tile,
         }
     }
@@ -178,7 +180,7 @@ impl<'a> Work<'a> {
             Work::Float(choice, x) => {
                 choice.kernel.run(&mut Job { w, x: *x, tokens, out, caches }, scratch);
             }
-            Work::Rounded(choice, x) => {
+            Work::Int8Activations(choice, x) => {
                 choice.kernel.run(&mut Job { w, x: *x, tokens, out, caches }, scratch);
             }
             Work::BFloat16(choice, x) => {
@@ -186,11 +188,6 @@ impl<'a> Work<'a> {
             }
         }
     }
-}
-
-/// Whether an instruction set multiplies F16 prompts in bfloat16.
-pub(crate) fn has_half_prompts(level: &Level) -> bool {
-    kernels(level).native_bfloat16(FloatType::F16, Class::ManyRows).is_some()
 }
 
 /// The kernels of an instruction set, which its proof implements.

@@ -23,39 +23,22 @@ pub(super) struct Place {
     pub(super) cols: usize,
 }
 
-/// Unpacks tiles of weights, for the code that multiplies them.
+/// Multiplies tiles of unpacked weights, whatever format they came in.
 ///
 /// # Safety
 /// All bits are valid for the tile and for `Scratch`, neither is aligned to more than 64 bytes, and the size of a tile is a
 /// multiple of 64.
-pub(super) unsafe trait Engine {
-    /// Multiplies the tiles.
-    type Product: Product;
-    /// What `pack` writes besides.
+pub(super) unsafe trait TileProduct: Sized {
+    /// The form of the activations.
+    type Form: Form;
+    /// Unpacked weights: as many row vectors as a large tile has.
+    type Tile;
+    /// What unpacking writes besides.
     type Scratch;
     /// The columns of a tile.
     const COLS: usize;
     /// The bytes of activations that a token has in the columns of a tile.
     const TOKEN_BYTES: usize;
-
-    /// Unpacks a place as row vector `r` of a tile; lanes without a row repeat the last one.
-    ///
-    /// # Safety
-    /// The processor has the engine's instruction set; the place is in the matrix.
-    unsafe fn pack(w: &Matrix, place: Place, tile: &mut TileOf<Self>, r: usize, scratch: &mut Self::Scratch);
-}
-
-/// The tile of an engine.
-pub(super) type TileOf<E> = <<E as Engine>::Product as Product>::Tile;
-/// The form of an engine's activations.
-pub(super) type FormOf<E> = <<E as Engine>::Product as Product>::Form;
-
-/// Multiplies unpacked weights, whatever format they came in.
-pub(super) trait Product: Sized {
-    /// The form of the activations.
-    type Form: Form;
-    /// Unpacked weights: as many row vectors as a large tile has.
-    type Tile;
 
     /// Adds the products of the first `R` row vectors of a tile with four tokens to `out`, `[4][16 R]`.
     ///
@@ -68,55 +51,17 @@ pub(super) trait Product: Sized {
         place: Place,
         out: &mut [f32],
     );
-
-    /// Adds the products with all tokens of a pass to its results, `[tokens][16 R]`. Where engines share the product, this is
-    /// a function, which is compiled once for all of them.
-    ///
-    /// # Safety
-    /// As `multiply`.
-    #[inline(always)]
-    unsafe fn multiply_pass<const R: usize>(
-        tile: &Self::Tile,
-        pass: &Pass<'_, Self::Form>,
-        results: &mut [f32],
-    ) {
-        // SAFETY: the promise of the caller.
-        unsafe { pass.multiply::<Self, R>(tile, results) }
-    }
 }
 
-/// Some tokens that run over a tile.
-pub(super) struct Pass<'a, F: Form> {
-    x: F::Rows<'a>,
-    tokens: Tokens<'a>,
-    /// The first of the tokens, and how many.
-    first: usize,
-    count: usize,
+/// Unpacks a place of a matrix as row vector `r` of a tile; lanes without a row repeat the last one. The processor must have
+/// the instruction set of the function, and the place must be in the matrix.
+pub(super) type Pack<G> = unsafe fn(
+    w: &Matrix,
     place: Place,
-    next: NextTile<'a>,
-}
-
-impl<F: Form> Pass<'_, F> {
-    /// Adds the products, four tokens at a time.
-    ///
-    /// # Safety
-    /// As `Product::multiply`.
-    #[inline(always)]
-    pub(super) unsafe fn multiply<P: Product<Form = F>, const R: usize>(
-        &self,
-        tile: &P::Tile,
-        results: &mut [f32],
-    ) {
-        let mut next = self.next;
-        let lines = next.lines().div_ceil(self.count.div_ceil(TOKENS));
-        for (n, results) in results.chunks_exact_mut(TOKENS * LANES * R).enumerate() {
-            next.ask(lines);
-            let token = |t: usize| self.tokens.row(self.first + (n * TOKENS + t).min(self.count - 1));
-            // SAFETY: tokens are rows of the activations (`Tokens`); the chunk has this length.
-            unsafe { P::multiply::<R>(tile, self.x, std::array::from_fn(token), self.place, results) };
-        }
-    }
-}
+    tile: &mut <G as TileProduct>::Tile,
+    r: usize,
+    scratch: &mut <G as TileProduct>::Scratch,
+);
 
 /// How many tokens run over a tile in one pass: their results and activations, so many bytes each, fill half of the
 /// second-level cache. No result depends on it: each element sums its columns in the same order.
@@ -130,33 +75,38 @@ fn tokens_per_pass(caches: Caches, token_bytes: usize, tokens: usize) -> usize {
 }
 
 /// What the loop works on besides the output.
-struct TileLoop<'a, E: Engine> {
+struct TileLoop<'a, G: TileProduct> {
     w: Matrix<'a>,
-    x: <FormOf<E> as Form>::Rows<'a>,
+    x: <G::Form as Form>::Rows<'a>,
     tokens: Tokens<'a>,
     pass: usize,
+    pack: Pack<G>,
 }
 
 /// Computes a job with large tiles of `R` row vectors and, for what is left, small ones of one.
 ///
 /// # Safety
-/// The engine's instruction set is there.
+/// The processor has the instruction sets of `G` and of `pack`.
 #[inline(always)]
-pub(super) unsafe fn run<E: Engine, const R: usize>(job: &mut Job<'_, FormOf<E>>, scratch: &mut Scratch) {
-    let (tile_bytes, extra_bytes) = (size_of::<TileOf<E>>(), size_of::<E::Scratch>().next_multiple_of(64));
+pub(super) unsafe fn run<G: TileProduct, const R: usize>(
+    job: &mut Job<'_, G::Form>,
+    scratch: &mut Scratch,
+    pack: Pack<G>,
+) {
+    let (tile_bytes, extra_bytes) = (size_of::<G::Tile>(), size_of::<G::Scratch>().next_multiple_of(64));
     let result_bytes = LANES * R * size_of::<f32>();
-    let pass = tokens_per_pass(job.caches, result_bytes + E::TOKEN_BYTES, job.tokens.len());
+    let pass = tokens_per_pass(job.caches, result_bytes + G::TOKEN_BYTES, job.tokens.len());
     let bytes = scratch.bytes(tile_bytes + extra_bytes + pass * result_bytes);
     let (tile, rest) = bytes.split_at_mut(tile_bytes);
     let (extra, results) = rest.split_at_mut(extra_bytes);
-    let (tile, extra) = (tile.as_mut_ptr().cast::<TileOf<E>>(), extra.as_mut_ptr().cast::<E::Scratch>());
+    let (tile, extra) = (tile.as_mut_ptr().cast::<G::Tile>(), extra.as_mut_ptr().cast::<G::Scratch>());
     // SAFETY: the bytes begin on a cache line, so do their multiples of 64; any bits are valid floats.
     let results = unsafe { std::slice::from_raw_parts_mut(results.as_mut_ptr().cast(), results.len() / 4) };
-    let all = TileLoop::<E> { w: job.w, x: job.x, tokens: job.tokens, pass };
+    let all = TileLoop::<G> { w: job.w, x: job.x, tokens: job.tokens, pass, pack };
     let mut row = 0;
     while row < all.w.rows() {
-        // SAFETY: the scratch is aligned and holds a tile and the engine's scratch; all bits are valid (`Engine`); nobody else
-        // borrows them.
+        // SAFETY: the scratch is aligned and holds a tile and what unpacking writes besides; all bits are valid (`TileProduct`); no
+        // other borrow of them exists.
         unsafe {
             // A tile of one row vector has no smaller one.
             if const { R > 1 } && all.w.rows() - row < LANES * R {
@@ -170,15 +120,15 @@ pub(super) unsafe fn run<E: Engine, const R: usize>(job: &mut Job<'_, FormOf<E>>
     }
 }
 
-impl<'a, E: Engine> TileLoop<'a, E> {
+impl<'a, G: TileProduct> TileLoop<'a, G> {
     /// What will be unpacked once the columns before `start` of the `width` rows from `row` on are done for the tokens
     /// before `token`.
     fn after(&self, (row, width): (usize, usize), token: usize, start: usize) -> NextTile<'a> {
         if start < self.w.cols() {
-            return NextTile::new(self.w, (row, row + width), (start, start + E::COLS));
+            return NextTile::new(self.w, (row, row + width), (start, start + G::COLS));
         }
         let row = if token < self.tokens.len() { row } else { row + width };
-        NextTile::new(self.w, (row, row + width), (0, E::COLS))
+        NextTile::new(self.w, (row, row + width), (0, G::COLS))
     }
 
     /// Up to `16 * R` rows of the weights, from `row` on, times all tokens.
@@ -189,8 +139,8 @@ impl<'a, E: Engine> TileLoop<'a, E> {
     unsafe fn rows<const R: usize>(
         &self,
         row: usize,
-        tile: &mut TileOf<E>,
-        extra: &mut E::Scratch,
+        tile: &mut G::Tile,
+        extra: &mut G::Scratch,
         results: &mut [f32],
         out: &mut Columns,
     ) {
@@ -200,20 +150,23 @@ impl<'a, E: Engine> TileLoop<'a, E> {
             let count = self.pass.min(self.tokens.len() - first);
             let results = &mut results[..count.next_multiple_of(TOKENS) * width];
             results.fill(0.0);
-            for start in (0..self.w.cols()).step_by(E::COLS) {
-                let cols = (self.w.cols() - start).min(E::COLS);
+            for start in (0..self.w.cols()).step_by(G::COLS) {
+                let cols = (self.w.cols() - start).min(G::COLS);
                 let mut place = Place { row, count: 0, start, cols };
                 for r in 0..rows.div_ceil(LANES) {
                     place.row = row + LANES * r;
                     place.count = (rows - LANES * r).min(LANES);
                     // SAFETY: the place is in the matrix; the instruction set is the caller's promise.
-                    unsafe { E::pack(&self.w, place, tile, r, extra) };
+                    unsafe { (self.pack)(&self.w, place, tile, r, extra) };
                 }
-                let next = self.after((row, width), first + count, start + E::COLS);
-                let (x, tokens) = (self.x, self.tokens);
-                let pass = Pass { x, tokens, first, count, place, next };
-                // SAFETY: the results have this length; the instruction set is the caller's promise.
-                unsafe { E::Product::multiply_pass::<R>(tile, &pass, results) };
+                let mut next = self.after((row, width), first + count, start + G::COLS);
+                let lines = next.lines().div_ceil(count.div_ceil(TOKENS));
+                for (n, results) in results.chunks_exact_mut(TOKENS * width).enumerate() {
+                    next.ask(lines);
+                    let token = |t: usize| self.tokens.row(first + (n * TOKENS + t).min(count - 1));
+                    // SAFETY: tokens are rows of the activations (`Tokens`); the chunk has this length.
+                    unsafe { G::multiply::<R>(tile, self.x, std::array::from_fn(token), place, results) };
+                }
             }
             for (n, values) in results.chunks_exact(width).take(count).enumerate() {
                 out.store(first + n, row, &values[..rows]);

@@ -5,7 +5,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::activations::{Activations, BFloat16Rows, Order, Quantized, Spread};
+use crate::activations::{Activations, BFloat16Rows, Int8Rows, LaneScales, Layout};
 use crate::blocks::{BlockType, FloatType, Matrix, QuantType};
 use crate::caches::Caches;
 use crate::memory::Scratch;
@@ -104,10 +104,10 @@ pub(super) trait Form {
 /// As they are.
 #[derive(Clone, Copy)]
 pub(super) struct Float;
-/// Rounded to 8 bits.
+/// Int8Activations to 8 bits.
 #[derive(Clone, Copy)]
-pub(super) struct Rounded;
-/// Rounded to bfloat16.
+pub(super) struct Int8Activations;
+/// Int8Activations to bfloat16.
 #[derive(Clone, Copy)]
 pub(super) struct BFloat16;
 
@@ -119,10 +119,10 @@ impl Form for Float {
     }
 }
 
-impl Form for Rounded {
-    type Rows<'a> = &'a Quantized;
+impl Form for Int8Activations {
+    type Rows<'a> = &'a Int8Rows;
 
-    fn shape(x: &Quantized) -> (usize, usize) {
+    fn shape(x: &Int8Rows) -> (usize, usize) {
         (x.rows(), x.cols())
     }
 }
@@ -156,8 +156,8 @@ pub(super) type Function<F> = unsafe fn(&mut Job<'_, F>, &mut Scratch);
 pub(super) struct Kernel<F: Form> {
     block: BlockType,
     function: Function<F>,
-    order: Option<Order>,
-    spreads: &'static [Spread],
+    layout: Option<Layout>,
+    lane_scales: &'static [LaneScales],
 }
 
 impl<F: Form> Clone for Kernel<F> {
@@ -175,28 +175,29 @@ impl<F: Form> Kernel<F> {
     /// This processor has the instructions that `function` was compiled for (say whose token is at hand), and the
     /// function reads weights of this type.
     pub(super) unsafe fn new(block: impl Into<BlockType>, function: Function<F>) -> Self {
-        Kernel { block: block.into(), function, order: None, spreads: &[] }
+        Kernel { block: block.into(), function, layout: None, lane_scales: &[] }
     }
 
     /// The same, wanting its activations in an order besides.
-    pub(super) fn with_order(self, order: Option<Order>) -> Self {
-        Kernel { order, ..self }
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn with_layout(self, layout: Option<Layout>) -> Self {
+        Kernel { layout, ..self }
     }
 
     /// The order that it wants.
-    pub(super) fn order(self) -> Option<Order> {
-        self.order
+    pub(super) fn layout(self) -> Option<Layout> {
+        self.layout
     }
 
     /// The same, wanting scales and sums spread over lanes.
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn with_spreads(self, spreads: &'static [Spread]) -> Self {
-        Kernel { spreads, ..self }
+    pub(super) fn with_lane_scales(self, lane_scales: &'static [LaneScales]) -> Self {
+        Kernel { lane_scales, ..self }
     }
 
     /// The scales and sums that it wants spread.
-    pub(super) fn spreads(self) -> &'static [Spread] {
-        self.spreads
+    pub(super) fn lane_scales(self) -> &'static [LaneScales] {
+        self.lane_scales
     }
 
     /// Computes a job.
@@ -225,27 +226,27 @@ pub(super) struct Choice<F: Form> {
 
 /// The two ways to compute products, by the number of rows of the whole input; they give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum ProductKind {
     /// The input has a single row.
-    OneRow,
+    Gemv,
     /// It has several.
-    ManyRows,
+    Gemm,
 }
 
 /// The kernels of one instruction set: implemented by its token, so that every choice starts from the proof.
 pub(super) trait IsaKernels {
     /// Weights of any type, f32 arithmetic.
-    fn float(&self, block: BlockType, class: Class) -> Choice<Float>;
+    fn float(&self, block: BlockType, kind: ProductKind) -> Choice<Float>;
 
-    /// Quantized weights, activations rounded to 8 bits.
-    fn rounded(&self, quant: QuantType, class: Class) -> Choice<Rounded>;
+    /// Int8Rows weights, activations rounded to 8 bits.
+    fn int8(&self, quant: QuantType, kind: ProductKind) -> Choice<Int8Activations>;
 
     /// BF16 weights and activations rounded to bfloat16.
-    fn bfloat16(&self, class: Class) -> Choice<BFloat16>;
+    fn bfloat16(&self, kind: ProductKind) -> Choice<BFloat16>;
 
     /// The same for either type of 16-bit floats, F16 weights being rounded too; none where the processor has no such
     /// products.
-    fn native_bfloat16(&self, _: FloatType, _: Class) -> Option<Choice<BFloat16>> {
+    fn native_bfloat16(&self, _: FloatType, _: ProductKind) -> Option<Choice<BFloat16>> {
         None
     }
 }

@@ -191,7 +191,7 @@ fn each_row_with_a_matrix_of_its_own_is_the_single_product() {
         let matrix = |i: usize| Matrix::new(kinds[i].0, kinds[i].1, cols, &bytes[i]).unwrap();
         let caches: Vec<ActivationCache> = kinds.map(|_| ActivationCache::default()).into();
         let input = |i: usize| Activations::new(&x[i], 1, cols, &caches[i]).unwrap();
-        let products: Vec<OneRow> = (0..4).map(|i| OneRow { matrix: matrix(i), x: input(i) }).collect();
+        let products: Vec<Gemv> = (0..4).map(|i| Gemv { matrix: matrix(i), x: input(i) }).collect();
         let mut y = vec![0f32; 40 + 7 + 33 + 64];
         matmul_each(&cpu, Arithmetic::Fast, &products, &mut y).unwrap();
         let bits: Vec<u32> = y.iter().map(|v| v.to_bits()).collect();

@@ -7,9 +7,9 @@ use std::marker::PhantomData;
 use super::transpose::transpose8;
 use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantize_row};
 use crate::isa::{Avx2, avx2};
-use crate::matmul::order::{Brain, Input, Plain, SUMS};
-use crate::matmul::tiles::{self, Engine, LANES, Place, Product, TOKENS};
-use crate::matmul::types::{BFloat16, Choice, Class, Float, Form, Function, Job, Kernel};
+use crate::matmul::order::{BFloat16Input, F32Input, Input, SUMS};
+use crate::matmul::tiles::{self, LANES, Place, TOKENS, TileProduct};
+use crate::matmul::types::{BFloat16, Choice, Float, Form, Function, Job, Kernel, ProductKind};
 use crate::memory::Scratch;
 
 /// Sixteen rows by 256 columns: `[column][row]`.
@@ -22,20 +22,20 @@ type Converted = [[f32; SUPER]; LANES];
 const WAITING: usize = 8;
 
 /// The kernel for any type.
-pub(super) fn choose(_: Avx2, block: BlockType, class: Class) -> Choice<Float> {
-    let (function, tile): (Function<Float>, usize) = match class {
-        Class::OneRow => (one_row::<Plain>, 2),
-        Class::ManyRows => (many::<Plain>, LANES),
+pub(super) fn choose(_: Avx2, block: BlockType, kind: ProductKind) -> Choice<Float> {
+    let (function, tile): (Function<Float>, usize) = match kind {
+        ProductKind::Gemv => (gemv::<F32Input>, 2),
+        ProductKind::Gemm => (gemm::<F32Input>, LANES),
     };
     // SAFETY: the token is proof of the features; the functions ask for the type.
     Choice { kernel: unsafe { Kernel::new(block, function) }, tile }
 }
 
 /// The kernel for BF16 weights and activations rounded to bfloat16.
-pub(super) fn bfloat16(_: Avx2, class: Class) -> Choice<BFloat16> {
-    let (function, tile): (Function<BFloat16>, usize) = match class {
-        Class::OneRow => (one_row::<Brain>, 2),
-        Class::ManyRows => (many::<Brain>, LANES),
+pub(super) fn bfloat16(_: Avx2, kind: ProductKind) -> Choice<BFloat16> {
+    let (function, tile): (Function<BFloat16>, usize) = match kind {
+        ProductKind::Gemv => (gemv::<BFloat16Input>, 2),
+        ProductKind::Gemm => (gemm::<BFloat16Input>, LANES),
     };
     // SAFETY: the token is proof of the features; the functions ask for the type.
     Choice { kernel: unsafe { Kernel::new(FloatType::BF16, function) }, tile }
@@ -43,7 +43,7 @@ pub(super) fn bfloat16(_: Avx2, class: Class) -> Choice<BFloat16> {
 
 avx2! {
 /// One row of activations.
-fn one_row<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
+fn gemv<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
     let (rows, cols) = (job.w.rows(), job.w.cols());
     let x = &I::row(job.x, job.tokens.row(0))[..cols];
     let far = rows.div_ceil(2);
@@ -185,50 +185,50 @@ struct Floats<I>(PhantomData<I>);
 
 avx2! {
 /// Many rows of activations.
-fn many<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
+fn gemm<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { tiles::run::<Floats<I>, 1>(job, scratch) }
+    unsafe { tiles::run::<Floats<I>, 1>(job, scratch, pack::<I>) }
+}
+}
+
+avx2! {
+/// Unpacks a place of the weights: see `tiles::Pack`.
+///
+/// # Safety
+/// The place is in the matrix.
+unsafe fn pack<I: Input>(
+    w: &Matrix,
+    place: Place,
+    tile: &mut Tile,
+    _: usize,
+    converted: &mut Converted,
+) {
+    for (i, out) in converted.iter_mut().enumerate() {
+        convert::<I>(w, place.row + i.min(place.count - 1), place.start, &mut out[..place.cols]);
+    }
+    for (k, to) in tile.as_chunks_mut::<8>().0.iter_mut().enumerate().take(place.cols.div_ceil(8)) {
+        for half in 0..2 {
+            // SAFETY: `8 k + 8 <= 256`, the length of a converted panel.
+            let load = |i: usize| unsafe {
+                _mm256_loadu_si256(converted[8 * half + i].as_ptr().add(8 * k).cast())
+            };
+            let rows = [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)];
+            for (v, to) in transpose8(rows).into_iter().zip(to.iter_mut()) {
+                // SAFETY: `8 * half + 8 <= 16` floats.
+                unsafe { _mm256_storeu_si256(to.as_mut_ptr().add(8 * half).cast(), v) }
+            }
+        }
+    }
 }
 }
 
 // SAFETY: floats; the size of a tile is a multiple of a column's, 64 bytes.
-unsafe impl<I: Input> Engine for Floats<I> {
-    type Product = Self;
+unsafe impl<I: Input> TileProduct for Floats<I> {
+    type Form = I::Form;
+    type Tile = Tile;
     type Scratch = Converted;
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER * size_of::<I::Value>();
-
-    avx2! {
-    unsafe fn pack(
-        w: &Matrix,
-        place: Place,
-        tile: &mut Tile,
-        _: usize,
-        converted: &mut Converted,
-    ) {
-        for (i, out) in converted.iter_mut().enumerate() {
-            convert::<I>(w, place.row + i.min(place.count - 1), place.start, &mut out[..place.cols]);
-        }
-        for (k, to) in tile.as_chunks_mut::<8>().0.iter_mut().enumerate().take(place.cols.div_ceil(8)) {
-            for half in 0..2 {
-                // SAFETY: `8 k + 8 <= 256`, the length of a converted panel.
-                let load = |i: usize| unsafe {
-                    _mm256_loadu_si256(converted[8 * half + i].as_ptr().add(8 * k).cast())
-                };
-                let rows = [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)];
-                for (v, to) in transpose8(rows).into_iter().zip(to.iter_mut()) {
-                    // SAFETY: `8 * half + 8 <= 16` floats.
-                    unsafe { _mm256_storeu_si256(to.as_mut_ptr().add(8 * half).cast(), v) }
-                }
-            }
-        }
-    }
-    }
-}
-
-impl<I: Input> Product for Floats<I> {
-    type Form = I::Form;
-    type Tile = Tile;
 
     avx2! {
     unsafe fn multiply<const R: usize>(

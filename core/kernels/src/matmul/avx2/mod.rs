@@ -2,34 +2,34 @@
 
 mod bytes;
 mod float;
-mod many;
-mod many_wide;
-mod one;
-mod one_grid;
-mod one_lanes;
-mod one_narrow;
-mod one_wide;
+mod gemm_narrow;
+mod gemm_wide;
+mod gemv;
+mod gemv_codebook;
+mod gemv_lanes;
+mod gemv_narrow;
+mod gemv_wide;
 mod transpose;
 mod unpack;
 
-use super::types::{BFloat16, Choice, Class, Float, IsaKernels, Rounded};
+use super::types::{BFloat16, Choice, Float, Int8Activations, IsaKernels, ProductKind};
 use crate::blocks::{BlockType, QuantType, with_format, with_width};
 use crate::isa::Avx2;
 
 impl IsaKernels for Avx2 {
-    fn float(&self, block: BlockType, class: Class) -> Choice<Float> {
-        float::choose(*self, block, class)
+    fn float(&self, block: BlockType, kind: ProductKind) -> Choice<Float> {
+        float::choose(*self, block, kind)
     }
 
-    fn bfloat16(&self, class: Class) -> Choice<BFloat16> {
-        float::bfloat16(*self, class)
+    fn bfloat16(&self, kind: ProductKind) -> Choice<BFloat16> {
+        float::bfloat16(*self, kind)
     }
 
-    fn rounded(&self, quant: QuantType, class: Class) -> Choice<Rounded> {
-        match class {
-            Class::OneRow => with_format!(quant, F => one::choose::<F>(*self)),
-            Class::ManyRows => {
-                with_width!(quant, F => many_wide::choose::<F>(*self), F => many::choose::<F>(*self))
+    fn int8(&self, quant: QuantType, kind: ProductKind) -> Choice<Int8Activations> {
+        match kind {
+            ProductKind::Gemv => with_format!(quant, F => gemv::choose::<F>(*self)),
+            ProductKind::Gemm => {
+                with_width!(quant, F => gemm_wide::choose::<F>(*self), F => gemm_narrow::choose::<F>(*self))
             }
         }
     }

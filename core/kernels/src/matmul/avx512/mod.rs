@@ -4,101 +4,101 @@
 //! lanes and four columns per dword; then all tokens run over it, four at a time. Its results stay in a scratch in the
 //! second-level cache until the last columns are done.
 
-mod bfloat16_many;
-mod bfloat16_one;
-mod bfloat16_stored;
-mod books;
-mod float_many;
-mod float_one;
-mod many;
-mod multiply;
-mod nibbles;
-mod one;
-mod one_batches;
-mod one_bit_books;
-mod one_eights;
-mod one_fours;
-mod one_lanes;
-mod one_narrow;
-mod one_ones;
-mod one_pairs;
-mod one_panels;
-mod one_sixteens;
-mod one_small;
-mod one_ternary;
-mod one_unpacked;
-mod one_wide;
-mod pack;
-mod pack_books;
-mod pair;
+mod bfloat16_weights;
+mod codebook;
+mod codebook_iq1;
+mod gemm_bfloat16;
+mod gemm_float;
+mod gemm_narrow;
+mod gemm_wide;
+mod gemv;
+mod gemv_batches;
+mod gemv_bfloat16;
+mod gemv_codebook;
+mod gemv_float;
+mod gemv_iq1;
+mod gemv_iq2;
+mod gemv_iq3;
+mod gemv_lanes;
+mod gemv_narrow;
+mod gemv_nvfp4;
+mod gemv_panels;
+mod gemv_q2_q3;
+mod gemv_row_pair;
+mod gemv_ternary;
+mod gemv_unpacked;
+mod gemv_wide;
+mod multiply_narrow;
+mod multiply_wide;
+mod pack_codebook;
+mod pack_narrow;
+mod pack_wide;
 mod planes;
 #[cfg(test)]
 mod tests;
-mod tile;
-mod wide_many;
-mod wide_multiply;
-mod wide_tile;
+mod tile_narrow;
+mod tile_wide;
 
-use super::types::{BFloat16, Choice, Class, Float, IsaKernels, Rounded};
+use super::types::{BFloat16, Choice, Float, Int8Activations, IsaKernels, ProductKind};
 use crate::blocks::*;
 use crate::isa::Avx512;
-use books::Books;
-use one_eights::Eights;
-use one_fours::Fours;
-use one_pairs::Pairs;
-use pack_books::PackBook;
-use tile::Unpack;
-use wide_tile::UnpackWide;
+use codebook::CodebookFormat;
+use gemv_codebook::Pairs;
+use gemv_iq2::Iq2;
+use gemv_iq3::Iq3;
+use pack_codebook::PackCodebook;
+use tile_narrow::Unpack;
+use tile_wide::UnpackWide;
 
 impl IsaKernels for Avx512 {
-    fn float(&self, block: BlockType, class: Class) -> Choice<Float> {
-        match (class, block) {
-            (Class::OneRow, BlockType::Float(float)) => float_one::choose(*self, float),
+    fn float(&self, block: BlockType, kind: ProductKind) -> Choice<Float> {
+        match (kind, block) {
+            (ProductKind::Gemv, BlockType::Float(float)) => gemv_float::choose(*self, float),
             // Dominated by the conversion, which AVX2 does as well.
-            (Class::OneRow, BlockType::Quant(_)) => self.avx2().float(block, class),
-            (Class::ManyRows, _) => float_many::choose(*self, block),
+            (ProductKind::Gemv, BlockType::Quant(_)) => self.avx2().float(block, kind),
+            (ProductKind::Gemm, _) => gemm_float::choose(*self, block),
         }
     }
 
-    fn rounded(&self, quant: QuantType, class: Class) -> Choice<Rounded> {
-        match class {
-            Class::OneRow => choose_one(*self, quant),
-            Class::ManyRows => choose_many(*self, quant),
+    fn int8(&self, quant: QuantType, kind: ProductKind) -> Choice<Int8Activations> {
+        match kind {
+            ProductKind::Gemv => choose_one(*self, quant),
+            ProductKind::Gemm => choose_many(*self, quant),
         }
     }
 
-    fn bfloat16(&self, class: Class) -> Choice<BFloat16> {
-        self.native_bfloat16(FloatType::BF16, class).unwrap_or_else(|| self.avx2().bfloat16(class))
+    fn bfloat16(&self, kind: ProductKind) -> Choice<BFloat16> {
+        self.native_bfloat16(FloatType::BF16, kind).unwrap_or_else(|| self.avx2().bfloat16(kind))
     }
 
-    fn native_bfloat16(&self, float: FloatType, class: Class) -> Option<Choice<BFloat16>> {
+    fn native_bfloat16(&self, float: FloatType, kind: ProductKind) -> Option<Choice<BFloat16>> {
         let isa = Avx512::bfloat16(*self)?;
-        match class {
-            Class::OneRow => bfloat16_one::choose(isa, float),
-            Class::ManyRows => bfloat16_many::choose(isa, float),
+        match kind {
+            ProductKind::Gemv => gemv_bfloat16::choose(isa, float),
+            ProductKind::Gemm => gemm_bfloat16::choose(isa, float),
         }
     }
 }
 
 /// The many-row kernel of a code-book format.
-fn many_of_book<F: Books>(isa: Avx512) -> Choice<Rounded> {
+fn gemm_of_codebook<F: CodebookFormat>(isa: Avx512) -> Choice<Int8Activations> {
     match isa.bytes() {
-        Some(bytes) => wide_many::choose_with::<PackBook<F>>(bytes),
-        None => wide_many::choose::<UnpackWide<F>>(isa),
+        Some(bytes) => gemm_wide::choose_with::<PackCodebook<F>>(bytes),
+        None => gemm_wide::choose::<UnpackWide<F>>(isa),
     }
 }
 
 /// The one-row kernel of a code-book format.
-fn one_of_book<D: Pairs>(isa: Avx512) -> Choice<Rounded> {
+fn gemv_of_codebook<D: Pairs>(isa: Avx512) -> Choice<Int8Activations> {
     match isa.bytes() {
-        Some(bytes) => one_pairs::choose::<D>(bytes),
-        None => one::choose::<UnpackWide<D::Blocks>>(isa),
+        Some(bytes) => gemv_codebook::choose::<D>(bytes),
+        None => gemv::choose::<UnpackWide<D::Blocks>>(isa),
     }
 }
 
 /// The many-row kernel of a quantized type.
-fn choose_many(isa: Avx512, quant: QuantType) -> Choice<Rounded> {
-    use {many::choose, wide_many::choose as wide};
+fn choose_many(isa: Avx512, quant: QuantType) -> Choice<Int8Activations> {
+    use {gemm_narrow::choose, gemm_wide::choose as wide};
     match quant {
         QuantType::Q4_0 => choose::<Q4_0>(isa),
         QuantType::Q4_1 => choose::<Q4_1>(isa),
@@ -113,13 +113,13 @@ fn choose_many(isa: Avx512, quant: QuantType) -> Choice<Rounded> {
         QuantType::Q6_K => wide::<Q6K>(isa),
         QuantType::IQ4_XS => choose::<Iq4Xs>(isa),
         QuantType::Q3_K => wide::<Q3K>(isa),
-        QuantType::IQ1_S => many_of_book::<Iq1S>(isa),
-        QuantType::IQ1_M => many_of_book::<Iq1M>(isa),
-        QuantType::IQ2_XXS => many_of_book::<Iq2Xxs>(isa),
-        QuantType::IQ2_XS => many_of_book::<Iq2Xs>(isa),
-        QuantType::IQ2_S => many_of_book::<Iq2S>(isa),
-        QuantType::IQ3_XXS => many_of_book::<Iq3Xxs>(isa),
-        QuantType::IQ3_S => many_of_book::<Iq3S>(isa),
+        QuantType::IQ1_S => gemm_of_codebook::<Iq1S>(isa),
+        QuantType::IQ1_M => gemm_of_codebook::<Iq1M>(isa),
+        QuantType::IQ2_XXS => gemm_of_codebook::<Iq2Xxs>(isa),
+        QuantType::IQ2_XS => gemm_of_codebook::<Iq2Xs>(isa),
+        QuantType::IQ2_S => gemm_of_codebook::<Iq2S>(isa),
+        QuantType::IQ3_XXS => gemm_of_codebook::<Iq3Xxs>(isa),
+        QuantType::IQ3_S => gemm_of_codebook::<Iq3S>(isa),
         QuantType::TQ1_0 => wide::<UnpackWide<Tq1_0>>(isa),
         QuantType::TQ2_0 => wide::<UnpackWide<Tq2_0>>(isa),
         QuantType::NVFP4 => choose::<Unpack<Nvfp4>>(isa),
@@ -127,8 +127,8 @@ fn choose_many(isa: Avx512, quant: QuantType) -> Choice<Rounded> {
 }
 
 /// The one-row kernel of a quantized type.
-fn choose_one(isa: Avx512, quant: QuantType) -> Choice<Rounded> {
-    use one::choose;
+fn choose_one(isa: Avx512, quant: QuantType) -> Choice<Int8Activations> {
+    use gemv::choose;
     match quant {
         QuantType::Q4_0 => choose::<Q4_0>(isa),
         QuantType::Q4_1 => choose::<Q4_1>(isa),
@@ -143,15 +143,15 @@ fn choose_one(isa: Avx512, quant: QuantType) -> Choice<Rounded> {
         QuantType::IQ4_XS => choose::<Iq4Xs>(isa),
         QuantType::Q2_K => choose::<Q2K>(isa),
         QuantType::Q3_K => choose::<Q3K>(isa),
-        QuantType::IQ1_S => one_of_book::<Iq1S>(isa),
-        QuantType::IQ1_M => one_of_book::<Iq1M>(isa),
-        QuantType::IQ2_XXS => one_of_book::<Eights<Iq2Xxs>>(isa),
-        QuantType::IQ2_XS => one_of_book::<Eights<Iq2Xs>>(isa),
-        QuantType::IQ2_S => one_of_book::<Eights<Iq2S>>(isa),
-        QuantType::IQ3_XXS => one_of_book::<Fours<Iq3Xxs>>(isa),
-        QuantType::IQ3_S => one_of_book::<Fours<Iq3S>>(isa),
+        QuantType::IQ1_S => gemv_of_codebook::<Iq1S>(isa),
+        QuantType::IQ1_M => gemv_of_codebook::<Iq1M>(isa),
+        QuantType::IQ2_XXS => gemv_of_codebook::<Iq2<Iq2Xxs>>(isa),
+        QuantType::IQ2_XS => gemv_of_codebook::<Iq2<Iq2Xs>>(isa),
+        QuantType::IQ2_S => gemv_of_codebook::<Iq2<Iq2S>>(isa),
+        QuantType::IQ3_XXS => gemv_of_codebook::<Iq3<Iq3Xxs>>(isa),
+        QuantType::IQ3_S => gemv_of_codebook::<Iq3<Iq3S>>(isa),
         QuantType::TQ1_0 => match isa.bytes() {
-            Some(bytes) => one_pairs::choose::<Tq1_0>(bytes),
+            Some(bytes) => gemv_codebook::choose::<Tq1_0>(bytes),
             None => choose::<Tq1_0>(isa),
         },
         QuantType::TQ2_0 => choose::<Tq2_0>(isa),

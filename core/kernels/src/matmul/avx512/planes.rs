@@ -3,7 +3,7 @@
 
 use std::arch::x86_64::*;
 
-use super::one::load;
+use super::gemv::load;
 use crate::isa::avx512_bytes;
 
 /// A table that begins with a line of the cache.

@@ -8,9 +8,9 @@ use super::features::halves_to_floats;
 use super::tile::{VECTORS, add_to, no_totals};
 use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantize_row};
 use crate::isa::Neon;
-use crate::matmul::order::{Brain, Input, Plain, SUMS, total};
-use crate::matmul::tiles::{self, Engine, LANES, Place, Product, TOKENS};
-use crate::matmul::types::{BFloat16, Choice, Class, Float, Form, Function, Job, Kernel};
+use crate::matmul::order::{BFloat16Input, F32Input, Input, SUMS, total};
+use crate::matmul::tiles::{self, LANES, Place, TOKENS, TileProduct};
+use crate::matmul::types::{BFloat16, Choice, Float, Form, Function, Job, Kernel, ProductKind};
 use crate::memory::Scratch;
 
 /// Sixteen rows by 256 columns: `[column][row]`.
@@ -23,20 +23,20 @@ type Totals = [[float32x4_t; VECTORS]; TOKENS];
 type Converted = [[f32; SUPER]; LANES];
 
 /// The kernel for any type.
-pub(super) fn choose(_: Neon, block: BlockType, class: Class) -> Choice<Float> {
-    let (function, tile): (Function<Float>, usize) = match class {
-        Class::OneRow => (one_row::<Plain>, 2),
-        Class::ManyRows => (many::<Plain>, LANES),
+pub(super) fn choose(_: Neon, block: BlockType, kind: ProductKind) -> Choice<Float> {
+    let (function, tile): (Function<Float>, usize) = match kind {
+        ProductKind::Gemv => (gemv::<F32Input>, 2),
+        ProductKind::Gemm => (gemm::<F32Input>, LANES),
     };
     // SAFETY: the token is proof of the feature; the functions ask for the type.
     Choice { kernel: unsafe { Kernel::new(block, function) }, tile }
 }
 
 /// The kernel for BF16 weights and activations rounded to bfloat16.
-pub(super) fn bfloat16(_: Neon, class: Class) -> Choice<BFloat16> {
-    let (function, tile): (Function<BFloat16>, usize) = match class {
-        Class::OneRow => (one_row::<Brain>, 2),
-        Class::ManyRows => (many::<Brain>, LANES),
+pub(super) fn bfloat16(_: Neon, kind: ProductKind) -> Choice<BFloat16> {
+    let (function, tile): (Function<BFloat16>, usize) = match kind {
+        ProductKind::Gemv => (gemv::<BFloat16Input>, 2),
+        ProductKind::Gemm => (gemm::<BFloat16Input>, LANES),
     };
     // SAFETY: the token is proof of the feature; the functions ask for the type.
     Choice { kernel: unsafe { Kernel::new(FloatType::BF16, function) }, tile }
@@ -44,7 +44,7 @@ pub(super) fn bfloat16(_: Neon, class: Class) -> Choice<BFloat16> {
 
 /// One row of activations.
 #[target_feature(enable = "neon")]
-fn one_row<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
+fn gemv<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
     let (rows, cols) = (job.w.rows(), job.w.cols());
     let x = &I::row(job.x, job.tokens.row(0))[..cols];
     let mut converted = [0f32; SUPER];
@@ -130,43 +130,43 @@ struct Floats<I>(PhantomData<I>);
 
 /// Many rows of activations.
 #[target_feature(enable = "neon")]
-fn many<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
+fn gemm<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { tiles::run::<Floats<I>, 1>(job, scratch) }
+    unsafe { tiles::run::<Floats<I>, 1>(job, scratch, pack::<I>) }
 }
 
-// SAFETY: floats; the size of a tile is a multiple of a column's, 64 bytes.
-unsafe impl<I: Input> Engine for Floats<I> {
-    type Product = Self;
-    type Scratch = Converted;
-    const COLS: usize = SUPER;
-    const TOKEN_BYTES: usize = SUPER * size_of::<I::Value>();
-
-    #[target_feature(enable = "neon")]
-    unsafe fn pack(w: &Matrix, place: Place, tile: &mut Tile, _: usize, converted: &mut Converted) {
-        for (i, out) in converted.iter_mut().enumerate() {
-            convert::<I>(w, place.row + i.min(place.count - 1), place.start, &mut out[..place.cols]);
-        }
-        for (k, to) in tile.as_chunks_mut::<4>().0.iter_mut().enumerate().take(place.cols.div_ceil(4)) {
-            for v in 0..VECTORS {
-                // SAFETY: `4 k + 4 <= 256`, the length of a converted panel.
-                let load = |i: usize| unsafe { vld1q_f32(converted[4 * v + i].as_ptr().add(4 * k)) };
-                // Four rows as four columns: stores of whole structures interleave their members.
-                let mut columns = [0f32; 16];
-                let rows = float32x4x4_t(load(0), load(1), load(2), load(3));
-                // SAFETY: 16 floats.
-                unsafe { vst4q_f32(columns.as_mut_ptr(), rows) };
-                for (column, to) in columns.as_chunks::<4>().0.iter().zip(to.iter_mut()) {
-                    to[4 * v..4 * v + 4].copy_from_slice(column);
-                }
+/// Unpacks a place of the weights: see `tiles::Pack`.
+///
+/// # Safety
+/// The place is in the matrix.
+#[target_feature(enable = "neon")]
+unsafe fn pack<I: Input>(w: &Matrix, place: Place, tile: &mut Tile, _: usize, converted: &mut Converted) {
+    for (i, out) in converted.iter_mut().enumerate() {
+        convert::<I>(w, place.row + i.min(place.count - 1), place.start, &mut out[..place.cols]);
+    }
+    for (k, to) in tile.as_chunks_mut::<4>().0.iter_mut().enumerate().take(place.cols.div_ceil(4)) {
+        for v in 0..VECTORS {
+            // SAFETY: `4 k + 4 <= 256`, the length of a converted panel.
+            let load = |i: usize| unsafe { vld1q_f32(converted[4 * v + i].as_ptr().add(4 * k)) };
+            // Four rows as four columns: stores of whole structures interleave their members.
+            let mut columns = [0f32; 16];
+            let rows = float32x4x4_t(load(0), load(1), load(2), load(3));
+            // SAFETY: 16 floats.
+            unsafe { vst4q_f32(columns.as_mut_ptr(), rows) };
+            for (column, to) in columns.as_chunks::<4>().0.iter().zip(to.iter_mut()) {
+                to[4 * v..4 * v + 4].copy_from_slice(column);
             }
         }
     }
 }
 
-impl<I: Input> Product for Floats<I> {
+// SAFETY: floats; the size of a tile is a multiple of a column's, 64 bytes.
+unsafe impl<I: Input> TileProduct for Floats<I> {
     type Form = I::Form;
     type Tile = Tile;
+    type Scratch = Converted;
+    const COLS: usize = SUPER;
+    const TOKEN_BYTES: usize = SUPER * size_of::<I::Value>();
 
     #[target_feature(enable = "neon")]
     unsafe fn multiply<const R: usize>(

@@ -3,41 +3,41 @@
 
 mod features;
 mod float;
-mod many;
-mod many_square;
-mod one;
+mod gemm;
+mod gemm_i8mm;
+mod gemv;
 #[cfg(test)]
 mod tests;
 mod tile;
 
-use super::types::{BFloat16, Choice, Class, Float, IsaKernels, Rounded};
+use super::types::{BFloat16, Choice, Float, Int8Activations, IsaKernels, ProductKind};
 use crate::blocks::{BlockType, QuantType, with_width};
 use crate::isa::{DotProducts, Neon, Portable};
 use tile::Scaled;
 
 impl IsaKernels for Neon {
-    fn float(&self, block: BlockType, class: Class) -> Choice<Float> {
-        float::choose(*self, block, class)
+    fn float(&self, block: BlockType, kind: ProductKind) -> Choice<Float> {
+        float::choose(*self, block, kind)
     }
 
-    fn bfloat16(&self, class: Class) -> Choice<BFloat16> {
-        float::bfloat16(*self, class)
+    fn bfloat16(&self, kind: ProductKind) -> Choice<BFloat16> {
+        float::bfloat16(*self, kind)
     }
 
-    fn rounded(&self, quant: QuantType, class: Class) -> Choice<Rounded> {
-        let Some(dots) = self.dot_products() else { return Portable.rounded(quant, class) };
+    fn int8(&self, quant: QuantType, kind: ProductKind) -> Choice<Int8Activations> {
+        let Some(dots) = self.dot_products() else { return Portable.int8(quant, kind) };
         with_width!(quant,
-            F => choose::<tile::Wide<F>>(*self, dots, class),
-            F => choose::<tile::Narrow<F>>(*self, dots, class)
+            F => choose::<tile::Wide<F>>(*self, dots, kind),
+            F => choose::<tile::Narrow<F>>(*self, dots, kind)
         )
     }
 }
 
 /// The kernel for a format.
-fn choose<S: Scaled>(isa: Neon, dots: DotProducts, class: Class) -> Choice<Rounded> {
-    match (class, isa.matrix_products()) {
-        (Class::OneRow, _) => one::choose::<S>(dots),
-        (Class::ManyRows, Some(squares)) => many_square::choose::<S>(squares),
-        (Class::ManyRows, None) => many::choose::<S>(dots),
+fn choose<S: Scaled>(isa: Neon, dots: DotProducts, kind: ProductKind) -> Choice<Int8Activations> {
+    match (kind, isa.matrix_products()) {
+        (ProductKind::Gemv, _) => gemv::choose::<S>(dots),
+        (ProductKind::Gemm, Some(squares)) => gemm_i8mm::choose::<S>(squares),
+        (ProductKind::Gemm, None) => gemm::choose::<S>(dots),
     }
 }

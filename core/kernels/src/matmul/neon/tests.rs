@@ -1,15 +1,15 @@
 //! The two many-row engines against each other.
 
 use super::tile::{Narrow, Scaled, Wide};
-use super::{many, many_square};
+use super::{gemm, gemm_i8mm};
 use crate::activations::{ActivationCache, Activations, Rounding};
 use crate::blocks::{Format, Matrix, Q2K, Q4_0, Q4K, Q6K, Q8_0};
 use crate::isa::{DotProducts, MatrixProducts, Neon};
-use crate::matmul::types::{Choice, Job, Output, Rounded, Tokens};
+use crate::matmul::types::{Choice, Int8Activations, Job, Output, Tokens};
 use crate::{Cpu, Isa};
 
 /// Bits of the product of a matrix of made-up blocks with some rows.
-fn product<S: Scaled>(choice: Choice<Rounded>, (rows, tokens): (usize, usize)) -> Vec<u32> {
+fn product<S: Scaled>(choice: Choice<Int8Activations>, (rows, tokens): (usize, usize)) -> Vec<u32> {
     let (block, cols) = (S::Blocks::QUANT.into(), 512);
     let len = cols / S::Blocks::LEN * S::Blocks::BYTES;
     let bytes: Vec<u8> = (0..rows * len).map(|i| (i * 37 % 61 + i / 7 % 3) as u8).collect();
@@ -33,8 +33,8 @@ fn product<S: Scaled>(choice: Choice<Rounded>, (rows, tokens): (usize, usize)) -
 
 fn compare<S: Scaled>(dots: DotProducts, squares: MatrixProducts) {
     for shape in [(1, 2), (16, 4), (37, 7)] {
-        let bits = product::<S>(many::choose::<S>(dots), shape);
-        let other = product::<S>(many_square::choose::<S>(squares), shape);
+        let bits = product::<S>(gemm::choose::<S>(dots), shape);
+        let other = product::<S>(gemm_i8mm::choose::<S>(squares), shape);
         assert_eq!(bits, other, "{} {shape:?}", S::Blocks::QUANT.name());
         assert!(bits.iter().any(|&v| v != 0), "{}", S::Blocks::QUANT.name());
     }

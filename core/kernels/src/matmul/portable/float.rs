@@ -1,8 +1,8 @@
 //! Products in f32 with weights converted panel by panel, in plain Rust: see `order`.
 
 use crate::blocks::{BlockType, FloatType, SUPER, dequantize_row};
-use crate::matmul::order::{Brain, Input, Plain, SUMS, total};
-use crate::matmul::types::{BFloat16, Choice, Class, Float, Function, Job, Kernel};
+use crate::matmul::order::{BFloat16Input, F32Input, Input, SUMS, total};
+use crate::matmul::types::{BFloat16, Choice, Float, Function, Job, Kernel, ProductKind};
 use crate::memory::Scratch;
 use crate::simd::fused;
 
@@ -10,20 +10,20 @@ use crate::simd::fused;
 const ROWS: usize = 4;
 
 /// The kernel for any type.
-pub(super) fn choose(block: BlockType, class: Class) -> Choice<Float> {
-    let function: Function<Float> = match class {
-        Class::OneRow => one_row::<Plain>,
-        Class::ManyRows => many_rows::<Plain>,
+pub(super) fn choose(block: BlockType, kind: ProductKind) -> Choice<Float> {
+    let function: Function<Float> = match kind {
+        ProductKind::Gemv => gemv::<F32Input>,
+        ProductKind::Gemm => gemm::<F32Input>,
     };
     // SAFETY: plain Rust; it asks for the type of the weights.
     Choice { kernel: unsafe { Kernel::new(block, function) }, tile: ROWS }
 }
 
 /// The kernel for BF16 weights and activations rounded to bfloat16.
-pub(super) fn bfloat16(class: Class) -> Choice<BFloat16> {
-    let function: Function<BFloat16> = match class {
-        Class::OneRow => one_row::<Brain>,
-        Class::ManyRows => many_rows::<Brain>,
+pub(super) fn bfloat16(kind: ProductKind) -> Choice<BFloat16> {
+    let function: Function<BFloat16> = match kind {
+        ProductKind::Gemv => gemv::<BFloat16Input>,
+        ProductKind::Gemm => gemm::<BFloat16Input>,
     };
     // SAFETY: plain Rust; it asks for the type of the weights.
     Choice { kernel: unsafe { Kernel::new(FloatType::BF16, function) }, tile: ROWS }
@@ -65,7 +65,7 @@ fn convert<I: Input>(block: BlockType, blocks: &[u8], out: &mut [f32]) {
     out.iter_mut().for_each(|w| *w = I::weight(*w));
 }
 
-fn one_row<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
+fn gemv<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
     let cols = job.w.cols();
     let x = &I::row(job.x, job.tokens.row(0))[..cols];
     let panel_bytes = job.w.block().row_bytes(SUPER).unwrap_or(1);
@@ -82,7 +82,7 @@ fn one_row<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
     }
 }
 
-fn many_rows<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
+fn gemm<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
     let x = job.x;
     let panel_bytes = job.w.block().row_bytes(SUPER).unwrap_or(1);
     let sums = scratch.floats(ROWS * job.tokens.len()).as_chunks_mut::<ROWS>().0;

@@ -1,22 +1,22 @@
 //! Matrix products in plain Rust, for every processor.
 
 mod float;
-mod rounded;
+mod int8;
 
-use super::types::{BFloat16, Choice, Class, Float, IsaKernels, Rounded};
+use super::types::{BFloat16, Choice, Float, Int8Activations, IsaKernels, ProductKind};
 use crate::blocks::{BlockType, QuantType, with_width};
 use crate::isa::Portable;
 
 impl IsaKernels for Portable {
-    fn float(&self, block: BlockType, class: Class) -> Choice<Float> {
-        float::choose(block, class)
+    fn float(&self, block: BlockType, kind: ProductKind) -> Choice<Float> {
+        float::choose(block, kind)
     }
 
-    fn bfloat16(&self, class: Class) -> Choice<BFloat16> {
-        float::bfloat16(class)
+    fn bfloat16(&self, kind: ProductKind) -> Choice<BFloat16> {
+        float::bfloat16(kind)
     }
 
-    fn rounded(&self, quant: QuantType, class: Class) -> Choice<Rounded> {
-        with_width!(quant, F => rounded::wide::<F>(class), F => rounded::narrow::<F>(class))
+    fn int8(&self, quant: QuantType, kind: ProductKind) -> Choice<Int8Activations> {
+        with_width!(quant, F => int8::wide::<F>(kind), F => int8::narrow::<F>(kind))
     }
 }

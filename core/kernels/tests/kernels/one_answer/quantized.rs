@@ -143,7 +143,7 @@ fn other_ways_to_ask_give_the_same_bits() {
             let one = |token: usize| {
                 Activations::new(&case.x[token * cols..][..cols], 1, cols, &caches[token]).unwrap()
             };
-            let products = [0, 1].map(|i| OneRow { matrix: halves[1 - i], x: one(i) });
+            let products = [0, 1].map(|i| Gemv { matrix: halves[1 - i], x: one(i) });
             let mut each = vec![0f32; 2 * rows];
             matmul_each(cpu, Arithmetic::Fast, &products, &mut each).unwrap();
             assert_eq!(bits(&each[..rows]), wanted(1, 0), "each: {} {}", quant.name(), cpu.isa());

@@ -1,0 +1,277 @@
+//! One row of a sequence against the cache (decode): keys and values are read in place, once for all heads of a
+//! group, part by part.
+
+use std::ops::Range;
+
+use super::biases::Distance;
+use super::cache::{Addresses, Rows};
+use super::online_softmax::{OnlineSoftmax, TILE_ROWS};
+use super::parts::{HEADER, PART, Partials, last_factor};
+use super::prefill::Widen;
+use super::rows::{Prefetch, Scores, WeightedSum};
+use super::{AttentionSequence, BLOCK, Call};
+use crate::memory::Scratch;
+use crate::simd::{Kernel, LANES, Simd};
+use menagerie_formulas::KvType;
+
+/// The row of a sequence that has one: some key-value heads with all their query heads, the keys of one part.
+pub(super) struct Decode<'a> {
+    pub(super) call: &'a Call<'a>,
+    pub(super) sequence: usize,
+    pub(super) kv_heads: Range<usize>,
+    pub(super) part: usize,
+    pub(super) partials: &'a Partials,
+    pub(super) scratch: &'a mut Scratch,
+}
+
+impl Kernel for Decode<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let group = self.call.group();
+        let heads = group * self.kv_heads.len();
+        let key_wide = self.call.shape.key_dim.next_multiple_of(LANES);
+        let wide = self.call.shape.value_dim.next_multiple_of(LANES);
+        let each = self.kv_heads.len() * group.div_ceil(TILE_ROWS) * LANES;
+        let factors = group.next_multiple_of(LANES);
+        let sizes =
+            [heads * key_wide, heads * wide, group * BLOCK, BLOCK * key_wide.max(wide), each, each, factors];
+        let Decode { call, sequence, kv_heads, part, partials, scratch } = self;
+        let rest = scratch.floats(sizes.iter().sum());
+        let (q, rest) = rest.split_at_mut(sizes[0]);
+        let (out, rest) = rest.split_at_mut(sizes[1]);
+        let (scores, rest) = rest.split_at_mut(sizes[2]);
+        let (tile, rest) = rest.split_at_mut(sizes[3]);
+        let (max, rest) = rest.split_at_mut(sizes[4]);
+        let (sums, alpha) = rest.split_at_mut(sizes[5]);
+        let task = Task { call, sequence, kv_heads, part, partials };
+        s.call(DecodeLoop { task, q, out, scores, tile, max, sums, alpha });
+    }
+}
+
+/// What a `Decode` is about.
+struct Task<'a> {
+    call: &'a Call<'a>,
+    sequence: usize,
+    kv_heads: Range<usize>,
+    part: usize,
+    partials: &'a Partials,
+}
+
+/// The loop over the blocks of keys of a part. "heads" are the query heads of the task's key-value heads.
+struct DecodeLoop<'a> {
+    task: Task<'a>,
+    /// Scaled queries, `[heads, key_dim rounded up]`.
+    q: &'a mut [f32],
+    /// Unfinished results, `[heads, value_dim rounded up]`.
+    out: &'a mut [f32],
+    /// `[group, 64]`.
+    scores: &'a mut [f32],
+    /// A widened block, for heads that are not whole vectors.
+    tile: &'a mut [f32],
+    /// Vectors, one per strip of a key-value head's query heads.
+    max: &'a mut [f32],
+    sums: &'a mut [f32],
+    /// One factor for each of a key-value head's query heads.
+    alpha: &'a mut [f32],
+}
+
+impl Kernel for DecodeLoop<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        let call = self.task.call;
+        let sequence = &call.sequences[self.task.sequence];
+        self.begin(sequence);
+        let (kv_heads, part) = (self.task.kv_heads.clone(), self.task.part);
+        let seen = call.shape.mask.visible(sequence.first_position, sequence.total());
+        let (low, high) = (seen.start.max(part * PART), seen.end.min((part + 1) * PART));
+        let span = (low / BLOCK * BLOCK, high);
+        let (keys, values) = call.rows(sequence);
+        let mut keys = Stream::new(s, keys, &kv_heads, span);
+        let mut values = Stream::new(s, values, &kv_heads, span);
+        while keys.base < high {
+            let span = (low.max(keys.base) - keys.base, high.min(keys.base + BLOCK) - keys.base);
+            // All heads of a block before the next block: the cache is read row after row, page after page.
+            for kv_head in kv_heads.clone() {
+                self.head(s, kv_head, &mut keys, &mut values, span);
+            }
+            keys.advance();
+            values.advance();
+        }
+        self.finish(s, sequence);
+    }
+}
+
+/// The rows of the current block, and of the next.
+struct Stream<'a> {
+    rows: Rows<'a>,
+    heads: &'a Range<usize>,
+    base: usize,
+    high: usize,
+    /// The first of the heads in the rows of the current block.
+    current: Addresses,
+    next: Addresses,
+    ahead: Prefetch,
+}
+
+impl<'a> Stream<'a> {
+    #[inline(always)]
+    fn new<S: Simd>(
+        s: S,
+        rows: Rows<'a>,
+        heads: &'a Range<usize>,
+        (base, high): (usize, usize),
+    ) -> Stream<'a> {
+        let current = rows.addresses(base, heads.start);
+        let mut ahead = Prefetch::new(current, rows.span(heads.len()), 1);
+        ahead.ask(s, BLOCK);
+        let mut stream = Stream { rows, heads, base, high, current, next: current, ahead };
+        stream.look_ahead();
+        stream
+    }
+
+    #[inline(always)]
+    fn look_ahead(&mut self) {
+        if self.base + BLOCK < self.high {
+            self.next = self.rows.addresses(self.base + BLOCK, self.heads.start);
+            self.ahead = Prefetch::new(self.next, self.rows.span(self.heads.len()), self.heads.len());
+        }
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.base += BLOCK;
+        self.current = self.next;
+        self.look_ahead();
+    }
+
+    /// The addresses of a head in the current block, whose heads are whole vectors: the cache's own, or those of
+    /// a widened tile.
+    #[inline(always)]
+    fn in_vectors<S: Simd>(&self, s: S, head: usize, tile: &mut [f32]) -> (KvType, Addresses) {
+        let mut rows = self.current;
+        for row in &mut rows {
+            *row = row.wrapping_add(self.rows.step(head - self.heads.start));
+        }
+        let dim = self.rows.dim();
+        if dim.is_multiple_of(LANES) {
+            return (self.rows.kind(), rows);
+        }
+        s.call(Widen { kind: self.rows.kind(), rows: &rows, dim, turned: false, tile: &mut *tile });
+        for (row, line) in rows.iter_mut().zip(tile.chunks_exact(dim.next_multiple_of(LANES))) {
+            *row = line.as_ptr().cast();
+        }
+        (KvType::F32, rows)
+    }
+}
+
+impl DecodeLoop<'_> {
+    /// One key-value head against the current block.
+    #[inline(always)]
+    fn head<S: Simd>(
+        &mut self,
+        s: S,
+        kv_head: usize,
+        keys: &mut Stream,
+        values: &mut Stream,
+        span: (usize, usize),
+    ) {
+        let (shape, group) = (self.task.call.shape, self.task.call.group());
+        let first = (kv_head - self.task.kv_heads.start) * group;
+        let dim = shape.key_dim.next_multiple_of(LANES);
+        let (kind, rows) = keys.in_vectors(s, kv_head, self.tile);
+        s.call(Scores {
+            kind,
+            heads: group,
+            q: &self.q[first * dim..(first + group) * dim],
+            rows: &rows,
+            ahead: &mut keys.ahead,
+            span,
+            scores: self.scores,
+        });
+        for start in (0..group).step_by(TILE_ROWS) {
+            let strip = start..(start + TILE_ROWS).min(group);
+            let kept = first / group * group.div_ceil(TILE_ROWS) + start / TILE_ROWS;
+            let own = kv_head * group + strip.start;
+            let mut alpha = [0.0; LANES];
+            let query_heads = &std::array::from_fn(|row| own + row);
+            let position = self.task.call.sequences[self.task.sequence].first_position;
+            let positions = &[position as isize - keys.base as isize; TILE_ROWS];
+            let distance = self.task.call.distance.as_ref();
+            s.call(OnlineSoftmax {
+                scores: &mut self.scores.as_chunks_mut::<BLOCK>().0[strip.clone()],
+                visible: (span != (0, BLOCK)).then_some(&[span; TILE_ROWS]),
+                softcap: shape.softcap,
+                distance: distance.map(|bias| Distance { bias, heads: query_heads, positions }),
+                max: &mut self.max.as_chunks_mut().0[kept],
+                sums: &mut self.sums.as_chunks_mut().0[kept],
+                alpha: &mut alpha,
+            });
+            self.alpha[strip.clone()].copy_from_slice(&alpha[..strip.len()]);
+        }
+        let wide = shape.value_dim.next_multiple_of(LANES);
+        let (kind, rows) = values.in_vectors(s, kv_head, self.tile);
+        s.call(WeightedSum {
+            kind,
+            heads: group,
+            weights: self.scores,
+            alpha: &self.alpha[..group],
+            rows: &rows,
+            ahead: &mut values.ahead,
+            span,
+            out: &mut self.out[first * wide..(first + group) * wide],
+        });
+    }
+
+    /// Copies the queries, scaled, and clears the results.
+    #[inline(never)]
+    fn begin(&mut self, sequence: &AttentionSequence) {
+        let (task, shape) = (&self.task, self.task.call.shape);
+        let group = task.call.group();
+        let first = sequence.first_row * shape.heads + task.kv_heads.start * group;
+        let end = first + task.kv_heads.len() * group;
+        let queries = task.call.q[first * shape.key_dim..end * shape.key_dim].chunks_exact(shape.key_dim);
+        for (to, from) in self.q.chunks_exact_mut(shape.key_dim.next_multiple_of(LANES)).zip(queries) {
+            to[shape.key_dim..].fill(0.0);
+            for (to, from) in to.iter_mut().zip(from) {
+                *to = from * shape.scale;
+            }
+        }
+        self.out.fill(0.0);
+        self.max.fill(f32::NEG_INFINITY);
+        self.sums.fill(0.0);
+    }
+
+    /// Writes the heads out, or the part's share of them where the row is cut.
+    #[inline(always)]
+    fn finish<S: Simd>(&self, s: S, sequence: &AttentionSequence) {
+        let (task, shape) = (&self.task, self.task.call.shape);
+        let group = task.call.group();
+        let wide = shape.value_dim.next_multiple_of(LANES);
+        for index in 0..task.kv_heads.len() * group {
+            let head = task.kv_heads.start * group + index;
+            let result = &self.out[index * wide..(index + 1) * wide];
+            let (kv_head, own) = (index / group, index % group);
+            let kept = (kv_head * group.div_ceil(TILE_ROWS) + own / TILE_ROWS) * LANES + own % TILE_ROWS;
+            let (max, sum) = (self.max[kept], self.sums[kept]);
+            if let Some(place) = task.partials.place(task.sequence, task.part, head) {
+                // SAFETY: this task alone has this sequence, part and head.
+                let slot = unsafe { task.partials.slot(place) };
+                slot[..HEADER].copy_from_slice(&[max, sum]);
+                slot[HEADER..].copy_from_slice(result);
+                continue;
+            }
+            let sink = task.call.sinks.map(|sinks| sinks[head]);
+            let factor = last_factor(s, max, sum, sink);
+            let at = (sequence.first_row * shape.heads + head) * shape.value_dim;
+            // SAFETY: `shape::check` found the row and head inside `out`; this task alone writes them.
+            let to = unsafe { std::slice::from_raw_parts_mut(task.call.out.at(at), shape.value_dim) };
+            for (to, from) in to.iter_mut().zip(result) {
+                *to = from * factor;
+            }
+        }
+    }
+}
