@@ -3,9 +3,9 @@
 /// How products are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Arithmetic {
-    /// Quantized weights times activations rounded to 8 bits, as llama.cpp does: one scale per 32 values for the 32-wide
-    /// formats and NVFP4, per 256 for the others. F32 and F16 weights: f32 arithmetic. BF16 weights: activations rounded
-    /// to bfloat16, sums in f32.
+    /// Quantized weights times activations rounded to 8 bits, as llama.cpp does: one scale per 32 values for the
+    /// 32-wide formats and NVFP4, per 256 for the others. F32 and F16 weights: f32 arithmetic. BF16 weights:
+    /// activations rounded to bfloat16, sums in f32.
     #[default]
     Fast,
     /// Weights dequantized, f32 arithmetic.

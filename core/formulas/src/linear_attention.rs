@@ -1,12 +1,13 @@
 //! [`LinearAttentionShape`]: heads and state update of an attention without softmax.
 
-/// The way a row with key `k`, value `v`, decay `a` (the exponential of g) and beta `b` changes the state `S` of a head.
+/// The way a row with key `k`, value `v`, decay `a` (the exponential of g) and beta `b` changes the state `S` of a
+/// head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateUpdate {
     /// `S = a S + k (b v)^T` (state space duality: Dao and Gu, 2024).
     Add,
-    /// `S = a S + k (b (v - (a S)^T k))^T`: what the state already stores for the key is subtracted (the gated delta rule:
-    /// Yang et al., 2024).
+    /// `S = a S + k (b (v - (a S)^T k))^T`: what the state already stores for the key is subtracted (the gated delta
+    /// rule: Yang et al., 2024).
     Delta,
 }
 

@@ -9,7 +9,8 @@ pub struct Name {
     pub doc: &'static str,
 }
 
-/// Declares a closed list of formulas as an enum: `Variant = "name"`, each with its doc comment. A formula with numbers is
+/// Declares a closed list of formulas as an enum: `Variant = "name"`, each with its doc comment. A formula with numbers
+/// is
 /// `Variant(Numbers = typical) = "name"`, with a value of `Numbers` for tests.
 ///
 /// Every list has the constants `TITLE` (its type's name), `DOC`, `NAMES` and `ALL` (one value per name), and `name()`.

@@ -11,8 +11,8 @@ names! {
         SoftmaxOfSelected = "softmax-of-selected",
         /// `sqrt(softplus(x))`.
         SqrtSoftplus = "sqrt-softplus",
-        /// SparseMixer (Liu et al., 2023) at inference: experts are selected one by one, each the best of those left. Its
-        /// weight is its share of a softmax over those left whose logit `x` is close to its own, `top`:
+        /// SparseMixer (Liu et al., 2023) at inference: experts are selected one by one, each the best of those left.
+        /// Its weight is its share of a softmax over those left whose logit `x` is close to its own, `top`:
         /// `(top - x) / max(|x|, top) <= 2 * jitter`.
         SparseMixer(SparseMixer = SparseMixer { jitter: 0.1 }) = "sparse-mixer",
     }

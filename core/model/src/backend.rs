@@ -78,13 +78,13 @@ pub struct Rotation<'a> {
 
 /// Where a forward computes: the CPU over our kernels, or a device through a tensor library.
 ///
-/// Activations are [`Rows`] of f32, owned and unique: a method that takes them by value may change them in place. What a
-/// device has no form of (a block type, a recurrence) is refused when the model is assembled: [`Backend::matrix`] and
+/// Activations are [`Rows`] of f32, owned and unique: a method that takes them by value may change them in place. What
+/// a device has no form of (a block type, a recurrence) is refused when the model is assembled: [`Backend::matrix`] and
 /// [`Backend::supports`] say so, and nothing is computed elsewhere behind the caller's back.
 ///
 /// # Errors
-/// Of all methods: [`crate::ModelError::Shape`] for operands that do not fit, [`crate::ModelError::Backend`] for what the
-/// device reports; only other errors are named at a method.
+/// Of all methods: [`crate::ModelError::Shape`] for operands that do not fit, [`crate::ModelError::Backend`] for what
+/// the device reports; only other errors are named at a method.
 pub trait Backend: StateMemory + Send + Sync {
     /// `cpu`, `candle`, `cuda:0` ...: as `--device` names it.
     fn name(&self) -> String;
@@ -92,8 +92,8 @@ pub trait Backend: StateMemory + Send + Sync {
     /// Bytes of memory that are free for weights and states now, if that can be known.
     fn free_memory(&self) -> Option<u64>;
 
-    /// Bytes of this device's memory that `elements` elements of a type take once they are taken in; 0 where the bytes of
-    /// the file are read in place.
+    /// Bytes of this device's memory that `elements` elements of a type take once they are taken in; 0 where the bytes
+    /// of the file are read in place.
     fn bytes_taken(&self, _block: GgmlType, _elements: u64, _arithmetic: Arithmetic) -> u64 {
         0
     }
@@ -126,8 +126,8 @@ pub trait Backend: StateMemory + Send + Sync {
     /// Every value of a stored weight as f32, in the order of the file; for vectors and what is computed at assembly.
     ///
     /// # Errors
-    /// [`crate::ModelError::Unsupported`] names a block type that cannot be dequantized; [`crate::ModelError::Weights`] a
-    /// value that is no number ([`Weight::expect_finite`]).
+    /// [`crate::ModelError::Unsupported`] names a block type that cannot be dequantized; [`crate::ModelError::Weights`]
+    /// a value that is no number ([`Weight::expect_finite`]).
     fn values(&self, weight: &Weight) -> Result<Vec<f32>>;
 
     // Rows in and out.
@@ -135,7 +135,7 @@ pub trait Backend: StateMemory + Send + Sync {
     /// `[values.len() / cols, cols]` rows of these values.
     fn upload(&self, values: Vec<f32>, cols: usize) -> Result<Rows>;
 
-    /// `[rows, cols]` rows whose values `write` gives, all of them; what it finds there is of no meaning.
+    /// Rows `[rows, cols]` whose values `write` sets, all of them; the values it finds there are undefined.
     ///
     /// # Errors
     /// What `write` returns.
@@ -153,7 +153,7 @@ pub trait Backend: StateMemory + Send + Sync {
     /// The values of rows, row after row; borrowed where they are in host memory.
     fn read<'a>(&self, rows: &'a Rows) -> Result<Cow<'a, [f32]>>;
 
-    /// The values of rows, row after row, that nobody needs any more: moved where they are in host memory.
+    /// The values of rows, row after row; consumes the rows, so that values in host memory are moved and not copied.
     fn take(&self, rows: Rows) -> Result<Vec<f32>> {
         self.read(&rows).map(Cow::into_owned)
     }
@@ -183,7 +183,8 @@ pub trait Backend: StateMemory + Send + Sync {
     /// `y_i = W_i x + b_i` over the same rows, `[T, out_i]` each.
     fn products(&self, products: &[Product], x: &LinearInput, arithmetic: Arithmetic) -> Result<Vec<Rows>>;
 
-    /// Takes in the second matrix of a low-rank pair in the form that [`Backend::add_low_rank`] likes, where there is one;
+    /// Takes in the second matrix of a low-rank pair in the form that [`Backend::add_low_rank`] likes, where there is
+    /// one;
     /// `turned` is `[rank, out]`, of plain floats.
     fn low_rank_up(&self, _turned: &Weight) -> Result<Option<Param>> {
         Ok(None)
@@ -221,8 +222,8 @@ pub trait Backend: StateMemory + Send + Sync {
     /// Adds the packed outputs `[packed rows, D]` of every token up, best choice first, `[T, D]`.
     fn combine(&self, packed: &Rows, plan: &ExpertPlan, apply: RouterApply) -> Result<Rows>;
 
-    /// `y = W x + b` for rows in host memory, which lie one after the other, into `y`, which has as many. `x` is rows of this
-    /// backend where there are any: what is prepared for their products is prepared once.
+    /// `y = W x + b` for rows in host memory, which lie one after the other, into `y`, which has as many. `x` is rows
+    /// of this backend where there are any: what is prepared for their products is prepared once.
     fn product_between(
         &self,
         product: &Product,
@@ -266,8 +267,8 @@ pub trait Backend: StateMemory + Send + Sync {
     /// Rotates the heads of rows `[T, heads * head_dim]` (Su et al., 2021).
     fn rotate(&self, x: Rows, rotation: Rotation) -> Result<Rows>;
 
-    /// Stores the step's keys and values, then attends with its queries `[T, heads * key_dim]` to everything stored that
-    /// the mask shows; gives `[T, heads * value_dim]`.
+    /// Stores the step's keys and values, then attends with its queries `[T, heads * key_dim]` to everything stored
+    /// that the mask shows; returns `[T, heads * value_dim]`.
     fn attention(
         &self,
         shape: &AttentionShape,
@@ -294,7 +295,8 @@ pub trait Backend: StateMemory + Send + Sync {
     }
 
     /// As [`Backend::attention`], to what is stored already, the step's own rows included: by another layer, or by
-    /// [`Backend::store`]. A state of one head may serve as keys and as values, which are then its first `value_dim` elements.
+    /// [`Backend::store`]. A state of one head may serve as keys and as values, which are then its first `value_dim`
+    /// elements.
     fn attend_stored(
         &self,
         _shape: &AttentionShape,
@@ -317,12 +319,13 @@ pub trait Backend: StateMemory + Send + Sync {
         }
     }
 
-    /// Depthwise causal convolution over each sequence: `y[t, d] = sum_j taps[j, d] * x[t - L + 1 + j, d]` with the last
+    /// Depthwise causal convolution over each sequence: `y[t, d] = sum_j taps[j, d] * x[t - L + 1 + j, d]` with the
+    /// last
     /// `L - 1` inputs carried in `state` (LFM2; Mamba's first step). `taps` is a vector `[L * D]`.
     fn short_conv(&self, x: &Rows, taps: &Param, state: StateId, step: StateStep) -> Result<Rows>;
 
-    /// Attention without softmax over each sequence: every head adds keys and values up in a state that decays, and reads
-    /// it with the row's query; gives `[T, heads * value_dim]`. `state` is `[heads, key_dim, value_dim]`.
+    /// Attention without softmax over each sequence: every head adds keys and values up in a state that decays, and
+    /// reads it with the row's query; returns `[T, heads * value_dim]`. `state` is `[heads, key_dim, value_dim]`.
     fn linear_attention(
         &self,
         _shape: &LinearAttentionShape,
@@ -333,8 +336,9 @@ pub trait Backend: StateMemory + Send + Sync {
         Err(self.lacks(Operation::LinearAttention))
     }
 
-    /// The selective scan over each sequence (Gu and Dao, 2023): `h[n, d] = exp(dt_d a[n, d]) h[n, d] + dt_d x_d b_n`, then
-    /// `y_d = sum_n c_n h[n, d] + skip_d x_d`; gives `[T, C]`. `state` is `h`, `[N, C]`.
+    /// The selective scan over each sequence (Gu and Dao, 2023): `h[n, d] = exp(dt_d a[n, d]) h[n, d] + dt_d x_d b_n`,
+    /// then
+    /// `y_d = sum_n c_n h[n, d] + skip_d x_d`; returns `[T, C]`. `state` is `h`, `[N, C]`.
     fn selective_scan(
         &self,
         _inputs: &SelectiveScanInputs,
@@ -397,7 +401,8 @@ pub trait Backend: StateMemory + Send + Sync {
         1
     }
 
-    /// Calls `job(i)` for every `i` below `tasks` on the threads that this backend has on the host; inside a job inline.
+    /// Calls `job(i)` for every `i` below `tasks` on the threads that this backend has on the host; inside a job
+    /// inline.
     ///
     /// # Errors
     /// A job that panicked.

@@ -19,8 +19,8 @@ pub enum PreNorm {
     Shared,
 }
 
-/// `h = reads; h = pre(h); h = part(h); h = post(h); x = x + scale * h; x = after(x)`, and with `again`, where `i` is the stream
-/// before the branch was added: `x = again(x + i)`.
+/// `h = reads; h = pre(h); h = part(h); h = post(h); x = x + scale * h; x = after(x)`, and with `again`, where `i` is
+/// the stream before the branch was added: `x = again(x + i)`.
 ///
 /// This one form is the sequential block (`pre`), the parallel one (`reads` the block's input), post-norm (`post`),
 /// sandwich (`pre` and `post`), BERT's (`after`) and that of Jina's BERT for code (`again`).
@@ -29,11 +29,11 @@ pub struct Branch<N, P> {
     pub pre: Option<N>,
     /// Mixer or feed-forward.
     pub part: P,
-    /// Norm on what the part gives.
+    /// Norm on the output of the part.
     pub post: Option<N>,
     /// Norm on the stream once the branch is added.
     pub after: Option<N>,
-    /// Norm on what `after` gives with the stream before the branch added once more.
+    /// A second post-norm that adds the residual once more (Jina BERT for code).
     pub again: Option<N>,
     /// What the branch reads.
     pub reads: BranchInput,
@@ -103,8 +103,8 @@ impl<N: Norm, P> Branch<N, P> {
     }
 }
 
-/// How a run of one of two stacks begins: with the sum of the stream as it stands and the one that is held (HRM, Wang et
-/// al., 2025).
+/// How a run of one of two stacks begins: with the sum of the stream as it stands and the one that is held (HRM, Wang
+/// et al., 2025).
 pub struct StreamEntry {
     /// Which of the two is held from here on.
     pub holds: HeldStream,
@@ -239,9 +239,9 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> BranchPart<N, A, F> {
 
 /// Branches on the residual stream, run one after the other, and operations on the result of the block.
 ///
-/// Most blocks have two, a mixer and a feed-forward ([`Self::new`]). The type is generic, so that a model written by hand
-/// names its parts: `TransformerBlock<RmsNorm, Attention, GatedFeedForward>`; [`DynBlock`] is the one assembled from
-/// data.
+/// Most blocks have two, a mixer and a feed-forward ([`Self::new`]). The type is generic, so that a model written by
+/// hand names its parts: `TransformerBlock<RmsNorm, Attention, GatedFeedForward>`; [`DynBlock`] is the one assembled
+/// from data.
 pub struct TransformerBlock<N, A, F> {
     branches: Vec<Branch<N, BranchPart<N, A, F>>>,
     pre: PreNorm,
@@ -268,7 +268,7 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> TransformerBlock<N, A, F> {
         Self { branches, pre: PreNorm::Own, embedding_scale, output_scale: 1.0, output_norm, entry }
     }
 
-    /// Adds the embedded rows times `scale` to what the block gives.
+    /// Adds the embedded rows times `scale` to the output of the block.
     pub fn with_embedding(mut self, scale: f32) -> Self {
         self.embedding_scale = Some(scale);
         self
@@ -280,13 +280,13 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> TransformerBlock<N, A, F> {
         self
     }
 
-    /// Norms what the block gives, once it is scaled.
+    /// Norms the output of the block after its scale.
     pub fn with_output_norm(mut self, norm: N) -> Self {
         self.output_norm = Some(norm);
         self
     }
 
-    /// Multiplies what the block gives.
+    /// Multiplies the output of the block.
     pub fn with_output_scale(mut self, scale: f32) -> Self {
         self.output_scale = scale;
         self
@@ -330,7 +330,7 @@ pub trait Layer: Send + Sync {
     /// What a part returns.
     fn forward(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows>;
 
-    /// Whether a token sees later ones of its sequence.
+    /// Whether a token sees later tokens of its sequence.
     fn is_bidirectional(&self) -> bool;
 
     /// Whether it adds the embedded rows again, which the container then keeps for it.

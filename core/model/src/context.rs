@@ -60,7 +60,7 @@ pub struct TransformContext<'a> {
     pub trace: Option<&'a Trace>,
     /// Set from outside to end the forward at the next layer.
     pub cancelled: Option<&'a AtomicBool>,
-    /// Where sequences are noted whose rows are not usable while those of the others are; absent = the step fails as a whole.
+    /// Collects the failures of single sequences. `None`: any failure fails the step.
     pub failures: Option<&'a mut Vec<SequenceFailure>>,
     /// The layer being run, for errors and checkpoints.
     pub layer: usize,
@@ -105,8 +105,8 @@ impl<'a> TransformContext<'a> {
         }
     }
 
-    /// A context for another pass of the same step: input, states, cancellation and where failures are noted are the same;
-    /// adapters and hooks are none until they are given.
+    /// A context for another pass of the same step: input, states, cancellation and where failures are noted are the
+    /// same; adapters and hooks are none until they are given.
     pub fn pass<'b>(&'b mut self, layout: &'b SequenceLayout) -> TransformContext<'b>
     where
         'a: 'b,
@@ -133,7 +133,7 @@ impl<'a> TransformContext<'a> {
         self.hooks.at(checkpoint, value, self)
     }
 
-    /// Runs a part of the step, and notes how long it took where that is wanted.
+    /// Runs a part of the step and records its time, if the step has a trace.
     ///
     /// # Errors
     /// Those of the part.
@@ -194,7 +194,7 @@ impl<'a> TransformContext<'a> {
         Ok(())
     }
 
-    /// Ends the forward if somebody asked for it.
+    /// Ends the forward if it was cancelled.
     ///
     /// # Errors
     /// [`ModelError::Cancelled`].

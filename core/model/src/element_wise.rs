@@ -25,7 +25,8 @@ pub enum ActivationForm {
     Component(Arc<dyn ElementWise>),
 }
 
-/// How a gate and an up projection become one: a formula that backends compute, or a component's activation of the gate.
+/// How a gate and an up projection become one: a formula that backends compute, or a component's activation of the
+/// gate.
 #[derive(Clone)]
 pub enum GateForm {
     /// Computed where the rows are.

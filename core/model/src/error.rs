@@ -36,7 +36,7 @@ pub enum ModelError {
     /// The caller asked the forward to stop.
     #[error("cancelled")]
     Cancelled,
-    /// A component that somebody else made reports it, or was found to do what it must not.
+    /// A component of a plugin reports it, or broke a rule.
     #[error("component `{component}`: {reason}")]
     Component {
         /// Its name in specs.
@@ -66,7 +66,7 @@ pub enum ModelError {
     /// The weights vanished while mapped, or could not be read.
     #[error("weights: {0}")]
     Weights(String),
-    /// Weights of adapters that are no numbers (X-LoRA).
+    /// Weights of adapters that are NaN or infinite (X-LoRA).
     #[error("scalings of X-LoRA: {0}")]
     Scalings(String),
     /// A backend refused or failed.

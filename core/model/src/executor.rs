@@ -36,8 +36,8 @@ pub trait Executor: Send + Sync {
     /// Whether a sequence must be computed in one step (a layer sees later tokens).
     fn is_bidirectional(&self) -> bool;
 
-    /// Whether a prompt must be computed in one step, though tokens may follow it one by one (a mixture that chooses for a
-    /// whole prompt).
+    /// Whether a prompt must be computed in one step, though tokens may follow it one by one (a mixture that chooses
+    /// for a whole prompt).
     fn takes_whole_prompts(&self) -> bool {
         false
     }
@@ -88,7 +88,7 @@ pub struct StageTrace {
     pub trace: Trace,
 }
 
-/// An executor that gives the rows after the final norm too: what an X-LoRA is put around.
+/// An executor that also returns the rows after the final norm; X-LoRA requires it.
 pub trait NormedExecutor: Executor {
     /// The rows of the step after the final norm, `[T, D]`. Appends to the state as [`Executor::execute`] does.
     ///

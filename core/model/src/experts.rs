@@ -25,8 +25,8 @@ pub trait ExpertLinear: Send + Sync {
         context: &TransformContext,
     ) -> Result<Rows>;
 
-    /// The stored weight, if [`ExpertLinear::forward`] is its product followed by [`ExpertLinear::adapt`]: lets a caller
-    /// run several stacks over the same rows at once.
+    /// The stored weight, if [`ExpertLinear::forward`] is its product followed by [`ExpertLinear::adapt`]: lets a
+    /// caller run several stacks over the same rows at once.
     fn plain(&self) -> Option<Product<'_>>;
 
     /// What comes after the product of [`ExpertLinear::plain`], packed as it is: what adapters add. Nothing by default.

@@ -71,11 +71,11 @@ impl Phases {
 /// What a hook does to the rows it is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing: it looks. Rows that it gives all the same are an error.
+    /// Nothing: it only observes. Returned rows are an error.
     #[default]
     Observes,
-    /// It may replace them. Hooks of equal texts make the same of the same rows, so that state which was computed with one
-    /// may be kept for the other.
+    /// It may replace them. Hooks of equal texts make the same of the same rows, so that state which was computed with
+    /// one may be kept for the other.
     Replaces(String),
 }
 
@@ -101,10 +101,10 @@ pub trait LayerHook: Send + Sync {
     /// Its name in messages.
     fn name(&self) -> &str;
 
-    /// Layers it wants to be called for.
+    /// The layers that it is called for.
     fn layers(&self) -> Range<usize>;
 
-    /// Steps it wants to be called for; in a step of several sequences it is shown the rows of those that match.
+    /// The steps that it is called for; in a step of several sequences it gets the rows of those that match.
     fn phases(&self) -> Phases {
         Phases::All
     }
@@ -141,7 +141,8 @@ pub trait LayerHook: Send + Sync {
         Ok(())
     }
 
-    /// In a layer whose feed-forward is a mixture of whole ones: what its gate reads, `[T, D]`, and the expert of each row.
+    /// In a layer whose feed-forward is a mixture of whole ones: what its gate reads, `[T, D]`, and the expert of each
+    /// row.
     ///
     /// # Errors
     /// An error ends the forward.
@@ -150,8 +151,8 @@ pub trait LayerHook: Send + Sync {
         Ok(())
     }
 
-    /// Before the layers of a step, where the model weights its adapters row by row (X-LoRA): look, do not touch. Called for
-    /// whole steps, whatever the layers and phases.
+    /// Before the layers of a step, where the model weights its adapters row by row (X-LoRA): look, do not touch.
+    /// Called for whole steps, whatever the layers and phases.
     ///
     /// # Errors
     /// An error ends the forward.
@@ -160,7 +161,7 @@ pub trait LayerHook: Send + Sync {
         Ok(())
     }
 
-    /// How copies of it are made in other processes, where layers of the model may be; absent = it acts in this one only.
+    /// The form for other processes that run layers of the model; absent = it acts in this process only.
     fn serializable(&self) -> Option<&dyn SerializableHook> {
         None
     }

@@ -1,10 +1,12 @@
 //! [`Hooks`]: the hooks of a pipeline in their order; the one place that calls them.
 //!
-//! A layer passes, in this order: `before_layer` of every hook; the block, with `at` of every hook at its checkpoints and
+//! A layer passes, in this order: `before_layer` of every hook; the block, with `at` of every hook at its checkpoints
+//! and
 //! `chosen` where its feed-forward is a mixture; `after_layer` of every hook; `at` of every hook with
-//! [`Checkpoint::LayerOut`]. Hooks are called in the order they were added, and each sees the rows as the one before it left
-//! them. A hook that was added for some layers or phases is called for those only: of a step of several sequences it is shown
-//! the rows of those whose [`crate::InferenceStep`] matches, and what it gives in their place goes where they were.
+//! [`Checkpoint::LayerOut`]. Hooks are called in the order they were added, and each sees the rows as the one before it
+//! left them. A hook that was added for some layers or phases is called for those only: of a step of several sequences
+//! it is shown the rows of those whose [`crate::InferenceStep`] matches, and what it gives in their place goes where
+//! they were.
 
 use crate::context::TransformContext;
 use crate::hook::{Checkpoint, Effect, HookInput, LayerHook, Phases};
@@ -64,7 +66,7 @@ impl Hooks {
         self.entries.push(HookEntry { hook, layers, phases, effect });
     }
 
-    /// Whether there is none.
+    /// Whether there are no hooks.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -95,7 +97,7 @@ impl Hooks {
     /// The rows that the layer of `context` gets.
     ///
     /// # Errors
-    /// What a hook returns; rows of another shape, rows that are no numbers, rows of a hook that only observes.
+    /// What a hook returns; rows of another shape, rows with NaN or infinite values, rows of a hook that only observes.
     pub fn before(&self, rows: Rows, context: &TransformContext) -> Result<Rows> {
         self.replaced(Side::Before, rows, context)
     }

@@ -12,7 +12,7 @@ use std::ops::Range;
 /// Rows of one sequence in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SequenceRows {
-    /// The sequence, as the pool of state knows it.
+    /// Its id in the pool of state.
     pub sequence: SequenceId,
     /// Its rows in `[T, D]`.
     pub rows: Range<usize>,
@@ -35,7 +35,7 @@ impl SequenceRows {
     }
 }
 
-/// Positions of rows as the caller gives them, `[T, axes]`: one axis for text, three for M-RoPE.
+/// Positions of rows from the caller, `[T, axes]`: one axis for text, three for M-RoPE.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Positions {
     axes: usize,
@@ -96,8 +96,8 @@ pub struct SequenceLayout {
 }
 
 impl SequenceLayout {
-    /// Checks that the rows follow each other from 0 and that no sequence occurs twice; every row's position is its place
-    /// in its sequence.
+    /// Checks that the rows follow each other from 0 and that no sequence occurs twice; every row's position is its
+    /// place in its sequence.
     ///
     /// # Errors
     /// [`ModelError::Layout`] names the sequence that breaks the order.

@@ -1,4 +1,5 @@
-//! The parts of a language model: components, blocks, state, linears, and the interface of devices. It reads no file and no spec.
+//! The parts of a language model: components, blocks, state, linears, and the interface of devices. It reads no file
+//! and no spec.
 //!
 //! Read these six types first:
 //!
@@ -11,8 +12,8 @@
 //! | [`StatePool`] | the memory of all sequences: KV cache and recurrent states |
 //! | [`TransformContext`] | everything a forward needs beyond weights |
 //!
-//! The modules depend on each other in one direction, from the first row of this table to the last (`context` and `hooks`
-//! refer to each other):
+//! The modules depend on each other in one direction, from the first row of this table to the last (`context` and
+//! `hooks` refer to each other):
 //!
 //! | group | types |
 //! |---|---|
@@ -26,8 +27,8 @@
 //! | models | [`TransformerBlock`], [`BlockStack`], [`WholeModel`], the stages ([`Stage`]), [`EmbeddingModel`], [`Executor`] |
 //! | adapters | [`Adapter`], [`AdapterSet`], [`AdapterSites`], [`LowRank`], [`XLoraModel`], [`LinearWrapper`] |
 //!
-//! Models are stateless: forwards take `&self`, and what changes is in a [`StatePool`]. The example `hand_written` of the
-//! crate `menagerie` builds a whole model of these parts without a spec. One product is
+//! Models are stateless: forwards take `&self`, and what changes is in a [`StatePool`]. The example `hand_written` of
+//! the crate `menagerie` builds a whole model of these parts without a spec. One product is
 //!
 //! ```
 //! use menagerie_cpu::CpuBackend;

@@ -22,8 +22,8 @@ pub trait Linear: Send + Sync {
     /// A shape that does not fit.
     fn forward(&self, x: &LinearInput, context: &TransformContext) -> Result<Rows>;
 
-    /// The sum that [`Linear::forward`] computes for these rows in this step, so that a caller can compute several linears
-    /// over the same rows together. `None` (the default): only `forward` computes it.
+    /// The sum that [`Linear::forward`] computes for these rows in this step, so that a caller can compute several
+    /// linears over the same rows together. `None` (the default): only `forward` computes it.
     fn terms<'a>(&'a self, _rows: RowOrigins, _context: &'a TransformContext) -> Option<Terms<'a>> {
         None
     }

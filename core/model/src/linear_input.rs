@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 
 /// Rows `[T, in]` that several products share: q, k and v, gate and up, all experts.
 ///
-/// It knows which row of the step each of its rows came from, so that a wrapper (an adapter set per sequence) can act on
-/// rows that were selected (the head's) or packed (experts').
+/// It knows which row of the step each of its rows came from, so that a wrapper (an adapter set per sequence) can act
+/// on rows that were selected (the head's) or packed (experts').
 pub struct LinearInput<'a> {
     rows: &'a Rows,
     origin: Option<&'a [u32]>,

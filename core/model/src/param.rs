@@ -18,7 +18,8 @@ pub struct WeightShape {
 
 /// A matrix, a stack of matrices or a vector that lives on a backend; immutable, cheap to clone.
 ///
-/// The CPU's keeps a view over the mapped file, a GPU's what was uploaded. Only the backend that made it can look inside.
+/// The CPU's keeps a view over the mapped file, a GPU's what was uploaded. Only the backend that made it can look
+/// inside.
 #[derive(Clone)]
 pub struct Param {
     name: Arc<str>,

@@ -15,7 +15,8 @@ pub(crate) fn origins(pooling: Pooling, context: &TransformContext) -> Vec<u32> 
     }
 }
 
-/// Hidden rows `[T, D]` to one row per sequence of the layout, `[N, D]`, in its order; [`Pooling::None`] returns all rows.
+/// Hidden rows `[T, D]` to one row per sequence of the layout, `[N, D]`, in its order; [`Pooling::None`] returns all
+/// rows.
 ///
 /// # Errors
 /// What the backend reports.

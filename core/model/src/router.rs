@@ -1,5 +1,5 @@
-//! Routing: which experts a token takes, and with what weights. Sums go through the experts in order, and exponentials are
-//! the same code on every machine: so is the choice.
+//! Routing: which experts a token takes, and with what weights. Sums go through the experts in order, and exponentials
+//! are the same code on every machine: so is the choice.
 
 use crate::{ModelError, Result};
 use menagerie_formulas::{GroupScore, RouterScore, RouterSelect, RouterWeights, SparseMixer};
@@ -80,7 +80,7 @@ pub fn route(logits: &[f32], experts: usize, rule: &RouterRule) -> Result<Routin
     Ok(routing)
 }
 
-/// Chooses experts by their scores, and gives their weights.
+/// Selects experts by their scores, and returns their weights.
 fn chosen_by_scores(row: &[f32], rule: &RouterRule, chosen: &mut Vec<u32>) -> Vec<f32> {
     let scores = score(row, rule.score);
     let mut selection = match rule.select {
@@ -97,7 +97,7 @@ fn chosen_by_scores(row: &[f32], rule: &RouterRule, chosen: &mut Vec<u32>) -> Ve
     weights(chosen, row, &scores, rule)
 }
 
-/// Chooses one expert after the other, and gives the share of each.
+/// Selects one expert after the other, and returns the share of each.
 fn sparse_mixer(row: &[f32], k: usize, jitter: f32, chosen: &mut Vec<u32>) -> Vec<f32> {
     let mut left = row.to_vec();
     let (mut shares, mut best, mut all) = (Vec::with_capacity(k), Vec::new(), Vec::with_capacity(k));

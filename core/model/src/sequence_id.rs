@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// A sequence in a [`crate::StatePool`]; X-LoRA and speculation use several for one request. No other pool takes it for one of its
-/// own.
+/// A sequence in a [`crate::StatePool`]; X-LoRA and speculation use several for one request. No other pool takes it for
+/// one of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SequenceId {
     /// Number of the pool.
@@ -18,7 +18,8 @@ impl SequenceId {
         self.slot as usize
     }
 
-    /// Two numbers that together no other sequence of this process has: its pool's, and its own among those of the pool.
+    /// Two numbers that together no other sequence of this process has: its pool's, and its own among those of the
+    /// pool.
     pub fn numbers(self) -> [u64; 2] {
         [self.pool, u64::from(self.generation) << 32 | u64::from(self.slot)]
     }

@@ -1,39 +1,40 @@
-//! [`SerializableHook`]: hooks that act in other processes too, where layers of a model may be.
+//! [`SerializableHook`]: hooks of which other processes run copies, for the layers there.
 
 use crate::{ModelError, Result};
 
-/// What a copy of a hook is made from in another process.
+/// The description from which another process makes a copy of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookRecipe {
-    /// By which the other process knows how.
+    /// Selects the code that makes the copy in the other process.
     pub kind: String,
-    /// What it needs.
+    /// Its parameters.
     pub content: Vec<u8>,
 }
 
-/// A hook of which other processes make copies, each for the layers that are there ([`crate::LayerHook::serializable`]).
+/// A hook of which other processes run copies, each for its own layers ([`crate::LayerHook::serializable`]).
 pub trait SerializableHook {
-    /// What a copy is made from.
+    /// The description of a copy.
     fn recipe(&self) -> HookRecipe;
 
-    /// Whether what copies keep is taken after every step, not only where somebody asks for it.
+    /// Whether the results of copies are collected after every step, not only on request.
     fn is_followed(&self) -> bool {
         false
     }
 
-    /// In a copy: gives what was kept for the hook, piece by piece, and forgets it. Pieces are small beside memory.
+    /// In a copy: passes the recorded results to `piece`, piece by piece, and drops them. Pieces are small compared to
+    /// memory.
     ///
     /// # Errors
-    /// What was kept cannot be read; what `piece` returns.
+    /// The results cannot be read; what `piece` returns.
     fn give(&self, piece: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let _ = piece;
         Ok(())
     }
 
-    /// Takes a piece that a copy gave.
+    /// Takes a piece from a copy.
     ///
     /// # Errors
-    /// It cannot be kept, or is none of a copy's.
+    /// The piece cannot be stored, or does not come from a copy.
     fn take(&self, piece: &[u8]) -> Result<()> {
         let reason = format!("a copy of it returned {} bytes, and it accepts none", piece.len());
         Err(ModelError::Hook { hook: self.recipe().kind, reason })

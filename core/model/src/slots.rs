@@ -35,7 +35,7 @@ impl SlotDeclarations {
     /// Asks for a slot: whoever asks first writes it, later ones read it.
     ///
     /// # Errors
-    /// [`ModelError::Shape`] if the one who writes gave it another width.
+    /// [`ModelError::Shape`] if the layer that writes it declared another width.
     pub fn declare(&mut self, name: &str, width: usize) -> Result<(SlotId, SlotUse)> {
         let Some(index) = self.specs.iter().position(|spec| spec.name == name) else {
             self.specs.push(SlotSpec { name: name.to_owned(), width });

@@ -24,7 +24,7 @@ pub enum StagePosition {
     Only,
 }
 
-/// Numbers of the whole model that every stage knows.
+/// Numbers of the whole model that every stage has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelShape {
     /// Blocks of the whole model.
@@ -92,11 +92,11 @@ pub struct EmbeddingModel {
     pub embedding: Box<dyn TokenEmbedding>,
     /// Norm of the hidden rows before they are pooled, where the model has one.
     pub norm: Option<Box<dyn Norm>>,
-    /// How a sequence's rows become one, unless the caller wants another way.
+    /// The pooling, unless the caller asks for another one.
     pub pooling: Pooling,
-    /// Makes scores of what is pooled, unless the caller wants another way.
+    /// Makes scores of the pooled rows, unless the caller asks for another pooling.
     pub classifier: Option<Classifier>,
-    /// Linears that what is pooled goes through, in this order, unless the caller wants another pooling.
+    /// Linears applied to the pooled rows, in this order, unless the caller asks for another pooling.
     pub dense: Vec<Box<dyn Linear>>,
 }
 
@@ -131,13 +131,13 @@ impl StepGoal {
     }
 }
 
-/// What a stage gives.
+/// The result of a stage.
 #[derive(Debug)]
 pub enum StageOutput {
     /// Hidden rows `[T, D]` for the next stage; what layers hand on beside them is in the context.
     Hidden(Rows),
-    /// What the step is for, of the last stage: logits `[T', V]` of the rows that want them, or all rows `[T, D]` after the
-    /// final norm.
+    /// What the step is for, of the last stage: logits `[T', V]` of the rows that want them, or all rows `[T, D]` after
+    /// the final norm.
     Ended(Rows),
 }
 
@@ -241,7 +241,8 @@ impl MiddleStage {
 }
 
 impl LastStage {
-    /// Hidden rows `[T, D]` to what the step is for: logits `[T', V]` of the rows that want them, or normed rows `[T, D]`.
+    /// Hidden rows `[T, D]` to what the step is for: logits `[T', V]` of the rows that want them, or normed rows
+    /// `[T, D]`.
     ///
     /// # Errors
     /// What a part returns.
@@ -252,8 +253,9 @@ impl LastStage {
 }
 
 impl EmbeddingModel {
-    /// One vector per sequence of the step, `[N, D]`; with [`Pooling::None`] all rows, `[T, D]`. As the model was trained
-    /// where no `pooling` is given: then behind its dense linears, or a classifier's scores, `[N, labels]`, if it has them.
+    /// One vector per sequence of the step, `[N, D]`; with [`Pooling::None`] all rows, `[T, D]`. As the model was
+    /// trained where no `pooling` is given: then behind its dense linears, or a classifier's scores, `[N, labels]`, if
+    /// it has them.
     ///
     /// # Errors
     /// What a part returns.

@@ -11,7 +11,7 @@ pub enum InferenceStep {
         chunk_start_position: usize,
         /// Tokens of the whole prompt, this chunk and earlier ones included.
         total_prompt_tokens: usize,
-        /// Whether logits of the prompt's last token are wanted.
+        /// Whether logits of the prompt's last token are requested.
         is_final_chunk: bool,
     },
     /// One generated token is fed back.
@@ -45,7 +45,8 @@ pub enum RopeRegime {
 }
 
 impl RopeRegime {
-    /// The regime of a sequence of `total_tokens` in a model whose original context is `limit` (absent: one regime only).
+    /// The regime of a sequence of `total_tokens` in a model whose original context is `limit` (absent: one regime
+    /// only).
     pub fn for_length(total_tokens: usize, limit: Option<usize>) -> Self {
         match limit {
             Some(limit) if total_tokens > limit => Self::Long,

@@ -7,7 +7,8 @@ use crate::linear_input::LinearInput;
 use crate::low_rank::LowRank;
 use crate::rows::Rows;
 
-/// The sum that a linear computes in one step: a product with a stored weight, then low-rank products, then a last operation.
+/// The sum that a linear computes in one step: a product with a stored weight, then low-rank products, then a last
+/// operation.
 pub struct Terms<'a> {
     product: Product<'a>,
     low_rank: Vec<LowRankTerm<'a>>,
@@ -91,8 +92,8 @@ impl LowRankTerm<'_> {
     }
 }
 
-/// The results of several linears over the same rows: their products and the first products of low-rank pairs in one call,
-/// the second ones added in another, then the last operations.
+/// The results of several linears over the same rows: their products and the first products of low-rank pairs in one
+/// call, the second ones added in another, then the last operations.
 ///
 /// # Errors
 /// What the backend reports.

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant, SystemTime};
 pub enum Part {
     /// Rows of tokens.
     Embedding,
-    /// The norms of a block: before, after and between its branches. Norms within a mixer or a feed-forward are part of those.
+    /// The norms of a block: before, after and between its branches. Norms within a mixer or a feed-forward are part of
+    /// those.
     Norm,
     /// Attention, recurrences.
     Mixer,

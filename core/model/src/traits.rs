@@ -12,8 +12,8 @@ pub trait TokenEmbedding: Send + Sync {
     /// Rows of the table; ids at or past it are an error.
     fn vocabulary(&self) -> usize;
 
-    /// The step's input to `[T, D]`: ids are looked up, rows given in their place are taken as they are. What layers get
-    /// beside the stream is put into the context.
+    /// The step's input to `[T, D]`: ids are looked up, rows given in their place are taken as they are. What layers
+    /// get beside the stream is put into the context.
     ///
     /// # Errors
     /// An id past the vocabulary; rows of another width.
@@ -31,7 +31,8 @@ pub trait LayerStack: Send + Sync {
     /// Whether a layer sees tokens after a query, so that a sequence must be computed in one step (encoders).
     fn is_bidirectional(&self) -> bool;
 
-    /// Whether a prompt must be computed in one step, though tokens may follow it ([`FeedForward::takes_whole_prompts`]).
+    /// Whether a prompt must be computed in one step, though tokens may follow it
+    /// ([`FeedForward::takes_whole_prompts`]).
     fn takes_whole_prompts(&self) -> bool {
         false
     }
@@ -43,7 +44,7 @@ pub trait LayerStack: Send + Sync {
     fn transform(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows>;
 }
 
-/// Hidden rows to logits, in two steps (X-LoRA wants the first alone).
+/// Hidden rows to logits, in two steps (X-LoRA uses the first alone).
 ///
 /// `origin` names the row of the step that each row came from, so that adapters of its sequence act on it.
 pub trait OutputHead: Send + Sync {
@@ -95,13 +96,13 @@ pub trait SequenceMixer: Send + Sync {
     /// A weight or state that does not fit.
     fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows>;
 
-    /// Whether a token sees later ones of its sequence.
+    /// Whether a token sees later tokens of its sequence.
     fn is_bidirectional(&self) -> bool {
         false
     }
 }
 
-/// What a feed-forward may read beside its input, `[T, D]` each: routers do.
+/// Further rows that a feed-forward may read, `[T, D]` each; routers do.
 #[derive(Clone, Copy)]
 pub struct Raw<'a> {
     /// The residual stream that its branch reads, before the norm.
@@ -118,8 +119,8 @@ pub trait FeedForward: Send + Sync {
     /// A weight that does not fit.
     fn forward(&self, x: &Rows, raw: Raw, context: &mut TransformContext) -> Result<Rows>;
 
-    /// Whether the rows of a prompt depend on each other here, so that it must be computed in one step; tokens that follow
-    /// it are steps of their own.
+    /// Whether the rows of a prompt depend on each other here, so that it must be computed in one step; tokens that
+    /// follow it are steps of their own.
     fn takes_whole_prompts(&self) -> bool {
         false
     }

@@ -93,8 +93,8 @@ impl Weight {
     /// A view of all of `bytes`. `name` is the tensor's, for messages.
     ///
     /// # Errors
-    /// [`ModelError::Shape`] if the type's blocks are not known, rows are not whole blocks, or the bytes are not as many
-    /// as the shape says.
+    /// [`ModelError::Shape`] if the type's blocks are not known, rows are not whole blocks, or the bytes are not as
+    /// many as the shape says.
     pub fn new(name: &str, bytes: WeightBytes, block: GgmlType, shape: WeightShape) -> Result<Self> {
         Self::over(name, Matrices::Together(bytes), block, shape)
     }
@@ -203,8 +203,8 @@ impl Weight {
         &self.name
     }
 
-    /// Refuses values of this weight that are no numbers: vectors are few and read when a model is made, so that a damaged
-    /// file is known by its tensor then.
+    /// Refuses values of this weight that are NaN or infinite: vectors are few and read when a model is made, so that a
+    /// damaged file is known by its tensor then.
     ///
     /// # Errors
     /// [`ModelError::Weights`] names the tensor and the first such value.

@@ -1,5 +1,5 @@
-//! What a step costs where no hook is installed, or none for it: no call of a hook, no operation of the backend and no copied byte
-//! more than the same blocks without the calls.
+//! What a step costs where no hook is installed, or none for it: no call of a hook, no operation of the backend and no
+//! copied byte more than the same blocks without the calls.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie_model::components::RopeDeclarations;
@@ -142,7 +142,8 @@ fn a_hook_that_is_not_meant_is_not_called_and_costs_nothing() {
     }
 }
 
-/// Before and after a layer, at three places of a block and of the layer: each is a call, and a look in place copies nothing.
+/// Before and after a layer, at three places of a block and of the layer: each is a call, and a look in place copies
+/// nothing.
 #[test]
 fn a_hook_that_looks_reads_where_the_rows_are() {
     let model = tiny().to_model().unwrap();

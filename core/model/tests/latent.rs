@@ -1,4 +1,5 @@
-//! Latent attention against plain loops; and a row is the same bits in whole prompts, in chunks, alone and beside others.
+//! Latent attention against plain loops; and a row is the same bits in whole prompts, in chunks, alone and beside
+//! others.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie_model::components::{

@@ -37,8 +37,8 @@ impl CandleBackend {
     /// The device with this name: `candle` (its CPU form), `cuda`, `cuda:N` or `metal`.
     ///
     /// # Errors
-    /// [`ModelError::Unsupported`] for an unknown name, a feature that is not compiled in or a device that is not there;
-    /// [`ModelError::Backend`] for what the driver reports.
+    /// [`ModelError::Unsupported`] for an unknown name, a feature that is not compiled in or a device that is not
+    /// there; [`ModelError::Backend`] for what the driver reports.
     pub fn open(name: &str) -> Result<Self> {
         let (device, name) = device::open(name)?;
         Ok(Self { device, name, masks: Masks::default(), changed: Mutex::default() })

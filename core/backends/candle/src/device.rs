@@ -12,7 +12,7 @@ pub struct DeviceLine {
     pub state: std::result::Result<String, String>,
 }
 
-/// Every kind of device this crate knows: those that are here, and why others are not.
+/// Every kind of device that this crate supports: the available ones, and the reason why others are not available.
 pub fn devices() -> Vec<DeviceLine> {
     let cpu = "candle on the CPU: the same operations as on a GPU, for tests and comparisons".to_owned();
     let mut lines = vec![DeviceLine { name: "candle".to_owned(), state: Ok(cpu) }];

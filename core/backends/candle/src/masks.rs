@@ -1,4 +1,4 @@
-//! [`Masks`]: who sees whom, as tensors that layers share.
+//! [`Masks`]: attention masks as tensors that layers share.
 
 use crate::tensors::Made;
 use candle_core::{Device, Tensor};

@@ -62,7 +62,7 @@ pub(crate) fn clamp(x: &Tensor, limit: f32) -> Made {
     unless_broken(x.clamp(-limit, limit)?, x)
 }
 
-/// What comes of `x`, but not a number where `x` is none: the largest and the smallest of two pass over that.
+/// `y`, but NaN where `x` is NaN: candle's `minimum` and `maximum` ignore NaN.
 fn unless_broken(y: Tensor, x: &Tensor) -> Made {
     y + x.affine(0.0, 0.0)?
 }

@@ -79,7 +79,7 @@ impl CpuBackend {
     }
 }
 
-/// The decays of some rows; one per element of a key is told by the width.
+/// The decays of some rows; the width shows whether there is one per head or one per element of a key.
 fn decay<'a>(
     shape: &LinearAttentionShape,
     log: LogDecay<'a>,

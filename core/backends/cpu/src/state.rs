@@ -6,7 +6,7 @@ use menagerie_model::{
 };
 use std::ops::Range;
 
-/// Pages and blocks in host memory, which comes zeroed from the system: what nobody has written to costs nothing.
+/// Pages and blocks in host memory, which the system returns zeroed: memory that was never written to costs nothing.
 pub(crate) struct CpuStates {
     states: Vec<Memory>,
     page_len: usize,
@@ -43,8 +43,8 @@ impl CpuStates {
     /// Stores rows `[rows, heads * head_dim]` of the positions from `position` on.
     ///
     /// # Errors
-    /// [`ModelError::State`] if the state is per sequence or the rows were not prepared; [`ModelError::Shape`] for values
-    /// that are no whole rows.
+    /// [`ModelError::State`] if the state is per sequence or the rows were not prepared; [`ModelError::Shape`] for
+    /// values that are no whole rows.
     pub(crate) fn write(
         &mut self,
         state: StateId,

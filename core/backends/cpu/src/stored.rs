@@ -12,8 +12,8 @@ use menagerie_model::{
 };
 use std::ops::Range;
 
-/// Query heads that read one stored head together where it serves many: more than that gain nothing, fewer leave threads
-/// without work.
+/// Query heads that read one stored head together where it serves many: more than that gain nothing, fewer leave
+/// threads without work.
 const HEADS_TOGETHER: usize = 4;
 
 impl CpuBackend {

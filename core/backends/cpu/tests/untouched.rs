@@ -1,5 +1,5 @@
-//! States cost what was written to them, not what they have room for. A process of its own: it reads how much memory the
-//! process holds.
+//! States cost what was written to them, not what they have room for. A process of its own: it reads how much memory
+//! the process holds.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -16,8 +16,8 @@ pub(super) enum RowSelection {
 }
 
 impl RowSelection {
-    /// The rows whose sequences have the set `set`; row `i` of a product came from row `origin(i)` of the step. None where
-    /// the step has no such sequence, or none of its rows is here.
+    /// The rows whose sequences have the set `set`; row `i` of a product came from row `origin(i)` of the step. None
+    /// where the step has no such sequence, or none of its rows is here.
     pub(super) fn of(
         set: usize,
         rows: usize,

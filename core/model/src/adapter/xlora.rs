@@ -1,4 +1,5 @@
-//! [`XLoraModel`]: a model whose adapters are weighted for every row and layer by a classifier over its own hidden rows.
+//! [`XLoraModel`]: a model whose adapters are weighted for every row and layer by a classifier over its own hidden
+//! rows.
 
 use super::xlora_classifier::XLoraClassifier;
 use super::xlora_mixing::XLoraMixing;
@@ -23,9 +24,9 @@ const TRUE_PASS: usize = 0;
 /// The state set of the pass that feeds the classifier.
 const SCALING_PASS: usize = 1;
 
-/// Runs every step twice (Buehler and Buehler, 2024): first with the same weight for all adapters; the classifier makes the
-/// weights of the second pass out of its rows after the final norm. Each pass has its own state, so that a sequence is
-/// computed step by step like any other. The model below is the one without X-LoRA, in one piece or in stages.
+/// Runs every step twice (Buehler and Buehler, 2024): first with the same weight for all adapters; the classifier makes
+/// the weights of the second pass out of its rows after the final norm. Each pass has its own state, so that a sequence
+/// is computed step by step like any other. The model below is the one without X-LoRA, in one piece or in stages.
 pub struct XLoraModel {
     model: Box<dyn NormedExecutor>,
     /// One set, multiplied by the step's scalings.

@@ -1,4 +1,4 @@
-//! [`XLoraMixing`]: from what the classifier gives to the weights of adapters (Buehler and Buehler, 2024).
+//! [`XLoraMixing`]: from the outputs of the classifier to the weights of adapters (Buehler and Buehler, 2024).
 
 use crate::scalings::Scalings;
 use crate::{ModelError, Result};
@@ -53,7 +53,7 @@ pub struct XLoraMixing {
 impl XLoraMixing {
     /// The weights `[T, layers, adapters]` that the classifier's outputs `[T, outputs]` stand for.
     ///
-    /// They may be no numbers ([`Self::check`]).
+    /// They may be NaN or infinite ([`Self::check`]).
     ///
     /// # Errors
     /// [`ModelError::Shape`] for another number of outputs.
@@ -81,7 +81,7 @@ impl XLoraMixing {
         Ok(Scalings { layers, adapters, values })
     }
 
-    /// Refuses weights that are no numbers in these rows of the step.
+    /// Refuses weights that are NaN or infinite in these rows of the step.
     ///
     /// # Errors
     /// [`ModelError::Scalings`] names the first one.

@@ -1,4 +1,4 @@
-//! [`Magnitude`]: the lengths that DoRA gives the rows of a weight.
+//! [`Magnitude`]: the trained row lengths of DoRA.
 
 use crate::Result;
 use crate::backend::Backend;
@@ -11,7 +11,8 @@ pub struct Magnitude {
     pub name: String,
     /// Trained length of each row, `[out]`.
     pub lengths: Vec<f32>,
-    /// By row: `|W|^2`, `scaling <W, B A>` and `scaling^2 |B A|^2`, so that `|W + w s B A|^2` is known for every weight w.
+    /// By row: `|W|^2`, `scaling <W, B A>` and `scaling^2 |B A|^2`, so that `|W + w s B A|^2` is known for every weight
+    /// w.
     pub squares: Vec<[f64; 3]>,
     /// The bias in the model's own product, which is not stretched, `[out]`.
     pub bias: Option<Vec<f32>>,

@@ -43,7 +43,8 @@ impl AdapterSet {
     /// These adapters with their weights; 1 is the adapter as it was trained. All are of one model.
     ///
     /// # Errors
-    /// [`ModelError::Unsupported`] names adapters that cannot act together: two that bring the same weight whole, or biases.
+    /// [`ModelError::Unsupported`] names adapters that cannot act together: two that bring the same weight whole, or
+    /// biases.
     pub fn new(members: Vec<(Arc<Adapter>, f32)>, backend: &dyn Backend) -> Result<Self> {
         let sites = members.iter().map(|(adapter, _)| adapter.parts().len()).max().unwrap_or(0);
         for site in 0..sites {

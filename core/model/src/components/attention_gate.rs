@@ -9,7 +9,8 @@ use menagerie_formulas::{Activation, AttentionShape, Gating};
 
 /// Where a gate comes from.
 pub enum GateSource {
-    /// A product of its own over the attention's input: `[D]` to `[heads * value_dim]` or, one factor per head, `[heads]`.
+    /// A product of its own over the attention's input: `[D]` to `[heads * value_dim]` or, one factor per head,
+    /// `[heads]`.
     Own(Box<dyn Linear>),
     /// The query product, whose rows are, head by head, a query and then the gate of that head's output (Qwen3-Next).
     BesideQueries,

@@ -1,7 +1,7 @@
 //! [`DistanceBuckets`]: biases by distance of which far ones share a value (T5).
 
-/// Distances in buckets (Raffel et al., 2020; `_relative_position_bucket` of transformers): near ones have one each, farther
-/// ones share them, the wider the farther they are.
+/// Distances in buckets (Raffel et al., 2020; `_relative_position_bucket` of transformers): near ones have one each,
+/// farther ones share them, the wider the farther they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DistanceBuckets {
     /// Buckets in all.

@@ -13,12 +13,12 @@ use crate::state::{StateDeclarations, StateId, StateSpec};
 use crate::traits::{Norm, SequenceMixer};
 use menagerie_formulas::{AttentionShape, Mask};
 
-/// Multi-head latent attention (DeepSeek-AI, 2024): keys and values of all heads are products of one latent per token, which is
-/// all that is kept, beside one rotated part of the keys that the heads share.
+/// Multi-head latent attention (DeepSeek-AI, 2024): keys and values of all heads are products of one latent per token,
+/// which is all that is kept, beside one rotated part of the keys that the heads share.
 ///
-/// Queries are multiplied with the products of the keys and attend to the latents themselves (*absorbed*), in a prompt as in
-/// the words after it. To make keys and values out of the latents of a prompt would cost less for each pair of tokens, and be
-/// the same sums in another order: then a row's result would depend on how many came with it.
+/// Queries are multiplied with the products of the keys and attend to the latents themselves (*absorbed*), in a prompt
+/// as in the words after it. To make keys and values out of the latents of a prompt would cost less for each pair of
+/// tokens, and be the same sums in another order: then a row's result would depend on how many came with it.
 pub struct LatentAttention {
     linears: LatentLinears,
     sizes: LatentSizes,

@@ -58,7 +58,7 @@ impl Mamba2Heads {
         Ok(())
     }
 
-    /// Time steps and logarithms of decays `[T, heads]`, from the product that gives the former.
+    /// Time steps and logarithms of decays `[T, heads]`, from the product that makes the former.
     pub(super) fn rates(&self, step: Rows, context: &TransformContext) -> Result<[Rows; 2]> {
         let backend = &context.compute.backend;
         let step = backend.activate(backend.add_vector(step, &self.step_bias)?, Activation::Softplus)?;

@@ -79,8 +79,8 @@ impl FeedForwardMixture {
         }
     }
 
-    /// The expert of every row, and what multiplies its output: NaN where the gate gives no number, so that what is made of
-    /// such a row does not look like a result.
+    /// The expert of every row, and what multiplies its output: NaN where the gate gives no number, so that what is
+    /// made of such a row does not look like a result.
     fn route(&self, x: &Rows, context: &TransformContext) -> Result<Routing> {
         let (product, by) = match &self.gate {
             MixtureGate::Learned { product, by } => (product, by),

@@ -23,7 +23,7 @@ pub struct Rope {
     pub magnitude: f32,
 }
 
-/// What a component that gives the frequencies of a rope is asked.
+/// The inputs of a component that computes the frequencies of a rope.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FrequencyQuestion {
     /// Base of the geometric series.
@@ -43,7 +43,7 @@ pub struct ScaledFrequencies {
     pub magnitude: f32,
 }
 
-/// The frequencies of a rope as a registered component gives them, asked while a model is assembled.
+/// The frequencies of a rope from a registered component; computed while a model is assembled.
 pub trait RopeFrequencies: Send + Sync {
     /// The answer to a question.
     ///

@@ -1,6 +1,7 @@
 //! [`Temperature`]: queries that grow with the position.
 
-/// `q *= 1 + scale * ln(1 + floor((pos + offset) / length))`, after rope (Llama 4; `llama_4_scaling_beta` of Ministral 3).
+/// `q *= 1 + scale * ln(1 + floor((pos + offset) / length))`, after rope (Llama 4; `llama_4_scaling_beta` of Ministral
+/// 3).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Temperature {
     /// Growth.

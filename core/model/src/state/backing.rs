@@ -30,7 +30,7 @@ pub enum StateRoom {
     },
 }
 
-/// Everything a pool wants memory for.
+/// Everything that a pool needs memory for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatePlan {
     /// What was declared, by state id.
@@ -71,7 +71,8 @@ impl fmt::Debug for BlockCopy {
 
 /// A device that has memory for states; every backend is one.
 pub trait StateMemory {
-    /// Memory for the states of a pool. Memory that was never written to should cost nothing where the device supports that.
+    /// Memory for the states of a pool. Memory that was never written to should cost nothing where the device supports
+    /// that.
     ///
     /// # Errors
     /// The device has no room, or cannot store a state as the plan requires.
@@ -79,7 +80,8 @@ pub trait StateMemory {
 }
 
 /// Memory for the states of a pool: pages of token rows, and blocks per sequence. It knows no sequences: the pool's
-/// tables say which pages and blocks are whose. The backend that made it downcasts it to its own type in its operations.
+/// tables say which pages and blocks are whose. The backend that made it downcasts it to its own type in its
+/// operations.
 pub trait StateBacking: Any + Send + Sync {
     /// Copies a page of a per-token state (a fork is about to write into a page it shares).
     ///
@@ -117,7 +119,8 @@ pub trait StateBacking: Any + Send + Sync {
     /// What the device reports.
     fn read_block(&self, state: StateId, block: u32) -> Result<Vec<f32>>;
 
-    /// The blocks of a state one after the other, to be read and changed in place; absent where they are not in host memory.
+    /// The blocks of a state one after the other, to be read and changed in place; absent where they are not in host
+    /// memory.
     ///
     /// # Errors
     /// A state that has none.

@@ -1,5 +1,5 @@
-//! State of sequences: declared by components ([`StateSpec`]), owned by the pipeline ([`StatePool`]), kept where a backend
-//! computes ([`StateBacking`]).
+//! State of sequences: declared by components ([`StateSpec`]), owned by the pipeline ([`StatePool`]), kept where a
+//! backend computes ([`StateBacking`]).
 //!
 //! A component declares what it keeps and gets a [`StateId`] at assembly; the operations of a backend read and write it
 //! for the rows of the layout. Position and length live here and nowhere else.

@@ -2,7 +2,7 @@
 
 use menagerie_formulas::KvType;
 
-/// Token rows of a page where nobody asks for another number: a multiple of what attention reads at once, small beside
+/// Token rows of a page by default: a multiple of what attention reads at once, small beside
 /// usual windows.
 const PAGE_LEN: usize = 256;
 

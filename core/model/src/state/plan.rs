@@ -83,8 +83,8 @@ impl Layout {
 }
 
 impl PoolOptions {
-    /// Bytes of memory that a pool for these states takes: what [`super::StatePool::new`] asks the backend for, computed in
-    /// the same way.
+    /// Bytes of memory that a pool for these states takes: what [`super::StatePool::new`] asks the backend for,
+    /// computed in the same way.
     ///
     /// # Errors
     /// As [`super::StatePool::new`], for what was declared and asked for.
@@ -100,8 +100,8 @@ impl PoolOptions {
         self.page_len.min(self.max_sequence_tokens).min(self.capacity_tokens)
     }
 
-    /// Pages of a group. A state without a window gets what the sequences' tokens fill, wherever their last pages end. A
-    /// state with one gets no more than the windows of all sequences and a step, wherever they lie on the pages.
+    /// Pages of a group. A state without a window gets what the sequences' tokens fill, wherever their last pages end.
+    /// A state with one gets no more than the windows of all sequences and a step, wherever they lie on the pages.
     fn pages(&self, window: Option<usize>) -> usize {
         let page = self.page_len();
         let others = self.sequences - 1;

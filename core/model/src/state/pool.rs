@@ -48,7 +48,7 @@ impl StatePool {
         Self::with_backing(specs, options, |plan| memory.state_backing(plan))
     }
 
-    /// A pool over memory that `make` gives.
+    /// A pool over memory that `make` returns.
     ///
     /// # Errors
     /// As [`Self::new`]; what `make` returns.
@@ -60,7 +60,7 @@ impl StatePool {
         let layout = Layout::new(specs, &options)?;
         let backings = (0..options.sets).map(|_| make(&layout.plan)).collect::<Result<_>>()?;
         let tables = StateTables::new(layout);
-        // Marks of another pool are none of this one.
+        // Marks of another pool are not valid here.
         let next_mark = tables.pool << 32;
         Ok(Self { tables, backings, set: 0, options, next_mark })
     }
@@ -70,8 +70,8 @@ impl StatePool {
         &self.tables.specs
     }
 
-    /// Reads and writes this set of the sequences' states from now on. Lengths, pages and snapshots are of all sets alike:
-    /// a step writes its rows in each, and [`Self::advance`] commits them in each.
+    /// Reads and writes this set of the sequences' states from now on. Lengths, pages and snapshots are of all sets
+    /// alike: a step writes its rows in each, and [`Self::advance`] commits them in each.
     ///
     /// # Errors
     /// [`ModelError::State`] if the pool was made with fewer sets ([`PoolOptions::sets`]).
@@ -96,7 +96,7 @@ impl StatePool {
         &self.options
     }
 
-    /// The tables, and the memory as the backend knows it.
+    /// The tables, and the memory as the type of the backend.
     ///
     /// # Errors
     /// [`ModelError::Unsupported`] if another backend made the memory.
@@ -105,7 +105,7 @@ impl StatePool {
         Ok((&self.tables, backing.downcast_ref().ok_or_else(foreign)?))
     }
 
-    /// The tables, and the memory as the backend knows it, to write.
+    /// The tables, and the memory as the type of the backend, to write.
     ///
     /// # Errors
     /// [`ModelError::Unsupported`] if another backend made the memory.
@@ -127,7 +127,7 @@ impl StatePool {
         Ok(self.tables.insert(slot, sequence))
     }
 
-    /// Ends a sequence and gives its pages back.
+    /// Ends a sequence and frees its pages.
     ///
     /// # Errors
     /// [`ModelError::State`] if there is no such sequence.
@@ -157,8 +157,8 @@ impl StatePool {
         Ok(self.len(sequence)? == 0)
     }
 
-    /// Commits `tokens` tokens that a forward has written, and gives back pages that have left their window; called in one
-    /// place, by the pipeline.
+    /// Commits `tokens` tokens that a forward has written, and gives back pages that have left their window; called in
+    /// one place, by the pipeline.
     ///
     /// # Errors
     /// [`ModelError::State`] if they were not prepared.
@@ -195,8 +195,8 @@ impl StatePool {
     /// Goes back to the first `len` tokens.
     ///
     /// # Errors
-    /// [`ModelError::State`] if the sequence is shorter, a window has left rows that would be visible again, or there is
-    /// per-sequence state (which cannot be truncated, only restored from a snapshot, or dropped by truncating to 0).
+    /// [`ModelError::State`] if the sequence is shorter, a window has left rows that would be visible again, or there
+    /// is per-sequence state (which cannot be truncated, only restored from a snapshot, or dropped by truncating to 0).
     pub fn truncate(&mut self, sequence: SequenceId, len: usize) -> Result<()> {
         let held = self.len(sequence)?;
         if len > held {
@@ -277,8 +277,8 @@ impl StatePool {
     /// Goes back to a snapshot of the same sequence, or of the one it was forked from.
     ///
     /// # Errors
-    /// [`ModelError::State`] if the snapshot is of another sequence, rows below it were truncated since, or a window has
-    /// left rows that would be visible again and that were not [`Self::retain`]ed.
+    /// [`ModelError::State`] if the snapshot is of another sequence, rows below it were truncated since, or a window
+    /// has left rows that would be visible again and that were not [`Self::retain`]ed.
     pub fn restore(&mut self, sequence: SequenceId, snapshot: &Snapshot) -> Result<()> {
         let held = self.tables.sequence(sequence)?;
         let Some(mark) = held.marks.iter().find(|mark| snapshot.is_of(mark)) else {
@@ -304,7 +304,8 @@ impl StatePool {
         Ok(())
     }
 
-    /// Whether the memory that a sequence's tokens were in is lost ([`StateBacking::epoch`]): it can only be truncated to 0.
+    /// Whether the memory that a sequence's tokens were in is lost ([`StateBacking::epoch`]): it can only be truncated
+    /// to 0.
     ///
     /// # Errors
     /// [`ModelError::State`] if there is no such sequence.
@@ -331,7 +332,7 @@ impl StatePool {
         self.backings.first().map_or(0, |backing| backing.epoch())
     }
 
-    /// Bytes that hold tokens of sequences now; room nobody uses is not counted.
+    /// Bytes that hold tokens of sequences now; free memory is not counted.
     pub fn bytes(&self) -> usize {
         let pages = self.tables.groups.iter().map(|group| (group.pages() - group.free()) * group.page_bytes);
         let one = pages.sum::<usize>() + self.tables.sequences() * self.tables.block_bytes;

@@ -52,7 +52,7 @@ pub struct StateDeclarations {
 }
 
 impl StateDeclarations {
-    /// Declares a state and gives its id.
+    /// Declares a state and returns its id.
     pub fn declare(&mut self, spec: StateSpec) -> StateId {
         self.specs.push(spec);
         StateId(self.specs.len() - 1)

@@ -1,5 +1,6 @@
-//! Bits of routers and of the sum over experts: a token takes the same experts with the same weights, and what they give
-//! adds up to the same bits, alone and in any company, on any number of threads and every instruction set; those of
+//! Bits of routers and of the sum over experts: a token takes the same experts with the same weights, and what they
+//! give adds up to the same bits, alone and in any company, on any number of threads and every instruction set; those
+//! of
 //! `ordered`.
 #![allow(missing_docs, clippy::unwrap_used)]
 

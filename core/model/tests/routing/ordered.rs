@@ -1,9 +1,9 @@
 //! The order of a router and of the sum over experts, in plain code.
 //!
-//! A softmax takes `libm`'s exponential of what is left of each after the largest, adds them up from the first to the last,
-//! and divides each by the sum. Of equal scores the lower index is chosen; what is not a number is below all. The weights of
-//! the chosen are added up best first, divided by that sum, and then scaled. A row's experts are added up best first, from 0,
-//! each product with a weight rounded before it is added.
+//! A softmax takes `libm`'s exponential of what is left of each after the largest, adds them up from the first to the
+//! last, and divides each by the sum. Of equal scores the lower index is chosen; what is not a number is below all. The
+//! weights of the chosen are added up best first, divided by that sum, and then scaled. A row's experts are added up
+//! best first, from 0, each product with a weight rounded before it is added.
 
 use menagerie_formulas::{GroupScore, RouterScore, RouterSelect, RouterWeights, SparseMixer};
 use menagerie_model::{GroupSelection, RouterApply, RouterRule};

@@ -55,8 +55,8 @@ fn stored(kind: KvType, value: f32) -> f64 {
     f64::from(if kind == KvType::F16 { f16::from_f32(value).to_f32() } else { value })
 }
 
-/// The slope of a head as the paper's code has it: a geometric series where the heads are a power of two, else that of the
-/// power below, then every other one of the series of the power above (Press et al., 2021).
+/// The slope of a head as the paper's code has it: a geometric series where the heads are a power of two, else that of
+/// the power below, then every other one of the series of the power above (Press et al., 2021).
 fn slope(max_bias: f64, heads: usize, head: usize) -> f64 {
     let series = |count: usize, index: usize| (-max_bias / count as f64).exp2().powi(index as i32 + 1);
     let below = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };

@@ -27,8 +27,8 @@ fn every_block_type_multiplies_and_is_looked_up() {
     const COLS: usize = 256;
     for block in types() {
         let (weight, values) = weight(11, block, one(ROWS, COLS));
-        // Activations are rounded to 8 bits: 1.7e-2 at most where this was measured, but for the ternary type, all of whose
-        // weights are of one size (2.03e-2 on a processor with AVX2 alone).
+        // Activations are rounded to 8 bits: 1.7e-2 at most where this was measured, but for the ternary type, all of
+        // whose weights are of one size (2.03e-2 on a processor with AVX2 alone).
         let fast = if block == GgmlType::TQ2_0 { 2.5e-2 } else { 2e-2 };
         for (arithmetic, tolerance) in [(Arithmetic::Exact, 1e-5), (Arithmetic::Fast, fast)] {
             let backend = backend();

@@ -14,8 +14,8 @@ impl StatePool {
         self.backings[self.set].read_block(state, self.tables.block(state, sequence)?)
     }
 
-    /// The blocks of a per-sequence state in host memory, one after the other, to be read and changed in place; absent where
-    /// they lie elsewhere. [`Self::block_number`] says which is whose.
+    /// The blocks of a per-sequence state in host memory, one after the other, to be read and changed in place; absent
+    /// where they lie elsewhere. [`Self::block_number`] says which is whose.
     ///
     /// # Errors
     /// [`crate::ModelError::State`] if the state is per token.

@@ -14,7 +14,7 @@ pub(super) struct PageGroup {
     pub(super) page_bytes: usize,
     /// Sequences that use each page.
     users: Vec<u32>,
-    /// Pages nobody uses; the next one last, so that pages are used again before new memory is touched.
+    /// Free pages; the next one last, so that pages are used again before new memory is touched.
     free: Vec<u32>,
 }
 
@@ -55,7 +55,7 @@ impl PageGroup {
         self.users.len()
     }
 
-    /// Pages nobody uses.
+    /// Free pages.
     pub(super) fn free(&self) -> usize {
         self.free.len()
     }

@@ -3,7 +3,8 @@
 use crate::{ModelError, Result};
 use std::ops::Range;
 
-/// Where the token rows of a sequence lie: position `p` is row `p % page_len` of page `pages[p / page_len - first_page]`.
+/// Where the token rows of a sequence lie: position `p` is row `p % page_len` of page
+/// `pages[p / page_len - first_page]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages<'a> {
     /// Which page of the sequence `pages[0]` is: earlier ones have left the window.

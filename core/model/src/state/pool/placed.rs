@@ -45,8 +45,8 @@ impl StatePool {
         Ok(Placement { slot: sequence.slot() as u32, tokens: held.len, rows, tables })
     }
 
-    /// Puts sequences where the pool of another place says, in place of all that were here; `windows` are the groups that it
-    /// numbers pages by. From then on this pool decides nothing about them.
+    /// Puts sequences where the pool of another place says, in place of all that were here; `windows` are the groups
+    /// that it numbers pages by. From then on this pool decides nothing about them.
     ///
     /// # Errors
     /// [`ModelError::State`] for places, pages or windows that this pool does not have.
@@ -102,8 +102,8 @@ impl StatePool {
 }
 
 impl StatePool {
-    /// The memory of a state, for a pool that is told what happens to it; `places` are pages of a per-token state, blocks of
-    /// a per-sequence one.
+    /// The memory of a state, for a pool to which changes are reported; `places` are pages of a per-token state, blocks
+    /// of a per-sequence one.
     ///
     /// # Errors
     /// [`ModelError::State`] for a state or places that this pool does not have.

@@ -18,8 +18,8 @@ impl StatePool {
         parts.try_for_each(|part| self.reserve(part.sequence, part.first_position, part.rows.len()))
     }
 
-    /// Makes room for `rows` rows of a sequence from `first_position` on, which is where it ends. Room that was made for
-    /// more rows before is given back.
+    /// Makes room for `rows` rows of a sequence from `first_position` on, which is where it ends. Room that was made
+    /// for more rows before is given back.
     ///
     /// # Errors
     /// [`ModelError::State`] if the sequence ends elsewhere, would become longer than a sequence may, or pages run out;
@@ -98,8 +98,8 @@ impl StatePool {
         (self.tables.groups.iter().map(PageGroup::pages).sum::<usize>() - free, free)
     }
 
-    /// Tokens that the free pages have room for, those of windows left out; all that can be addressed where no state has
-    /// rows for every token.
+    /// Tokens that the free pages have room for, those of windows left out; all that can be addressed where no state
+    /// has rows for every token.
     pub fn free_tokens(&self) -> usize {
         let groups = self.tables.groups.iter().filter(|group| group.window.is_none());
         let free = groups.map(|group| group.free().saturating_mul(self.tables.page_len)).min();

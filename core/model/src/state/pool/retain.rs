@@ -12,8 +12,8 @@ impl StatePool {
         self.tables.groups.iter().any(|group| group.window.is_some())
     }
 
-    /// Keeps the pages that windows show at a snapshot that was just taken of the sequence, so that it can go back to it
-    /// later; its forks keep them too. They go with what is cut below, or with [`Self::release`].
+    /// Keeps the pages that windows show at a snapshot that was just taken of the sequence, so that it can go back to
+    /// it later; its forks keep them too. They go with what is cut below, or with [`Self::release`].
     ///
     /// # Errors
     /// [`ModelError::State`] if the snapshot is not of the sequence as it is now.

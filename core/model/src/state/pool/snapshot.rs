@@ -6,8 +6,8 @@ use crate::state::BlockCopy;
 /// A point a sequence, or a fork of it, can go back to: its length and copies of its per-sequence states.
 ///
 /// Rows of per-token states are not copied: they stay where they are as long as nothing below the snapshot is
-/// truncated and no window has left them, which [`super::StatePool::restore`] checks. What windows show can be kept with
-/// [`super::StatePool::retain`].
+/// truncated and no window has left them, which [`super::StatePool::restore`] checks. What windows show can be kept
+/// with [`super::StatePool::retain`].
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(super) mark: u64,

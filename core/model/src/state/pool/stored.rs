@@ -1,6 +1,7 @@
 //! Sequences as they are stored: rows and snapshots read out and put back, for what outlasts a pool.
 //!
-//! Rows go in the type they are kept in, so that nothing is rounded on the way: whoever puts them back computes the same.
+//! Rows go in the type they are kept in, so that nothing is rounded on the way: whoever puts them back computes the
+//! same.
 
 use super::group::PageGroup;
 use super::sequence::{Mark, PageTable};
@@ -20,7 +21,8 @@ impl StatePool {
         self.backings.len()
     }
 
-    /// Positions whose rows of a per-token state are there: all, or those from the first page that a window still shows.
+    /// Positions whose rows of a per-token state are there: all, or those from the first page that a window still
+    /// shows.
     ///
     /// # Errors
     /// [`ModelError::State`] if the state is per sequence or there is no such sequence.
@@ -64,8 +66,8 @@ impl StatePool {
     /// Puts rows that [`Self::read_rows`] gave into the positions from `position` on.
     ///
     /// # Errors
-    /// [`ModelError::State`] if the state is per sequence, or has no pages there; [`ModelError::Shape`] for bytes that are no
-    /// whole rows; what the backend reports.
+    /// [`ModelError::State`] if the state is per sequence, or has no pages there; [`ModelError::Shape`] for bytes that
+    /// are no whole rows; what the backend reports.
     pub fn write_rows(
         &mut self,
         state: StateId,
@@ -92,12 +94,12 @@ impl StatePool {
         Ok(())
     }
 
-    /// Makes an empty sequence one of `tokens` tokens, whose rows and blocks are to be written next: of each per-token state
-    /// the rows from `first[state]` on, as [`Self::held`] gave it (for other states the number says nothing).
+    /// Makes an empty sequence one of `tokens` tokens, whose rows and blocks are to be written next: of each per-token
+    /// state the rows from `first[state]` on, as [`Self::held`] gave it (for other states the number says nothing).
     ///
     /// # Errors
-    /// [`ModelError::State`] if the sequence has tokens, is too long, its rows begin inside a page of this pool or after what
-    /// a window shows, or pages run out; the sequence is then empty.
+    /// [`ModelError::State`] if the sequence has tokens, is too long, its rows begin inside a page of this pool or
+    /// after what a window shows, or pages run out; the sequence is then empty.
     pub fn refill(&mut self, sequence: SequenceId, tokens: usize, first: &[usize]) -> Result<()> {
         let (page_len, most) = (self.tables.page_len, self.options.max_sequence_tokens);
         if !self.is_empty(sequence)? || tokens > most || first.len() != self.specs().len() {
@@ -148,7 +150,8 @@ impl StatePool {
     /// come first.
     ///
     /// # Errors
-    /// [`ModelError::State`] if the sequence has fewer tokens or a longer snapshot, or the copies are not of its states.
+    /// [`ModelError::State`] if the sequence has fewer tokens or a longer snapshot, or the copies are not of its
+    /// states.
     pub fn put_snapshot(
         &mut self,
         sequence: SequenceId,
