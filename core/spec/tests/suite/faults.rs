@@ -63,7 +63,7 @@ fn each_fault_says_what_is_wrong() {
         ("[mixer]\nkind = \"attention\"\nscale = \"-2 ** 2\"\n", "(-x) ** y"),
         (
             "[mixer]\nkind = \"attention\"\nwhen = \"layer > 1\"\n",
-            "only a named case or an optional component has `when`",
+            "only a named case or an optional component may have `when`",
         ),
         ("[mixer]\nkind = \"attention\"\nwindow = { kind = \"sliding\" }\n", "mixer.window.size\n  missing"),
         (
@@ -177,7 +177,7 @@ fn each_fault_outside_the_mixer_too() {
             "unknown placeholder `{exprt}`; the nearest is `{expert}`",
         ),
         ("[hf.tensors]\nattn_q = { from = \".q\", layout = \"transposed\" }\n", "the nearest is `transpose`"),
-        ("[hf.config]\n\"attention.scal\" = \"x\"\n", "nothing in the spec reads it"),
+        ("[hf.config]\n\"attention.scal\" = \"x\"\n", "nothing in the spec reads this key"),
         ("[hf.config]\n\"context_length\" = \"x ~ y\"\n", "`~` may not be used"),
         ("[hf.write]\n\"attention.scal\" = 1\n", "a file that has it would be refused"),
         ("[adapter]\norder = [\"attn_z\"]\n", "unknown role `attn_z`"),

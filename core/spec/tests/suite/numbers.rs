@@ -26,7 +26,7 @@ fn numbers_stand_beside_the_name_that_has_them() {
     for (activation, expected) in [
         (
             "\"swiglu-oai\"",
-            "`swiglu-oai` takes numbers: write { kind = \"swiglu-oai\", alpha = .., limit = .. }",
+            "`swiglu-oai` takes numbers; write { kind = \"swiglu-oai\", alpha = .., limit = .. }",
         ),
         ("{ kind = \"silu\", alpha = 1 }", "`silu` takes no numbers; write \"silu\""),
         ("{ kind = \"swiglu-oai\", alpha = 1 }", "feed_forward.activation.limit\n  missing"),

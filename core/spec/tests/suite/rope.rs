@@ -168,7 +168,7 @@ fn two_scalings_at_once_or_half_of_one_are_refused() {
     let half = Fake::small(1).with_role("rope_factors_long");
     assert!(half.refused(&llama()).contains("tensor rope_factors_short"));
     let bare = Fake::small(1).with("rope.scaling.type", "longrope");
-    assert!(bare.refused(&llama()).contains("has no tensors rope_factors_short and rope_factors_long"));
+    assert!(bare.refused(&llama()).contains("lacks the tensors rope_factors_short and rope_factors_long"));
     let no_magnitude = Fake::small(1)
         .with_role("rope_factors_long")
         .with_role("rope_factors_short")
