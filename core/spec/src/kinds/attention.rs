@@ -55,9 +55,9 @@ pub struct AttentionConfig {
     pub gate: Option<AttentionGateConfig>,
     /// Norm on the heads' outputs together, before the output projection.
     pub inner_norm: Option<NormSite>,
-    /// Rotary positions; absent = positions do not enter.
+    /// Rotary positions; absent = no positions.
     pub rope: Option<RopeConfig>,
-    /// What values are.
+    /// Source of the values.
     pub values: ValueSource,
     /// The earlier layer whose keys and values it attends to; absent = its own.
     pub keys_of: Option<usize>,
@@ -84,7 +84,7 @@ options! {
         softcap: Cap = Absent => guarded,
         /// Clamp of the q, k, v projections to `[-c, c]`; 0 = none.
         clamp: Cap = Absent,
-        /// Linear biases (Press et al., 2021): distance takes from the scores, in each head at another rate.
+        /// Linear biases (Press et al., 2021): a penalty that grows with the distance, with one slope per head.
         alibi: Optional<AlibiOptions> = Absent,
         /// Learned biases by distance, in buckets (Raffel et al., 2020).
         relative_bias: Optional<RelativeBiasOptions> = Absent,
@@ -102,11 +102,11 @@ options! {
         gate: Optional<AttentionGateConfig> = Absent,
         /// Norm on the heads' outputs together, before the output projection.
         inner_norm: NormPlace = Absent,
-        /// Rotary positions; absent = positions do not enter.
+        /// Rotary positions; absent = no positions.
         rope: Optional<RopeOptions> = Absent,
-        /// What values are.
+        /// Source of the values.
         values: ValueOption = Name("own") => guarded,
-        /// Index of the earlier layer whose keys and values it attends to; its own index = its own.
+        /// Index of the earlier layer whose keys and values it attends to; its own index = its own keys and values.
         keys_of: Option<usize> = Absent => guarded,
     }
 }
@@ -152,7 +152,7 @@ options! {
 }
 
 options! {
-    /// Logits that take weight and give no value.
+    /// Logits that take part in the softmax and have no value.
     pub struct SinksOptions {
         /// Role of the logits, one per head.
         role: Role = Required,
@@ -267,8 +267,12 @@ impl Definition for AttentionConfig {
         RoleDef::norm("attn_q_norm", &["q_norm"], "qk_norm", "Norm on queries."),
         RoleDef::norm("attn_k_norm", &["k_norm"], "key_norm", "Norm on keys."),
         RoleDef::norm("attn_v_norm", &["v_norm"], "v_norm", "Norm on values."),
-        RoleDef::values("attn_sinks", &["heads"], "A logit per head that takes weight and gives no value.")
-            .given_by("sinks"),
+        RoleDef::values(
+            "attn_sinks",
+            &["heads"],
+            "One logit per head that takes part in the softmax and has no value.",
+        )
+        .given_by("sinks"),
         RELATIVE_BIAS,
         ROPE_FREQS,
         ROPE_FACTORS_LONG,

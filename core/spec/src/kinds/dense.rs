@@ -200,7 +200,7 @@ options! {
         activation: ActivationConfig = Required => guarded,
         /// Biases of the linears.
         bias: BiasRule = Name("none"),
-        /// Norm before the way down.
+        /// Norm before the down projection.
         inner_norm: NormPlace = Absent,
         /// Limit on gate and up projection.
         limit: Option<LimitOptions> = Absent,
@@ -214,7 +214,7 @@ pub struct GatedConfig {
     pub activation: ActivationConfig,
     /// Biases of the three linears.
     pub bias: BiasRule,
-    /// Norm before the way down.
+    /// Norm before the down projection.
     pub inner_norm: Option<NormSite>,
     /// Limit on gate and up projection.
     pub limit: Option<LimitConfig>,
@@ -227,12 +227,13 @@ pub struct PlainConfig {
     pub activation: ActivationConfig,
     /// Biases of the two linears.
     pub bias: BiasRule,
-    /// Norm before the way down.
+    /// Norm before the down projection.
     pub inner_norm: Option<NormSite>,
 }
 
 const INNER_NORM: RoleDef =
-    RoleDef::norm("ffn_sub_norm", &["F"], "inner_norm", "Norm before the way down.").given_by("inner_norm");
+    RoleDef::norm("ffn_sub_norm", &["F"], "inner_norm", "Norm before the down projection.")
+        .given_by("inner_norm");
 
 /// Width of a dense feed-forward.
 const WIDTH: &[FreeSize] =
@@ -247,13 +248,13 @@ impl Definition for GatedConfig {
         RoleDef::linear("ffn_gate", &["D", "F"], "The gate.")
             .with_bias("bias")
             .in_form("gate and up", "split"),
-        RoleDef::linear("ffn_up", &["D", "F"], "The way up.")
+        RoleDef::linear("ffn_up", &["D", "F"], "The up projection.")
             .with_bias("bias")
             .in_form("gate and up", "split"),
         RoleDef::linear("ffn_up", &["D", "2*F"], "Gate rows, then up rows.")
             .with_bias("bias")
             .in_form("gate and up", "fused"),
-        RoleDef::linear("ffn_down", &["F", "D"], "The way down.").with_bias("bias"),
+        RoleDef::linear("ffn_down", &["F", "D"], "The down projection.").with_bias("bias"),
         INNER_NORM,
     ];
     const FREE: &'static [FreeSize] = WIDTH;
@@ -278,8 +279,8 @@ impl Definition for PlainConfig {
     const NAME: &'static str = "plain";
     const DOC: &'static str = "`down(act(up(x)))`.";
     const ROLES: &'static [RoleDef] = &[
-        RoleDef::linear("ffn_up", &["D", "F"], "The way up.").with_bias("bias"),
-        RoleDef::linear("ffn_down", &["F", "D"], "The way down.").with_bias("bias"),
+        RoleDef::linear("ffn_up", &["D", "F"], "The up projection.").with_bias("bias"),
+        RoleDef::linear("ffn_down", &["F", "D"], "The down projection.").with_bias("bias"),
         INNER_NORM,
     ];
     const FREE: &'static [FreeSize] = WIDTH;

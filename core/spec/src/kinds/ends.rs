@@ -18,11 +18,11 @@ pub(crate) static EMBEDDING: [RoleDef; 6] = [
     RoleDef::linear(
         "per_layer_model_proj",
         &["D", "layers*per_layer"],
-        "The embedded rows as each layer gets them.",
+        "Projection of the embedded rows for each layer.",
     )
     .when("per layer")
     .of_model(),
-    RoleDef::norm("per_layer_proj_norm", &["per_layer"], "per_layer_norm", "Norm on what each layer gets.")
+    RoleDef::norm("per_layer_proj_norm", &["per_layer"], "per_layer_norm", "Norm on the rows of each layer.")
         .of_model(),
 ];
 

@@ -42,7 +42,7 @@ options! {
         key_dim: Positive<usize> = Key("ssm.state_size"),
         /// Elements of the values of all heads together.
         inner: Positive<usize> = Key("ssm.inner_size"),
-        /// Which key head a head reads, where several share one.
+        /// Assignment of key heads to heads, where several share one.
         sharing: KeySharing = Required => guarded,
         /// Taps of the convolution, in tokens.
         length: Positive<usize> = Key("ssm.conv_kernel"),
@@ -61,8 +61,8 @@ impl Definition for GatedDeltaNetConfig {
     type Options = GatedDeltaNetOptions;
     const FAMILY: Family = Family::Mixer;
     const NAME: &'static str = "gated-delta-net";
-    const DOC: &'static str = "Gated DeltaNet (Yang et al., 2024): attention without softmax, where a key takes back what the \
-                               state already says of it.";
+    const DOC: &'static str = "Gated DeltaNet (Yang et al., 2024): linear attention with the delta rule: each write first removes the value \
+                               that the state holds for the key.";
     const ROLES: &'static [RoleDef] = &[
         RoleDef::linear("attn_qkv", &["D", "2*key_heads*key_dim+inner"], "Rows of queries, keys and values."),
         RoleDef::linear("attn_gate", &["D", "inner"], "Gate on the output."),
@@ -73,18 +73,18 @@ impl Definition for GatedDeltaNetConfig {
         ),
         RoleDef::only_bias("ssm_conv1d", &["2*key_heads*key_dim+inner"], "Bias of the convolution.")
             .when("conv bias"),
-        RoleDef::linear("ssm_beta", &["D", "heads"], "How strongly a row writes, before a sigmoid.")
+        RoleDef::linear("ssm_beta", &["D", "heads"], "beta, the write strength, before the sigmoid.")
             .in_form(RATES, "split"),
-        RoleDef::linear("ssm_alpha", &["D", "heads"], "How fast the state decays, before softplus.")
+        RoleDef::linear("ssm_alpha", &["D", "heads"], "g, the log decay, before softplus.")
             .in_form(RATES, "split"),
         RoleDef::linear(
             "ssm_ba",
             &["D", "2*heads"],
-            "Key head by key head: strengths, then decays, of the heads that share it.",
+            "Key head by key head: beta, then g, of the heads that share it.",
         )
         .in_form(RATES, "fused"),
         RoleDef::only_bias("ssm_dt", &["heads"], "Added to the decays before softplus."),
-        RoleDef::values("ssm_a", &["heads"], "Negative: times the softplus, what the state decays by.")
+        RoleDef::values("ssm_a", &["heads"], "Negative: times the softplus, the exponent of the decay.")
             .around(-1.0),
         RoleDef::norm("ssm_norm", &["value_dim"], "norm", "Norm on the output of each head."),
         RoleDef::linear("ssm_out", &["inner", "D"], "The output projection."),

@@ -52,11 +52,11 @@ impl Definition for KdaConfig {
         RoleDef::values("ssm_conv1d_q", &["L", "1", "inner"], "Taps of the queries' channels."),
         RoleDef::values("ssm_conv1d_k", &["L", "1", "inner"], "Taps of the keys' channels."),
         RoleDef::values("ssm_conv1d_v", &["L", "1", "inner"], "Taps of the values' channels."),
-        RoleDef::linear("ssm_beta", &["D", "heads"], "How strongly a row writes, before a sigmoid."),
-        RoleDef::linear("ssm_f_a", &["D", "dim"], "How fast the state decays: to a low rank."),
-        RoleDef::linear("ssm_f_b", &["dim", "inner"], "How fast the state decays, before softplus."),
+        RoleDef::linear("ssm_beta", &["D", "heads"], "beta, the write strength, before the sigmoid."),
+        RoleDef::linear("ssm_f_a", &["D", "dim"], "g, the log decay: down projection to a low rank."),
+        RoleDef::linear("ssm_f_b", &["dim", "inner"], "g, the log decay, before softplus."),
         RoleDef::only_bias("ssm_dt", &["inner"], "Added to the decays before softplus."),
-        RoleDef::values("ssm_a", &["1", "heads"], "Negative: times the softplus, what the state decays by.")
+        RoleDef::values("ssm_a", &["1", "heads"], "Negative: times the softplus, the exponent of the decay.")
             .around(-1.0),
         RoleDef::linear("ssm_g_a", &["D", "dim"], "Gate on the output: to a low rank."),
         RoleDef::linear("ssm_g_b", &["dim", "inner"], "Gate on the output, before a sigmoid."),

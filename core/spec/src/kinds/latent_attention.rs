@@ -28,7 +28,7 @@ pub struct LatentAttentionConfig {
     pub latent_norm: Component,
     /// Query temperature that grows with the position.
     pub temperature: Option<TemperatureConfig>,
-    /// Rotary positions; absent = positions do not enter.
+    /// Rotary positions; absent = no positions.
     pub rope: Option<RopeConfig>,
 }
 
@@ -52,11 +52,11 @@ options! {
         },
         /// Multiplies q.k.
         scale: Option<f32> = Computed { how: "1 / sqrt(key_dim)", reads: &[] } => guarded,
-        /// Norm on the latents: what it has otherwise than `[norm]`.
+        /// Norm on the latents: the options that differ from `[norm]`.
         latent_norm: LatentNormOptions = Required,
         /// Query temperature that grows with the position.
         temperature: Optional<TemperatureOptions> = Absent,
-        /// Rotary positions of the last `rotated_dim` elements; absent = positions do not enter.
+        /// Rotary positions of the last `rotated_dim` elements; absent = no positions.
         rope: Optional<RopeOptions> = Absent,
     }
 }
@@ -75,15 +75,15 @@ impl Definition for LatentAttentionConfig {
     type Options = LatentAttentionOptions;
     const FAMILY: Family = Family::Mixer;
     const NAME: &'static str = "latent-attention";
-    const DOC: &'static str = "Multi-head latent attention (DeepSeek-V2, 2024): the cache holds one latent per token, out of \
-                               which the keys and values of all heads are made, and one key that carries the position.";
+    const DOC: &'static str = "Multi-head latent attention (DeepSeek-V2, 2024): the KV cache holds per token one latent, from which the keys \
+                               and values of all heads are computed, and one key that carries the position.";
     const READS: &'static [&'static str] = &["attention.q_lora_rank"];
     const ROLES: &'static [RoleDef] = &[
         RoleDef::linear("attn_q", &["D", "heads*key_dim"], "Queries.").when("query of the input"),
         RoleDef::linear("attn_q_a", &["D", "query_latent_dim"], "The latent of queries.")
             .when("query of a latent"),
         RoleDef::norm("attn_q_a_norm", &["query_latent_dim"], "query_norm", "Norm on the latent of queries."),
-        RoleDef::linear("attn_q_b", &["query_latent_dim", "heads*key_dim"], "Queries out of their latent.")
+        RoleDef::linear("attn_q_b", &["query_latent_dim", "heads*key_dim"], "Queries from their latent.")
             .when("query of a latent"),
         RoleDef::linear(
             "attn_kv_a_mqa",
@@ -94,13 +94,13 @@ impl Definition for LatentAttentionConfig {
         RoleDef::linear(
             "attn_k_b",
             &["plain_dim", "latent_dim", "heads"],
-            "Keys of each head out of the latent, turned.",
+            "Keys of each head from the latent, transposed.",
         )
         .in_form(KEYS_AND_VALUES, "split"),
         RoleDef::linear(
             "attn_v_b",
             &["latent_dim", "value_dim", "heads"],
-            "Values of each head out of the latent.",
+            "Values of each head from the latent.",
         )
         .in_form(KEYS_AND_VALUES, "split"),
         RoleDef::linear(

@@ -11,7 +11,7 @@ impl Definition for LinearMixerConfig {
     type Options = NoOptions;
     const FAMILY: Family = Family::Mixer;
     const NAME: &'static str = "linear";
-    const DOC: &'static str = "One product in the place of attention (Puzzle, 2024): no token sees another.";
+    const DOC: &'static str = "One linear in place of attention (Puzzle, 2024): tokens do not interact.";
     const ROLES: &'static [RoleDef] = &[RoleDef::linear("attn_output", &["D", "D"], "The product.")];
 
     fn resolve(NoOptions {}: NoOptions, _: &mut Resolving<'_, '_>) -> Result<Self, Noted> {

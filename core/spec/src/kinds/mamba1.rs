@@ -67,7 +67,7 @@ impl Definition for Mamba1Config {
     const NAME: &'static str = "mamba1";
     const DOC: &'static str = "Selective state space (Gu and Dao, 2023).";
     const ROLES: &'static [RoleDef] = &[
-        RoleDef::linear("ssm_in", &["D", "2*inner"], "Rows of what goes into the state, then of the gate."),
+        RoleDef::linear("ssm_in", &["D", "2*inner"], "Rows of the input of the state, then of the gate."),
         RoleDef::values(
             "ssm_conv1d",
             &["L", "inner"],
@@ -81,7 +81,7 @@ impl Definition for Mamba1Config {
         RoleDef::norm("ssm_c_norm", &["state"], "c_norm", "Norm on C."),
         RoleDef::values("ssm_a", &["state", "inner"], "A, negative: a state decays by exp(dt A).")
             .around(-1.0),
-        RoleDef::values("ssm_d", &["inner"], "D: times what goes in, added to what comes out.").around(1.0),
+        RoleDef::values("ssm_d", &["inner"], "D: the input times D is added to the output.").around(1.0),
         RoleDef::linear("ssm_out", &["inner", "D"], "The output projection."),
     ];
 

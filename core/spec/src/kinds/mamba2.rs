@@ -49,12 +49,12 @@ impl Definition for Mamba2Config {
     const FAMILY: Family = Family::Mixer;
     const NAME: &'static str = "mamba2";
     const DOC: &'static str =
-        "State space duality (Dao and Gu, 2024): attention without softmax into a state that decays.";
+        "State space duality (Dao and Gu, 2024): linear attention with a decaying state.";
     const ROLES: &'static [RoleDef] = &[
         RoleDef::linear(
             "ssm_in",
             &["D", "2*inner+2*groups*state+heads"],
-            "Rows of the gate, of what goes into the state, of B, C and the time steps.",
+            "Rows of the gate, of the input of the state, of B, C and the time steps.",
         ),
         RoleDef::values(
             "ssm_conv1d",
@@ -65,8 +65,7 @@ impl Definition for Mamba2Config {
             .when("conv bias"),
         RoleDef::only_bias("ssm_dt", &["heads"], "Added to the time steps before softplus."),
         RoleDef::values("ssm_a", &["1", "heads"], "A, negative: a state decays by exp(dt A).").around(-1.0),
-        RoleDef::values("ssm_d", &["1", "heads"], "D: times what goes in, added to what comes out.")
-            .around(1.0),
+        RoleDef::values("ssm_d", &["1", "heads"], "D: the input times D is added to the output.").around(1.0),
         RoleDef::norm("ssm_norm", &["inner"], "norm", "Norm on the output."),
         RoleDef::linear("ssm_out", &["inner", "D"], "The output projection."),
     ];

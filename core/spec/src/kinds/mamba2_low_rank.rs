@@ -43,13 +43,13 @@ impl Definition for Mamba2LowRankConfig {
     type Options = Mamba2LowRankOptions;
     const FAMILY: Family = Family::Mixer;
     const NAME: &'static str = "mamba2-low-rank";
-    const DOC: &'static str = "State space duality (Dao and Gu, 2024) whose B, C and low-rank time steps are made from what was convolved \
+    const DOC: &'static str = "State space duality (Dao and Gu, 2024) whose B, C and low-rank time steps are computed from the output of the convolution \
                                (PLaMo 2).";
     const ROLES: &'static [RoleDef] = &[
         RoleDef::linear(
             "ssm_in",
             &["D", "2*inner"],
-            "Head by head: rows of the gate, then of what goes into the state.",
+            "Head by head: rows of the gate, then of the input of the state.",
         ),
         RoleDef::values(
             "ssm_conv1d",
@@ -67,7 +67,7 @@ impl Definition for Mamba2LowRankConfig {
         RoleDef::norm("ssm_b_norm", &["state"], "b_norm", "Norm on B."),
         RoleDef::norm("ssm_c_norm", &["state"], "c_norm", "Norm on C."),
         RoleDef::values("ssm_a", &["heads"], "A, negative: a state decays by exp(dt A).").around(-1.0),
-        RoleDef::values("ssm_d", &["heads"], "D: times what goes in, added to what comes out.").around(1.0),
+        RoleDef::values("ssm_d", &["heads"], "D: the input times D is added to the output.").around(1.0),
         RoleDef::linear("ssm_out", &["inner", "D"], "The output projection."),
     ];
 

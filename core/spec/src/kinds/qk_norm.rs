@@ -7,7 +7,7 @@ use crate::{names, options};
 /// Norm on queries and keys (roles `attn_q_norm`, `attn_k_norm`).
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct QkNormConfig {
-    /// What the mean runs over.
+    /// Elements over which the mean runs.
     pub over: QkNormOver,
     /// Where it is applied.
     pub at: QkNormAt,
@@ -20,7 +20,7 @@ pub struct QkNormConfig {
 options! {
     /// Norm on queries and keys (roles `attn_q_norm`, `attn_k_norm`).
     pub struct QkNormOptions {
-        /// What the mean runs over; whether heads share a weight is seen from its shape.
+        /// Elements over which the mean runs; the shape of the weight decides whether heads share it.
         over: QkNormOver = Required => guarded,
         /// Where it is applied.
         at: QkNormAt = Required => guarded,
@@ -34,7 +34,7 @@ options! {
 /// Norm on values (role `attn_v_norm` where it has a weight).
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct ValueNormConfig {
-    /// What the mean runs over.
+    /// Elements over which the mean runs.
     pub over: QkNormOver,
     /// The norm.
     pub norm: Component,
@@ -43,7 +43,7 @@ pub struct ValueNormConfig {
 options! {
     /// Norm on values, before they are stored (role `attn_v_norm` where it has a weight).
     pub struct ValueNormOptions {
-        /// What the mean runs over.
+        /// Elements over which the mean runs.
         over: QkNormOver = Name("head") => guarded,
         /// The norm.
         norm: NormHere = Fields,

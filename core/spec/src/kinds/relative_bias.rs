@@ -34,13 +34,10 @@ options! {
 }
 
 /// The table's values.
-pub(super) const RELATIVE_BIAS: RoleDef = RoleDef::values(
-    "attn_rel_b",
-    &["heads", "buckets"],
-    "What each head adds to its scores, by bucket of distance.",
-)
-.given_by("relative_bias")
-.of_model();
+pub(super) const RELATIVE_BIAS: RoleDef =
+    RoleDef::values("attn_rel_b", &["heads", "buckets"], "Bias of each head by bucket of distance.")
+        .given_by("relative_bias")
+        .of_model();
 
 /// `sides` is 2 where keys after the query are seen.
 pub(super) fn resolve_relative_bias(

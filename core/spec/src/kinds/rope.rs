@@ -80,7 +80,7 @@ impl RopeConfig {
 options! {
     /// Rotary positions.
     pub struct RopeOptions {
-        /// The one kind there is.
+        /// The only kind.
         kind: RotaryKind = Required,
         /// Which elements form a pair; usually per source.
         pairs: RopePairs = Required => guarded,
@@ -88,12 +88,12 @@ options! {
         dims: usize = Key("rope.dimension_count"),
         /// Base of the geometric series of frequencies.
         base: Positive<f32> = Required => guarded,
-        /// Which scalings of the file are accepted; without it none is.
+        /// The scalings that a file may have; absent = none.
         scaling: Option<ScalingOptions> = Absent,
-        /// The component that gives frequencies and magnitude, in place of `scaling`.
+        /// The component that computes frequencies and magnitude; replaces `scaling`.
         frequencies: Option<InnerRope> = Absent => guarded,
-        /// Tokens up to which a sequence has the frequencies of a context of that length; longer ones have those of the
-        /// model's context. Without it all have these. Of `frequencies`.
+        /// Number of tokens up to which a sequence uses the frequencies of a context of that length; longer sequences use
+        /// those of the model's context, and so do all sequences without this option. Requires `frequencies`.
         long_after: Option<Positive<usize>> = Absent => guarded,
     }
 }
@@ -222,11 +222,11 @@ impl Value for Vec<ScalingKind> {
 }
 
 options! {
-    /// Which scalings of the file are accepted.
+    /// The scalings that a file may have.
     pub struct ScalingOptions {
-        /// What the file may say; `none` is always accepted.
+        /// Accepted scalings; `none` is always accepted.
         accept: Vec<ScalingKind> = Required,
-        /// Where it does not hold, the accepted scaling is not applied.
+        /// Condition; where it is false, the accepted scaling is not applied.
         when: Option<Lazy<bool>> = Absent => guarded,
         /// It has no options.
         linear: Option<NoOptions> = Absent,

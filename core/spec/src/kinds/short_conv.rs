@@ -27,7 +27,7 @@ impl Definition for ShortConvConfig {
         RoleDef::linear(
             "shortconv.in_proj",
             &["D", "3*D"],
-            "Gate before, gate after, and what is convolved.",
+            "Gate before, gate after, and input of the convolution.",
         ),
         RoleDef::values(
             "shortconv.conv",

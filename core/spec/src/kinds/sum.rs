@@ -15,7 +15,7 @@ pub struct SumConfig {
 options! {
     /// Options of `sum`.
     pub struct SumOptions {
-        /// One: a mixer with its `kind`.
+        /// The first mixer, with its `kind`.
         first: InnerMixer = Required,
         /// The other.
         second: InnerMixer = Required,

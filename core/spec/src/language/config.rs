@@ -135,12 +135,12 @@ impl LayerConfig {
     }
 }
 
-/// `f = first_post(f); g = post(part(pre(reads))); f = factor * (f + g)`, where `f` is what the feed-forward gives.
+/// `f = first_post(f); g = post(part(pre(reads))); f = factor * (f + g)`, where `f` is the output of the feed-forward.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct BesideConfig {
     /// The second feed-forward.
     pub part: Component,
-    /// What it reads.
+    /// Its input.
     #[serde(serialize_with = "as_name")]
     pub reads: ParallelInput,
     /// Norm before it.
@@ -163,9 +163,9 @@ pub struct BranchConfig {
     pub post: Option<NormSite>,
     /// Norm on the stream after the branch was added.
     pub after: Option<NormSite>,
-    /// Norm on what `after` gives with the stream before the branch added once more.
+    /// Second norm after the branch: on the output of `after` plus the stream before the branch (Jina BERT for code).
     pub again: Option<NormSite>,
-    /// What the branch reads.
+    /// Input of the branch.
     #[serde(serialize_with = "as_name")]
     pub reads: BranchInput,
     /// Multiplies the branch output before it is added.
@@ -198,7 +198,7 @@ names! {
 pub struct OutputConfig {
     /// Norm before the head.
     pub norm: Option<NormSite>,
-    /// Which matrix makes logits.
+    /// The matrix that computes logits.
     pub head: HeadKind,
     /// Bias of the head (role `output`).
     pub bias: BiasRule,
@@ -206,7 +206,7 @@ pub struct OutputConfig {
     pub scale: f32,
     /// `cap * tanh(x / cap)` on logits; absent = none.
     pub softcap: Option<f32>,
-    /// Ids that are never said; absent = none.
+    /// Ids that are never generated; absent = none.
     pub suppress: Option<SuppressConfig>,
     /// How the rows of a text become one vector.
     #[serde(serialize_with = "as_name")]
@@ -225,13 +225,13 @@ pub struct ClassifierConfig {
     pub activation: ClassifierActivation,
     /// Norm after the activation.
     pub norm: Option<NormSite>,
-    /// What is made of the outputs.
+    /// Function applied to the outputs.
     #[serde(serialize_with = "as_name")]
     pub scores: ClassifierScores,
 }
 
 options! {
-    /// Ids that are never said: their logits are the lowest number there is.
+    /// Ids that are never generated: their logits are the lowest finite number.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
     pub struct SuppressConfig {
         /// The first of them.
@@ -242,7 +242,7 @@ options! {
 }
 
 names! {
-    /// Which matrix makes logits.
+    /// The matrix that computes logits.
     pub enum HeadKind {
         /// `output` if the file has it, else the embedding.
         OwnOrTied = "own-or-tied",

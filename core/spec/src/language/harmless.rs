@@ -35,7 +35,7 @@ pub fn outside_prefix(key: &str) -> Option<&'static str> {
 }
 
 /// Why a canonical key does not matter to any model, if it does not.
-pub fn under_prefix(key: &str) -> Option<&'static str> {
+pub(crate) fn under_prefix(key: &str) -> Option<&'static str> {
     find(&TABLE.1, key)
 }
 

@@ -31,13 +31,13 @@ pub(crate) static SPEC: Table = Table {
             "architecture",
             FieldType::Table(&ARCHITECTURE),
             Required,
-            "What it is called; never inherited.",
+            "Id and names; never inherited.",
         ),
         Field::new(
             "provenance",
             FieldType::Table(&PROVENANCE),
             Absent,
-            "Which implementation decides; never inherited; required in built-in specs.",
+            "The reference implementation; never inherited; required in built-in specs.",
         ),
         Field::new(
             "let",
@@ -50,12 +50,17 @@ pub(crate) static SPEC: Table = Table {
         Field::new("embedding", FieldType::Table(EmbeddingOptions::TABLE), Absent, "The token embedding."),
         Field::new("norm", FieldType::Component(Family::Norm), Absent, "The norm used at every site."),
         Field::new("block", FieldType::Table(BlockOptions::TABLE), Required, "The two branches of a block."),
-        Field::new("mixer", FieldType::Component(Family::Mixer), Required, "What mixes tokens."),
+        Field::new(
+            "mixer",
+            FieldType::Component(Family::Mixer),
+            Required,
+            "The component that mixes tokens.",
+        ),
         Field::new(
             "feed_forward",
             FieldType::Component(Family::FeedForward),
             Required,
-            "What transforms each token.",
+            "The component that transforms each token.",
         ),
         Field::new(
             "beside",
@@ -81,25 +86,25 @@ pub(crate) static SPEC: Table = Table {
             Absent,
             "`\"<expression>\" = \"<message>\"`: must hold in every layer.",
         ),
-        Field::new("gguf", FieldType::Table(&GGUF), Absent, "The GGUF side."),
-        Field::new("hf", FieldType::Table(&HF), Absent, "The Hugging Face side."),
-        Field::new("adapter", FieldType::Table(&ADAPTER), Absent, "What adapters need."),
-        Field::new("tokenizer", FieldType::Table(&TOKENIZER), Absent, "What a file leaves out."),
-        Field::new("chat", FieldType::Table(&CHAT), Absent, "Chat."),
+        Field::new("gguf", FieldType::Table(&GGUF), Absent, "Names in GGUF files."),
+        Field::new("hf", FieldType::Table(&HF), Absent, "Names in Hugging Face folders."),
+        Field::new("adapter", FieldType::Table(&ADAPTER), Absent, "Settings for adapters."),
+        Field::new("tokenizer", FieldType::Table(&TOKENIZER), Absent, "Values for files that lack them."),
+        Field::new("chat", FieldType::Table(&CHAT), Absent, "Chat template."),
     ],
 };
 
 pub(crate) static ARCHITECTURE: Table = Table {
     title: "Architecture",
-    doc: "What it is called; never inherited.",
+    doc: "Id and names; never inherited.",
     fields: &[
-        Field::new("id", FieldType::Text, Required, "Id of the spec; the file is called so."),
+        Field::new("id", FieldType::Text, Required, "Id of the spec, and the name of its file."),
         Field::new("gguf", FieldType::Texts, Absent, "Names in `general.architecture`; default: the id."),
         Field::new(
             "hf",
             FieldType::Classes(&HF_CLASS),
             Absent,
-            "Class names in `config.json`, or a table of them with what is special about each.",
+            "Class names in `config.json`, or a table of them with the settings of each.",
         ),
         Field::new("summary", FieldType::Text, Absent, "One line for listings."),
     ],
@@ -107,7 +112,7 @@ pub(crate) static ARCHITECTURE: Table = Table {
 
 pub(crate) static HF_CLASS: Table = Table {
     title: "HfClass",
-    doc: "What is special about a class.",
+    doc: "Settings of one class.",
     fields: &[
         Field::new("config", FieldType::Text, Absent, "Sub-table of the config to descend into."),
         Field::new(
@@ -121,7 +126,7 @@ pub(crate) static HF_CLASS: Table = Table {
 };
 
 names! {
-    /// Which reference decides.
+    /// Kind of the reference.
     pub(crate) enum Reference {
         /// Transformers, in float32 with eager attention.
         Hf = "hf",
@@ -134,11 +139,11 @@ names! {
 
 pub(crate) static PROVENANCE: Table = Table {
     title: "Provenance",
-    doc: "Which implementation decides; never inherited.",
+    doc: "The reference implementation; never inherited.",
     fields: &[
-        Field::new("reference", <Reference as Value>::TYPE, Required, "Which reference decides."),
+        Field::new("reference", <Reference as Value>::TYPE, Required, "Kind of the reference."),
         Field::new("source", FieldType::Text, Required, "Version and class, file or title."),
-        Field::new("covers", FieldType::Text, Absent, "What was compared."),
+        Field::new("covers", FieldType::Text, Absent, "The values that were compared."),
         Field::new("notes", FieldType::Texts, Absent, "Known differences."),
     ],
 };
@@ -146,13 +151,13 @@ pub(crate) static PROVENANCE: Table = Table {
 options! {
     /// Blocks.
     pub(crate) struct LayersOptions {
-        /// Blocks that are run; the blocks after them are the tail.
+        /// Blocks that are run; the blocks after them are not.
         count: usize = Key("block_count"),
-        /// How often they are run, one time after the other; each time has states of its own.
+        /// Number of passes over the blocks; each pass has its own states.
         loops: Positive<usize> = Number(1.0),
-        /// Norm on the stream between two times, and after each run of a stack of `cycles` (a tensor of the whole model).
+        /// Norm on the stream between two passes, and after each run of a stack of `cycles` (a tensor of the whole model).
         loop_norm: NormPlace = Absent,
-        /// Two stacks that run in turn.
+        /// Two stacks that run alternately.
         cycles: Optional<CycleOptions> = Absent,
     }
 }
@@ -183,7 +188,7 @@ options! {
         positions: Option<Role> = Absent,
         /// Role of token types; row 0 is added to every token.
         token_types: Option<Role> = Absent,
-        /// Rows that each layer gets beside the stream: `[last] kind = "per-layer-input"` takes them.
+        /// Additional input rows of each layer; `[last] kind = "per-layer-input"` reads them.
         per_layer: Optional<PerLayerOptions> = Absent,
     }
 }
@@ -207,25 +212,25 @@ options! {
 options! {
     /// The two branches of a block.
     pub(crate) struct BlockOptions {
-        /// How the mixer is attached.
+        /// How the mixer is attached to the stream.
         mixer: BranchOptions = Required,
-        /// How the feed-forward is attached.
+        /// How the feed-forward is attached to the stream.
         feed_forward: BranchOptions = Required,
         /// How `[beside]` is added to the feed-forward.
         beside: BesideOptions = Fields,
         /// How `[last]` is attached.
         last: BranchOptions = Fields,
-        /// Role of a number: what was embedded, times it, is added to what the block gives, before `output_scale`.
+        /// Role of a number: the embedded rows times this number are added to the output of the block, before `output_scale`.
         embedding_scale: Option<Role> = Absent,
-        /// Role of a number that multiplies what the block gives; in layers where the file has none, nothing does.
+        /// Role of a number that multiplies the output of the block; not applied in layers for which the file has none.
         output_scale: Option<Role> = Absent,
     }
 }
 
 options! {
-    /// `f = first_post(f); g = post(beside(pre(reads))); f = factor * (f + g)`, where `f` is what the feed-forward gives.
+    /// `f = first_post(f); g = post(beside(pre(reads))); f = factor * (f + g)`, where `f` is the output of the feed-forward.
     pub(crate) struct BesideOptions {
-        /// What it reads.
+        /// Its input.
         reads: ParallelInput = Name("branch") => guarded,
         /// Norm before it.
         pre: NormPlace = Absent,
@@ -248,9 +253,9 @@ options! {
         post: NormPlace = Absent,
         /// Norm on the stream after the branch was added.
         after: NormPlace = Absent,
-        /// Norm on what `after` gives with the stream before the branch added once more.
+        /// Second norm after the branch: on the output of `after` plus the stream before the branch (Jina BERT for code).
         again: NormPlace = Absent,
-        /// What the branch reads.
+        /// Input of the branch.
         reads: BranchInput = Name("stream") => guarded,
         /// Multiplies the branch output before it is added.
         scale: f32 = Number(1.0) => guarded,
@@ -262,8 +267,13 @@ pub(crate) static SITE: Table = Table {
     doc: "A place where a norm is applied: a role, a list of roles of which the first that exists counts, or this table.",
     fields: &[
         Field::new("role", FieldType::Roles, Required, "Role of the weight, or a list of roles."),
-        Field::new("when", FieldType::Bool, Absent, "Where it does not hold, there is no norm."),
-        Field::new("norm", <NormHere as Value>::TYPE, Absent, "What this norm has otherwise than `[norm]`."),
+        Field::new("when", FieldType::Bool, Absent, "Condition; where it is false, there is no norm."),
+        Field::new(
+            "norm",
+            <NormHere as Value>::TYPE,
+            Absent,
+            "Options that differ from `[norm]` than `[norm]`.",
+        ),
     ],
 };
 
@@ -272,7 +282,7 @@ options! {
     pub(crate) struct OutputOptions {
         /// Norm before the head.
         norm: NormPlace = Absent,
-        /// Which matrix makes logits.
+        /// The matrix that computes logits.
         head: HeadKind = Required,
         /// Bias of the head (role `output`).
         bias: BiasRule = Name("none"),
@@ -280,16 +290,16 @@ options! {
         scale: f32 = Number(1.0) => guarded,
         /// `cap * tanh(x / cap)` on logits; 0 = none.
         softcap: Cap = Absent => guarded,
-        /// Ids that are never said: their logits are the lowest number there is.
+        /// Ids that are never generated: their logits are the lowest finite number.
         suppress: Option<SuppressConfig> = Absent,
-        /// How the rows of a text become one vector; a model with a head can be asked for vectors too.
+        /// How the rows of a text become one vector; a model with a head can return vectors too.
         pooling: Option<Pooling> = Computed {
             how: "pooling_type: 1 = mean, 2 = first, 3 = last, 4 = that of classifier.pooling_type, else last; else none",
             reads: &["pooling_type", "classifier.pooling_type"],
         },
-        /// The scores that a reranker makes of the vector (roles `cls`, `cls.norm`, `cls.output`, as far as they are there).
+        /// The scores that a reranker computes from the vector (roles `cls`, `cls.norm`, `cls.output`, if present).
         classifier: Optional<ClassifierOptions> = Absent,
-        /// Linears without activation that the vector goes through, unless another pooling is asked for.
+        /// Linears without activation applied to the vector, unless another pooling is requested.
         dense: Optional<DenseOptions> = Absent,
     }
 }
@@ -311,33 +321,33 @@ options! {
         activation: ClassifierActivation = Name("tanh") => guarded,
         /// Norm after the activation.
         norm: NormPlace = Absent,
-        /// What is made of the outputs.
+        /// Function applied to the outputs.
         scores: ClassifierScores = Name("as-they-are") => guarded,
     }
 }
 
 pub(crate) static GGUF: Table = Table {
     title: "Gguf",
-    doc: "The GGUF side.",
+    doc: "Names in GGUF files.",
     fields: &[
         Field::new(
             "layer",
             FieldType::Text,
             Absent,
-            "Prefix of a block's tensors, with `{layer}`; `blk.{layer}` where it is not said.",
+            "Prefix of a block's tensors, with `{layer}`; default: `blk.{layer}`.",
         ),
         Field::new("tensors", FieldType::TextTable, Absent, "Role = the name it is stored under."),
         Field::new(
             "apart",
             FieldType::Texts,
             Absent,
-            "Roles of matrices that a folder has fused and whose parts a file that is written has one by one.",
+            "Roles of matrices that are fused in a folder and written in parts to a GGUF file.",
         ),
         Field::new(
             "ignore_tensors",
             FieldType::Reasons,
             Absent,
-            "Glob = reason; `{tail}` is a layer index past the blocks that are run.",
+            "Glob = reason; `{tail}` is a layer index after the blocks that are run.",
         ),
         Field::new("ignore_keys", FieldType::Reasons, Absent, "Glob over canonical keys = reason."),
     ],
@@ -345,14 +355,14 @@ pub(crate) static GGUF: Table = Table {
 
 pub(crate) static HF: Table = Table {
     title: "Hf",
-    doc: "The Hugging Face side.",
+    doc: "Names in Hugging Face folders.",
     fields: &[
         Field::new("layer", FieldType::Text, Absent, "Prefix of a block's tensors, with `{layer}`."),
         Field::new(
             "layer_after",
             FieldType::Texts,
             Absent,
-            "Prefixes of further stacks, with `{layer}`: their blocks are counted on from the last one before them.",
+            "Prefixes of further stacks, with `{layer}`: their blocks are numbered after those of the stacks before.",
         ),
         Field::new(
             "config",
@@ -364,15 +374,10 @@ pub(crate) static HF: Table = Table {
             "write",
             FieldType::ConfigValues,
             Absent,
-            "As `config`, of keys that other programs want in a GGUF file: only `convert` sees them. Also \
+            "As `config`, for keys that other programs require in a GGUF file; only `convert` reads them. Also \
              `general.architecture`, where the files of one spec have several.",
         ),
-        Field::new(
-            "expect",
-            FieldType::Values,
-            Absent,
-            "Config name = the value, or the values, that are understood.",
-        ),
+        Field::new("expect", FieldType::Values, Absent, "Config name = the accepted value or values."),
         Field::new(
             "tensors",
             FieldType::HfTensors,
@@ -389,7 +394,7 @@ pub(crate) static HF: Table = Table {
             "times",
             FieldType::HfTimes,
             Absent,
-            "Role = what its products are multiplied with: a number or an expression over config names, or a list of \
+            "Role = the factor of its products: a number or an expression over config names, or a list of \
              `[rows, number]`, rows after each other. A GGUF has it multiplied into the weights.",
         ),
         Field::new("ignore_tensors", FieldType::Reasons, Absent, "Glob = reason."),
@@ -424,7 +429,7 @@ pub(crate) static HF_CONFIG_TENSOR: Table = Table {
 
 pub(crate) static ADAPTER: Table = Table {
     title: "Adapter",
-    doc: "What adapters need.",
+    doc: "Settings for adapters.",
     fields: &[Field::new(
         "order",
         FieldType::Texts,
@@ -435,7 +440,7 @@ pub(crate) static ADAPTER: Table = Table {
 
 pub(crate) static TOKENIZER: Table = Table {
     title: "Tokenizer",
-    doc: "What a file leaves out.",
+    doc: "Values for files that lack them.",
     fields: &[
         Field::new("pre", FieldType::Text, Absent, "Pre-tokenizer used when the file names none."),
         Field::new(
@@ -449,7 +454,7 @@ pub(crate) static TOKENIZER: Table = Table {
 
 pub(crate) static CHAT: Table = Table {
     title: "Chat",
-    doc: "Chat.",
+    doc: "Chat template.",
     fields: &[Field::new(
         "fallback",
         FieldType::Text,

@@ -67,7 +67,7 @@ pub struct Provenance {
     pub reference: String,
     /// Version and class, file or title.
     pub source: String,
-    /// What was compared.
+    /// The values that were compared.
     pub covers: String,
     /// Known differences.
     pub notes: Vec<String>,
@@ -212,13 +212,13 @@ impl ArchSpec {
         &self.warnings
     }
 
-    /// The Hugging Face side.
+    /// Names in Hugging Face folders.
     pub fn hf(&self) -> &HfMap {
         &self.hf
     }
 
     /// Why a canonical key of a GGUF file is ignored, by this spec or for every architecture.
-    pub fn ignored_key(&self, canonical_key: &str) -> Option<&str> {
+    pub(crate) fn ignored_key(&self, canonical_key: &str) -> Option<&str> {
         let own = self
             .body
             .gguf

@@ -14,7 +14,7 @@ const HEAD: &str = "\
 
 Generated from the tables of the kinds (`menagerie_spec::reference_page`) and kept equal by a test; the concepts are in
 [README.md](README.md). A *number*, *count* or *boolean* may be written as an expression. **Bold** options must be written;
-those marked *logits* show in nothing but the logits when they are wrong.
+a wrong value of those marked *logits* shows only in the logits.
 ";
 
 /// The page, Markdown.
@@ -86,7 +86,7 @@ impl Page {
         self.line("\n| option | value | default | meaning |\n|---|---|---|---|");
         for field in table.fields {
             if matches!(field.ty, FieldType::NormHere) {
-                self.line("| `kind`, and the options of its kind | | those of `[norm]` | What this norm has otherwise. |");
+                self.line("| `kind`, and the options of its kind | | those of `[norm]` | Options that differ from `[norm]`. |");
                 continue;
             }
             let name = match field.default {
@@ -163,7 +163,7 @@ impl Page {
     }
 
     fn kind(&mut self, kind: &'static Kind) {
-        let state = if kind.is_built_in() { "" } else { " (known, not built in)" };
+        let state = if kind.is_built_in() { "" } else { " (not built in)" };
         self.line(&format!("\n### {} `{}`{state}\n\n{}", kind.family.name(), kind.name, plain(kind.doc)));
         self.fields(kind.options);
         self.roles(kind.roles, kind.free);

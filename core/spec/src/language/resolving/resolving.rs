@@ -64,7 +64,7 @@ impl<'r, 'a> Resolving<'r, 'a> {
     }
 
     /// Whether the file has a role's tensor that is the whole model's.
-    pub fn has_in_model(&self, role: &str) -> bool {
+    pub(crate) fn has_in_model(&self, role: &str) -> bool {
         self.resolver.input.roles.has(role, None)
     }
 
