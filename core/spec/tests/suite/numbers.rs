@@ -42,7 +42,7 @@ fn numbers_stand_beside_the_name_that_has_them() {
     let gated: &GatedConfig = config.layers[0].feed_forward.as_ref().unwrap().downcast_ref().unwrap();
     assert_eq!(gated.activation, ActivationConfig::SwigluOai(SwigluOai { alpha: 1.0, limit: 7.0 }));
     let found = Fake::small(1).with("x", 0.5).refused(&with_activation("plain", oai).unwrap());
-    assert!(found.contains("feed_forward.activation (layer 0)\n  `swiglu-oai` is of a gate"), "{found}");
+    assert!(found.contains("feed_forward.activation (layer 0)\n  `swiglu-oai` requires a gate"), "{found}");
 }
 
 /// Keys without the architecture's prefix, one value per layer; the stored alphas go through softplus.
