@@ -7,7 +7,7 @@ use menagerie::model::ModelError;
 fn kernels() {
     let said = messages![
         KernelError::JobPanicked("index out of bounds".to_owned()),
-        KernelError::Shape { what: "rms_norm: out", detail: "3 values, wanted 4".to_owned() },
+        KernelError::Shape { what: "rms_norm: out", detail: "3 values, expected 4".to_owned() },
         KernelError::Unsupported {
             what: "dequantize",
             detail: "type MXFP4; F32, F16 and Q8_0 are".to_owned()

@@ -12,7 +12,7 @@ pub enum KernelError {
     Shape {
         /// Which argument of which function.
         what: &'static str,
-        /// What was given and what was wanted.
+        /// What was given and what was expected.
         detail: String,
     },
     /// The values are understood but this build cannot compute them.
@@ -27,7 +27,7 @@ pub enum KernelError {
     /// An instruction set that was asked for by name is unknown or not available on this machine.
     Isa {
         /// The name asked for.
-        wanted: String,
+        expected: String,
         /// What can be chosen here.
         available: String,
     },
@@ -45,12 +45,12 @@ impl KernelError {
     }
 }
 
-/// Fails with a `Shape` error unless `got == wanted`; `what` names the argument whose length is compared.
-pub(crate) fn check_len(what: &'static str, got: usize, wanted: usize) -> Result<(), KernelError> {
-    if got == wanted {
+/// Fails with a `Shape` error unless `got == expected`; `what` names the argument whose length is compared.
+pub(crate) fn check_len(what: &'static str, got: usize, expected: usize) -> Result<(), KernelError> {
+    if got == expected {
         return Ok(());
     }
-    Err(KernelError::shape(what, format!("{got} values, wanted {wanted}")))
+    Err(KernelError::shape(what, format!("{got} values, expected {expected}")))
 }
 
 impl fmt::Display for KernelError {
@@ -65,8 +65,8 @@ impl fmt::Display for KernelError {
             KernelError::Shape { what, detail } => write!(f, "{what}: {detail}"),
             KernelError::Unsupported { what, detail } => write!(f, "{what} is not supported: {detail}"),
             KernelError::Threads(detail) => write!(f, "thread pool: {detail}"),
-            KernelError::Isa { wanted, available } => {
-                write!(f, "instruction set `{wanted}` is not available; choose one of: {available}")
+            KernelError::Isa { expected, available } => {
+                write!(f, "instruction set `{expected}` is not available; choose one of: {available}")
             }
         }
     }

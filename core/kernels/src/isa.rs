@@ -92,7 +92,7 @@ impl Isa {
 
 fn unavailable(name: &str) -> KernelError {
     let available: Vec<&str> = Isa::available().iter().map(|isa| isa.name()).collect();
-    KernelError::Isa { wanted: name.to_owned(), available: available.join(", ") }
+    KernelError::Isa { expected: name.to_owned(), available: available.join(", ") }
 }
 
 impl std::fmt::Display for Isa {

@@ -106,15 +106,15 @@ impl KvRows<'_> {
 /// # Errors
 /// [`KernelError::Shape`]: `dst` is not exactly as long as the result.
 pub fn store_rows(kind: KvType, src: &[f32], dst: &mut [u8]) -> Result<(), KernelError> {
-    let wanted = kind.row_bytes(src.len()).ok_or_else(|| {
+    let expected = kind.row_bytes(src.len()).ok_or_else(|| {
         KernelError::shape(
             "store_rows",
             format!("{} elements are no whole q8_0 blocks of {Q8_0_LEN}", src.len()),
         )
     })?;
-    if dst.len() != wanted {
+    if dst.len() != expected {
         let detail =
-            format!("{} bytes for {} elements of {}, wanted {wanted}", dst.len(), src.len(), kind.name());
+            format!("{} bytes for {} elements of {}, expected {expected}", dst.len(), src.len(), kind.name());
         return Err(KernelError::shape("store_rows", detail));
     }
     match kind {

@@ -100,11 +100,11 @@
 //! and goes through a tile eight times: 7 more additions per 128 products.)
 //!
 //! BF16 weights in [`Arithmetic::Fast`], and F16 weights where [`HalfPrompts::BFloat16`] has an effect (they are then
-//! rounded to bfloat16): activations are rounded to bfloat16; activations below 2^-47 and weights below 2^-63 count as
-//! 0. Panels have 256 columns, and `s[j]` takes pairs of neighboring columns `2 p` and `2 p + 1`, with `p = j`, `8 + j`
-//!    and so on: first `s[j] = fma(w[2 p + 1], x[2 p + 1], s[j])`, then the same for the even column. This is the
-//!    operation of `vdpbf16ps`, except that the instruction takes subnormal numbers for 0. With the two bounds every
-//!    product is a multiple of 2^-124, so no subnormal number occurs.
+//! rounded to bfloat16): activations are rounded to bfloat16; activations below 2^-47 and weights below 2^-63 count
+//! as 0. Panels have 256 columns, and `s[j]` takes pairs of neighboring columns `2 p` and `2 p + 1`, with `p = j`,
+//! `8 + j` and so on: first `s[j] = fma(w[2 p + 1], x[2 p + 1], s[j])`, then the same for the even column. This is the
+//! operation of `vdpbf16ps`, except that the instruction takes subnormal numbers for 0. With the two bounds every
+//! product is a multiple of 2^-124, so no subnormal number occurs.
 //!
 //! Products of low rank ([`add_low_rank`]) start from the value in the output and take the rank in ascending order,
 //! fused.

@@ -1,4 +1,4 @@
-//! Rows of activations, and the forms of them that several matrix products share, made when first wanted.
+//! Rows of activations, and the forms of them that several matrix products share, computed at their first use.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -91,10 +91,10 @@ impl<'a> Activations<'a> {
 
     /// Fails unless `values` is `rows * cols` long (the fields are public).
     pub(crate) fn check(&self) -> Result<(), KernelError> {
-        let wanted = self.rows.checked_mul(self.cols).ok_or_else(|| {
+        let expected = self.rows.checked_mul(self.cols).ok_or_else(|| {
             KernelError::shape("Activations", format!("{} rows of {} values", self.rows, self.cols))
         })?;
-        check_len("Activations.values", self.values.len(), wanted)
+        check_len("Activations.values", self.values.len(), expected)
     }
 
     /// One row of values; empty if there is no such row.

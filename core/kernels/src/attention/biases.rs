@@ -41,7 +41,7 @@ pub(super) fn check(shape: &AttentionShape, biases: AttentionBiases) -> Result<(
     let span = table.len() / shape.heads;
     if shape.alibi.is_some() || span.is_multiple_of(2) || table.len() != span * shape.heads {
         let detail = format!(
-            "{} values for {} heads: an odd number for each is wanted, and no alibi",
+            "{} values for {} heads: expected an odd number for each head and no ALiBi slopes",
             table.len(),
             shape.heads
         );

@@ -88,7 +88,7 @@ fn check_sequences(
             ("attention: keys", &sequence.keys, shape.key_dim),
             ("attention: values", &sequence.values, shape.value_dim),
         ] {
-            let (fits, wanted) = match cache {
+            let (fits, expected) = match cache {
                 CacheHeads::Own => (rows.heads == shape.kv_heads && rows.head_dim == dim, shape.kv_heads),
                 CacheHeads::One => {
                     let whole_blocks = rows.kind.row_bytes(dim).is_some();
@@ -96,7 +96,8 @@ fn check_sequences(
                 }
             };
             if !fits {
-                let detail = format!("{} heads of {}, wanted {wanted} of {dim}", rows.heads, rows.head_dim);
+                let detail =
+                    format!("{} heads of {}, expected {expected} of {dim}", rows.heads, rows.head_dim);
                 return Err(KernelError::shape(what, detail));
             }
             rows.check(what, shape.mask.visible(sequence.first_position, total).start..total)?;

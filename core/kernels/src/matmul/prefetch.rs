@@ -27,7 +27,7 @@ pub(super) struct NextTile<'a> {
     w: Matrix<'a>,
     /// The next row to ask for, and the one after the last.
     rows: (usize, usize),
-    /// The bytes of a row that are wanted.
+    /// The bytes of a row to read.
     bytes: (usize, usize),
     /// The next byte of the row.
     at: usize,

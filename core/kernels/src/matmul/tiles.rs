@@ -1,5 +1,5 @@
-//! The walk of the many-row kernels: tiles of weights are unpacked once, all tokens run over each, results wait in
-//! the second-level cache until the last columns are done.
+//! The loop of the matrix-matrix kernels: each tile of weights is unpacked once and multiplied with all tokens. Results
+//! stay in the second-level cache until the last columns are done.
 
 use super::prefetch::NextTile;
 use super::types::{Columns, Form, Job, Tokens};

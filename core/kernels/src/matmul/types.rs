@@ -92,7 +92,7 @@ impl Columns<'_> {
     }
 }
 
-/// A form of the activations: kernels are typed by the one they want, so that none can be given another.
+/// A form of the activations: a kernel has the form that it reads as its type, so it cannot be given another.
 pub(super) trait Form {
     /// The rows in this form.
     type Rows<'a>: Copy;
@@ -178,24 +178,24 @@ impl<F: Form> Kernel<F> {
         Kernel { block: block.into(), function, layout: None, lane_scales: &[] }
     }
 
-    /// The same, wanting its activations in an order besides.
+    /// The same for activations in a layout as well.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn with_layout(self, layout: Option<Layout>) -> Self {
         Kernel { layout, ..self }
     }
 
-    /// The order that it wants.
+    /// The layout of the activations that it reads.
     pub(super) fn layout(self) -> Option<Layout> {
         self.layout
     }
 
-    /// The same, wanting scales and sums spread over lanes.
+    /// The same with scales and sums broadcast to lanes.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn with_lane_scales(self, lane_scales: &'static [LaneScales]) -> Self {
         Kernel { lane_scales, ..self }
     }
 
-    /// The scales and sums that it wants spread.
+    /// The scales and sums that it reads broadcast to lanes.
     pub(super) fn lane_scales(self) -> &'static [LaneScales] {
         self.lane_scales
     }

@@ -19,14 +19,14 @@ pub(super) fn choose<P: PackWide>(_: Avx512) -> Choice<Int8Activations> {
     unsafe { kernel::<P>() }
 }
 
-/// The kernel for a format whose unpacking wants more features.
+/// The kernel for a format whose unpacking needs more features.
 pub(super) fn choose_with<P: PackWide>(_: Avx512Bytes) -> Choice<Int8Activations> {
     // SAFETY: the token is proof of those too.
     unsafe { kernel::<P>() }
 }
 
 /// # Safety
-/// The processor has AVX-512 VNNI, and what the unpacking of the format wants.
+/// The processor has AVX-512 VNNI, and what the unpacking of the format needs.
 unsafe fn kernel<P: PackWide>() -> Choice<Int8Activations> {
     // SAFETY: the promise of the caller; the function is for this format.
     let kernel = unsafe { Kernel::new(P::Blocks::QUANT, gemm::<P>) };

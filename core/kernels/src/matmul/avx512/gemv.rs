@@ -49,7 +49,7 @@ impl Row {
 
 /// What rows leave behind, and the way through a job that adds it up.
 pub(super) trait Parts: Sized {
-    /// What it wants to find spread over lanes.
+    /// What it reads broadcast to lanes.
     const SPREADS: &'static [LaneScales] = &[];
 
     /// Computes a job.
@@ -68,7 +68,7 @@ pub(super) trait GemvFormat {
     type Parts: Parts;
     /// Constants in registers.
     type Constants: Copy;
-    /// How it wants the activations besides in order.
+    /// A further layout of the activations that it reads.
     const ORDER: Option<Layout>;
 
     /// The constants.

@@ -20,7 +20,7 @@ pub(super) type Blocks = [[*const u8; 2]; 2];
 pub(super) trait Pairs {
     /// The block layout.
     type Blocks: WideFormat;
-    /// How it wants the activations in order.
+    /// The layout of the activations that it reads.
     const ORDER: Layout;
     /// What the factor of a block is multiplied with to make its scales and values whole.
     const TIMES: f32;

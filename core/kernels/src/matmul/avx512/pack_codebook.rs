@@ -10,7 +10,7 @@ use crate::blocks::SUPER;
 use crate::isa::avx512_bytes;
 use crate::matmul::unpacked::Whole;
 
-/// Unpacks a code-book format; its function wants the features of `Avx512Bytes`.
+/// Unpacks a code-book format; its function needs the features of `Avx512Bytes`.
 pub(super) struct PackCodebook<F>(PhantomData<F>);
 
 impl<F: CodebookFormat> PackWide for PackCodebook<F> {
@@ -19,7 +19,7 @@ impl<F: CodebookFormat> PackWide for PackCodebook<F> {
     avx512_bytes! {
     unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
         let zero = _mm512_setzero_si512();
-        // What the tile wants is 128 larger than the value.
+        // The tile holds the value plus 128.
         let more = _mm512_set1_epi8((128 - F::TOO_LARGE) as i8);
         let mut v = [[zero; 16]; 4];
         // SAFETY: the caller promises a block in every row.

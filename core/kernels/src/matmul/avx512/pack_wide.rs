@@ -165,7 +165,7 @@ impl PackWide for Q6K {
     avx512! {
     unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
         let (m4, m48) = (_mm512_set1_epi8(15), _mm512_set1_epi8(48));
-        // The value is q - 32; the tile wants 128 more.
+        // The value is q - 32; the tile holds 128 more.
         let plus = _mm512_set1_epi8(96);
         // SAFETY: the caller promises a whole block of 210 bytes in every row: 128 low, 64 high, 16 scales, d.
         let high = unsafe { columns::<<Q6K as Format>::Shape>(rows, 128) };
@@ -225,7 +225,7 @@ impl PackWide for Q3K {
     avx512! {
     unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
         let (m2, m4) = (_mm512_set1_epi8(3), _mm512_set1_epi8(4));
-        // The value is q - 4; the tile wants 128 more.
+        // The value is q - 4; the tile holds 128 more.
         let plus = _mm512_set1_epi8(124);
         // SAFETY: the caller promises a whole block of 110 bytes in every row: 32 of high bits, 64 of values, 12 of scales, d.
         let (high, low) = unsafe { (columns::<<Q3K as Format>::Shape>(rows, 0), columns::<<Q3K as Format>::Shape>(rows, 32)) };

@@ -125,7 +125,7 @@ impl<const N: usize> Table<N> {
     pub(super) fn look(&self, x: &Indices) -> [__m512i; 2] {
         const { assert!(N == 256 || N == 512 || N == 1024 || N == 2048) }
         let plane = self.0.as_ptr();
-        // SAFETY: as many bytes as each wants.
+        // SAFETY: as many bytes as each reads.
         unsafe {
             match N {
                 256 => of_256(plane, x),
