@@ -13,7 +13,7 @@ fn kernels() {
             detail: "type MXFP4; F32, F16 and Q8_0 are".to_owned()
         },
         KernelError::Threads("0 threads cannot compute; give 1 or more".to_owned()),
-        KernelError::Isa { wanted: "avx1024".to_owned(), available: "portable, avx2".to_owned() },
+        KernelError::Isa { expected: "avx1024".to_owned(), available: "portable, avx2".to_owned() },
     ];
     insta::assert_snapshot!(said);
 }
