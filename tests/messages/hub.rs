@@ -18,7 +18,7 @@ fn hub() {
             reason: "three parts".to_owned(),
             names: "smollm2".to_owned(),
         },
-        HubError::NotInstalled { model: model(), advice: "`menagerie pull` fetches it".to_owned() },
+        HubError::NotInstalled { model: model(), advice: "`menagerie pull` downloads it".to_owned() },
         HubError::NotAName { path: "m.gguf".into(), advice: "run it as it is" },
         HubError::Unclear { name: "m".to_owned(), candidates: vec![model(), file()] },
         HubError::NoSuchFile {
@@ -62,7 +62,7 @@ fn hub() {
         HubError::Io { path: "cache/m".into(), source: full() },
         HubError::Catalog {
             place: "models.toml:3:9".to_owned(),
-            problem: "model[0].name: not a text".to_owned()
+            problem: "model[0].name: expected a non-empty string".to_owned()
         },
     ];
     insta::assert_snapshot!(said);

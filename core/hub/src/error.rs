@@ -1,10 +1,10 @@
-//! [`HubError`]: a model that cannot be found or fetched, and what to do about it.
+//! [`HubError`]: errors of finding, downloading and removing models, with advice.
 
 use crate::Cause;
 use menagerie_files::path_text;
 use std::path::PathBuf;
 
-/// Why a model could not be found, fetched or removed.
+/// The reason why a model could not be found, downloaded or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HubError {
@@ -15,12 +15,12 @@ pub enum HubError {
     Reference {
         /// What was typed.
         text: String,
-        /// What is wrong with it.
+        /// The error in it.
         reason: String,
-        /// Known short names.
+        /// Some short names.
         names: String,
     },
-    /// The model is not on this machine and may not be fetched.
+    /// The model is not on this machine and may not be downloaded.
     #[error("{model} is not on this machine: {advice}")]
     NotInstalled {
         /// The reference.
@@ -28,51 +28,51 @@ pub enum HubError {
         /// What to do.
         advice: String,
     },
-    /// A path where a name is wanted.
-    #[error("{} is a path, and only names can be fetched; {advice}", path_text(.path))]
+    /// A path instead of a name.
+    #[error("{} is a path, but only names can be downloaded; {advice}", path_text(.path))]
     NotAName {
         /// The path.
         path: PathBuf,
         /// What to do.
         advice: &'static str,
     },
-    /// Several models fit.
-    #[error("`{name}` fits several: {}; name one of them", .candidates.join(", "))]
+    /// Several models match.
+    #[error("`{name}` matches several models: {}; name one of them", .candidates.join(", "))]
     Unclear {
         /// What was typed.
         name: String,
-        /// What fits, as it can be typed.
+        /// The matches, as they can be typed.
         candidates: Vec<String>,
     },
-    /// The repository has no file that fits.
-    #[error("{repository} has no GGUF file for {wanted}; it has: {available}")]
+    /// The repository has no matching file.
+    #[error("{repository} has no GGUF file for {wanted}; it has {available}")]
     NoSuchFile {
         /// The repository.
         repository: String,
-        /// What was asked for.
+        /// The requested file.
         wanted: String,
-        /// What is there.
+        /// The existing files.
         available: String,
     },
-    /// The hub did not give what it was asked for.
+    /// The hub did not return the requested data.
     #[error("{what} from {endpoint}: {cause}{kept}; {}{}", .cause.advice(), otherwise(.cause))]
     Remote {
-        /// What was asked for.
+        /// The requested data.
         what: String,
-        /// Where.
+        /// The address of the hub.
         endpoint: String,
-        /// Why not.
+        /// The reason.
         cause: Cause,
-        /// What is kept of an interrupted transfer (`; ...`), else empty.
+        /// The size of an interrupted download that is kept (`; ...`), or empty.
         kept: String,
     },
-    /// Not enough room, found out beforehand.
+    /// Not enough disk space, detected before the download.
     #[error(
-        "{} has {available} free, {model} needs {needed} more; free some room or point HF_HOME (hub) or XDG_CACHE_HOME (packages) elsewhere",
+        "{} has {available} free, but {model} needs {needed} more; free some space, or set HF_HOME (hub) or XDG_CACHE_HOME (packages) to another folder",
         path_text(.folder)
     )]
     DiskSpace {
-        /// Folder it would go to.
+        /// The folder for the download.
         folder: PathBuf,
         /// The model.
         model: String,
@@ -81,9 +81,9 @@ pub enum HubError {
         /// Bytes needed, readable.
         needed: String,
     },
-    /// Not enough room, found out while writing.
+    /// Not enough disk space, detected while writing.
     #[error(
-        "{}: the disk is full ({source}); {kept} are kept: free some room, and the next pull goes on from there",
+        "{}: the disk is full ({source}); {kept} are kept: free some space, then pull again to resume",
         path_text(.path)
     )]
     DiskFull {
@@ -94,34 +94,34 @@ pub enum HubError {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// The bytes are not those that were promised.
-    #[error("{}: {kind} is {found}, expected {expected}: the file is damaged, or another one; remove it and pull again", path_text(.path))]
+    /// The checksum differs from the published one.
+    #[error("{}: {kind} is {found}, expected {expected}: the file is damaged or has been replaced; remove it and pull again", path_text(.path))]
     Checksum {
         /// The file.
         path: PathBuf,
         /// `sha256` or `git sha1`.
         kind: &'static str,
-        /// What was promised.
+        /// The published checksum.
         expected: String,
-        /// What is there.
+        /// The checksum of the file.
         found: String,
     },
-    /// What came is not what was promised; it was put aside.
+    /// The downloaded file differs from the published one; it was renamed.
     #[error(
-        "{file}: what was fetched is damaged, or another file ({reason}); it is put aside as {}: delete it, or look at it; pull again",
+        "{file}: the download is damaged or is another file ({reason}); it is kept as {}, which you can delete; pull again",
         path_text(.aside)
     )]
     Damaged {
         /// The file of the repository.
         file: String,
-        /// How it differs.
+        /// The difference.
         reason: String,
-        /// Where the bytes are now.
+        /// The new name of the file.
         aside: PathBuf,
     },
-    /// The hub promises other bytes than the table of models.
+    /// The hub and the table of models have different checksums.
     #[error(
-        "{file} of {repository}: the table of models expects sha256 {expected}, the hub has {found}: the file was replaced there; `hf:{repository}/{file}` takes it as it is"
+        "{file} of {repository}: the table of models has sha256 {expected}, but the hub has {found}: the file was replaced on the hub; use `hf:{repository}/{file}` to accept the new file"
     )]
     Replaced {
         /// The file.
@@ -133,19 +133,19 @@ pub enum HubError {
         /// The hub's.
         found: String,
     },
-    /// What is to be removed lies behind a link.
+    /// The files to remove are behind a link.
     #[error(
-        "{} is a link to {}: what lies there is not part of the cache and stays as it is; remove the link, or the files there yourself",
+        "{} is a link to {}, which is outside the cache, so nothing was removed; remove the link, or the files there yourself",
         path_text(.link), path_text(.target)
     )]
     Outside {
         /// The link.
         link: PathBuf,
-        /// Where it leads.
+        /// Its target.
         target: PathBuf,
     },
-    /// What is to be removed is being fetched.
-    #[error("{name}: another process is fetching it; try again when it has ended")]
+    /// The files to remove are being downloaded.
+    #[error("{name}: another process is downloading it; try again when it has finished")]
     InUse {
         /// The model.
         name: String,
@@ -155,41 +155,41 @@ pub enum HubError {
     Command {
         /// The command.
         command: String,
-        /// Its last words.
+        /// The last line of its output.
         reason: String,
         /// What to do.
         advice: String,
     },
-    /// No folder to keep models in.
-    #[error("there is no folder for models: neither HOME nor {variable} is set; set one of them")]
+    /// No folder for models.
+    #[error("no folder for models: neither HOME nor {variable} is set; set one of them")]
     NoHome {
         /// The other variable.
         variable: &'static str,
     },
     /// A folder of the cache cannot be used.
-    #[error("{}: {source}; models cannot be kept there: point HF_HOME (hub) or XDG_CACHE_HOME (packages) at a folder of yours", path_text(.path))]
+    #[error("{}: {source}; models cannot be stored there: set HF_HOME (hub) or XDG_CACHE_HOME (packages) to a folder that you can write", path_text(.path))]
     Folder {
-        /// Which one.
+        /// The folder.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
     },
-    /// A file or folder.
+    /// A file or folder cannot be read or written.
     #[error("{}: {source}", path_text(.path))]
     Io {
-        /// Which one.
+        /// The file or folder.
         path: PathBuf,
         /// The system's reason.
         source: std::io::Error,
     },
-    /// The table of models has a fault.
+    /// The table of models is invalid.
     #[error(
-        "{place}: {problem}; correct it there, or move the table away (`menagerie guide spec-language` describes the table)"
+        "{place}: {problem}; correct the table, or move it away (`menagerie guide spec-language` describes its format)"
     )]
     Catalog {
         /// File, line and column.
         place: String,
-        /// Entry and key, and what is wrong.
+        /// Entry, key and error.
         problem: String,
     },
 }
@@ -201,13 +201,13 @@ impl HubError {
         move |source| Self::Io { path, source }
     }
 
-    /// A folder that cannot be made or written.
+    /// A folder that cannot be created or written.
     pub(crate) fn folder(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Folder { path, source }
     }
 
-    /// The error without advice, for where another way is tried.
+    /// The error without advice, for a note when another source is tried.
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::Remote { what, endpoint, cause, .. } => format!("{what} from {endpoint}: {cause}"),
@@ -215,16 +215,16 @@ impl HubError {
         }
     }
 
-    /// Whether no hub was there to ask.
+    /// Whether the hub could not be reached.
     pub(crate) fn no_answer(&self) -> bool {
         matches!(self, Self::Remote { cause, .. } if cause.no_answer())
     }
 }
 
-/// What is always possible where no hub answers.
-pub(crate) const OWN_FILE: &str = "or pass the path of a GGUF file you have";
+/// Advice that is always possible if the hub cannot be reached.
+pub(crate) const OWN_FILE: &str = "or pass the path of a GGUF file that you have";
 
-/// `, or pass the path ...` where no hub was there to ask.
+/// `, or pass the path ...` if the hub could not be reached.
 fn otherwise(cause: &Cause) -> String {
     if cause.no_answer() { format!(", {OWN_FILE}") } else { String::new() }
 }

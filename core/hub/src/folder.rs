@@ -1,13 +1,13 @@
-//! [`Folder`]: which files of a repository make a model, or an adapter, in the form that HF's libraries save.
+//! [`Folder`]: the files of a repository that form a model or an adapter in the Hugging Face format.
 
 /// The list of shards of a model.
 pub(crate) const INDEX: &str = "model.safetensors.index.json";
 
-/// Longest index that is read, in bytes; a model of 1000 shards and 100,000 tensors has a tenth of it.
+/// Longest index that is read, in bytes: ten times that of a model with 1000 shards and 100,000 tensors.
 pub(crate) const LONGEST_INDEX: u64 = 1 << 26;
 
-/// What stands beside a model's weights: how it is made, its vocabulary, its chat, and how its rows are pooled. Never weights
-/// that are Python pickles, which are programs.
+/// The files of a model besides its weights: configuration, vocabulary, chat template and pooling. Python pickles, which
+/// are programs, are never downloaded.
 const BESIDE: [&str; 17] = [
     "config.json",
     "generation_config.json",
@@ -28,7 +28,7 @@ const BESIDE: [&str; 17] = [
     "config_sentence_transformers.json",
 ];
 
-/// The files of an adapter, wherever they lie: those that are mixed by X-LoRA have folders of their own.
+/// The files of an adapter in any folder: the adapters of an X-LoRA are in subfolders.
 const ADAPTER: [&str; 4] =
     ["adapter_config.json", "xlora_config.json", "adapter_model.safetensors", "xlora_classifier.safetensors"];
 
@@ -51,7 +51,7 @@ pub(crate) enum Weights {
 }
 
 impl Folder {
-    /// What of a list makes a folder; `None` without a configuration or without safetensors.
+    /// Selects the files of a folder from a list; `None` without a configuration or without safetensors.
     pub(crate) fn of(files: &[String]) -> Option<Self> {
         let has = |name: &str| files.iter().any(|file| file == name);
         let weights = weights(files);
@@ -74,10 +74,10 @@ impl Folder {
         whole.then_some(Self { beside, weights: Weights::Files(weights) })
     }
 
-    /// All weights; `index` reads [`INDEX`] where it names them.
+    /// All weights; `index` reads [`INDEX`] if the model has one.
     ///
     /// # Errors
-    /// What is wrong with the index.
+    /// The index is invalid.
     pub(crate) fn weights(
         &self,
         index: impl FnOnce() -> Result<String, String>,
@@ -89,7 +89,7 @@ impl Folder {
     }
 }
 
-/// The weights at the top of a repository.
+/// The weights in the top folder of a repository.
 fn weights(files: &[String]) -> Option<Weights> {
     if files.iter().any(|file| file == INDEX) {
         return Some(Weights::Indexed);
@@ -124,7 +124,7 @@ fn is_template(file: &str) -> bool {
         .is_some_and(|name| name.ends_with(".jinja") && !name.contains('/'))
 }
 
-/// `1_Pooling/config.json` or `2_Dense/model.safetensors`: what sentence-transformers lays over the rows.
+/// `1_Pooling/config.json` or `2_Dense/model.safetensors`: the modules of sentence-transformers.
 fn is_of_module(file: &str) -> bool {
     let module =
         |folder: &str| folder.starts_with(|first: char| first.is_ascii_digit()) && folder.contains('_');
@@ -148,8 +148,10 @@ fn shards(index: &str) -> Result<Vec<String>, String> {
     files.dedup();
     let safe = |file: &String| crate::reference::is_safe_file(file) && file.ends_with(".safetensors");
     match files.iter().find(|file| !safe(file)) {
-        Some(file) => Err(format!("{INDEX} names {file:?}, which is no safetensors file of the repository")),
-        None if files.is_empty() => Err(format!("{INDEX} names no file")),
+        Some(file) => {
+            Err(format!("{INDEX} names {file:?}, which is not a safetensors file of the repository"))
+        }
+        None if files.is_empty() => Err(format!("{INDEX} does not name any files")),
         None => Ok(files),
     }
 }

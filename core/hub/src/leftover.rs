@@ -1,4 +1,4 @@
-//! [`Leftover`]: what downloads that were interrupted or damaged left on this machine.
+//! [`Leftover`]: files of interrupted or damaged downloads on this machine.
 
 use crate::cache::{RepositoryCache, below, entries, is_folder, remove_if_there};
 use crate::lock;
@@ -8,22 +8,22 @@ use menagerie_files::FileLock;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Whether a model, or what was fetched of one, can be used.
+/// The state of a model or a download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Everything of it is here.
+    /// All files exist.
     Complete,
-    /// Something of it is missing; a pull fetches it.
+    /// Files or bytes are missing; a pull downloads them.
     Incomplete,
-    /// Its bytes are not those that were promised.
+    /// The checksum does not match.
     Damaged,
-    /// A folder without any file of a model.
+    /// A folder without model files.
     Empty,
 }
 
 impl State {
-    /// The state in one word, as JSON has it.
+    /// The state in one word, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Complete => "complete",
@@ -34,28 +34,28 @@ impl State {
     }
 }
 
-/// A file or folder that a download left and that is no model.
+/// A file or folder of a download that is not a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Leftover {
-    /// What to type to remove it: `org/repo`, or a short name. Several leftovers may share it.
+    /// The name for removing it: `org/repo`, or a short name. Several leftovers may share it.
     pub name: String,
-    /// Where it lies.
+    /// Its path.
     #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
-    /// Bytes of it.
+    /// Its size in bytes.
     pub bytes: u64,
     /// `package` or `hub`.
     pub source: &'static str,
-    /// What is wrong with it; never [`State::Complete`].
+    /// Its state; never [`State::Complete`].
     pub state: State,
     #[serde(skip)]
     place: Place,
 }
 
-/// What it is part of.
+/// The place of a leftover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// Beside the blob of this ETag in a repository of the hub cache.
+    /// A file for the blob with this ETag in a repository of the hub cache.
     Blob { id: String, etag: String },
     /// The folder of a repository of the hub cache.
     Repository { id: String },
@@ -63,14 +63,14 @@ enum Place {
     Package,
 }
 
-/// Endings of files beside blobs: ours, and those of HF's tools.
+/// Suffixes of unfinished blobs: those of this program, and those of the Hugging Face tools.
 const ENDINGS: [(&str, State); 3] =
     [(".part", State::Incomplete), (".incomplete", State::Incomplete), (".bad", State::Damaged)];
 
 /// Every leftover, by name.
 ///
 /// # Errors
-/// The cache is there and cannot be read.
+/// The cache exists but cannot be read.
 pub(crate) fn leftovers(environment: &HubSettings) -> Result<Vec<Leftover>, HubError> {
     let mut found = Vec::new();
     for (id, cache) in RepositoryCache::all(environment)? {
@@ -101,12 +101,12 @@ pub(crate) fn leftovers(environment: &HubSettings) -> Result<Vec<Leftover>, HubE
     Ok(found)
 }
 
-/// The ETag and state of a file beside blobs that is not whole.
+/// The ETag and state of an unfinished blob.
 fn unfinished(path: &Path) -> Option<(String, State)> {
     let name = path.file_name()?.to_str()?;
     let (etag, state) =
         ENDINGS.iter().find_map(|(ending, state)| Some((name.strip_suffix(ending)?, *state)))?;
-    // HF's tools may put a name of their own between both: `ETAG.NAME.incomplete`.
+    // The Hugging Face tools may add a name: `ETAG.NAME.incomplete`.
     let etag = if name.ends_with(".incomplete") { etag.split('.').next().unwrap_or(etag) } else { etag };
     Some((etag.to_owned(), state))
 }
@@ -119,7 +119,7 @@ impl Leftover {
         Self { name, path, bytes, source, state, place }
     }
 
-    /// The file that whoever fetches it has locked; `None` for a repository, which has one for each blob.
+    /// The lock file of its download; `None` for a repository, which has one lock for each blob.
     fn lock(&self, environment: &HubSettings) -> Result<Option<PathBuf>, HubError> {
         Ok(match &self.place {
             Place::Blob { id, etag } => Some(RepositoryCache::of(environment, id)?.lock_file(etag)),
@@ -128,7 +128,7 @@ impl Leftover {
         })
     }
 
-    /// Whether another process fetches it at the moment.
+    /// Whether another process downloads it at the moment.
     ///
     /// # Errors
     /// [`HubError::NoHome`].
@@ -140,8 +140,8 @@ impl Leftover {
         }
     }
 
-    /// Removes it, and the repository's folder if nothing is left in it; `false` where another process fetches it: then
-    /// nothing is touched.
+    /// Removes it, and the repository's folder if it becomes empty. Returns `false` and removes nothing if another process
+    /// downloads it.
     ///
     /// # Errors
     /// It cannot be removed.

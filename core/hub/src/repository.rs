@@ -1,4 +1,4 @@
-//! [`Repository`]: a repository of the hub at a revision, and the model of it that is meant.
+//! [`Repository`]: a repository of the hub at a revision, and the selected model in it.
 
 use crate::cache::RepositoryCache;
 use crate::client::{Client, RemoteFile};
@@ -10,12 +10,12 @@ use crate::transfer::{Transfer, length};
 use crate::{HubError, HubSettings, Progress};
 use std::path::PathBuf;
 
-/// Which model of a repository is meant.
+/// The selection of a model in a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// The default quantization, or the only model there is.
+    /// The default quantization, or the only model.
     Default,
-    /// The one of this quantization.
+    /// The model with this quantization.
     Quantization(String),
     /// This file (and the other parts, if it is one of a split model).
     File(String),
@@ -31,15 +31,15 @@ pub(crate) struct Repository<'a> {
     pub(crate) revision: String,
     /// Which of its models.
     pub(crate) wanted: Wanted,
-    /// SHA-256 that the file must have, if the table of models says so.
+    /// The SHA-256 that the file must have according to the table of models, if any.
     pub(crate) sha256: Option<String>,
 }
 
 impl Repository<'_> {
-    /// The first file of the model, or its folder, if every part of it is in the cache.
+    /// The first file of the model, or its folder, if all its parts are in the cache.
     ///
     /// # Errors
-    /// Several files of the cache fit, or there is no cache.
+    /// Several files of the cache match, or there is no cache.
     pub(crate) fn locate(&self) -> Result<Option<PathBuf>, HubError> {
         let cache = RepositoryCache::of(self.environment, &self.id)?;
         let commit = cache.commit(&self.revision);
@@ -52,7 +52,8 @@ impl Repository<'_> {
         Ok(folder.map(|_| cache.snapshot(&commit)))
     }
 
-    /// The file that is meant, as far as the cache can tell: named, found out earlier, or the only one of its label.
+    /// The selected file according to the cache: the named one, the one of an earlier answer of the hub, or the only one with
+    /// the label.
     fn file_of(&self, cached: &[String]) -> Result<Option<String>, HubError> {
         let label = match &self.wanted {
             Wanted::File(file) => return Ok(Some(file.clone())),
@@ -90,11 +91,11 @@ impl Repository<'_> {
         }
     }
 
-    /// Asks the hub what is meant now, fetches what is missing of it (every part of a split model), goes on with what
-    /// was begun, and checks lengths and checksums, also of what was here already.
+    /// Resolves the selection with the hub, downloads missing files (all parts of a split model), resumes interrupted
+    /// downloads, and verifies lengths and checksums of all files.
     ///
     /// # Errors
-    /// No such repository or file, no answer, no room, or other bytes than promised.
+    /// The repository or file does not exist, the hub does not answer, the disk is full, or a checksum differs.
     pub(crate) fn pull(&self, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
         let client = Client::new(self.environment)?;
         let cache = RepositoryCache::of(self.environment, &self.id)?;
@@ -125,13 +126,13 @@ impl Repository<'_> {
         Ok(cache.pointer(&listing.commit, &names[0]))
     }
 
-    /// The folder that is meant: where no file is asked for, and there is no GGUF.
+    /// The folder to download, if no file is requested and there is no GGUF file.
     fn folder_of(&self, files: &[String]) -> Option<Folder> {
         let gguf = files.iter().any(|file| quantization::is_model(file));
         if gguf || self.wanted != Wanted::Default { None } else { Folder::of(files) }
     }
 
-    /// Fetches a folder, the weights last: where they all are, everything is.
+    /// Downloads a folder, the weights last: if all weights exist, the folder is complete.
     fn pull_folder(
         &self,
         hub: &Listed,
@@ -147,14 +148,14 @@ impl Repository<'_> {
         if let Some(missing) = weights.iter().find(|file| !hub.files.contains(file)) {
             return Err(HubError::NoSuchFile {
                 repository: self.id.clone(),
-                wanted: format!("{missing}, which its {INDEX} names"),
+                wanted: format!("{missing}, which {INDEX} lists"),
                 available: "other files".to_owned(),
             });
         }
         self.pull_files(hub, &weights, progress)
     }
 
-    /// Fetches what is missing of these files, and puts them into the snapshot.
+    /// Downloads missing files and adds all of them to the snapshot.
     fn pull_files(
         &self,
         hub: &Listed,
@@ -171,7 +172,7 @@ impl Repository<'_> {
         Ok(())
     }
 
-    /// The files that are meant, every part of them listed.
+    /// The selected files, including all parts.
     fn choose(&self, listed: &[String]) -> Result<Vec<String>, HubError> {
         let choice = match &self.wanted {
             Wanted::File(file) if listed.contains(file) => Choice::Files(quantization::parts(file)),
@@ -184,14 +185,14 @@ impl Repository<'_> {
                 listed.iter().map(String::as_str).filter(|name| quantization::is_model(name)).collect();
             let available = match models.as_slice() {
                 [] if Folder::of(listed).is_some() => {
-                    format!("no GGUF file at all; its safetensors are `{}`", self.id)
+                    format!("no GGUF files; its safetensors are `{}`", self.id)
                 }
                 [] if listed.iter().any(|name| is_pickle(name)) => {
-                    "no GGUF file and no safetensors: its weights are Python pickles, which are programs and never read; look \
-                     for another version of the model"
+                    "no GGUF or safetensors files: its weights are Python pickles, which are not supported because they can \
+                     contain programs; look for another version of the model"
                         .to_owned()
                 }
-                [] => "no GGUF file at all".to_owned(),
+                [] => "no GGUF files".to_owned(),
                 models => models.join(", "),
             };
             HubError::NoSuchFile { repository: self.id.clone(), wanted, available }
@@ -212,7 +213,7 @@ impl Repository<'_> {
         }
     }
 
-    /// The hub must promise the bytes that the table of models promises.
+    /// Checks that the hub and the table of models have the same checksum.
     fn check_table(&self, name: &str, file: &RemoteFile) -> Result<(), HubError> {
         match &self.sha256 {
             Some(expected) if !file.etag.eq_ignore_ascii_case(expected) => Err(HubError::Replaced {
@@ -225,7 +226,7 @@ impl Repository<'_> {
         }
     }
 
-    /// Room for what is still missing.
+    /// Checks the disk space for the missing files.
     fn require_space(&self, cache: &RepositoryCache, files: &[RemoteFile]) -> Result<(), HubError> {
         let missing = |file: &RemoteFile| {
             let blob = cache.blob(&file.etag);
@@ -240,7 +241,7 @@ impl Repository<'_> {
     }
 }
 
-/// A commit on the hub with its files, and where they go.
+/// A commit on the hub with its files, and its cache.
 struct Listed<'a> {
     client: &'a Client,
     cache: &'a RepositoryCache,
@@ -257,7 +258,7 @@ fn whole(folder: &Folder, cache: &RepositoryCache, commit: &str, cached: &[Strin
 /// The text of a snapshot's index.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// It cannot be read.
 pub(crate) fn read_index(cache: &RepositoryCache, commit: &str) -> Result<String, String> {
     let path = cache.pointer(commit, INDEX);
     let failed = |error: std::io::Error| error.to_string();
@@ -267,7 +268,7 @@ pub(crate) fn read_index(cache: &RepositoryCache, commit: &str) -> Result<String
     std::fs::read_to_string(&path).map_err(failed)
 }
 
-/// Weights as Python programs.
+/// Weights in Python pickles.
 fn is_pickle(name: &str) -> bool {
     [".bin", ".pth", ".pt", ".ckpt"].iter().any(|ending| name.ends_with(ending))
 }

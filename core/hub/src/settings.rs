@@ -5,16 +5,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a silent hub is waited for, and how often it is asked again.
+/// Timeouts and retries of requests to the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// Longest wait for a connection.
+    /// Timeout for connecting.
     pub connect: Duration,
-    /// Longest silence within a connection (`HF_HUB_DOWNLOAD_TIMEOUT`, seconds).
+    /// Timeout without data in a connection (`HF_HUB_DOWNLOAD_TIMEOUT`, seconds).
     pub silence: Duration,
-    /// Times a transfer is begun again without having got further.
+    /// Number of retries of a transfer without progress.
     pub retries: u32,
-    /// Wait before the first of those; it doubles each time.
+    /// Delay before the first retry; it doubles each time.
     pub pause: Duration,
 }
 
@@ -25,22 +25,22 @@ impl Default for Patience {
     }
 }
 
-/// Where models are fetched from and kept.
+/// The hub's address, credentials and folders.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HubSettings {
     /// Hub address (`HF_ENDPOINT`).
     pub endpoint: String,
-    /// Hub cache: `HF_HUB_CACHE`, else `$HF_HOME/hub`; `None` where no home is known.
+    /// Hub cache: `HF_HUB_CACHE`, or `$HF_HOME/hub`; `None` without a home folder.
     pub hub_cache: Option<PathBuf>,
-    /// Our own files: `$XDG_CACHE_HOME/menagerie`; `None` where no home is known.
+    /// The program's own cache: `$XDG_CACHE_HOME/menagerie`; `None` without a home folder.
     pub own_cache: Option<PathBuf>,
-    /// `HF_TOKEN`, else the file `HF_TOKEN_PATH` or `$HF_HOME/token`.
+    /// `HF_TOKEN`, or the contents of the file `HF_TOKEN_PATH` or `$HF_HOME/token`.
     pub token: Option<String>,
     /// `HF_HUB_OFFLINE` is set to 1, true, yes or on.
     pub offline: bool,
     /// Certificates to trust instead of the built-in ones, a PEM file (`SSL_CERT_FILE`).
     pub certificates: Option<PathBuf>,
-    /// How long the hub is waited for.
+    /// Timeouts and retries.
     pub patience: Patience,
 }
 
@@ -59,7 +59,7 @@ impl std::fmt::Debug for HubSettings {
 }
 
 impl HubSettings {
-    /// Reads the variables of this process; without `HOME`, the home of its user.
+    /// Reads the variables of this process; without `HOME`, the home folder of its user is used.
     pub fn of_process() -> Self {
         Self::from_variables(|name| {
             let set = std::env::var_os(name);
@@ -115,7 +115,7 @@ impl HubSettings {
         self.hub_cache.as_deref().ok_or(HubError::NoHome { variable: "HF_HOME" })
     }
 
-    /// Our own folder.
+    /// The program's own cache.
     ///
     /// # Errors
     /// [`HubError::NoHome`].
@@ -162,7 +162,7 @@ mod tests {
         assert!(!format!("{set:?}").contains("secret"));
     }
 
-    /// A39: the current folder is nobody's home.
+    /// The current folder is not used as a home folder.
     #[test]
     fn without_a_home_there_is_no_folder() {
         let none = environment(&[]);

@@ -1,10 +1,10 @@
-//! Free room on a disk.
+//! Free disk space.
 
 use crate::HubError;
 use crate::progress::readable_bytes;
 use std::path::Path;
 
-/// Refuses before anything is fetched.
+/// Checks the free disk space before a download.
 pub(crate) fn require_space(folder: &Path, model: &str, needed: u64) -> Result<(), HubError> {
     let available = fs4::available_space(folder).map_err(HubError::folder(folder))?;
     if available >= needed {

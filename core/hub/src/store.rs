@@ -1,4 +1,4 @@
-//! What is on this machine: our own models and the GGUF files of the shared hub cache.
+//! The models on this machine: those in the program's own cache and those in the shared hub cache.
 
 use crate::cache::{RepositoryCache, entries, remove_if_there, require_no_link};
 use crate::catalog::Catalog;
@@ -15,27 +15,27 @@ use std::path::{Path, PathBuf};
 /// A model on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Installed {
-    /// What to type to run it; no other model on this machine has this name.
+    /// The name for running it; no other model on this machine has this name.
     pub name: String,
     /// Its (first) file, or its folder.
     #[serde(serialize_with = "as_text")]
     pub path: PathBuf,
-    /// Bytes of its files.
+    /// Size of its files in bytes.
     pub bytes: u64,
     /// `package` or `hub`.
     pub source: &'static str,
-    /// Every file of it that is here.
+    /// Its existing files.
     #[serde(serialize_with = "as_texts")]
     pub files: Vec<PathBuf>,
-    /// Parts of a split model that are not here, by their names.
+    /// The names of missing parts of a split model.
     pub missing: Vec<String>,
-    /// [`State::Incomplete`] where parts are missing.
+    /// [`State::Incomplete`] if parts are missing.
     pub state: State,
     #[serde(skip)]
     place: Place,
 }
 
-/// Where it came from.
+/// The place of an installed model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     /// A package of this SHA-256.
@@ -53,31 +53,31 @@ fn as_texts<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S:
     serializer.collect_seq(paths.iter().map(|path| path_text(path)))
 }
 
-/// Outcome of a verification.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict", content = "reason")]
 pub enum Verdict {
-    /// The bytes are those that were promised.
+    /// The checksum matches.
     Good,
-    /// They are not; the text says how.
+    /// The file is damaged; the text says how.
     Bad(String),
-    /// Nobody promised anything about this file; the text says why.
+    /// There is no checksum for this file; the text says why.
     Unknown(String),
 }
 
-/// What a removal did.
+/// The result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Removed {
-    /// Files that lost their names.
+    /// Number of removed files.
     pub files: usize,
-    /// Bytes that became free; less than the model's where another snapshot shares them.
+    /// Freed bytes; less than the size of the model if another snapshot shares files.
     pub bytes: u64,
 }
 
 /// Every model on this machine, by name.
 ///
 /// # Errors
-/// The cache is there and cannot be read.
+/// The cache exists but cannot be read.
 pub(crate) fn installed(environment: &HubSettings, catalog: &Catalog) -> Result<Vec<Installed>, HubError> {
     let mut models = Vec::new();
     for listed in catalog.all() {
@@ -110,7 +110,7 @@ pub(crate) fn installed(environment: &HubSettings, catalog: &Catalog) -> Result<
     Ok(models)
 }
 
-/// The models of a snapshot: the name of the first part that there should be, and the parts that are there.
+/// The models of a snapshot: the name of the first part, and the existing parts.
 fn snapshot_models(cache: &RepositoryCache, commit: &str) -> Vec<(String, Vec<String>)> {
     let names: Vec<String> = cache.files(commit).into_iter().map(|(name, _)| name).collect();
     let models = quantization::models(&names).into_values();
@@ -135,7 +135,7 @@ fn snapshot_folder(cache: &RepositoryCache, id: &str, (commit, revision): (&str,
     Some(Installed { path: cache.snapshot(commit), ..model.without(missing) })
 }
 
-/// How a commit is named in a reference: the main branch, another name, or itself.
+/// The name of a commit in a reference: the main branch, another name, or the commit.
 fn name_of<'a>(references: &'a std::collections::BTreeMap<String, String>, commit: &'a str) -> &'a str {
     if references.get("main").is_some_and(|named| named == commit) {
         return "main";
@@ -155,7 +155,7 @@ impl Installed {
         Self { missing, state, ..self }
     }
 
-    /// Whether a text is its name, the path of one of its files, or the name of one.
+    /// Whether a text is its name, or the path or name of one of its files.
     pub(crate) fn is_called(&self, text: &str) -> bool {
         let same =
             |path: &Path| path.as_os_str() == text || path.file_name().is_some_and(|name| name == text);
@@ -163,7 +163,7 @@ impl Installed {
     }
 }
 
-/// Checks a model's bytes against its package's checksum or the names of its blobs.
+/// Verifies a model's bytes with its package's checksum or the names of its blobs.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -173,7 +173,7 @@ pub(crate) fn verify(
     progress: &mut dyn Progress,
 ) -> Result<Verdict, HubError> {
     if let Some(part) = model.missing.first() {
-        return Ok(Verdict::Bad(format!("{} parts are missing, the first is {part}", model.missing.len())));
+        return Ok(Verdict::Bad(format!("{} parts are missing; the first is {part}", model.missing.len())));
     }
     let mut unknown = None;
     for (path, checksum) in model.files.iter().zip(checksums(environment, model)?) {
@@ -189,7 +189,7 @@ pub(crate) fn verify(
     Ok(unknown.map_or(Verdict::Good, Verdict::Unknown))
 }
 
-/// What was promised about each file, or why nothing was.
+/// The checksum of each file, or the reason why there is none.
 fn checksums(
     environment: &HubSettings,
     model: &Installed,
@@ -200,18 +200,18 @@ fn checksums(
     };
     let cache = RepositoryCache::of(environment, id)?;
     let promise = |path: &PathBuf| match cache.blob_of(path) {
-        None => Err("it is no link to a blob of the cache, whose name would be a checksum".to_owned()),
+        None => Err("it is not a link to a blob of the cache, whose name is a checksum".to_owned()),
         Some(etag) => Checksum::of_name(&etag).ok_or_else(|| {
-            format!("the hub gave no checksum: its ETag is `{etag}`, neither SHA-256 nor git's")
+            format!("the hub has no checksum for it: its ETag `{etag}` is neither a SHA-256 nor a git hash")
         }),
     };
     Ok(model.files.iter().map(promise).collect())
 }
 
-/// Removes every file of a model, and the blobs that nothing else uses; nothing outside the cache.
+/// Removes every file of a model, and the blobs that no other model uses; nothing outside the cache.
 ///
 /// # Errors
-/// A file cannot be removed; [`HubError::Outside`] if it lies behind a link.
+/// A file cannot be removed; [`HubError::Outside`] if it is behind a link.
 pub(crate) fn remove(environment: &HubSettings, model: &Installed) -> Result<Removed, HubError> {
     match &model.place {
         Place::Package { .. } => {
@@ -222,7 +222,7 @@ pub(crate) fn remove(environment: &HubSettings, model: &Installed) -> Result<Rem
             let lock = folder.join(".lock");
             if let Some(_held) = lock::try_acquire(&lock)? {
                 remove_if_there(&aside(&model.path))?;
-                // Best effort: the folder stays if another file of the model is in it.
+                // Best effort: the folder is kept if it has another file of the model.
                 if entries(folder)?.iter().all(|path| *path == lock) {
                     let _ = std::fs::remove_file(&lock).and_then(|()| std::fs::remove_dir(folder));
                 }

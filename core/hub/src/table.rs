@@ -1,4 +1,4 @@
-//! Reading a table of models: every value has a rule, since tables may be anybody's.
+//! Reads a table of models. Every value is validated, because tables may be untrusted.
 
 use crate::HubError;
 use crate::catalog::{CatalogFile, CatalogModel, Wheel};
@@ -6,15 +6,15 @@ use crate::checksum::Checksum;
 use crate::reference::{is_name, is_safe_file};
 use toml_span::{Span, Value};
 
-/// Longest file that a table may name, in bytes.
+/// Largest size of a file in a table, in bytes.
 const LONGEST: u64 = 1 << 50;
 
-/// What is wrong with a table.
+/// An error in a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableFault {
     /// File, line and column.
     place: String,
-    /// Entry and key, and what is wrong.
+    /// Entry, key and error.
     problem: String,
 }
 
@@ -24,7 +24,7 @@ impl From<TableFault> for HubError {
     }
 }
 
-/// The models of a table; `name` is its file, `table` what its models say they are from (absent: the program's own).
+/// The models of a table; `name` is its file, `table` the origin in its models (`None` for the built-in table).
 pub(crate) fn read(name: &str, source: &str, table: Option<&str>) -> Result<Vec<CatalogModel>, TableFault> {
     read_models(source, table).map_err(|(offset, problem)| {
         let before = source.get(..offset).unwrap_or(source);
@@ -42,32 +42,30 @@ fn read_models(source: &str, table: Option<&str>) -> Result<Vec<CatalogModel>, F
     let top = Entry { value: &root, place: String::new() };
     top.only(&["schema", "model"])?;
     if root.pointer("/schema").and_then(Value::as_integer) != Some(1) {
-        return Err(
-            top.fault("schema", "1 is wanted (`schema = 1`): another version of tables is not understood")
-        );
+        return Err(top.fault("schema", "expected 1 (`schema = 1`); other versions are not supported"));
     }
     let list = root.pointer("/model").and_then(Value::as_array);
-    let list = list.ok_or_else(|| top.fault("model", "no [[model]] is there"))?;
+    let list = list.ok_or_else(|| top.fault("model", "the table has no [[model]]"))?;
     let mut models: Vec<CatalogModel> = Vec::new();
     for (at, value) in list.iter().enumerate() {
         let entry = Entry { value, place: format!("model[{at}]") };
         let model = read_model(&entry, table)?;
         if models.iter().any(|known| known.name == model.name) {
-            return Err(entry.fault("name", &format!("`{}` is there twice", model.name)));
+            return Err(entry.fault("name", &format!("`{}` occurs twice", model.name)));
         }
         models.push(model);
     }
     Ok(models)
 }
 
-/// A table and what it is called.
+/// A TOML table and its name in messages.
 struct Entry<'a> {
     value: &'a Value<'a>,
     place: String,
 }
 
 impl Entry<'_> {
-    /// A fault of a key, at its value, or at the table where it is missing.
+    /// An error of a key, at its value, or at the table if the key is missing.
     fn fault(&self, key: &str, problem: &str) -> Fault {
         let span = self.value.pointer(&format!("/{key}")).map_or(self.value.span, |value| value.span);
         self.fault_at(span, key, problem)
@@ -78,12 +76,12 @@ impl Entry<'_> {
         (span.start, format!("{}{dot}{key}: {problem}", self.place))
     }
 
-    /// Refuses keys that nobody reads.
+    /// Refuses unknown keys.
     fn only(&self, known: &[&str]) -> Result<(), Fault> {
-        let table = self.value.as_table().ok_or_else(|| self.fault("", "a table is wanted"))?;
+        let table = self.value.as_table().ok_or_else(|| self.fault("", "expected a table"))?;
         match table.keys().find(|key| !known.contains(&key.name.as_ref())) {
             Some(key) => {
-                let problem = format!("unknown key; known are {}", known.join(", "));
+                let problem = format!("unknown key; the keys are {}", known.join(", "));
                 Err(self.fault_at(key.span, &key.name, &problem))
             }
             None => Ok(()),
@@ -93,10 +91,12 @@ impl Entry<'_> {
     fn optional(&self, key: &str) -> Result<Option<String>, Fault> {
         let Some(value) = self.value.pointer(&format!("/{key}")) else { return Ok(None) };
         match value.as_str() {
-            // They would steer the terminal that the table is listed on.
-            Some(text) if text.chars().any(char::is_control) => Err(self.fault(key, "control characters")),
+            // They would control the terminal on which the table is listed.
+            Some(text) if text.chars().any(char::is_control) => {
+                Err(self.fault(key, "control characters are not allowed"))
+            }
             Some(text) if !text.is_empty() => Ok(Some(text.to_owned())),
-            _ => Err(self.fault(key, "not a text")),
+            _ => Err(self.fault(key, "expected a non-empty string")),
         }
     }
 
@@ -104,10 +104,10 @@ impl Entry<'_> {
         self.optional(key)?.ok_or_else(|| self.fault(key, "missing"))
     }
 
-    /// A text that a rule holds for.
+    /// A string that satisfies a rule.
     fn ruled(&self, key: &str, rule: &str, holds: impl Fn(&str) -> bool) -> Result<String, Fault> {
         let text = self.text(key)?;
-        if holds(&text) { Ok(text) } else { Err(self.fault(key, &format!("not {rule}"))) }
+        if holds(&text) { Ok(text) } else { Err(self.fault(key, &format!("expected {rule}"))) }
     }
 
     fn sha256(&self) -> Result<String, Fault> {
@@ -119,7 +119,7 @@ impl Entry<'_> {
         let value = self.value.pointer("/bytes").ok_or_else(|| self.fault("bytes", "missing"))?;
         let bytes = value.as_integer().and_then(|bytes| u64::try_from(bytes).ok());
         let bytes = bytes.filter(|bytes| (1..=LONGEST).contains(bytes));
-        bytes.ok_or_else(|| self.fault("bytes", &format!("not a length in bytes, 1 to {LONGEST}")))
+        bytes.ok_or_else(|| self.fault("bytes", &format!("expected a size in bytes, 1 to {LONGEST}")))
     }
 }
 
@@ -130,7 +130,7 @@ fn read_model(entry: &Entry<'_>, table: Option<&str>) -> Result<CatalogModel, Fa
     let name = entry.ruled("name", "a lower-case name without slashes", plain)?;
     let entry = &Entry { value: entry.value, place: format!("{} ({name})", entry.place) };
     let list = entry.value.pointer("/file").and_then(Value::as_array);
-    let list = list.ok_or_else(|| entry.fault("file", "no [[model.file]] is there"))?;
+    let list = list.ok_or_else(|| entry.fault("file", "the model has no [[model.file]]"))?;
     let mut files: Vec<CatalogFile> = Vec::new();
     for (at, value) in list.iter().enumerate() {
         let place = format!("{}, file[{at}]", entry.place);
@@ -140,14 +140,14 @@ fn read_model(entry: &Entry<'_>, table: Option<&str>) -> Result<CatalogModel, Fa
     if let Some(repository) = &repository
         && !repository.split_once('/').is_some_and(|(org, name)| is_name(org) && is_name(name))
     {
-        return Err(entry.fault("repository", "not org/repo"));
+        return Err(entry.fault("repository", "expected org/repo"));
     }
     if repository.is_none() && files.iter().any(|file| file.pip.is_empty()) {
         return Err(entry.fault("repository", "missing"));
     }
     let default = entry.text("default")?;
     if files.iter().filter(|file| file.quantization == default).count() != 1 {
-        let problem = format!("it is {default}, and not one file has that quantization");
+        let problem = format!("it is {default}, but not exactly one file has that quantization");
         return Err(entry.fault("default", &problem));
     }
     let commit = |text: &str| text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -160,7 +160,7 @@ fn read_model(entry: &Entry<'_>, table: Option<&str>) -> Result<CatalogModel, Fa
     Ok(CatalogModel { name, summary, license, repository, revision, default, files, table })
 }
 
-/// `own`: the table is the program's.
+/// Reads a file; `own` is set for the built-in table.
 fn read_file(entry: &Entry<'_>, own: bool) -> Result<CatalogFile, Fault> {
     entry.only(&["quantization", "file", "bytes", "sha256", "pip"])?;
     let pip = match entry.value.pointer("/pip") {
@@ -168,8 +168,7 @@ fn read_file(entry: &Entry<'_>, own: bool) -> Result<CatalogFile, Fault> {
         Some(_) if !own => {
             let key = entry.value.as_table().and_then(|table| table.keys().find(|key| key.name == "pip"));
             let span = key.map_or(entry.value.span, |key| key.span);
-            let problem =
-                "only the program's own table may name packages; leave it out and give `repository`";
+            let problem = "only the built-in table may name packages; remove it and give `repository`";
             return Err(entry.fault_at(span, "pip", problem));
         }
         Some(value) => match value.as_array() {
@@ -195,6 +194,6 @@ fn read_wheel(value: &Value, file: &Entry<'_>) -> Result<Wheel, Fault> {
     let pinned =
         |text: &str| text.split_once("==").is_some_and(|(name, version)| is_name(name) && is_name(version));
     let pinned = |text: &str| !text.starts_with('-') && pinned(text);
-    let requirement = wheel.ruled("requirement", "pinned as NAME==VERSION", pinned)?;
+    let requirement = wheel.ruled("requirement", "a pinned NAME==VERSION", pinned)?;
     Ok(Wheel { requirement, sha256: wheel.sha256()? })
 }

@@ -1,4 +1,4 @@
-//! [`Transfer`]: one file of the hub into the cache, whole and checked, or not at all.
+//! [`Transfer`]: downloads one file of the hub into the cache, complete and verified, or not at all.
 
 use crate::cache::RepositoryCache;
 use crate::client::{Bytes, Client, RemoteFile};
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// One file on its way: `<etag>.part` grows, is checked, and becomes the blob `<etag>`.
+/// The download of one file: `<etag>.part` grows, is verified, and becomes the blob `<etag>`.
 pub(crate) struct Transfer<'a> {
     pub(crate) client: &'a Client,
     pub(crate) cache: &'a RepositoryCache,
@@ -16,19 +16,19 @@ pub(crate) struct Transfer<'a> {
     pub(crate) progress: &'a mut dyn Progress,
 }
 
-/// Why a stretch of a transfer ended before the end of the file.
+/// The reason why a request ended before the end of the file.
 enum Stop {
-    /// The hub or the way to it.
+    /// An error of the hub or the network.
     Remote(Cause),
-    /// This machine.
+    /// An error of this machine.
     Local(HubError),
 }
 
 impl Transfer<'_> {
-    /// Makes sure that the blob is there and right; others that fetch the same file are waited for.
+    /// Makes sure that the blob exists and is valid; waits for other processes that download the same file.
     ///
     /// # Errors
-    /// No lock, no answer, no room, or other bytes than promised.
+    /// The lock cannot be taken, the hub does not answer, the disk is full, or the checksum differs.
     pub(crate) fn run(&mut self) -> Result<(), HubError> {
         let etag = &self.file.etag;
         let _lock = self.cache.lock(etag, &self.file.title, self.progress)?;
@@ -37,7 +37,7 @@ impl Transfer<'_> {
             match self.verify(&blob) {
                 Ok(()) => return Ok(()),
                 Err(HubError::Damaged { reason, .. }) => self.progress.note(&format!(
-                    "{}: the copy on this machine is damaged ({reason}); it is fetched again",
+                    "{}: the copy on this machine is damaged ({reason}); downloading it again",
                     self.file.title
                 )),
                 Err(other) => return Err(other),
@@ -46,7 +46,7 @@ impl Transfer<'_> {
         if self.file.bytes.is_some_and(|bytes| length(&part) > bytes) {
             self.put_aside(&part)?;
             self.progress.note(&format!(
-                "{}: what an earlier download left is longer than the file; it begins anew",
+                "{}: an earlier partial download is longer than the file; starting again",
                 self.file.title
             ));
         }
@@ -55,7 +55,7 @@ impl Transfer<'_> {
         match self.verify(&part) {
             Err(HubError::Damaged { reason, .. }) if resumed => {
                 self.progress.note(&format!(
-                    "{}: what an earlier download left was damaged ({reason}); it begins anew",
+                    "{}: an earlier partial download was damaged ({reason}); starting again",
                     self.file.title
                 ));
                 self.fetch(&part)?;
@@ -64,12 +64,12 @@ impl Transfer<'_> {
             other => other?,
         }
         std::fs::rename(&part, &blob).map_err(HubError::io(&blob))?;
-        // What an earlier attempt put aside is of no use any more.
+        // A damaged download of an earlier attempt is no longer needed.
         let _ = std::fs::remove_file(self.cache.aside(etag));
         Ok(())
     }
 
-    /// Compares length and checksum; a file that differs is put aside.
+    /// Verifies length and checksum; a file that differs is renamed.
     fn verify(&mut self, path: &Path) -> Result<(), HubError> {
         let found = length(path);
         let reason = match self.file.bytes {
@@ -77,7 +77,7 @@ impl Transfer<'_> {
             _ => match Checksum::of_name(&self.file.etag) {
                 None => {
                     self.progress.note(&format!(
-                        "{}: the hub gives no checksum for it (its ETag is `{}`); only its length was compared",
+                        "{}: the hub has no checksum for it (its ETag is `{}`); only its length was verified",
                         self.file.title, self.file.etag
                     ));
                     None
@@ -102,7 +102,7 @@ impl Transfer<'_> {
         Ok(aside)
     }
 
-    /// Fetches what is missing, beginning again where the connection broke as long as that gets further.
+    /// Downloads the missing bytes; resumes interrupted connections as long as there is progress.
     fn fetch(&mut self, part: &Path) -> Result<(), HubError> {
         let mut fruitless = 0;
         loop {
@@ -122,39 +122,41 @@ impl Transfer<'_> {
                 let kept = match length(part) {
                     0 => String::new(),
                     bytes => {
-                        format!("; {} are kept and the next pull goes on from there", readable_bytes(bytes))
+                        format!("; {} are kept, and the next pull resumes from there", readable_bytes(bytes))
                     }
                 };
                 return Err(self.client.error(self.file.title.clone(), cause, kept));
             }
             let here = readable_bytes(length(part));
-            self.progress.note(&format!("{}: {cause}; trying again ({here} are here)", self.file.title));
+            self.progress.note(&format!("{}: {cause}; trying again (after {here})", self.file.title));
             std::thread::sleep(self.client.pause(fruitless, &cause));
         }
     }
 
-    /// One request and what it brings.
+    /// Sends one request and writes its data.
     fn stretch(&mut self, part: &Path, have: u64) -> Result<(), Stop> {
         let (start, total, mut body) = match self.client.bytes(self.file, have).map_err(Stop::Remote)? {
             Bytes::From { start, total, body } => (start, total, body),
             Bytes::PastEnd { total } if total == Some(have) => return Ok(()),
             Bytes::PastEnd { .. } => {
                 std::fs::remove_file(part).map_err(|error| Stop::Local(HubError::io(part)(error)))?;
-                return Err(Stop::Remote(Cause::Broken("the hub has less than was fetched".to_owned())));
+                return Err(Stop::Remote(Cause::Broken(
+                    "the file on the hub is shorter than the download".to_owned(),
+                )));
             }
         };
         let expected = self.file.bytes.or(total);
         if let (Some(promised), Some(total)) = (self.file.bytes, total)
             && promised != total
         {
-            let reason = format!("{total} bytes, {promised} were announced");
+            let reason = format!("{total} bytes instead of {promised}");
             return Err(Stop::Remote(Cause::Changed(reason)));
         }
         if start > have {
-            return Err(Stop::Remote(Cause::Broken("the hub answered another range".to_owned())));
+            return Err(Stop::Remote(Cause::Broken("the hub returned another range".to_owned())));
         }
         let mut file = self.open(part, start).map_err(Stop::Local)?;
-        self.progress.begin(&format!("fetching {}", self.file.title), expected, start);
+        self.progress.begin(&format!("downloading {}", self.file.title), expected, start);
         let written = self.copy(&mut *body, &mut file, part, start)?;
         match expected {
             Some(expected) if written < expected => {
@@ -164,10 +166,10 @@ impl Transfer<'_> {
         }
     }
 
-    /// The part, cut to what is kept of it.
+    /// Opens the partial file, truncated to the bytes that are kept.
     fn open(&self, part: &Path, start: u64) -> Result<File, HubError> {
         use std::io::{Seek, SeekFrom};
-        // Somebody may have removed the folder while it was empty.
+        // Another process may have removed the empty folder.
         let folder = part.parent().unwrap_or(part);
         std::fs::create_dir_all(folder).map_err(HubError::folder(folder))?;
         let opened = File::options().create(true).truncate(false).write(true).open(part);
@@ -179,7 +181,7 @@ impl Transfer<'_> {
         Ok(file)
     }
 
-    /// Everything of `body`; returns the length of the file afterwards.
+    /// Copies `body` to the file; returns the length of the file.
     fn copy(&mut self, body: &mut dyn Read, file: &mut File, part: &Path, start: u64) -> Result<u64, Stop> {
         let mut written = start;
         let mut buffer = vec![0u8; 1 << 18];
@@ -210,7 +212,7 @@ fn writing(part: &Path, error: std::io::Error) -> HubError {
     }
 }
 
-/// Bytes of a file; 0 if it is not there.
+/// The size of a file; 0 if it does not exist.
 pub(crate) fn length(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |metadata| metadata.len())
 }

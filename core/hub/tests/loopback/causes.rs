@@ -25,13 +25,13 @@ fn each_status_has_its_cause_and_advice() {
         (false, status("401 Unauthorized", gated), Cause::Gated, "accept its terms"),
         (true, status("403 Forbidden", gated), Cause::Gated, "accept its terms"),
         (true, status("401 Unauthorized", invalid), Cause::Token, "new token"),
-        (true, status("403 Forbidden", ""), Cause::Forbidden(String::new()), "may read"),
+        (true, status("403 Forbidden", ""), Cause::Forbidden(String::new()), "read access"),
         (false, status("404 Not Found", ""), Cause::NoRepository, "org/repo"),
         (
             false,
             status("404 Not Found", "x-error-code: RevisionNotFound\r\n"),
             Cause::NoRevision,
-            "follows the @",
+            "after the @",
         ),
         (false, status("418 Teapot", ""), Cause::Status(418), "HF_ENDPOINT"),
     ] {
@@ -139,7 +139,7 @@ fn hostile_names_stay_inside() {
     let place =
         Place::with(&[("../../../../evil.gguf", b"hello", HELLO), ("a\\..\\evil.gguf", b"hello", HELLO)]);
     let error = place.pull("org/repo").unwrap_err();
-    assert!(error.to_string().contains("no GGUF file at all"), "{error}");
+    assert!(error.to_string().contains("no GGUF files"), "{error}");
     outside(&place);
     for etag in ["../../../../evil", "..", ".hidden", "a/b", ""] {
         let place = Place::with(&[(MODEL, b"hello", etag)]);

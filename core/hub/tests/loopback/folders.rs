@@ -111,11 +111,11 @@ fn an_index_that_names_what_is_not_there_is_refused() {
     for (map, wanted) in [
         (
             &br#"{"weight_map": {"a": "model-00003-of-00003.safetensors"}}"#[..],
-            "model-00003-of-00003.safetensors, which its",
+            "model-00003-of-00003.safetensors, which ",
         ),
         (
             br#"{"weight_map": {"a": "../../../../etc/x.safetensors"}}"#,
-            "is no safetensors file of the repository",
+            "is not a safetensors file of the repository",
         ),
         (b"{", INDEX),
     ] {
@@ -131,9 +131,9 @@ fn an_index_that_names_what_is_not_there_is_refused() {
 fn what_no_folder_is_made_of_is_said() {
     let pickles = Place::with(&[("config.json", b"{}", "a"), ("pytorch_model.bin", b"pickle", "b")]);
     let error = pickles.pull("org/repo").unwrap_err().to_string();
-    assert!(error.contains("Python pickles, which are programs and never read"), "{error}");
+    assert!(error.contains("Python pickles, which are not supported"), "{error}");
     let error = sharded().pull("org/repo:Q8_0").unwrap_err().to_string();
-    assert!(error.contains("no GGUF file at all; its safetensors are `org/repo`"), "{error}");
+    assert!(error.contains("no GGUF files; its safetensors are `org/repo`"), "{error}");
     let both = Place::with(&[
         ("config.json", b"{}", "a"),
         ("m-Q8_0.gguf", b"hello", HELLO),

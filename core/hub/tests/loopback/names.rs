@@ -18,11 +18,11 @@ fn a_bare_name_never_turns_into_another_file() {
     hub.remove(&model).unwrap();
     // The F16 file is all that is left: it is still not what `org/repo` means.
     let error = hub.find("org/repo").unwrap_err();
-    assert!(error.to_string().contains("installed are: hf:org/repo/m-F16.gguf"), "{error}");
+    assert!(error.to_string().contains("the installed models are hf:org/repo/m-F16.gguf"), "{error}");
     let bare = ModelReference::parse("org/repo").unwrap();
     assert_eq!(hub.locate(&bare).unwrap(), None);
     let error = place.offline().pull(&bare, &mut menagerie_hub::Silent).unwrap_err();
-    assert!(error.to_string().contains("here are: hf:org/repo/m-F16.gguf"), "{error}");
+    assert!(error.to_string().contains("this machine has hf:org/repo/m-F16.gguf"), "{error}");
     assert_eq!(hub.find("org/repo:f16").unwrap().name, "hf:org/repo/m-F16.gguf");
 }
 
@@ -45,7 +45,7 @@ fn what_fits_several_is_asked_about() {
     assert!(place.server.transfers().is_empty());
     assert!(place.pull("hf:org/repo/b-Q8_0.gguf").unwrap().ends_with("b-Q8_0.gguf"));
     let error = place.pull("org/repo:Q5_0").unwrap_err();
-    assert!(error.to_string().contains("it has: a-Q8_0.gguf, b-Q8_0.gguf"), "{error}");
+    assert!(error.to_string().contains("it has a-Q8_0.gguf, b-Q8_0.gguf"), "{error}");
 }
 
 /// Two snapshots with the same file have two names, and each finds its own.
@@ -78,7 +78,7 @@ fn addresses_of_the_configured_hub_are_repositories() {
         assert_eq!(reference.to_string(), "hf:org/repo/m-F16.gguf");
     }
     let page = place.hub().reference(&place.server.address.replace("http", "https")).unwrap_err();
-    assert!(page.to_string().contains("only addresses on the hub"), "{page}");
+    assert!(page.to_string().contains("only URLs of the hub"), "{page}");
     // A hub below a path, and an address that only begins like one.
     let hub =
         |endpoint: &str| Hub::new(HubSettings { endpoint: endpoint.to_owned(), ..place.environment.clone() });

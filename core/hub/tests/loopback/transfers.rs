@@ -44,7 +44,7 @@ fn the_next_pull_goes_on_where_the_last_one_stopped_and_says_so() {
     assert_eq!(std::fs::read(pulled.unwrap()).unwrap(), b"hello");
     assert_eq!(place.server.transfers()[0].range.as_deref(), Some("bytes=3-"));
     // P10: the bar begins where the file does.
-    assert_eq!(told.steps[0], (format!("fetching {MODEL} of org/repo"), Some(5), 3));
+    assert_eq!(told.steps[0], (format!("downloading {MODEL} of org/repo"), Some(5), 3));
     assert!(!place.blob(&format!("{HELLO}.part")).exists());
 }
 
@@ -87,7 +87,7 @@ fn a_part_that_cannot_be_right_is_begun_anew() {
         place.leave(&format!("{HELLO}.part"), left);
         let (pulled, told) = place.told("org/repo");
         assert_eq!(std::fs::read(pulled.unwrap()).unwrap(), b"hello");
-        assert!(told.notes[0].contains("begins anew"), "{:?}", told.notes);
+        assert!(told.notes[0].contains("starting again"), "{:?}", told.notes);
         assert!(!place.blob(&format!("{HELLO}.bad")).exists());
     }
 }
@@ -140,7 +140,7 @@ fn what_is_no_sha256_is_compared_or_said_not_to_be() {
     let place = Place::with(&[(MODEL, b"hello", "686897696a7c876b7e")]);
     let (pulled, told) = place.told("org/repo");
     pulled.unwrap();
-    assert!(told.notes[0].contains("the hub gives no checksum"), "{:?}", told.notes);
+    assert!(told.notes[0].contains("the hub has no checksum"), "{:?}", told.notes);
 }
 
 /// A34: silence ends, keeps what came, and the next pull goes on.

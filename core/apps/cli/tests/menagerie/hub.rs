@@ -72,7 +72,7 @@ fn a_damaged_download_fails_every_time() {
     for _ in 0..2 {
         with(home.path(), &server.address, &["pull", "org/repo"]).fails_with(&[
             "damaged",
-            "put aside",
+            "it is kept as",
             HELLO,
         ]);
     }
@@ -96,7 +96,7 @@ fn without_a_home_nothing_is_fetched() {
         // Not unset: then the system is asked for the home of whoever runs the test.
         let mut command = command(home.path(), &server.address, &["run", name, "hi"]);
         command.env("HOME", "");
-        call(command).fails_with(&["there is no folder for models", "HOME"]);
+        call(command).fails_with(&["no folder for models", "HOME"]);
     }
     assert!(server.requests().is_empty());
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
@@ -141,9 +141,9 @@ fn a_stalled_download_says_why() {
     });
     assert_eq!(call.code, Some(0), "{call:?}");
     let count = |words: &str| call.err.matches(words).count();
-    assert_eq!(count("fetching "), 1, "{}", call.err);
+    assert_eq!(count("downloading "), 1, "{}", call.err);
     assert_eq!(count("the server sent nothing for 1 s; trying again"), 2, "{}", call.err);
-    assert!(call.err.contains("(2 B are here)") && call.err.contains("(3 B are here)"), "{}", call.err);
+    assert!(call.err.contains("(after 2 B)") && call.err.contains("(after 3 B)"), "{}", call.err);
 }
 
 /// A33 between processes.
@@ -208,11 +208,11 @@ esac
 fn what_cannot_be_pulled_is_said() {
     let home = tempfile::tempdir().unwrap();
     let pull = |name: &str| menagerie(home.path(), &["pull", name]);
-    pull("/etc/passwd").fails_with(&["is a path", "only names can be fetched"]);
-    pull("https://example.com/m.gguf").fails_with(&["only addresses on the hub"]);
+    pull("/etc/passwd").fails_with(&["is a path", "only names can be downloaded"]);
+    pull("https://example.com/m.gguf").fails_with(&["only URLs of the hub"]);
     pull("smolm2").fails_with(&["did you mean `smollm2`?"]);
     pull("smollm2").fails_with(&["HF_HUB_OFFLINE"]);
-    menagerie(home.path(), &["models", "remove", "/etc/passwd"]).fails_with(&["this file is yours"]);
+    menagerie(home.path(), &["models", "remove", "/etc/passwd"]).fails_with(&["this file is your own"]);
     assert!(Path::new("/etc/passwd").exists());
 }
 

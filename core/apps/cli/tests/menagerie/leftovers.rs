@@ -79,7 +79,7 @@ fn prune_removes_what_nobody_is_fetching() {
         report["leftovers"].as_array().unwrap().iter().map(|row| row["removed"] == true).collect();
     assert_eq!(removed, [true, true, false], "{report}");
     assert_eq!(report["leftovers"][2]["in_use"], true);
-    run(&["models", "remove", "a/held"]).fails_with(&["another process is fetching it"]);
+    run(&["models", "remove", "a/held"]).fails_with(&["another process is downloading it"]);
     let left: Vec<_> =
         std::fs::read_dir(cache(home.path())).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
@@ -102,7 +102,7 @@ fn removing_follows_no_link_out_of_the_cache() {
     symlink(&precious, snapshots.join("s")).unwrap();
     with(home.path(), &server.address, &["models", "remove", "hf:a/b@s/m.gguf"]).fails_with(&[
         "snapshots/s is a link to ",
-        "is not part of the cache",
+        "which is outside the cache",
         "help: remove the link",
     ]);
     assert_eq!(std::fs::read(precious.join("m.gguf")).unwrap(), b"precious\n");
@@ -112,7 +112,7 @@ fn removing_follows_no_link_out_of_the_cache() {
 #[test]
 fn without_a_network_a_path_is_advised_in_few_words() {
     let home = tempfile::tempdir().unwrap();
-    let advice = "or pass the path of a GGUF file you have\n";
+    let advice = "or pass the path of a GGUF file that you have\n";
     for name in ["smollm2", "gemma3-270m", "qwen3-0.6b", "org/repo", "org/repo:Q4_K_M", "hf:org/repo/m.gguf"]
     {
         // Nothing listens there, and there is no Python.
@@ -135,7 +135,7 @@ fn addresses_of_the_configured_hub_are_fetched() {
     let path = with(home.path(), &server.address, &["pull", &address]).good();
     assert_eq!(std::fs::read(path.trim()).unwrap(), b"hello");
     with(home.path(), &server.address, &["models", "remove", &address]).good();
-    with(home.path(), "http://127.0.0.1:1", &["pull", &address]).fails_with(&["only addresses on the hub"]);
+    with(home.path(), "http://127.0.0.1:1", &["pull", &address]).fails_with(&["only URLs of the hub"]);
 }
 
 /// U29: one spelling of a license in the table, SPDX's, and one for people.

@@ -31,7 +31,7 @@ fn a_dropped_table_names_models_everywhere() {
     let home = home.path();
     drop_into(home, "names", &table("mine"));
     let run = |arguments: &[&str]| with(home, &server.address, arguments);
-    run(&["pull", "mine"]).fails_with(&["no such short name"]);
+    run(&["pull", "mine"]).fails_with(&["no short name of this kind"]);
     let pulled = run(&["pull", "mine", "--spec-dir", "names"]);
     assert!(pulled.err.contains("mine is org/repo (from names/models.toml)"), "{}", pulled.err);
     let path = pulled.good();
@@ -107,8 +107,8 @@ fn a_faulty_table_is_said_where_it_matters() {
     let asked = menagerie(home, &["models", "available", "--spec-dir", "names"]);
     asked.fails_with(&[
         "names/models.toml:11:9",
-        "model[0] (mine), file[0].file: not a path",
-        "correct it there",
+        "model[0] (mine), file[0].file: expected a path",
+        "correct the table",
     ]);
     let chat = chat_model(home);
     // A path needs no table.
