@@ -175,3 +175,96 @@ fn functions_that_open_and_write_files_take_what_stands_for_a_path() {
     assert!(seen > 30, "the test sees only {seen} functions with paths");
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
+
+/// The names of the façade itself, by group. Everything else is behind its modules.
+const FACADE: [(&str, &[&str]); 3] = [
+    (
+        "open",
+        &[
+            "Environment",
+            "LoadError",
+            "LoadOptions",
+            "LoadedModel",
+            "MemoryEstimate",
+            "Notice",
+            "open_embedding",
+            "open_text",
+            "open_text_with",
+        ],
+    ),
+    (
+        "generate",
+        &[
+            "ChatMessage",
+            "ChatSession",
+            "EmbeddingOptions",
+            "EmbeddingPipeline",
+            "Event",
+            "GenerateError",
+            "Job",
+            "Outcome",
+            "Request",
+            "SamplingOptions",
+            "SchedulerOptions",
+            "Session",
+            "Statistics",
+            "StopReason",
+            "TextPipeline",
+            "Truncation",
+        ],
+    ),
+    ("describe", &["ArchSpec", "GgufFile", "Logits", "LogitsOptions", "ResolvedFile", "logits"]),
+];
+
+/// The names that a `use` brings in; modules, which are renamed crates, are left out.
+fn imported(tree: &syn::UseTree, names: &mut Vec<String>) {
+    match tree {
+        syn::UseTree::Path(path) => imported(&path.tree, names),
+        syn::UseTree::Group(group) => group.items.iter().for_each(|item| imported(item, names)),
+        syn::UseTree::Name(name) => names.push(name.ident.to_string()),
+        syn::UseTree::Rename(_) => {}
+        syn::UseTree::Glob(_) => names.push("*".to_owned()),
+    }
+}
+
+/// The lines of documentation inside fences of examples that are compiled and run.
+fn examples(text: &str) -> String {
+    let docs = text.lines().filter_map(|line| line.strip_prefix("//!"));
+    let (mut inside, mut is_run, mut found) = (false, false, String::new());
+    for line in docs.map(str::trim_start) {
+        if let Some(kind) = line.strip_prefix("```") {
+            (inside, is_run) = (!inside, kind.trim().is_empty());
+        } else if inside && is_run {
+            found.push_str(line);
+            found.push('\n');
+        }
+    }
+    found
+}
+
+#[test]
+fn the_facade_has_these_names_each_in_a_table_and_in_an_example() {
+    let text = std::fs::read_to_string(root().join("core/src/lib.rs")).unwrap();
+    let mut found = Vec::new();
+    for item in &syn::parse_file(&text).unwrap().items {
+        if let syn::Item::Use(item) = item
+            && is_public(&item.vis)
+        {
+            imported(&item.tree, &mut found);
+        }
+    }
+    let mut expected: Vec<&str> = FACADE.iter().flat_map(|(_, names)| *names).copied().collect();
+    found.sort();
+    expected.sort_unstable();
+    assert_eq!(found, expected, "left: core/src/lib.rs, right: the list of this test");
+    assert!((25..=35).contains(&expected.len()), "{} names", expected.len());
+    let examples = examples(&text);
+    let words: Vec<&str> = examples.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    for (group, names) in FACADE {
+        let row = text.lines().find(|line| line.starts_with(&format!("//! | {group} |"))).unwrap();
+        for name in names {
+            assert!(row.contains(&format!("`{name}`")), "{name} is not in the row `{group}` of the table");
+            assert!(words.contains(name), "{name} is in no example that is run");
+        }
+    }
+}

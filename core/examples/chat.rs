@@ -6,7 +6,6 @@
 
 use menagerie::engine::{Event, Request};
 use menagerie::open::{LoadOptions, open_text};
-use menagerie_all as _;
 use std::io::{BufRead, Write};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

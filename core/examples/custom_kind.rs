@@ -11,7 +11,6 @@ use menagerie::open::{LoadOptions, environment, open_text_with};
 use menagerie::registry::{NormPlace, Part, Parts, component};
 use menagerie::spec::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
 use menagerie::spec::options;
-use menagerie_all as _;
 
 /// `factor * weight * x`: no norm at all, but a kind.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]

@@ -6,8 +6,6 @@
 
 use menagerie::engine::{Event, Request};
 use menagerie::open::{LoadOptions, open_text};
-// Without this line no architecture is linked in.
-use menagerie_all as _;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);

@@ -5,7 +5,6 @@
 //! ```
 
 use menagerie::open::{LoadOptions, open_text};
-use menagerie_all as _;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Some(model) = std::env::args().nth(1) else { return Err("usage: inspect MODEL.gguf".into()) };

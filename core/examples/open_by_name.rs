@@ -8,7 +8,6 @@
 use menagerie::engine::Request;
 use menagerie::hub::{Hub, HubSettings, ModelReference, Silent};
 use menagerie::open::{LoadOptions, open_text};
-use menagerie_all as _;
 use std::io::Write;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

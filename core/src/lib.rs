@@ -1,49 +1,80 @@
-//! Menagerie runs language models whose architecture is **data**: a TOML file says what a model is made of, the core
-//! assembles it and runs it fast. This crate is the façade: a guide, and every crate of the core as a module.
+//! Menagerie runs language models whose architecture is **data**: a TOML spec describes the parts of a model, and the core
+//! assembles them and runs them fast. This crate is the façade: the names below, with a guide, and every crate of the core
+//! as a module behind them.
 //!
-//! # Load
+//! | group | names |
+//! |---|---|
+//! | open | [`open_text`], [`open_text_with`], [`open_embedding`], [`LoadOptions`], [`LoadedModel`], [`LoadError`], [`MemoryEstimate`], [`Notice`], [`Environment`] |
+//! | generate | [`TextPipeline`], [`Session`], [`Request`], [`SamplingOptions`], [`Event`], [`Outcome`], [`StopReason`], [`Statistics`], [`ChatSession`], [`ChatMessage`], [`Job`], [`SchedulerOptions`], [`EmbeddingPipeline`], [`EmbeddingOptions`], [`Truncation`], [`GenerateError`] |
+//! | describe | [`ResolvedFile`], [`ArchSpec`], [`GgufFile`], [`logits`](fn@logits), [`Logits`], [`LogitsOptions`] |
 //!
-//! ```no_run
-//! use menagerie::open::{LoadOptions, open_text};
-//! # // In an application: `use menagerie_all as _;`, or no architecture is linked in.
+//! The built-in architectures are linked in by the default feature `architectures`. Without it a program links its own.
+//!
+//! # Open
+//!
+//! ```
+//! use menagerie::{LoadError, LoadOptions, LoadedModel, MemoryEstimate, Notice, TextPipeline, open_text};
+//!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let pipeline = open_text("model.gguf", &LoadOptions::default())?;
-//! for notice in pipeline.notices() {
-//!     eprintln!("note: {notice}");
-//! }
-//! println!("{} tokens of context, {}", pipeline.context(), pipeline.memory());
+//! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
+//! let options = LoadOptions::default().with_context(512);
+//! let loaded: LoadedModel<TextPipeline> = open_text(model, &options)?;
+//! let (notices, memory): (&[Notice], &MemoryEstimate) = (loaded.notices(), loaded.memory());
+//! notices.iter().for_each(|notice| eprintln!("note: {notice}"));
+//! println!("{}: {} tokens of context, {memory}", loaded.architecture(), loaded.context());
+//! assert_eq!((loaded.architecture(), loaded.context()), ("llama", 512));
+//!
+//! let missing: Result<_, LoadError> = open_text("no-such-model.gguf", &options);
+//! assert!(missing.is_err());
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The file's `general.architecture` is looked up in the [`registry`]; its [`spec`] is resolved against the keys and
-//! tensors of the file, all faults at once; [`assembly`] maps the weights onto blocks of the [`model`] crate; tokenizer
-//! and chat template come from the [`loaders`]. A binary, test or bench must link the architectures with
-//! `use menagerie_all as _;`.
-//!
-//! # Run
-//!
-//! A prompt is text, token ids or a rendered conversation. The callback hears what happens, and stops the generation by
-//! returning `ControlFlow::Break`; one that returns nothing never does.
+//! The file's `general.architecture` is looked up in an [`Environment`]; its [`spec`] is resolved against the keys and
+//! tensors of the file, with all faults at once; [`assembly`] maps the weights onto blocks of the [`model`] crate; tokenizer
+//! and chat template come from the [`loaders`]. An environment holds everything that is installed: what is linked in, and
+//! what spec folders and plugins add. [`open_text`] makes one from the options; a program can keep its own:
 //!
 //! ```
-//! use menagerie::engine::{Event, Request, StopReason};
-//! use menagerie::open::{LoadOptions, open_text};
+//! use menagerie::{Environment, LoadOptions, open_text_with};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
+//! let environment = Environment::linked()?;
+//! assert!(environment.architecture("llama").is_some());
+//! let loaded = open_text_with(model, &environment, &LoadOptions::default())?;
+//! # assert_eq!(loaded.architecture(), "llama");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With the feature `hub`, `menagerie::hub` finds models by the names that the command line takes (`smollm2`, `org/repo`,
+//! `org/repo:Q4_K_M`) and downloads what is missing; the example `open_by_name` is a whole program. Options begin with
+//! their defaults and are changed by methods, or by their fields; new ones may come with any version.
+//!
+//! # Generate
+//!
+//! A prompt is text, token ids or a rendered conversation. The callback receives the events of the generation, and stops it
+//! by returning `ControlFlow::Break`; a callback that returns nothing never stops it.
+//!
+//! ```
+//! use menagerie::{Event, LoadOptions, Outcome, Request, SamplingOptions, Session, Statistics, StopReason, open_text};
 //! use std::ops::ControlFlow;
-//! # use menagerie_all as _;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
 //! let pipeline = open_text(model, &LoadOptions::default())?;
-//! let mut session = pipeline.session()?;
-//! let request = Request::greedy(32).with_stop(vec!["\n\n".to_owned()]);
-//! let outcome = session.generate("The capital of France is", &request, |event| {
+//! let mut session: Session = pipeline.session()?;
+//! let sampling = SamplingOptions::default().with_temperature(0.7).with_seed(42);
+//! let request = Request::default().with_sampling(sampling).with_max_tokens(32).with_stop(vec!["\n\n".to_owned()]);
+//! let outcome: Outcome = session.generate("The capital of France is", &request, |event| {
 //!     if let Event::Text(text) = event {
 //!         print!("{text}");
 //!     }
 //! })?;
-//! println!("\n{}, {}", outcome.reason, outcome.statistics);
+//! let statistics: &Statistics = &outcome.statistics;
+//! println!("\n{}, {statistics}", outcome.reason);
 //!
-//! let outcome = session.generate("The capital of France is", &request, |event| match event {
+//! let outcome = session.generate("The capital of France is", &Request::greedy(32), |event| match event {
 //!     Event::Token { .. } => ControlFlow::Break(()),
 //!     _ => ControlFlow::Continue(()),
 //! })?;
@@ -52,12 +83,11 @@
 //! # }
 //! ```
 //!
-//! The same as an iterator, over events, text or tokens. Dropping it cancels the generation, and the session can be used again:
+//! The same as an iterator, over events, text or tokens. Dropping it cancels the generation, and the session can be used
+//! again:
 //!
 //! ```
-//! # use menagerie::engine::Request;
-//! # use menagerie::open::{LoadOptions, open_text};
-//! # use menagerie_all as _;
+//! # use menagerie::{LoadOptions, Request, open_text};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
 //! # let pipeline = open_text(model, &LoadOptions::default())?;
@@ -75,75 +105,93 @@
 //! # }
 //! ```
 //!
-//! A conversation, for models with a chat template:
+//! A conversation, with the chat template of the file:
 //!
-//! ```no_run
-//! # use menagerie::engine::Request;
-//! # use menagerie::open::{LoadOptions, open_text};
+//! ```
+//! use menagerie::{ChatMessage, ChatSession, LoadOptions, Request, open_text};
+//! # use menagerie::open::GivenTemplate;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let pipeline = open_text("model.gguf", &LoadOptions::default())?;
-//! let mut chat = pipeline.chat()?;
+//! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
+//! # let source = "{% for message in messages %}{{ message.role }}: {{ message.content }} {% endfor %}".to_owned();
+//! # let template = GivenTemplate { name: "example".to_owned(), source };
+//! # let pipeline = open_text(model, &LoadOptions::default().with_chat_template(template))?;
+//! let mut chat: ChatSession = pipeline.chat()?;
 //! chat.set_system("Answer in one sentence.");
-//! let outcome = chat.send("Why is the sky blue?", &Request::greedy(64), |_| {})?;
+//! let outcome = chat.send("Why is the sky blue?", &Request::greedy(16), |_| {})?;
 //! println!("{}\n{}", outcome.text, chat.to_json()?);
+//! assert_eq!(chat.messages()[1], ChatMessage::user("Why is the sky blue?"));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! Models are stateless: every [`Session`](engine::Session) owns its state, and several run on one model without a
-//! lock.
-//!
-//! # Open by name
-//!
-//! With the feature `hub`, `menagerie::hub` finds models by the names that the command line takes (`smollm2`, `org/repo`,
-//! `org/repo:Q4_K_M`) and downloads what is missing. The example `open_by_name` is a whole program:
-//!
-//! ```text
-//! let hub = Hub::new(HubSettings::of_process());
-//! let path = hub.obtain(&ModelReference::parse("smollm2")?, &mut Silent)?;
-//! let pipeline = open_text(path, &LoadOptions::default())?;
-//! ```
-//!
-//! # Options
-//!
-//! Options begin with their defaults and are changed by methods, or by their fields; new ones may come with any version:
+//! Models are stateless: every [`Session`] owns its state, and several run on one model without a lock. Sequences of one
+//! batch share their steps, which is faster than one session after the other:
 //!
 //! ```
-//! use menagerie::engine::{Arithmetic, Request, SamplingOptions};
-//! use menagerie::open::LoadOptions;
-//!
-//! let load = LoadOptions::default().with_context(4096).with_arithmetic(Arithmetic::Exact);
-//! let sampling = SamplingOptions::default().with_temperature(0.7).with_seed(42);
-//! let mut request = Request::default().with_sampling(sampling).with_max_tokens(256);
-//! request.ignore_eos = true;
-//! assert_eq!((load.context, request.sampling.seed, request.max_tokens), (Some(4096), Some(42), Some(256)));
-//! ```
-//!
-//! # Inspect
-//!
-//! What a file is made of, where each value came from, and its logits:
-//!
-//! ```no_run
-//! use menagerie::measure::{LogitsOptions, logits};
-//! use menagerie::open::{LoadOptions, open_text};
+//! use menagerie::{Job, LoadOptions, Request, SchedulerOptions, open_text};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let pipeline = open_text("model.gguf", &LoadOptions::default())?;
-//! let resolved = pipeline.resolved();
-//! println!("{} from {}", resolved.spec.id(), resolved.origin);
-//! for fact in resolved.resolution.from_spec_only() {
-//!     println!("{} = {} ({})", fact.path, fact.value, fact.origin);
+//! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
+//! # let pipeline = open_text(model, &LoadOptions::default())?;
+//! let mut batch = pipeline.batch(SchedulerOptions::default().with_sequences(2))?;
+//! let mut first = batch.scheduler_mut().create()?;
+//! let mut second = batch.scheduler_mut().create()?;
+//! let request = Request::greedy(8);
+//! let jobs = vec![Job::new(&mut first, "One", &request), Job::new(&mut second, "Two", &request)];
+//! for outcome in batch.generate(jobs, |_, _| {}) {
+//!     println!("{}", outcome?.text);
 //! }
-//! let logits = logits(&pipeline, &[1, 2, 3], &LogitsOptions::default())?;
-//! println!("{} rows of {}", logits.rows(), logits.vocabulary);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Vectors of texts, for models that embed:
+//!
+//! ```
+//! use menagerie::{EmbeddingOptions, EmbeddingPipeline, GenerateError, LoadOptions, LoadedModel, Truncation, open_embedding};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/zoo/qwen3-embedding/model-f16.gguf");
+//! let loaded: LoadedModel<EmbeddingPipeline> = open_embedding(model, &LoadOptions::default())?;
+//! # let text: Result<Vec<u32>, GenerateError> =
+//! #     loaded.tokens("A text", Truncation::End).map(|text| text.tokens).or(Ok(vec![1, 2, 3]));
+//! # let _shown = |loaded: &LoadedModel<EmbeddingPipeline>| -> Result<Vec<u32>, GenerateError> {
+//! let tokens = loaded.tokens("A text", Truncation::End)?.tokens;
+//! # Ok(tokens) };
+//! # let tokens = text?;
+//! for vector in loaded.embed(&[&tokens], &EmbeddingOptions::default()) {
+//!     println!("{:?}", vector?);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Describe
+//!
+//! The content of a file, the origin of each value, and logits:
+//!
+//! ```
+//! use menagerie::{ArchSpec, GgufFile, LoadOptions, Logits, LogitsOptions, ResolvedFile, logits, open_text};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
+//! let file = GgufFile::open(model, &Default::default())?;
+//! println!("{} tensors, {} bytes", file.tensors().len(), file.file_bytes());
+//!
+//! let loaded = open_text(model, &LoadOptions::default())?;
+//! let resolved: &ResolvedFile = loaded.resolved();
+//! let spec: &ArchSpec = &resolved.spec;
+//! println!("{} from {}", spec.id(), resolved.origin);
+//! for value in resolved.resolution.from_spec_only() {
+//!     println!("{} = {} ({})", value.path, value.value, value.origin);
+//! }
+//! let found: Logits = logits(&loaded, &[1, 2, 3], &LogitsOptions::default())?;
+//! assert_eq!(found.rows(), 3);
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! # Sample
 //!
-//! [`SamplingOptions`](engine::SamplingOptions) names llama.cpp's options;
-//! [`TextPipeline::sampling_defaults`](engine::TextPipeline::sampling_defaults) gives what the file recommends. A
-//! chain can also be put together from parts:
+//! [`SamplingOptions`] has the options of llama.cpp;
+//! [`TextPipeline::sampling_defaults`] returns what the file recommends. A chain can also be put together from parts:
 //!
 //! ```
 //! use menagerie::engine::sampling::{Chain, Generator, MinP, Random, Temperature};
@@ -158,9 +206,26 @@
 //!
 //! # Add an architecture
 //!
-//! Put a TOML file into a spec folder (`--spec-dir`, `MENAGERIE_SPEC_DIR`, the user's data folder, `./menagerie.d`):
-//! [`registry`] finds it at the next call. No crate, no rebuild.
+//! Put a TOML file into a spec folder (`--spec-dir`, `MENAGERIE_SPEC_DIR`, the user's data folder, `./menagerie.d`): it is
+//! found when the next environment is made. No crate, no rebuild.
 #![forbid(unsafe_code)]
+
+// Architectures register themselves when they are linked.
+#[cfg(feature = "architectures")]
+use menagerie_all as _;
+
+pub use gguf_file::GgufFile;
+pub use menagerie_engine::{
+    ChatMessage, ChatSession, EmbeddingOptions, EmbeddingPipeline, Event, GenerateError, Job, Outcome,
+    Request, SamplingOptions, SchedulerOptions, Session, Statistics, StopReason, TextPipeline, Truncation,
+};
+pub use menagerie_measure::{Logits, LogitsOptions, logits};
+pub use menagerie_open::{
+    LoadError, LoadOptions, LoadedModel, MemoryEstimate, Notice, ResolvedFile, open_embedding, open_text,
+    open_text_with,
+};
+pub use menagerie_registry::Environment;
+pub use menagerie_spec::ArchSpec;
 
 pub use gguf_file as gguf;
 pub use menagerie_adapters as adapters;

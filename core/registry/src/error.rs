@@ -10,7 +10,9 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum RegistryError {
     /// The environment has no architecture.
-    #[error("no architectures are linked in: the binary, test or bench must say `use menagerie_all as _;`")]
+    #[error(
+        "no architectures are linked in: enable the feature `architectures` of the crate `menagerie`, or add `use menagerie_all as _;` to the program"
+    )]
     Empty,
     /// The name cannot be one of an architecture.
     #[error("`{0}` is not a valid architecture name (1 to 64 letters, digits, `-`, `_`, `.`)")]
