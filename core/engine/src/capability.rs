@@ -1,12 +1,8 @@
 //! What depends on the file: [`Tokenizing`] and [`ChatCapable`] are objects that are there or not;
 //! [`crate::TextPipeline::tokenizer`] and [`crate::TextPipeline::chat_format`] give them or say why not.
 
-use crate::engine::Engine;
 use crate::error::TextError;
-use crate::generate::{ChatMessage, RenderOptions, RenderedPrompt};
-use crate::hooks::PipelineLifecycle;
-use crate::state_file::{StateFileError, StateIdentity};
-use std::sync::Arc;
+use crate::message::{ChatMessage, RenderOptions, RenderedPrompt};
 
 /// Text that grows token by token.
 pub trait TextStream {
@@ -93,57 +89,4 @@ pub trait ChatCapable: Send + Sync {
     /// What tells this format from others: two formats of one identity make the same prompts of the same messages with the
     /// same tokenizer.
     fn identity(&self) -> String;
-}
-
-/// A pipeline whose sequences keep state from step to step, so that it can outlast them: [`crate::StateFile`] asks for one.
-/// Encoders keep none.
-pub trait Cacheable {
-    /// What computes the state.
-    fn engine(&self) -> &Arc<Engine>;
-
-    /// What the state depends on beside its tokens.
-    ///
-    /// # Errors
-    /// A file that cannot be read; a model or an adapter that was made in code, which nothing tells from others.
-    fn state_identity(&self) -> Result<StateIdentity, StateFileError>;
-}
-
-/// A pipeline whose requests can be watched, whatever they ask for: who counts them asks for one.
-pub trait Hookable {
-    /// Adds what is told of requests that are begun from now on.
-    fn add_lifecycle(&mut self, lifecycle: Arc<dyn PipelineLifecycle>);
-}
-
-/// A capability that a model does not have.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum MissingCapability {
-    /// No tokenizer.
-    #[error(
-        "{model} cannot read or write text: {reason}; use a file with a tokenizer (`logits --tokens` and `bench` need none)"
-    )]
-    Tokenizer {
-        /// The model.
-        model: String,
-        /// Why there is none.
-        reason: String,
-    },
-    /// No classifier.
-    #[error(
-        "{model} gives no scores: it is no reranker, its file has no classifier; use `embed` for its vectors"
-    )]
-    Classifier {
-        /// The model.
-        model: String,
-    },
-    /// No chat template.
-    #[error(
-        "{model} has no chat format: {reason}; use `run --raw` for plain continuation, or give a template (--chat-template FILE)"
-    )]
-    ChatTemplate {
-        /// The model.
-        model: String,
-        /// Why there is none.
-        reason: String,
-    },
 }

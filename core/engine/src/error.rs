@@ -1,6 +1,5 @@
 //! [`GenerateError`]: why a generation ended without a result; [`TextError`] of tokenizers and templates.
 
-use crate::capability::MissingCapability;
 use crate::sampling::SamplingError;
 use menagerie_model::{KvType, ModelError};
 
@@ -14,6 +13,40 @@ impl TextError {
     pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self(error.into())
     }
+}
+
+/// A capability that a model does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MissingCapability {
+    /// No tokenizer.
+    #[error(
+        "{model} cannot read or write text: {reason}; use a file with a tokenizer (`logits --tokens` and `bench` need none)"
+    )]
+    Tokenizer {
+        /// The model.
+        model: String,
+        /// Why there is none.
+        reason: String,
+    },
+    /// No classifier.
+    #[error(
+        "{model} gives no scores: it is no reranker, its file has no classifier; use `embed` for its vectors"
+    )]
+    Classifier {
+        /// The model.
+        model: String,
+    },
+    /// No chat template.
+    #[error(
+        "{model} has no chat format: {reason}; use `run --raw` for plain continuation, or give a template (--chat-template FILE)"
+    )]
+    ChatTemplate {
+        /// The model.
+        model: String,
+        /// Why there is none.
+        reason: String,
+    },
 }
 
 /// Why a generation ended without a result.

@@ -2,21 +2,8 @@
 
 use crate::error::GenerateError;
 use crate::output::StepRows;
-use crate::scheduler::{Planned, Scheduler};
-use crate::sequence::Sequence;
-use menagerie_model::{
-    AdapterSet, ModelError, Part, Rows, SequenceFailure, SequenceLayout, SequenceRows, StepInput,
-    TransformContext, WeightGuard,
-};
+use menagerie_model::{ModelError, Part, Rows, TransformContext, WeightGuard};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-/// What a forward gave.
-pub(crate) struct Forward {
-    pub(crate) rows: StepRows,
-    /// Sequences whose rows are of no use, by their place in the plan.
-    pub(crate) failures: Vec<SequenceFailure>,
-}
 
 /// Runs `model` on a step. Nothing of it is used if the weights cannot be read any more: pages that vanished under the
 /// mapping read as zeros.
@@ -35,82 +22,4 @@ pub(crate) fn through_layers(
         guard()?;
     }
     Ok(StepRows::new(made?, context.compute)?)
-}
-
-impl Scheduler {
-    /// The rows of a plan through the model. Appends to the states; lengths stay.
-    pub(crate) fn layers(
-        &mut self,
-        plan: &[Planned],
-        sequences: &[&mut Sequence],
-        cancel: Option<&AtomicBool>,
-    ) -> Result<Forward, GenerateError> {
-        let mut failures = Vec::new();
-        if plan.is_empty() {
-            return Ok(Forward { rows: StepRows::none(), failures });
-        }
-        let sets = StepSets::of(plan.iter().filter_map(|planned| sequences[planned.index].adapters.as_ref()));
-        let part = |planned: &Planned| {
-            let sequence = &sequences[planned.index];
-            SequenceRows {
-                sequence: sequence.id,
-                rows: planned.rows.clone(),
-                first_position: sequence.held,
-                step: planned.step,
-                regime: sequence.regime,
-                logits: planned.logits.clone(),
-                adapters: sequence.adapters.as_ref().and_then(|set| sets.index(set)),
-            }
-        };
-        let layout = SequenceLayout::new(plan.iter().map(part).collect())?;
-        let fed = |planned: &Planned| {
-            let sequence = &sequences[planned.index];
-            sequence.tokens[sequence.held..][..planned.rows.len()].iter().copied()
-        };
-        let tokens: Vec<u32> = plan.iter().flat_map(fed).collect();
-        let Self { engine, hooks, pool, .. } = self;
-        let mut context = TransformContext::new(&engine.compute, &layout, StepInput::Tokens(&tokens), pool);
-        context.adapters = &sets.0;
-        context.hooks = &hooks.layers;
-        context.trace = hooks.trace.as_deref();
-        context.cancelled = cancel;
-        context.failures = Some(&mut failures);
-        let rows = through_layers(context, engine.guard.as_ref(), |context| {
-            let logits = engine.model.execute(context)?;
-            expect_width(&logits, engine.vocabulary())?;
-            Ok(logits)
-        })?;
-        Ok(Forward { rows, failures })
-    }
-}
-
-/// Refuses logits of another vocabulary than the model's.
-fn expect_width(logits: &Rows, vocabulary: usize) -> Result<(), ModelError> {
-    if logits.rows() == 0 || logits.cols() == vocabulary {
-        return Ok(());
-    }
-    Err(ModelError::Shape {
-        what: "logits of a step".to_owned(),
-        expected: format!("rows of {vocabulary}"),
-        found: format!("rows of {}", logits.cols()),
-    })
-}
-
-/// The adapter sets of a step, each once.
-struct StepSets(Vec<Arc<AdapterSet>>);
-
-impl StepSets {
-    fn of<'a>(sets: impl Iterator<Item = &'a Arc<AdapterSet>>) -> Self {
-        let mut step = Self(Vec::new());
-        for set in sets {
-            if step.index(set).is_none() {
-                step.0.push(Arc::clone(set));
-            }
-        }
-        step
-    }
-
-    fn index(&self, set: &Arc<AdapterSet>) -> Option<usize> {
-        self.0.iter().position(|known| Arc::ptr_eq(known, set))
-    }
 }

@@ -16,21 +16,28 @@
 mod adapter_choice;
 mod batch;
 mod capability;
+mod chat;
 mod decode;
 mod embed;
 mod engine;
 mod error;
-mod generate;
+mod generation;
 mod hooks;
 mod layers;
+mod message;
+mod metrics;
 mod named;
 mod output;
 mod pipeline;
 mod prefill;
+mod prompt;
 mod reading;
+mod reasoning;
+mod request;
 pub mod sampling;
 mod scheduler;
 mod sequence;
+mod session;
 mod setters;
 mod state_file;
 mod stats;
@@ -39,35 +46,39 @@ mod stopping;
 
 pub use adapter_choice::AdapterChoice;
 pub use batch::{Batch, Ended, Job, Queue, Task, Ticket};
-pub use capability::{Cacheable, ChatCapable, Hookable, MissingCapability, TextStream, Tokenizing};
+pub use capability::{ChatCapable, TextStream, Tokenizing};
+pub use chat::{ChatEvents, ChatOptions, ChatSession};
 pub use embed::{
     DocumentScores, EmbeddingEngine, EmbeddingOptions, EmbeddingPipeline, Normalization, TextTokens,
     Truncation,
 };
 pub use engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, Engine, with_point};
-pub use error::{GenerateError, TextError};
-pub use generate::{
-    ChatEvents, ChatMessage, ChatOptions, ChatSession, Event, EventResponse, Events, Outcome, Prompt,
-    ReasoningSplitter, ReasoningTags, RenderOptions, RenderedPrompt, Request, Segment, Session, TokenLogprob,
-};
+pub use error::{GenerateError, MissingCapability, TextError};
 pub use hooks::{
     Begun, Capture, CaptureOptions, Captured, HOST_OPTIONS, HookKind, HookPlace, HookSite, HookWithOptions,
-    LayerProfile, Life, MakeHook, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle, RelayOptions,
-    Relayed, RelayedHead, RelayedSequence, RequestEnd, RequestId, RequestKind, RequestSpans, RequestStart,
-    ScalingLog, Steering, StepReport, TraceLane, copied_hook, trace_lanes, write_trace,
+    Hookable, LayerProfile, Life, MakeHook, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle,
+    RelayOptions, Relayed, RelayedHead, RelayedSequence, RequestEnd, RequestId, RequestKind, RequestSpans,
+    RequestStart, ScalingLog, Steering, StepReport, TraceLane, copied_hook, trace_lanes, write_trace,
 };
 pub use menagerie_model::{Arithmetic, KvType, Pooling};
+pub use message::{ChatMessage, RenderOptions, RenderedPrompt};
+pub use metrics::{Counter, Gauge, Histogram, HistogramCounts, Metrics, Outcomes};
 pub use output::{Step, StepOutput};
 pub use pipeline::TextPipeline;
+pub use prompt::Prompt;
 pub use reading::Reading;
+pub use reasoning::{ReasoningSplitter, ReasoningTags, Segment};
+pub use request::{Event, EventResponse, Outcome, Request, TokenLogprob};
 pub use sampling::{Sampler, SamplerKind, SamplerStep, SamplingError, SamplingOptions, WithOptions};
-pub use scheduler::{Scheduler, SchedulerCounts, SchedulerOptions, snapshot_bytes};
-pub use sequence::{Sequence, Wanted};
+pub use scheduler::{Scheduler, SchedulerOptions};
+pub use sequence::{Sequence, Wanted, snapshot_bytes};
+pub use session::{Events, Session};
 #[doc(hidden)]
 pub use state_file::fuzzing;
 pub use state_file::{
-    AdapterIdentity, ModelFingerprint, Resumed, SavedConversation, StateFile, StateFileError, StateIdentity,
+    AdapterIdentity, Cacheable, ModelFingerprint, Resumed, SavedConversation, StateFile, StateFileError,
+    StateIdentity,
 };
-pub use stats::{Counter, Gauge, Histogram, HistogramCounts, Metrics, Outcomes, Statistics};
+pub use stats::{SchedulerCounts, Statistics};
 pub use step::OnStep;
 pub use stopping::StopReason;

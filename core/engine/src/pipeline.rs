@@ -1,13 +1,14 @@
 //! [`TextPipeline`]: a language model with what belongs to it: tokenizer, chat format, hooks, sampling defaults.
 
 use crate::batch::Batch;
-use crate::capability::{ChatCapable, Hookable, MissingCapability, Tokenizing};
+use crate::capability::{ChatCapable, Tokenizing};
+use crate::chat::ChatSession;
 use crate::engine::Engine;
-use crate::error::GenerateError;
-use crate::generate::{ChatSession, Session};
-use crate::hooks::{PipelineHooks, PipelineLifecycle};
+use crate::error::{GenerateError, MissingCapability};
+use crate::hooks::{Hookable, NamedHook, PipelineHooks, PipelineLifecycle};
 use crate::sampling::SamplingOptions;
 use crate::scheduler::{Scheduler, SchedulerOptions};
+use crate::session::Session;
 use menagerie_model::{AdapterSet, Compute, KvType, LayerHook, StageTrace, Trace};
 use std::sync::Arc;
 
@@ -122,6 +123,17 @@ impl TextPipeline {
     /// Adds a hook to sessions and batches begun from now on.
     pub fn add_hook(&mut self, hook: Arc<dyn LayerHook>) {
         self.hooks.layers.push(hook);
+    }
+
+    /// Adds a hook of a plugin, made for this model.
+    ///
+    /// # Errors
+    /// As [`NamedHook::for_model`].
+    pub fn add_named_hook(&mut self, hook: &NamedHook) -> Result<(), String> {
+        let shape = self.engine.model.shape();
+        let hook = hook.for_model(shape.n_layers, shape.embedding_length)?;
+        self.add_hook(hook);
+        Ok(())
     }
 
     /// What is called while sessions and batches begun from now on work, to be changed.

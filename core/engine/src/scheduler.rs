@@ -7,23 +7,18 @@
 //! one sequence (no room for it alone, logits that are none) ends that one; the others do not notice.
 
 mod again;
-mod aside;
 mod commit;
-mod counts;
+mod forward;
 mod kept;
 mod plan;
 mod prefix;
 mod room;
 mod stored;
+mod swapping;
 
-pub(crate) use again::AnswerStart;
-pub(crate) use aside::Aside;
-pub use counts::SchedulerCounts;
 pub(crate) use kept::{Beginning, LEAST_SHARED, Source};
 pub(crate) use plan::Planned;
-pub(crate) use prefix::SNAPSHOTS;
-pub use prefix::snapshot_bytes;
-pub(crate) use stored::{Given, Piece, Section, StoredSequence};
+pub(crate) use stored::{Given, Piece};
 
 use crate::adapter_choice::AdapterChoice;
 use crate::engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, Engine, with_point};
@@ -31,6 +26,7 @@ use crate::error::GenerateError;
 use crate::hooks::PipelineHooks;
 use crate::sequence::Sequence;
 use crate::setters::setters;
+use crate::stats::SchedulerCounts;
 use menagerie_model::{PoolOptions, StatePool};
 use std::sync::Arc;
 

@@ -1,9 +1,25 @@
 //! [`Sequence`]: a handle to the state of one token sequence.
 
-use crate::scheduler::{AnswerStart, Aside};
-use menagerie_model::{AdapterSet, InferenceStep, RopeRegime, SequenceId, Snapshot};
+mod answer_start;
+mod stored;
+mod swapped;
+
+pub(crate) use answer_start::AnswerStart;
+pub(crate) use stored::{Regime, Section, StoredSequence, StoredState};
+pub(crate) use swapped::SwappedState;
+
+use menagerie_model::{AdapterSet, InferenceStep, RopeRegime, SequenceId, Snapshot, StateSpec};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Snapshots a sequence keeps; each is a copy of its recurrent states, and the pages that windows show there.
+pub(crate) const SNAPSHOTS: usize = 4;
+
+/// Bytes of the snapshots of recurrent states that a sequence keeps.
+pub fn snapshot_bytes(states: &[StateSpec]) -> u64 {
+    let blocks = states.iter().filter(|spec| matches!(spec, StateSpec::PerSequence { .. }));
+    blocks.map(|spec| (spec.elements() as u64).saturating_mul(4 * SNAPSHOTS as u64)).sum()
+}
 
 /// Which rows of a prompt want logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +58,9 @@ pub struct Sequence {
     pub(crate) borders: Vec<usize>,
     pub(crate) preemptions: usize,
     /// Of them, times it was set aside.
-    pub(crate) times_aside: usize,
+    pub(crate) swaps: usize,
     /// What it held when it gave its pages up, where that is kept; it holds nothing meanwhile.
-    pub(crate) aside: Option<Box<Aside>>,
+    pub(crate) aside: Option<Box<SwappedState>>,
     /// Where its newest answer began, of one whose owner may ask for another.
     pub(crate) answer: Option<Box<AnswerStart>>,
 }
@@ -93,7 +109,7 @@ impl Sequence {
             cuts: Vec::new(),
             borders: Vec::new(),
             preemptions: 0,
-            times_aside: 0,
+            swaps: 0,
             aside: None,
             answer: None,
         }
@@ -124,8 +140,8 @@ impl Sequence {
     }
 
     /// Of them, times it was kept in memory and put back, instead of being computed again.
-    pub fn times_aside(&self) -> usize {
-        self.times_aside
+    pub fn swaps(&self) -> usize {
+        self.swaps
     }
 
     /// Tokens whose state is held.

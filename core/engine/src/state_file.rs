@@ -14,11 +14,12 @@ mod identity;
 pub use error::StateFileError;
 pub use identity::{AdapterIdentity, ModelFingerprint, StateIdentity};
 
-use crate::capability::Cacheable;
 use crate::engine::Engine;
 use crate::error::GenerateError;
-use crate::generate::{ChatMessage, Session};
-use crate::scheduler::{Given, Piece, Section, StoredSequence};
+use crate::message::ChatMessage;
+use crate::scheduler::{Given, Piece};
+use crate::sequence::{Section, StoredSequence};
+use crate::session::Session;
 use container::{ContainerReader, ContainerWriter, Fault};
 use menagerie_files::{AtomicFile, FileLock};
 use menagerie_model::{PoolOptions, StateId, StateSpec};
@@ -27,6 +28,19 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// A pipeline whose sequences keep state from step to step, so that it can outlast them: [`StateFile::open`] asks for one.
+/// Encoders keep none.
+pub trait Cacheable {
+    /// What computes the state.
+    fn engine(&self) -> &Arc<Engine>;
+
+    /// What the state depends on beside its tokens.
+    ///
+    /// # Errors
+    /// A file that cannot be read; a model or an adapter that was made in code, which nothing tells from others.
+    fn state_identity(&self) -> Result<StateIdentity, StateFileError>;
+}
 
 /// A file that a session's state is kept in. While it is open no other process opens it for itself.
 pub struct StateFile {

@@ -9,9 +9,9 @@
 
 use crate::batch::{Ended, Queue, Ticket};
 use crate::error::GenerateError;
-use crate::generate::{Event, EventResponse};
 use crate::hooks::StepReport;
 use crate::output::{Step, StepOutput, StepPart, StepRows};
+use crate::request::{Event, EventResponse};
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -53,7 +53,7 @@ fn named(hook: &str) -> Result<NamedHook, String> {
 /// The model with a plugin's hook.
 fn hooked(hook: &str) -> LoadedModel<TextPipeline> {
     let mut pipeline = open();
-    named(hook).unwrap().install(&mut pipeline).unwrap();
+    pipeline.add_named_hook(&named(hook).unwrap()).unwrap();
     pipeline
 }
 
@@ -319,7 +319,7 @@ fn what_is_asked_for_and_is_not_there_is_refused_by_name() {
     let (_, _turn) = probe("asked");
     examples();
     let told = |hook: &str| {
-        let installed = named(hook).and_then(|hook| hook.install(&mut open()));
+        let installed = named(hook).and_then(|hook| open().add_named_hook(&hook));
         installed.expect_err("it was not refused")
     };
     let last = layers() - 1;
@@ -370,7 +370,7 @@ fn a_hook_that_panics_ends_the_request_and_is_not_called_again() {
     assert_eq!(told(&behaves), "it went well", "other instances are not touched");
     assert_eq!(told(&open()), "it went well");
     let create = named("panic/parts:misbehaving-hook=how=panic-in-create").unwrap();
-    let error = create.install(&mut open()).unwrap_err();
+    let error = open().add_named_hook(&create).unwrap_err();
     assert!(error.contains("create panicked") && error.contains("create panics"), "{error}");
     for how in ["panic-twice", "panic"] {
         assert!(told(&hook(how)).contains("hook panicked"));
@@ -442,7 +442,7 @@ fn on_another_device_a_hook_makes_the_same_of_rows() {
     let options = LoadOptions::default().with_device(device).with_arithmetic(Arithmetic::Exact);
     let mut pipeline = open_text(model(), &options).unwrap();
     let hook = named("menagerie/layer-hooks:norm-clamp=most=0.2").unwrap();
-    hook.install(&mut pipeline).unwrap();
+    pipeline.add_named_hook(&hook).unwrap();
     let logits =
         |pipeline: &TextPipeline| logits(pipeline, &tokens(), &LogitsOptions::default()).unwrap().values;
     let twin = with_twin(Twin {

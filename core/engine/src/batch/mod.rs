@@ -1,5 +1,6 @@
 //! [`Batch`]: generations of one or several sequences, stepped together.
 
+mod breakers;
 mod picking;
 mod queue;
 mod run;
@@ -10,11 +11,12 @@ pub(crate) use run::{Held, Run};
 pub use task::Task;
 pub(crate) use task::TokenTask;
 
+use crate::batch::breakers::KnownBreakers;
 use crate::capability::Tokenizing;
 use crate::engine::Engine;
 use crate::error::GenerateError;
-use crate::generate::{Event, EventResponse, Outcome, Prompt, Request};
-use crate::sampling::KnownBreakers;
+use crate::prompt::Prompt;
+use crate::request::{Event, EventResponse, Outcome, Request};
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use std::sync::Arc;

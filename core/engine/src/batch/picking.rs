@@ -2,7 +2,7 @@
 //! nothing changes.
 
 use super::Queue;
-use crate::generate::Drawing;
+use crate::generation::Drawing;
 use crate::output::Step;
 use menagerie_model::{Backend, Part, SpanKey};
 use std::sync::{Mutex, PoisonError};

@@ -1,13 +1,15 @@
 //! [`Queue`]: generations that come and go while others run.
 
+use crate::batch::breakers::KnownBreakers;
 use crate::batch::{Held, Job, Run, Task, TokenTask};
 use crate::capability::Tokenizing;
 use crate::error::GenerateError;
-use crate::generate::{Event, Generation, Outcome, ReasoningSplitter, Request};
+use crate::generation::Generation;
 use crate::hooks::{Begun, RequestKind, RequestStart};
 use crate::output::Step;
 use crate::prefill::shared;
-use crate::sampling::KnownBreakers;
+use crate::reasoning::ReasoningSplitter;
+use crate::request::{Event, Outcome, Request};
 use crate::scheduler::{Beginning, LEAST_SHARED, Scheduler, Source};
 use crate::sequence::{PATIENCE, Sequence, Wanted};
 use crate::stopping::StopReason;

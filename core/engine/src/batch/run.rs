@@ -1,9 +1,10 @@
 //! [`Run`]: a generation under way, with its sequence.
 
 use crate::error::GenerateError;
-use crate::generate::{Event, Generation, Next, Outcome};
+use crate::generation::{Generation, Next};
 use crate::hooks::Life;
 use crate::output::StepOutput;
+use crate::request::{Event, Outcome};
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use crate::stopping::StopReason;

@@ -2,7 +2,9 @@
 
 use crate::capability::Tokenizing;
 use crate::error::GenerateError;
-use crate::generate::{Prompt, ReasoningSplitter, Request};
+use crate::prompt::Prompt;
+use crate::reasoning::ReasoningSplitter;
+use crate::request::Request;
 
 /// What a queue is to do.
 #[derive(Clone, Debug)]

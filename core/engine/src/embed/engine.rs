@@ -5,8 +5,8 @@ use crate::error::GenerateError;
 use crate::hooks::{Begun, Life, PipelineLifecycle, RequestKind, RequestStart, StepReport};
 use crate::layers::through_layers;
 use crate::output::{OwnRows, Step, StepOutput, StepPart, shared};
-use crate::scheduler::SchedulerCounts;
 use crate::setters::setters;
+use crate::stats::SchedulerCounts;
 use menagerie_model::{
     Compute, EmbeddingModel, InferenceStep, KvType, ModelError, PoolOptions, Pooling, RopeRegime,
     SequenceLayout, SequenceRows, StatePool, StepInput, TransformContext, WeightGuard,

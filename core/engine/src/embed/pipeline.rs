@@ -1,11 +1,11 @@
 //! [`EmbeddingPipeline`]: a model that makes vectors of texts, with what belongs to it.
 
-use crate::capability::{Hookable, MissingCapability, Tokenizing};
+use crate::capability::Tokenizing;
 use crate::embed::{
     DocumentScores, EmbeddingEngine, EmbeddingOptions, Normalization, TextTokens, Truncation, Typed,
 };
-use crate::error::{GenerateError, TextError};
-use crate::hooks::{PipelineLifecycle, RequestKind};
+use crate::error::{GenerateError, MissingCapability, TextError};
+use crate::hooks::{Hookable, PipelineLifecycle, RequestKind};
 use std::sync::Arc;
 
 /// A model that makes vectors of texts.

@@ -1,8 +1,8 @@
 //! [`PipelineLifecycle`]: what is told of every request: that it begins, that it is initialized, that it ends.
 
 use crate::error::GenerateError;
-use crate::generate::Outcome;
-use crate::scheduler::SchedulerCounts;
+use crate::request::Outcome;
+use crate::stats::SchedulerCounts;
 use menagerie_model::AdapterSet;
 use std::fmt;
 use std::sync::Arc;
@@ -150,6 +150,12 @@ pub trait PipelineLifecycle: Send + Sync {
     fn ends(&self, request: RequestId, end: &RequestEnd) {
         let _ = (request, end);
     }
+}
+
+/// A pipeline whose requests can be watched, whatever they ask for: who counts them asks for one.
+pub trait Hookable {
+    /// Adds what is told of requests that are begun from now on.
+    fn add_lifecycle(&mut self, lifecycle: Arc<dyn PipelineLifecycle>);
 }
 
 /// A request that has begun and whose sequence does not have its prompt yet. It is initialized once, since that makes a

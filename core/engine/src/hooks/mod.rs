@@ -12,7 +12,7 @@ mod steering;
 pub use capture::{Capture, CaptureOptions, Captured};
 pub use copies::{HookPlace, copied_hook};
 pub use lifecycle::{
-    Begun, Life, PipelineLifecycle, RequestEnd, RequestId, RequestKind, RequestStart, StepReport,
+    Begun, Hookable, Life, PipelineLifecycle, RequestEnd, RequestId, RequestKind, RequestStart, StepReport,
 };
 pub use named::{HOST_OPTIONS, HookKind, HookSite, HookWithOptions, MakeHook, NamedHook};
 pub use profile::{LayerProfile, PhaseProfile, RequestSpans, TraceLane, trace_lanes, write_trace};
@@ -21,7 +21,7 @@ pub use relay::{RelayOptions, Relayed, RelayedHead, RelayedSequence};
 pub use scalings::ScalingLog;
 pub use steering::Steering;
 
-use crate::scheduler::SchedulerCounts;
+use crate::stats::SchedulerCounts;
 use menagerie_model::{Hooks, LayerHook, Trace};
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! [`NamedHook`]: a hook between layers that somebody else's code computes, as people name it.
 
 use crate::named::{Named, only_known};
-use crate::pipeline::TextPipeline;
 use menagerie_entries::{Entries, Entry};
 use menagerie_model::{Effect, HookRecipe, LayerHook, Phases};
 use serde::{Deserialize, Serialize};
@@ -101,18 +100,11 @@ impl NamedHook {
         Ok(Self { name: kind.name, text: text.to_owned(), layers, phases, make })
     }
 
-    /// Adds it to what the pipeline begins from now on.
+    /// The hook for a model of so many layers and this width.
     ///
     /// # Errors
-    /// Layers that the model does not have; what the hook itself refuses, in words.
-    pub fn install(&self, pipeline: &mut TextPipeline) -> Result<(), String> {
-        let shape = pipeline.engine().model.shape();
-        let hook = self.made(shape.n_layers, shape.embedding_length)?;
-        pipeline.add_hook(hook);
-        Ok(())
-    }
-
-    fn made(&self, n_layers: usize, width: usize) -> Result<Arc<dyn LayerHook>, String> {
+    /// Layers that the model does not have; what the hook itself refuses; as a sentence.
+    pub fn for_model(&self, n_layers: usize, width: usize) -> Result<Arc<dyn LayerHook>, String> {
         let about = |fault: String| format!("hook `{}`: {fault}", self.name);
         let layers = match &self.layers {
             None => 0..n_layers,
@@ -151,7 +143,7 @@ impl NamedHook {
         width: usize,
     ) -> Result<Arc<dyn LayerHook>, String> {
         let Recipe { named, effect } = serde_json::from_slice(recipe).map_err(|error| error.to_string())?;
-        let hook = Self::parse(&named, entries)?.made(n_layers, width)?;
+        let hook = Self::parse(&named, entries)?.for_model(n_layers, width)?;
         let own = told(&hook.effect());
         match own == effect {
             true => Ok(hook),

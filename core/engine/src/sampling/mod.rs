@@ -7,7 +7,6 @@
 //! min-p, XTC, temperature, pick.
 
 mod bias;
-mod breakers;
 mod candidates;
 mod chain;
 mod dry;
@@ -22,7 +21,6 @@ mod truncation;
 mod xtc;
 
 pub use bias::LogitBias;
-pub(crate) use breakers::KnownBreakers;
 pub use candidates::{Candidate, Candidates};
 pub use chain::Chain;
 pub use dry::{Breakers, Dry};

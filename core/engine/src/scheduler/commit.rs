@@ -3,8 +3,8 @@
 use super::{Planned, Scheduler};
 use crate::engine::check_finite;
 use crate::error::GenerateError;
-use crate::layers::Forward;
 use crate::output::{OwnRows, Step, StepPart, StepRows, shared};
+use crate::scheduler::forward::Forward;
 use crate::sequence::{Sequence, Wanted};
 use menagerie_model::InferenceStep;
 use std::ops::Range;

@@ -2,18 +2,8 @@
 
 use super::Scheduler;
 use crate::error::GenerateError;
-use crate::sequence::Sequence;
-use menagerie_model::StateSpec;
+use crate::sequence::{SNAPSHOTS, Sequence};
 use std::sync::Arc;
-
-/// Snapshots a sequence keeps; each is a copy of its recurrent states, and the pages that windows show there.
-pub(crate) const SNAPSHOTS: usize = 4;
-
-/// Bytes of the snapshots of recurrent states that a sequence keeps.
-pub fn snapshot_bytes(states: &[StateSpec]) -> u64 {
-    let blocks = states.iter().filter(|spec| matches!(spec, StateSpec::PerSequence { .. }));
-    blocks.map(|spec| (spec.elements() as u64).saturating_mul(4 * SNAPSHOTS as u64)).sum()
-}
 
 /// How far before the end of a prompt a point is kept for others that end otherwise, and how many tokens are computed at
 /// least for such a point: each makes a smaller step.

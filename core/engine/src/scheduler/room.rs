@@ -93,7 +93,7 @@ impl Scheduler {
         self.counts.preemptions += 1;
         if went.is_ok() && aside.is_some() {
             sequence.aside = aside;
-            sequence.times_aside += 1;
+            sequence.swaps += 1;
             self.counts.set_aside += 1;
             self.counts.set_aside_tokens += held;
             return Ok(());

@@ -1,8 +1,8 @@
 //! [`Statistics`] of a generation.
 
-mod metrics;
+mod counts;
 
-pub use metrics::{Counter, Gauge, Histogram, HistogramCounts, Metrics, Outcomes};
+pub use counts::SchedulerCounts;
 
 use std::fmt;
 use std::time::Duration;

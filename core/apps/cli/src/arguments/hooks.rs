@@ -66,7 +66,7 @@ impl HookArguments {
         }
         for hook in &self.hook {
             let hook = NamedHook::parse(hook, installed.entries());
-            hook.and_then(|hook| hook.install(pipeline)).map_err(Failure::Usage)?;
+            hook.and_then(|hook| pipeline.add_named_hook(&hook)).map_err(Failure::Usage)?;
         }
         Ok(())
     }

@@ -52,7 +52,7 @@ fn run(
     tokens: &[u32],
 ) -> Result<(), String> {
     let bare = logits(&pipeline, tokens)?;
-    hook.install(&mut pipeline)?;
+    pipeline.add_named_hook(hook)?;
     let observes = pipeline.hooks().layers.effects().is_empty();
     if observes && logits(&pipeline, tokens)? != bare {
         return Err("the hook only reads, but the logits differ from those without it".to_owned());

@@ -1,7 +1,9 @@
 //! [`ChatEvents`]: an answer of a conversation as an iterator over what happens.
 
 use crate::error::GenerateError;
-use crate::generate::{ChatMessage, Event, Events, Outcome};
+use crate::message::ChatMessage;
+use crate::request::{Event, Outcome};
+use crate::session::Events;
 use crate::stopping::StopReason;
 
 /// An answer of a conversation as an iterator, like [`Events`]. The answer becomes part of the conversation when this is

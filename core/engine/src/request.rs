@@ -5,6 +5,7 @@ use crate::sampling::SamplingOptions;
 use crate::setters::setters;
 use crate::stats::Statistics;
 use crate::stopping::StopReason;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -92,6 +93,24 @@ pub enum Event {
         /// Why.
         reason: StopReason,
     },
+}
+
+/// What a callback of events returns: nothing to go on, or a [`ControlFlow`], whose `Break` stops the generation.
+pub trait EventResponse {
+    /// Whether the generation goes on.
+    fn flow(self) -> ControlFlow<()>;
+}
+
+impl EventResponse for () {
+    fn flow(self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+impl EventResponse for ControlFlow<()> {
+    fn flow(self) -> ControlFlow<()> {
+        self
+    }
 }
 
 /// What a generation gave.

@@ -1,8 +1,13 @@
 //! [`Generation`]: one run from a prompt to its end, a row of logits at a time: sample, show, check, feed back.
 
-use crate::capability::{MissingCapability, Tokenizing};
-use crate::error::GenerateError;
-use crate::generate::{Event, Outcome, ReasoningSplitter, Request, TextOut, TokenLogprob};
+mod text_out;
+
+use text_out::TextOut;
+
+use crate::capability::Tokenizing;
+use crate::error::{GenerateError, MissingCapability};
+use crate::reasoning::ReasoningSplitter;
+use crate::request::{Event, Outcome, Request, TokenLogprob};
 use crate::sampling::{Breakers, Chain, SamplingError, TokenProbability, log_probabilities};
 use crate::sequence::Sequence;
 use crate::stats::Statistics;
@@ -114,7 +119,7 @@ impl<'a> Generation<'a> {
     /// Notes where the sequence stands once its prompt has begun.
     pub(crate) fn begin(&mut self, sequence: &Sequence) {
         self.reprefills_before = sequence.reprefills();
-        self.preemptions_before = [sequence.preemptions(), sequence.times_aside()];
+        self.preemptions_before = [sequence.preemptions(), sequence.swaps()];
         self.chain.begin(sequence.prompt);
         self.statistics.prompt_tokens = sequence.prompt;
         self.statistics.cached_tokens = sequence.cached();
@@ -190,7 +195,7 @@ impl<'a> Generation<'a> {
         self.statistics.reprefills = sequence.reprefills() - self.reprefills_before;
         let [preemptions, aside] = self.preemptions_before;
         self.statistics.preemptions = sequence.preemptions() - preemptions;
-        self.statistics.set_aside = sequence.times_aside() - aside;
+        self.statistics.set_aside = sequence.swaps() - aside;
         sink(Event::Done { reason: reason.clone() });
         Outcome {
             reason,

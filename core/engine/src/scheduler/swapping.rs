@@ -1,44 +1,19 @@
-//! [`Aside`]: what a sequence held when it gave its pages up, kept in memory until there is room for it again.
+//! Swapping: copying the state of a preempted sequence out of the pool, and back.
 
-use super::stored::{Given, Piece, Section, StoredSequence};
+use super::stored::{Given, Piece};
 use super::{LEAST_SHARED, Scheduler};
 use crate::error::GenerateError;
-use crate::sequence::Sequence;
+use crate::sequence::{Section, Sequence, StoredSequence, SwappedState};
 
 /// Most bytes of a copy for each of its tokens. To copy a MiB away and back takes less than a millisecond, and to compute a
 /// token takes more of any model that is worth it.
 const MOST_PER_TOKEN: usize = 1 << 20;
 
-/// What a sequence held.
-#[derive(Debug)]
-pub(crate) struct Aside {
-    held: StoredSequence,
-    /// By section of it.
-    sections: Vec<Vec<u8>>,
-}
-
-impl Aside {
-    /// Tokens whose state it is.
-    pub(crate) fn tokens(&self) -> usize {
-        self.held.tokens
-    }
-
-    /// By state: the first position whose rows it has.
-    pub(super) fn first(&self) -> Vec<usize> {
-        self.held.first()
-    }
-
-    /// Bytes of it.
-    pub(super) fn bytes(&self) -> usize {
-        self.sections.iter().map(Vec::len).sum()
-    }
-}
-
 impl Scheduler {
     /// A copy of what a sequence holds, where one is worth it and there is memory: `taken` is what others have of it.
     /// `None` has it computed again: fewer than [`LEAST_SHARED`] tokens, more than [`MOST_PER_TOKEN`] bytes for each, more
     /// bytes than are left, or states that cannot be read from here.
-    pub(super) fn copy_aside(&mut self, sequence: &Sequence, taken: usize) -> Option<Aside> {
+    pub(super) fn copy_aside(&mut self, sequence: &Sequence, taken: usize) -> Option<SwappedState> {
         let left = self.aside_bytes.saturating_sub(taken);
         if left == 0 || sequence.held < LEAST_SHARED || self.pool.is_lost(sequence.id).unwrap_or(true) {
             return None;
@@ -50,7 +25,7 @@ impl Scheduler {
             return None;
         }
         let sections = self.sections_of(sequence, &held).ok()?;
-        Some(Aside { held, sections })
+        Some(SwappedState { held, sections })
     }
 
     fn sections_of(

@@ -8,9 +8,9 @@ mod text;
 
 pub use histogram::{Histogram, HistogramCounts};
 
-use crate::generate::Outcome;
 use crate::hooks::{PipelineLifecycle, RequestEnd, RequestId, RequestKind, RequestStart, StepReport};
-use crate::scheduler::SchedulerCounts;
+use crate::request::Outcome;
+use crate::stats::SchedulerCounts;
 use crate::stopping::StopReason;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! [`KnownBreakers`]: DRY's breakers, looked up once for the same strings.
 
 use crate::capability::Tokenizing;
-use crate::generate::Request;
+use crate::request::Request;
 use crate::sampling::Breakers;
 use std::sync::Arc;
 

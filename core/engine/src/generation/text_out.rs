@@ -2,7 +2,8 @@
 
 use crate::capability::{TextStream, Tokenizing};
 use crate::error::GenerateError;
-use crate::generate::{Event, ReasoningSplitter, Segment};
+use crate::reasoning::{ReasoningSplitter, Segment};
+use crate::request::Event;
 use crate::stopping::StopMatcher;
 
 /// From tokens to text events: decoder, stop strings, reasoning.

@@ -1,10 +1,16 @@
 //! [`Session`]: a sequence that generates text; several share one model.
 
+mod events;
+
+pub use events::Events;
+pub(crate) use events::listen;
+
 use crate::batch::{Batch, Job};
 use crate::capability::Tokenizing;
 use crate::engine::Engine;
 use crate::error::GenerateError;
-use crate::generate::{Event, EventResponse, Events, Outcome, Prompt, Request, listen};
+use crate::prompt::Prompt;
+use crate::request::{Event, EventResponse, Outcome, Request};
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use std::sync::Arc;

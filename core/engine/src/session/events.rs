@@ -2,27 +2,8 @@
 
 use crate::batch::{Job, Queue, Ticket};
 use crate::error::GenerateError;
-use crate::generate::{Event, Outcome};
+use crate::request::{Event, EventResponse, Outcome};
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
-
-/// What a callback of events returns: nothing to go on, or a [`ControlFlow`], whose `Break` stops the generation.
-pub trait EventResponse {
-    /// Whether the generation goes on.
-    fn flow(self) -> ControlFlow<()>;
-}
-
-impl EventResponse for () {
-    fn flow(self) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
-}
-
-impl EventResponse for ControlFlow<()> {
-    fn flow(self) -> ControlFlow<()> {
-        self
-    }
-}
 
 /// Hands events to a callback until there are none, or the callback stops them.
 ///

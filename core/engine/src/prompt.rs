@@ -1,8 +1,9 @@
 //! [`Prompt`]: what a generation continues.
 
-use crate::capability::{MissingCapability, Tokenizing};
-use crate::error::GenerateError;
-use crate::generate::{ReasoningSplitter, RenderedPrompt};
+use crate::capability::Tokenizing;
+use crate::error::{GenerateError, MissingCapability};
+use crate::message::RenderedPrompt;
+use crate::reasoning::ReasoningSplitter;
 use std::borrow::Cow;
 
 /// What a generation continues. Strings, slices and vectors of tokens, and rendered conversations become one with `into`, so

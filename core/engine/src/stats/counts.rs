@@ -1,6 +1,6 @@
 //! [`SchedulerCounts`]: what a scheduler did.
 
-/// What a [`super::Scheduler`] did since it was made.
+/// What a [`crate::Scheduler`] did since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct SchedulerCounts {

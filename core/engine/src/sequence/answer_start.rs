@@ -1,0 +1,44 @@
+//! [`AnswerStart`]: the point where an answer began, and the row of logits there.
+
+use super::Sequence;
+use crate::output::{OwnRows, Step, StepPart, StepRows};
+
+/// Where an answer of a sequence began.
+#[derive(Debug)]
+pub(crate) struct AnswerStart {
+    /// Tokens of the prompt.
+    pub(crate) tokens: usize,
+    /// Logits `[V]` after the last of them.
+    pub(crate) logits: Vec<f32>,
+    /// Whether the sequence is there again, and nobody took the logits yet.
+    pub(crate) ready: bool,
+}
+
+impl Sequence {
+    /// Whether an answer to this very prompt began here.
+    pub(crate) fn answered(&self, prompt: &[u32]) -> bool {
+        self.answer.as_ref().is_some_and(|start| start.tokens == prompt.len())
+            && self.tokens().starts_with(prompt)
+    }
+
+    /// Says that the sequence holds a prompt as far as it could; where that is all of it, its logits are there.
+    pub(crate) fn stands_at(&mut self, prompt: usize) {
+        if let Some(start) = &mut self.answer {
+            start.ready = start.tokens == prompt && self.held == prompt;
+        }
+    }
+
+    /// Forgets where its answer began if that is not held any more.
+    pub(crate) fn went_back(&mut self) {
+        let held = self.held;
+        self.answer.take_if(|start| start.tokens > held);
+    }
+
+    /// The logits after its prompt, where they are there without a step; once.
+    pub(crate) fn known_logits(&mut self, index: usize) -> Option<Step> {
+        let start = self.answer.as_mut().filter(|start| start.ready)?;
+        start.ready = false;
+        let part = StepPart { index, result: Ok(OwnRows::LastLogits(0..1)) };
+        Some(Step::new(StepRows::of_one(start.logits.clone()), vec![part]))
+    }
+}
