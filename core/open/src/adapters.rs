@@ -1,8 +1,12 @@
 //! [`LoadedAdapters`]: adapters of one model, loaded and unloaded while it runs.
 
-use crate::config::GivenAdapter;
-use crate::init::{LoadError, ResolvedFile};
-use crate::mixture::MixtureRoles;
+mod roles;
+
+pub(crate) use roles::MixtureRoles;
+
+use crate::error::LoadError;
+use crate::options::GivenAdapter;
+use crate::resolved::ResolvedFile;
 use menagerie_adapters::{AdapterFile, FitTarget, XLora, fit, fit_stage};
 use menagerie_model::{Adapter, AdapterSet, AdapterSite, Compute, NormedExecutor, ScalingLayers, XLoraModel};
 use menagerie_spec::AdapterKind;

@@ -8,31 +8,50 @@
 #![forbid(unsafe_code)]
 
 mod adapters;
-mod config;
-mod init;
+mod device;
+mod error;
+mod fingerprint;
+mod fitting;
+mod in_memory;
+mod keys;
 mod loaded_model;
+mod loading;
+mod memory;
 mod merge;
 mod mixture;
+mod mixture_options;
+mod notice;
+mod opened;
+mod opening;
+mod options;
+mod overrides;
+mod quantization;
+mod recipe;
+mod resolved;
+mod stage_options;
 mod stages;
+mod tables;
+mod text;
 
 pub use adapters::LoadedAdapters;
-pub use config::{
-    Beside, Device, DeviceLine, DeviceName, DeviceOptions, FilesOnly, GivenAdapter, GivenTemplate,
-    Ingredients, KeyOptions, LoadOptions, LoadWrapper, Locate, devices, is_recipe,
-};
-pub use init::{
-    LoadError, LoadProgress, LoadQuantization, MemoryEstimate, Notice, OpenedFile, ResolvedFile,
-    available as available_memory, environment, open_embedding, open_embedding_with, open_text,
-    open_text_with, size as byte_text, tokenizer_tables, total as total_memory,
-};
+pub use device::{Device, DeviceLine, DeviceName, DeviceOptions, devices};
+pub use error::LoadError;
+pub use keys::KeyOptions;
 pub use loaded_model::LoadedModel;
+pub use loading::environment;
+pub use memory::{MemoryEstimate, available as available_memory, size as byte_text, total as total_memory};
 pub use menagerie_kernels::HalfPrompts;
 pub use merge::{Merge, MergeProgress, MergedTensors};
-pub use mixture::{
-    GateExample, GateFile, GateRows, GateScore, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate,
-    GivenMixture, LayerGate,
-};
-pub use stages::{
-    StageLauncher, StageOptions, StagePlace, StageProbe, StageSplit, StageStart, refuse_stage, serve_stage,
-    stage_fault,
-};
+pub use mixture::{GateExample, GateFile, GateRows, GateScore, GateTrainer, GateTrainingOptions, LayerGate};
+pub use mixture_options::{GivenExpert, GivenGate, GivenMixture};
+pub use notice::Notice;
+pub use opened::OpenedFile;
+pub use opening::{open_embedding, open_embedding_with, open_text, open_text_with};
+pub use options::{GivenAdapter, GivenTemplate, LoadOptions, LoadWrapper};
+pub use overrides::Overrides;
+pub use quantization::{LoadProgress, LoadQuantization};
+pub use recipe::{FilesOnly, Ingredients, Locate, is_recipe};
+pub use resolved::ResolvedFile;
+pub use stage_options::{StageLauncher, StageOptions, StagePlace, StageProbe, StageSplit, StageStart};
+pub use stages::{refuse_stage, serve_stage, stage_fault};
+pub use tables::tokenizer_tables;

@@ -1,8 +1,13 @@
 //! [`LoadedModel`]: a pipeline with the file that it was opened from.
 
 use crate::adapters::LoadedAdapters;
-use crate::init::{LoadError, MemoryEstimate, Notice, OpenedFile, ResolvedFile, fingerprint};
+use crate::error::LoadError;
+use crate::fingerprint;
+use crate::memory::MemoryEstimate;
 use crate::merge::Merge;
+use crate::notice::Notice;
+use crate::opened::OpenedFile;
+use crate::resolved::ResolvedFile;
 use menagerie_engine::{
     AdapterIdentity, Cacheable, Engine, Hookable, PipelineLifecycle, StateFileError, StateIdentity,
     TextPipeline,

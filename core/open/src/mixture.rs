@@ -1,4 +1,4 @@
-//! [`GivenMixture`]: feed-forwards of several models, or of one with adapters, as experts of a model; and how they are
+//! [`LoadedMixture`]: feed-forwards of several models, or of one with adapters, as experts of a model; and how they are
 //! loaded.
 //!
 //! What a mixture computes is AnyMoE's (Buehler, 2024; mistral.rs): in the chosen layers the model's feed-forward is the
@@ -7,15 +7,17 @@
 
 mod experts;
 mod gate_file;
-mod roles;
 mod training;
 
 pub use gate_file::{GateFile, LayerGate};
-pub(crate) use roles::MixtureRoles;
 pub use training::{GateExample, GateRows, GateScore, GateTrainer, GateTrainingOptions};
 
-use crate::config::LoadOptions;
-use crate::init::{LoadError, Notice, ResolvedFile};
+use crate::adapters::MixtureRoles;
+use crate::error::LoadError;
+use crate::mixture_options::{GivenGate, GivenMixture};
+use crate::notice::Notice;
+use crate::options::LoadOptions;
+use crate::resolved::ResolvedFile;
 use experts::{Experts, LoadedExpert, Taking};
 use menagerie_assembly::is_stack;
 use menagerie_model::components::{ChooseBy, LayerMixture, MixtureGate, Mixtures};
@@ -24,58 +26,7 @@ use menagerie_registry::Environment;
 use menagerie_spec::{MixtureChoice, layer_ranges};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
-
-/// What the feed-forwards of a model become.
-#[derive(Clone, Debug, PartialEq)]
-pub struct GivenMixture {
-    /// Layers whose feed-forward becomes a mixture; absent = all.
-    pub layers: Option<Vec<usize>>,
-    /// The experts after the model's own, in order.
-    pub experts: Vec<GivenExpert>,
-    /// Who chooses.
-    pub gate: GivenGate,
-    /// Which rows choose an expert together.
-    pub choose: MixtureChoice,
-}
-
-/// Where an expert is from.
-#[derive(Clone, Debug, PartialEq)]
-pub enum GivenExpert {
-    /// The feed-forwards of another model of the same architecture: its file or folder.
-    Model(PathBuf),
-    /// The model's own, with an adapter.
-    Adapter {
-        /// Its file or folder.
-        path: PathBuf,
-        /// The modules that are taken of it, by the last part of their names; absent = all.
-        modules: Option<Vec<String>>,
-    },
-}
-
-/// Who chooses among the experts.
-#[derive(Clone, Debug, PartialEq)]
-pub enum GivenGate {
-    /// A trained gate: a safetensors file.
-    File(PathBuf),
-    /// The same expert for everything, counted from 0: what a gate is trained beside.
-    Always(usize),
-}
-
-impl GivenMixture {
-    /// The experts in order, the model's own first, in a few words each.
-    pub fn names(&self) -> Vec<String> {
-        let other = |expert: &GivenExpert| match expert {
-            GivenExpert::Model(path) => path.display().to_string(),
-            GivenExpert::Adapter { path, modules: None } => format!("the base with {}", path.display()),
-            GivenExpert::Adapter { path, modules: Some(modules) } => {
-                format!("the base with {} ({})", path.display(), modules.join(", "))
-            }
-        };
-        std::iter::once("the base".to_owned()).chain(self.experts.iter().map(other)).collect()
-    }
-}
 
 /// A mixture whose files are open and whose experts are built.
 pub(crate) struct LoadedMixture {

@@ -1,7 +1,7 @@
 //! A merged model as a folder of Hugging Face.
 
 use super::{Merge, MergeProgress, encoded};
-use crate::init::LoadError;
+use crate::error::LoadError;
 use gguf_file::GgmlType;
 use menagerie_assembly::StoredNumbers;
 use menagerie_files::AtomicFolder;

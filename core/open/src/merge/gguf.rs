@@ -1,7 +1,7 @@
 //! A merged model as a GGUF file.
 
 use super::{Merge, MergeProgress, encoded};
-use crate::init::LoadError;
+use crate::error::LoadError;
 use gguf_file::{GgufFile, GgufWriter, OpenOptions, OwnedValue, TensorInfo};
 use menagerie_kernels::Cpu;
 use std::path::Path;

@@ -5,7 +5,8 @@ mod gguf;
 mod low_rank;
 mod tensors;
 
-use crate::init::{LoadError, ResolvedFile};
+use crate::error::LoadError;
+use crate::resolved::ResolvedFile;
 use gguf_file::GgmlType;
 use low_rank::{add_low_rank, add_product, add_to_heads, matrix, merge_linear, vector};
 use menagerie_kernels::Cpu;

@@ -1,11 +1,15 @@
 //! Experts of a mixture: the feed-forwards of another file, or the model's own with an adapter.
 
-use super::{GivenExpert, MixtureBase, MixtureRoles};
-use crate::adapters::with_target;
-use crate::config::is_recipe;
-use crate::init::{
-    InMemory, LoadError, MemoryEstimate, QuantizedTensors, ResolvedFile, available, check_fits,
-};
+use super::MixtureBase;
+use crate::adapters::{MixtureRoles, with_target};
+use crate::error::LoadError;
+use crate::fitting::check_fits;
+use crate::in_memory::InMemory;
+use crate::memory::{MemoryEstimate, available};
+use crate::mixture_options::GivenExpert;
+use crate::quantization::QuantizedTensors;
+use crate::recipe::is_recipe;
+use crate::resolved::ResolvedFile;
 use menagerie_adapters::{AdapterFile, fit, fit_stage};
 use menagerie_assembly::{AssembleOptions, Claim, TensorEntry, assemble_feed_forwards, open_model};
 use menagerie_model::{AdaptedFeedForward, AdapterSet, AdapterSites, FeedForward, WeightGuard};

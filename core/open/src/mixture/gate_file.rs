@@ -2,7 +2,7 @@
 //!
 //! A safetensors file with `moe_gate.{layer}.weight` `[experts, D]` and `moe_gate.{layer}.bias` `[experts]`.
 
-use crate::init::LoadError;
+use crate::error::LoadError;
 use menagerie_loaders::{Dtype, SafetensorsFile, SafetensorsTensor};
 use menagerie_spec::layer_ranges;
 use serde_json::json;

@@ -1,8 +1,11 @@
 //! [`identity`]: what the stages of a model must have in common.
 
-use crate::config::{GivenAdapter, LoadOptions};
-use crate::init::{LoadError, LoadQuantization, ResolvedFile, fingerprint};
-use crate::mixture::{GivenExpert, GivenGate, GivenMixture};
+use crate::error::LoadError;
+use crate::fingerprint;
+use crate::mixture_options::{GivenExpert, GivenGate, GivenMixture};
+use crate::options::{GivenAdapter, LoadOptions};
+use crate::quantization::LoadQuantization;
+use crate::resolved::ResolvedFile;
 use menagerie_adapters::XLoraConfig;
 use menagerie_spec::AdapterKind;
 use menagerie_stages::Identity;

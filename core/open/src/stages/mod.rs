@@ -1,4 +1,4 @@
-//! [`StageOptions`]: a model opened as stages.
+//! A model opened as stages: chains on threads and of processes, and the process of a stage.
 
 mod identity;
 mod library;
@@ -7,7 +7,6 @@ mod probe;
 mod processes;
 #[cfg(unix)]
 mod serving;
-mod start;
 mod threads;
 
 pub(crate) use probe::probe;
@@ -15,141 +14,24 @@ pub(crate) use probe::probe;
 pub(crate) use processes::chain_of_processes;
 #[cfg(unix)]
 pub use serving::{refuse_stage, serve_stage};
-pub use start::{StageLauncher, StageStart};
 pub(crate) use threads::chain_of_threads;
 
-use crate::config::LoadOptions;
-use crate::init::{LoadError, ResolvedFile};
-use menagerie_assembly::{Assembly, ModelTensors, StagePlan};
-use menagerie_engine::{GenerateError, setters};
+use crate::error::LoadError;
+use crate::options::LoadOptions;
+use crate::stage_options::StagePlace;
+#[cfg(not(unix))]
+use crate::stage_options::StageStart;
+use menagerie_assembly::StagePlan;
+use menagerie_engine::GenerateError;
 use menagerie_model::ModelError;
-use menagerie_stages::{ChainOptions, StageFault, StageName};
-use std::collections::HashSet;
+use menagerie_stages::{StageFault, StageName};
 use std::ops::Range;
-use std::time::Duration;
 
 /// The fault of a stage that ended a generation, if one did.
 pub fn stage_fault(error: &GenerateError) -> Option<&StageFault> {
     match error {
         GenerateError::Model(ModelError::Stage(fault)) => fault.downcast_ref(),
         _ => None,
-    }
-}
-
-/// How a model is split into stages.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct StageOptions {
-    /// Which layers each stage has.
-    pub split: StageSplit,
-    /// Where they run.
-    pub place: StagePlace,
-    /// Whether the split model is compared with the whole one before it is used.
-    pub probe: StageProbe,
-    /// Longest time that a step may take.
-    pub deadline: Duration,
-}
-
-setters! { StageOptions:
-    with_split(split: StageSplit),
-    with_place(place: StagePlace),
-    with_probe(probe: StageProbe),
-    with_deadline(deadline: Duration),
-}
-
-/// Which layers each stage has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StageSplit {
-    /// So many stages, such that the largest has as few bytes of weights as can be.
-    Count(usize),
-    /// These.
-    Layers(Vec<Range<usize>>),
-}
-
-/// Where stages run.
-#[derive(Clone, Debug)]
-pub enum StagePlace {
-    /// On threads of this process, over its one pool of threads.
-    Threads,
-    /// In processes of their own, which this starts.
-    Processes(StageLauncher),
-}
-
-/// Whether a split model is compared with the whole one on a few tokens before it is used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StageProbe {
-    /// It is, where the whole one takes no memory of its own (its weights are mapped).
-    #[default]
-    WhereWeightsAreMapped,
-    /// It is not.
-    Never,
-}
-
-impl StageOptions {
-    /// So many stages.
-    pub fn count(stages: usize) -> Self {
-        Self {
-            split: StageSplit::Count(stages),
-            place: StagePlace::Threads,
-            probe: StageProbe::default(),
-            deadline: ChainOptions::default().deadline,
-        }
-    }
-
-    /// Stages of these layers.
-    pub fn layers(stages: Vec<Range<usize>>) -> Self {
-        Self { split: StageSplit::Layers(stages), ..Self::count(0) }
-    }
-
-    /// In processes that `launcher` starts.
-    pub fn in_processes(self, launcher: StageLauncher) -> Self {
-        Self { place: StagePlace::Processes(launcher), ..self }
-    }
-
-    /// The layers of each stage in a file.
-    ///
-    /// # Errors
-    /// A model that cannot be split so.
-    pub fn plan(&self, resolved: &ResolvedFile) -> Result<StagePlan, LoadError> {
-        let plan = match &self.split {
-            StageSplit::Count(count) => StagePlan::by_bytes(resolved.config(), &*resolved.tensors, *count),
-            StageSplit::Layers(ranges) => StagePlan::given(resolved.config(), ranges.clone()),
-        };
-        plan.map_err(|error| LoadError::Stages { file: resolved.file_name(), reason: error.to_string() })
-    }
-
-    /// How the chain waits.
-    pub(crate) fn chain(&self) -> ChainOptions {
-        ChainOptions::default().with_deadline(self.deadline)
-    }
-}
-
-/// What was assembled of a model.
-pub(crate) enum Made {
-    /// All in one.
-    Whole(Assembly),
-    /// Its stages, and perhaps the whole to compare with.
-    Split {
-        /// In order; none where they are in processes of their own.
-        stages: Vec<Assembly>,
-        /// The whole model.
-        whole: Option<Assembly>,
-    },
-}
-
-impl Made {
-    /// Whether every tensor that was taken is F32, as these tensors have it: stages in processes have other types with
-    /// `--quant` than those that the whole is known by here.
-    pub(crate) fn is_f32(&self, tensors: &dyn ModelTensors) -> bool {
-        let others = tensors.entries().iter().filter(|tensor| tensor.kind != "F32");
-        let others: HashSet<&str> = others.map(|tensor| tensor.name.as_str()).collect();
-        let is_f32 = |assembly: &Assembly| {
-            assembly.claims.iter().all(|claim| !others.contains(claim.tensor.name.as_str()))
-        };
-        match self {
-            Self::Whole(assembly) => is_f32(assembly),
-            Self::Split { stages, whole } => stages.iter().chain(whole).all(is_f32),
-        }
     }
 }
 

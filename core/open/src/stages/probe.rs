@@ -1,6 +1,6 @@
 //! [`probe`]: a split model beside the whole one, before it is used.
 
-use crate::init::LoadError;
+use crate::error::LoadError;
 use menagerie_engine::{
     Engine, GenerateError, Reading, RequestKind, Scheduler, SchedulerOptions, StepOutput, Wanted,
 };

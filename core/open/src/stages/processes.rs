@@ -1,10 +1,10 @@
 //! [`chain_of_processes`]: stages as processes of this machine.
 
-use super::StageOptions;
 use super::identity::identity;
-use super::start::{StageLauncher, StageStart};
-use crate::config::LoadOptions;
-use crate::init::{LoadError, ResolvedFile};
+use crate::error::LoadError;
+use crate::options::LoadOptions;
+use crate::resolved::ResolvedFile;
+use crate::stage_options::{StageLauncher, StageOptions, StageStart};
 use menagerie_assembly::{Assembly, StagePlan};
 use menagerie_model::Executor;
 use menagerie_stages::{ChainFacts, Shared, SocketTransport, StageChain, StageReach};

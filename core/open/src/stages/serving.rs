@@ -2,12 +2,17 @@
 
 use super::identity::identity;
 use super::library::ProcessLibrary;
-use super::start::StageStart;
-use super::{StageOptions, names};
+use super::names;
 use crate::adapters::{GivenFiles, stage_of_xlora};
-use crate::config::{DeviceOptions, LoadOptions, applied};
-use crate::init::{Around, InMemory, LoadError, ResolvedFile, quantized};
+use crate::device::DeviceOptions;
+use crate::error::LoadError;
+use crate::in_memory::InMemory;
 use crate::mixture::{LoadedMixture, MixtureBase};
+use crate::options::LoadOptions;
+use crate::quantization::quantized;
+use crate::recipe::applied;
+use crate::resolved::{ResolvedFile, Wrappers};
+use crate::stage_options::{StageOptions, StageStart};
 use menagerie_assembly::{Assembly, open_model};
 use menagerie_engine::HookPlace;
 use menagerie_model::{AdapterSite, Compute, FeedForwardWrapper, ModelError, WeightGuard};
@@ -85,7 +90,7 @@ fn parts(
         || LoadError::Stages { file: file.clone(), reason: format!("there is no stage {}", start.index) };
     let layers = plan.stages().get(start.index).ok_or_else(none)?.clone();
     // Only what the stage takes is quantized, or read into memory.
-    quantized(&mut resolved, &options)?;
+    quantized(&mut resolved, options.quantization.as_ref(), options.threads)?;
     if !options.mmap {
         resolved.tensors = Arc::new(InMemory(Arc::clone(&resolved.tensors)));
     }
@@ -93,7 +98,7 @@ fn parts(
     let mixture = options.mixture.as_ref();
     let mixture = mixture.map(|given| LoadedMixture::of_stage(given, base, &layers)).transpose()?;
     let feed_forwards = mixture.as_ref().map(|mixture| &mixture.layers as &dyn FeedForwardWrapper);
-    let around = Around { feed_forwards, ..Around::default() };
+    let around = Wrappers { feed_forwards, ..Wrappers::default() };
     let place = (plan.position(start.index), layers);
     let (assembly, sites) = resolved.assemble_stage(&compute, place, start.declared(), around)?;
     let mut guards = vec![resolved.file.guard()];

@@ -1,7 +1,7 @@
 //! [`chain_of_threads`]: stages as threads of this process.
 
-use super::StageOptions;
-use crate::init::LoadError;
+use crate::error::LoadError;
+use crate::stage_options::StageOptions;
 use menagerie_assembly::Assembly;
 use menagerie_model::{Compute, Stage};
 use menagerie_stages::{

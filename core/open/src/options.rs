@@ -1,9 +1,13 @@
 //! [`LoadOptions`]: how a model file is opened.
 
-use crate::config::Device;
-use crate::init::{LoadQuantization, OpenedFile};
-use crate::mixture::GivenMixture;
-use crate::stages::StageOptions;
+use crate::device::Device;
+use crate::keys::KeyOptions;
+use crate::mixture_options::GivenMixture;
+use crate::mixture_options::{GivenExpert, GivenGate};
+use crate::opened::OpenedFile;
+use crate::overrides::Overrides;
+use crate::quantization::LoadQuantization;
+use crate::stage_options::StageOptions;
 use menagerie_engine::{DEFAULT_CHUNK, setters};
 use menagerie_kernels::HalfPrompts;
 use menagerie_model::{Arithmetic, KvType, LinearWrapper};
@@ -118,26 +122,28 @@ pub struct GivenTemplate {
     pub source: String,
 }
 
-/// What a user says about the keys of a file.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct KeyOptions {
-    /// Keys accepted although nothing understands them.
-    pub accept_unread: Vec<String>,
-    /// Canonical keys laid over the file's.
-    pub set: BTreeMap<String, MetadataValue>,
-}
-
-setters! { KeyOptions:
-    with_accept_unread(accept_unread: Vec<String>),
-    with_set(set: BTreeMap<String, MetadataValue>),
-}
-
 impl LoadOptions {
     /// The folder of the X-LoRA that is asked for.
     pub(crate) fn xlora(&self) -> Option<&Path> {
         let given = self.adapters.iter().find(|adapter| adapter.kind == AdapterKind::XLora);
         given.map(|adapter| adapter.path.as_path())
+    }
+
+    /// Options that change the model beside its own files.
+    pub(crate) fn overrides(&self) -> Overrides {
+        let xlora = self.adapters.iter().filter(|one| one.kind == AdapterKind::XLora);
+        let mut files: Vec<PathBuf> = xlora.map(|one| one.path.clone()).collect();
+        if let Some(mixture) = &self.mixture {
+            files.extend(mixture.experts.iter().map(|expert| match expert {
+                GivenExpert::Model(path) | GivenExpert::Adapter { path, .. } => path.clone(),
+            }));
+            if let GivenGate::File(path) = &mixture.gate {
+                files.push(path.clone());
+            }
+        }
+        let importance = self.quantization.as_ref().and_then(|quantization| quantization.importance.as_ref());
+        files.extend(importance.map(|(name, _)| PathBuf::from(name)));
+        Overrides { files, half_prompts: self.half_prompts }
     }
 
     /// What of them is about keys.

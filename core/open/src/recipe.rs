@@ -1,8 +1,9 @@
 //! [`Ingredients`]: a recipe and what it is made over, down to the files of a model.
 
-use crate::config::{GivenAdapter, GivenTemplate, LoadOptions};
-use crate::init::{LoadError, tokenizer_tables};
-use crate::mixture::{GivenExpert, GivenGate, GivenMixture};
+use crate::error::LoadError;
+use crate::mixture_options::{GivenExpert, GivenGate, GivenMixture};
+use crate::options::{GivenAdapter, GivenTemplate, LoadOptions};
+use crate::tables::tokenizer_tables;
 use menagerie_registry::{Environment, FolderKind, Origin, RecipeEntry};
 use menagerie_spec::{
     AdapterKind, MetadataValue, RECIPE_SUFFIX, Recipe, RecipeAdapter, RecipeBase, RecipeExpert,

@@ -1,13 +1,18 @@
 //! [`open_text`]: from a path to a language model.
 
 use crate::adapters::{GivenFiles, LoadedAdapters, mixed};
-use crate::config::{Beside, LoadOptions, applied};
-use crate::init::{
-    ContextLimits, LoadError, Loaded, MemoryEstimate, Notice, OpenedFile, ResolvedFile, environment, fitting,
-    load, notices,
-};
+use crate::error::LoadError;
+use crate::fitting::{ContextLimits, fitting};
 use crate::loaded_model::LoadedModel;
-use crate::stages::{self, Made, StagePlace, StageProbe};
+use crate::loading::{Loaded, environment, load, notices};
+use crate::memory::MemoryEstimate;
+use crate::notice::Notice;
+use crate::opened::OpenedFile;
+use crate::options::LoadOptions;
+use crate::recipe::applied;
+use crate::resolved::{Assemblies, ResolvedFile};
+use crate::stage_options::{StagePlace, StageProbe};
+use crate::stages::{self};
 use menagerie_assembly::{AssembledModel, Assembly, Purpose, StagePlan};
 use menagerie_engine::{Engine, SamplingOptions, TextPipeline, snapshot_bytes, with_point};
 use menagerie_model::{
@@ -44,7 +49,7 @@ pub fn open_text_with(
     let path = path.as_ref();
     let (path, options) = applied(path, environment, options)?;
     let mut loaded = load(&path, environment, &options, Purpose::AsWritten)?;
-    loaded.resolved.beside = Beside::of(&options);
+    loaded.resolved.beside = options.overrides();
     finish(&path, loaded, GivenFiles::read(&options.adapters)?, &options)
 }
 
@@ -115,19 +120,19 @@ struct Running {
 
 /// The model that was made, in one piece or as stages, perhaps with an X-LoRA around it.
 fn running(
-    made: Made,
+    made: Assemblies,
     plan: Option<&StagePlan>,
     place: (&ResolvedFile, &[AdapterSite]),
     compute: &Compute,
     options: &LoadOptions,
 ) -> Result<Running, LoadError> {
     match made {
-        Made::Whole(assembly) => {
+        Assemblies::Whole(assembly) => {
             let whole = whole_model(place.0, assembly)?;
             let (model, mixed) = mixing(whole, place, compute, options)?;
             Ok(Running { model, mixed, whole: None })
         }
-        Made::Split { stages, whole } => {
+        Assemblies::Split { stages, whole } => {
             let (chain, whole) = split(place.0, (stages, whole), plan, compute, options)?;
             let (model, mixed) = mixing(chain, place, compute, options)?;
             let whole = whole.map(|whole| mixing(whole, place, compute, options)).transpose()?;

@@ -1,6 +1,9 @@
 //! [`LoadQuantization`]: quantizes a model while it is loaded, tensor by tensor, as the file that `quantize` writes would be.
 
-use crate::init::{LoadError, Notice, ResolvedFile, size};
+use crate::error::LoadError;
+use crate::memory::size;
+use crate::notice::Notice;
+use crate::resolved::ResolvedFile;
 use gguf_file::GgmlType;
 use menagerie_assembly::{ModelTensors, Piece, StoredNumbers, TensorEntry, WeightSource};
 use menagerie_kernels::Cpu;
@@ -262,4 +265,16 @@ fn check(
         return Err(QuantizeError::Starved { tensor: tensor.name.clone(), kind: choice.kind, file });
     }
     Ok(())
+}
+
+/// Puts tensors in the types asked for before those of the file.
+pub(crate) fn quantized(
+    resolved: &mut ResolvedFile,
+    quantization: Option<&LoadQuantization>,
+    threads: Option<usize>,
+) -> Result<Option<Arc<QuantizedTensors>>, LoadError> {
+    let Some(quantization) = quantization else { return Ok(None) };
+    let tensors = Arc::new(QuantizedTensors::new(resolved, quantization, threads)?);
+    resolved.tensors = Arc::<QuantizedTensors>::clone(&tensors);
+    Ok(Some(tensors))
 }

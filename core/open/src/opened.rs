@@ -1,6 +1,6 @@
 //! [`OpenedFile`]: a file that is open already, for another pipeline over the same weights.
 
-use crate::init::ResolvedFile;
+use crate::resolved::ResolvedFile;
 use menagerie_model::Compute;
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,9 @@
 //! [`notices()`]: what every load must say, whatever the model is opened for.
 
-use crate::config::{GivenAdapter, LoadOptions};
-use crate::init::{Notice, ResolvedFile, Text};
+use crate::notice::Notice;
+use crate::options::{GivenAdapter, LoadOptions};
+use crate::resolved::ResolvedFile;
+use crate::text::Text;
 use menagerie_kernels::HalfPrompts;
 use menagerie_model::Compute;
 

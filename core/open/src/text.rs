@@ -1,14 +1,21 @@
 //! Tokenizer and chat template of a file as capabilities: [`FileTokenizer`], [`TemplateFormat`].
 
-use crate::init::fingerprint::in_hex;
+use crate::fingerprint::in_hex;
+use crate::notice::Notice;
+use crate::options::LoadOptions;
+use crate::resolved::ResolvedFile;
+use crate::tables::tokenizer_tables;
 use menagerie_engine::{
-    ChatCapable, ChatMessage, ReasoningTags, RenderOptions, RenderedPrompt, TextError, TextStream, Tokenizing,
+    ChatCapable, ChatMessage, MissingCapability, ReasoningTags, RenderOptions, RenderedPrompt, TextError,
+    TextStream, Tokenizing,
 };
 use menagerie_loaders::{
     ChatTemplate, ReasoningPair, Segment, Special, TextDecoder, TextDecoderOptions, TokenKind, Tokenizer,
-    TokenizerTables,
+    TokenizerOptions, TokenizerTables,
 };
+use menagerie_registry::Environment;
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
 
 /// The tokenizer of a file.
 #[derive(Clone, Debug)]
@@ -241,6 +248,79 @@ impl ChatCapable for TemplateFormat {
         let id = |token: Option<u32>| token.map_or("none".to_owned(), |id| id.to_string());
         format!("sha256:{hash} bos {} eos {}", id(self.tokenizer.bos()), id(self.tokenizer.eos()))
     }
+}
+
+/// Tokenizer and chat format, or why they are missing.
+pub(crate) struct Text {
+    pub(crate) tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
+    pub(crate) chat_format: Result<Arc<dyn ChatCapable>, MissingCapability>,
+    /// What must be said about the tables of spec folders.
+    pub(crate) notices: Vec<Notice>,
+}
+
+impl Text {
+    pub(crate) fn read(resolved: &ResolvedFile, environment: &Environment, options: &LoadOptions) -> Self {
+        let model = resolved.name();
+        let config = &resolved.config().tokenizer;
+        let (tables, notices) = match tokenizer_tables(environment) {
+            Ok(tables) => tables,
+            Err(error) => return Self::without(model, &error.to_string()),
+        };
+        let own = TokenizerOptions::default().with_pre(config.pre.as_deref()).with_tables(tables.clone());
+        match resolved.file.tokenizer(&own) {
+            Ok(tokenizer) => {
+                let tokenizer = tokenizer.with_end_tokens(&config.end);
+                let chat_format = chat_format(resolved, options, &tokenizer, &tables)
+                    .map_err(|reason| MissingCapability::ChatTemplate { model, reason });
+                let pair = match resolved.file.template_source("rerank") {
+                    Ok(pair) => pair,
+                    Err(error) => return Self::without(resolved.name(), &error.to_string()),
+                };
+                Self { tokenizer: Ok(Arc::new(FileTokenizer { tokenizer, pair })), chat_format, notices }
+            }
+            Err(error) => Self::without(model, &error.to_string()),
+        }
+    }
+
+    fn without(model: String, reason: &str) -> Self {
+        let missing = MissingCapability::Tokenizer { model, reason: reason.to_owned() };
+        Self { tokenizer: Err(missing.clone()), chat_format: Err(missing), notices: Vec::new() }
+    }
+
+    pub(crate) fn failed(resolved: &ResolvedFile) -> Self {
+        Self::without(
+            resolved.name(),
+            "building the tokenizer failed (a defect: please report it with the file's name)",
+        )
+    }
+}
+
+/// The template given by hand, the file's, or the spec's.
+fn chat_format(
+    resolved: &ResolvedFile,
+    options: &LoadOptions,
+    tokenizer: &Tokenizer,
+    tables: &TokenizerTables,
+) -> Result<Arc<dyn ChatCapable>, String> {
+    let compile = |name: &str, source: &str| {
+        let text = |id: Option<u32>| id.and_then(|id| tokenizer.token_text(id).ok());
+        let (bos, eos) = (text(tokenizer.bos()), text(tokenizer.eos()));
+        ChatTemplate::new(name, source, bos, eos).map(Some).map_err(|error| error.to_string())
+    };
+    let template = match (&options.chat_template, &resolved.config().chat_fallback) {
+        (Some(given), _) => compile(&given.name, &given.source)?,
+        (None, fallback) => {
+            match resolved.file.chat_template(tokenizer).map_err(|error| error.to_string())? {
+                None => match fallback {
+                    Some(fallback) => compile("fallback of the spec", tables.chat_template_of(fallback)?)?,
+                    None => None,
+                },
+                own => own,
+            }
+        }
+    };
+    let template = template.ok_or_else(|| "the file has no chat template".to_owned())?;
+    Ok(Arc::new(TemplateFormat::new(template, tokenizer.clone())))
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! [`ResolvedFile`]: a file, the spec of its architecture, and what the spec means for the file; no tensor is touched.
 
-use crate::config::{Beside, KeyOptions};
-use crate::init::{LoadError, Notice};
-use crate::stages::Made;
+use crate::error::LoadError;
+use crate::keys::KeyOptions;
+use crate::notice::Notice;
+use crate::overrides::Overrides;
 use menagerie_assembly::{
     AssembleOptions, Assembly, ModelFile, ModelTensors, Purpose, StagePlan, assemble, assemble_stages,
 };
@@ -12,6 +13,7 @@ use menagerie_model::{
 };
 use menagerie_registry::{ArchitectureEntry, Environment, GGUFArchitecture, Origin, Part, RegistryError};
 use menagerie_spec::{ArchSpec, ModelConfig, Resolution, ResolveInput, SourceFormat};
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -38,15 +40,44 @@ pub struct ResolvedFile {
     /// What loading did that must be said.
     pub loading: Vec<Notice>,
     /// What it was opened with beside the file.
-    pub beside: Beside,
+    pub beside: Overrides,
+}
+
+/// What was assembled of a model.
+pub(crate) enum Assemblies {
+    /// All in one.
+    Whole(Assembly),
+    /// Its stages, and perhaps the whole to compare with.
+    Split {
+        /// In order; none where they are in processes of their own.
+        stages: Vec<Assembly>,
+        /// The whole model.
+        whole: Option<Assembly>,
+    },
+}
+
+impl Assemblies {
+    /// Whether every tensor that was taken is F32, as these tensors have it: stages in processes have other types with
+    /// `--quant` than those that the whole is known by here.
+    pub(crate) fn is_f32(&self, tensors: &dyn ModelTensors) -> bool {
+        let others = tensors.entries().iter().filter(|tensor| tensor.kind != "F32");
+        let others: HashSet<&str> = others.map(|tensor| tensor.name.as_str()).collect();
+        let is_f32 = |assembly: &Assembly| {
+            assembly.claims.iter().all(|claim| !others.contains(claim.tensor.name.as_str()))
+        };
+        match self {
+            Self::Whole(assembly) => is_f32(assembly),
+            Self::Split { stages, whole } => stages.iter().chain(whole).all(is_f32),
+        }
+    }
 }
 
 /// What is put around the parts of a model when it is assembled.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Around<'a> {
-    /// Around every linear.
+pub(crate) struct Wrappers<'a> {
+    /// Wrappers every linear.
     pub(crate) linears: Option<&'a dyn LinearWrapper>,
-    /// Around feed-forwards.
+    /// Wrappers feed-forwards.
     pub(crate) feed_forwards: Option<&'a dyn FeedForwardWrapper>,
 }
 
@@ -109,7 +140,7 @@ impl ResolvedFile {
             spec,
             resolution,
             loading: Vec::new(),
-            beside: Beside::default(),
+            beside: Overrides::default(),
         })
     }
 
@@ -152,7 +183,7 @@ impl ResolvedFile {
     /// # Errors
     /// As [`Self::assemble`].
     pub fn assemble_for(&self, compute: &Compute, purpose: Purpose) -> Result<Assembly, LoadError> {
-        self.assemble_around(compute, purpose, Around::default())
+        self.assemble_around(compute, purpose, Wrappers::default())
     }
 
     /// The whole model with every linear wrapped so that adapters may act there, and its sites in the order of their
@@ -165,19 +196,19 @@ impl ResolvedFile {
         compute: &Compute,
         inside: Option<&dyn LinearWrapper>,
     ) -> Result<(Assembly, Vec<AdapterSite>), LoadError> {
-        self.assemble_with_sites(compute, Around { linears: inside, feed_forwards: None })
+        self.assemble_with_sites(compute, Wrappers { linears: inside, feed_forwards: None })
     }
 
     /// [`Self::assemble_adaptable`] with something around feed-forwards too.
     pub(crate) fn assemble_with_sites(
         &self,
         compute: &Compute,
-        around: Around,
+        around: Wrappers,
     ) -> Result<(Assembly, Vec<AdapterSite>), LoadError> {
         let sites = AdapterSites::default();
         let both = around.linears.map(|inside| Wrapped { inside, outside: &sites });
         let wrapper: &dyn LinearWrapper = both.as_ref().map_or(&sites, |both| both);
-        let around = Around { linears: Some(wrapper), ..around };
+        let around = Wrappers { linears: Some(wrapper), ..around };
         let assembly = self.assemble_around(compute, Purpose::AsWritten, around)?;
         Ok((assembly, sites.into_sites()))
     }
@@ -187,10 +218,10 @@ impl ResolvedFile {
     pub(crate) fn assemble_split(
         &self,
         compute: &Compute,
-        around: Around,
+        around: Wrappers,
         plan: &StagePlan,
         with_whole: bool,
-    ) -> Result<(Made, Vec<AdapterSite>), LoadError> {
+    ) -> Result<(Assemblies, Vec<AdapterSite>), LoadError> {
         let sites = AdapterSites::default();
         let both = around.linears.map(|inside| Wrapped { inside, outside: &sites });
         let wrapper: &dyn LinearWrapper = both.as_ref().map_or(&sites, |both| both);
@@ -202,7 +233,7 @@ impl ResolvedFile {
         let sites = sites.into_sites();
         // Adapters name sites by number, which must be the same in both.
         let whole = whole.and_then(|(whole, same)| (same == sites).then_some(whole));
-        Ok((Made::Split { stages, whole }, sites))
+        Ok((Assemblies::Split { stages, whole }, sites))
     }
 
     /// One stage, adaptable, after stages that declared these slots; and its sites.
@@ -212,7 +243,7 @@ impl ResolvedFile {
         compute: &Compute,
         (position, layers): (StagePosition, Range<usize>),
         slots: SlotDeclarations,
-        around: Around,
+        around: Wrappers,
     ) -> Result<(Assembly, Vec<AdapterSite>), LoadError> {
         let sites = AdapterSites::default();
         let components = self.environment.components();
@@ -228,7 +259,7 @@ impl ResolvedFile {
         &self,
         compute: &Compute,
         purpose: Purpose,
-        around: Around,
+        around: Wrappers,
     ) -> Result<Assembly, LoadError> {
         let mut how = AssembleOptions::whole(compute, self.environment.components()).with_purpose(purpose);
         (how.wrapper, how.feed_forwards) = (around.linears, around.feed_forwards);

@@ -1,12 +1,15 @@
 //! [`open_embedding`]: from a path to a model that makes vectors of texts.
 
 use crate::adapters::LoadedAdapters;
-use crate::config::{LoadOptions, applied};
-use crate::init::{
-    ContextLimits, LoadError, Loaded, MemoryEstimate, OpenedFile, environment, fitting, load, notices,
-};
+use crate::error::LoadError;
+use crate::fitting::{ContextLimits, fitting};
 use crate::loaded_model::LoadedModel;
-use crate::stages::Made;
+use crate::loading::{Loaded, environment, load, notices};
+use crate::memory::MemoryEstimate;
+use crate::opened::OpenedFile;
+use crate::options::LoadOptions;
+use crate::recipe::applied;
+use crate::resolved::Assemblies;
 use menagerie_assembly::{AssembledModel, Assembly, Purpose};
 use menagerie_engine::{EmbeddingEngine, EmbeddingPipeline};
 use menagerie_model::{KvType, PoolOptions};
@@ -41,7 +44,7 @@ pub fn open_embedding_with(
     let Loaded { resolved, made, plan: _, sites: _, compute, text, weights, free, mixture: _, guard } =
         load(path, environment, options, Purpose::Vectors)?;
     let file = resolved.file_name();
-    let Made::Whole(Assembly { model: AssembledModel::Encoder(model), .. }) = made else {
+    let Assemblies::Whole(Assembly { model: AssembledModel::Encoder(model), .. }) = made else {
         let reason = "only a part of the model was assembled".to_owned();
         return Err(LoadError::Purpose { file, reason });
     };

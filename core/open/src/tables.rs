@@ -1,6 +1,6 @@
 //! [`tokenizer_tables`]: the tables of vocabularies and chats that are part of the program, with those of spec folders.
 
-use crate::init::Notice;
+use crate::notice::Notice;
 use menagerie_loaders::{CodecEntry, TableError, TableFault, TokenizerTables};
 use menagerie_registry::{Environment, FolderKind, TableFile};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! [`LoadError`]: why a model could not be opened.
 
-use crate::init::{MemoryEstimate, size};
+use crate::memory::{MemoryEstimate, size};
 use menagerie_adapters::AdapterError;
 use menagerie_assembly::AssemblyFaults;
 use menagerie_model::ModelError;

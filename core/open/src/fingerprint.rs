@@ -1,7 +1,10 @@
 //! Fingerprints: hashes that tell the files and the resolved model of a computation from others.
 
-use crate::init::file_digest::FileDigest;
-use crate::init::{LoadError, ResolvedFile};
+mod file_digest;
+
+use crate::error::LoadError;
+use crate::resolved::ResolvedFile;
+use file_digest::FileDigest;
 use menagerie_engine::ModelFingerprint;
 use sha2::{Digest, Sha256};
 use std::io;
@@ -74,7 +77,7 @@ pub(crate) fn of_model(resolved: &ResolvedFile) -> Result<String, serde_json::Er
     Ok(in_hex(hash))
 }
 
-pub(super) fn in_hex(hash: Sha256) -> String {
+pub(crate) fn in_hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

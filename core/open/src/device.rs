@@ -1,6 +1,7 @@
 //! [`Device`]: where a model computes, by name or given.
 
-use crate::init::{LoadError, Notice};
+use crate::error::LoadError;
+use crate::notice::Notice;
 use menagerie_cpu::CpuBackend;
 use menagerie_engine::setters;
 use menagerie_kernels::{Cpu, CpuOptions, HalfPrompts, Isa, keep_large_buffers};
