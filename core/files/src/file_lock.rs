@@ -10,8 +10,8 @@ use std::time::Duration;
 const TRIES: usize = 50;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A lock of a file between processes, released when dropped and with the process, however that ends. On Unix it is an
-/// `flock`, as Hugging Face's tools lock their cache. A file system without locks refuses nothing: every lock is granted.
+/// A lock of a file between processes, released when dropped and when the process ends. On Unix it is an `flock`, as
+/// Hugging Face's tools lock their cache. On a file system without locks every lock is granted.
 #[derive(Debug)]
 pub struct FileLock {
     /// The hidden lock file, which is removed with the lock; `None` where the lock file stays.
@@ -21,9 +21,9 @@ pub struct FileLock {
 }
 
 impl FileLock {
-    /// The lock for writing `target`; `None` if another process holds it and does not release it within half a second (a
-    /// process that was just started holds the files of its parent until it runs). It is on a hidden file beside `target`,
-    /// because `target` itself is replaced when it is written.
+    /// The lock for writing `target`; `None` if another process holds it and does not release it within half a second
+    /// (a process that was just started holds the files of its parent until it runs). It is on a hidden file beside
+    /// `target`, because `target` itself is replaced when it is written.
     ///
     /// # Errors
     /// Nothing can be written beside the target.

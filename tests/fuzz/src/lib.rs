@@ -3,8 +3,8 @@
 //! A target is a function of bytes ([`Target::run`]). It must return, in bounded time and memory, whatever the bytes are;
 //! a panic is a finding. Two runners call the targets:
 //!
-//! - [`replay`] on any toolchain: the seeds of a target, then inputs made from them by a reproducible mutator. `cargo test`
-//!   replays some thousands; `cargo run -p menagerie-fuzz -- run` replays for as long as asked.
+//! - [`replay`] on any toolchain: the seeds of a target, then inputs made from them by a reproducible mutator. `cargo
+//!   test` replays some thousands; `cargo run -p menagerie-fuzz -- run` replays for as long as asked.
 //! - libFuzzer on nightly, guided by coverage: `scripts/fuzz`, over the crate in `libfuzzer/`.
 //!
 //! An input that was a finding goes into `found/<target>/` once its cause is fixed; both runners start from it.
