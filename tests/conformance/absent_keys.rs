@@ -16,7 +16,7 @@ use std::path::Path;
 /// The resolved model of a file, and how it pools.
 fn resolved(path: &Path) -> Result<Value, String> {
     let environment = environment(&LoadOptions::default()).map_err(|error| error.to_string())?;
-    let file = open_model(path, true).map_err(|error| error.to_string())?;
+    let file = open_model(path, environment.entries(), true).map_err(|error| error.to_string())?;
     let resolved = ResolvedFile::new(file, &environment, KeyOptions::default());
     let resolved = resolved.map_err(|error| error.to_string())?;
     Ok(serde_json::to_value(resolved.config()).unwrap())

@@ -9,7 +9,7 @@ use menagerie::kernels::Cpu;
 use menagerie::loaders::{HfTexts, TokenizerTables};
 use menagerie::measure::LogitsOptions;
 use menagerie::model::Compute;
-use menagerie::open::{Device, DeviceOptions, KeyOptions, LoadOptions, ResolvedFile, environment, open_text};
+use menagerie::open::{Device, KeyOptions, LoadOptions, ResolvedFile, environment, open_text};
 use menagerie::quantize::Policy;
 use menagerie_conformance::{distance, options, root, rows};
 use std::collections::BTreeMap;
@@ -31,9 +31,9 @@ fn converted(folder: &Path, kind: &str, out: &Path) -> Result<Vec<String>, Conve
         None => Types::One(kind),
     };
     let environment = environment(&LoadOptions::default()).unwrap();
-    let file = open_model(folder, true).unwrap();
+    let file = open_model(folder, environment.entries(), true).unwrap();
     let resolved = ResolvedFile::new(file, &environment, KeyOptions::default()).unwrap();
-    let backend = Device::default().backend(DeviceOptions::default().with_threads(1)).unwrap();
+    let backend = Device::default().backend(environment.entries(), Some(1), Arithmetic::Exact).unwrap();
     let compute = Compute::new(backend, Arithmetic::Exact);
     let claims = resolved.assemble(&compute).unwrap().claims;
     let keys = resolved.file.keys(&resolved.spec).unwrap();

@@ -10,7 +10,7 @@ use menagerie::loaders::TokenizerTables;
 use menagerie::measure::LogitsOptions;
 use menagerie::model::{Compute, Pooling};
 use menagerie::open::{
-    Device, DeviceOptions, KeyOptions, LoadOptions, ResolvedFile, environment, open_embedding, open_text,
+    Device, KeyOptions, LoadOptions, ResolvedFile, environment, open_embedding, open_text,
 };
 use menagerie_conformance::suite::hf_folder;
 use menagerie_conformance::suite::zoo::{ENCODERS, Entry, entries, model_file};
@@ -125,9 +125,9 @@ const LAST_BITS: f32 = 4e-7;
 
 fn converted(folder: &Path, out: &Path) -> Result<(), String> {
     let environment = environment(&LoadOptions::default()).unwrap();
-    let file = open_model(folder, true).map_err(|e| e.to_string())?;
+    let file = open_model(folder, environment.entries(), true).map_err(|e| e.to_string())?;
     let resolved = ResolvedFile::new(file, &environment, KeyOptions::default()).map_err(|e| e.to_string())?;
-    let backend = Device::default().backend(DeviceOptions::default().with_threads(1)).unwrap();
+    let backend = Device::default().backend(environment.entries(), Some(1), Arithmetic::Exact).unwrap();
     let compute = Compute::new(backend, Arithmetic::Exact);
     let claims = resolved.assemble(&compute).map_err(|e| e.to_string())?.claims;
     let keys = resolved.file.keys(&resolved.spec).unwrap();

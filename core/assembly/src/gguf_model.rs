@@ -1,5 +1,6 @@
 //! [`GgufModel`]: a GGUF file as a [`ModelFile`].
 
+use crate::file_format::FileFormat;
 use crate::gguf_source::GgufSource;
 use crate::model_file::{ModelFile, ModelTensors};
 use gguf_file::{GgufFile, Value};
@@ -8,10 +9,35 @@ use menagerie_loaders::{
     TokenizerOptions,
 };
 use menagerie_model::{ModelError, WeightGuard};
+use menagerie_registry::register;
 use menagerie_spec::{ArchSpec, KeySource, MetadataValue, SourceFormat};
 use std::collections::HashSet;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+register!(FileFormat {
+    name: "gguf",
+    doc: "a GGUF file, in one or several parts",
+    registered_by: env!("CARGO_PKG_NAME"),
+    recognizes: is_gguf,
+    open: |path, mmap| Ok(Arc::new(GgufModel::open(path, mmap)?)),
+    bytes: GgufModel::part_bytes,
+});
+
+/// Whether a file begins as GGUF files do.
+fn is_gguf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    let mut read = || {
+        // Opening a pipe would wait for its writer.
+        if !std::fs::metadata(path)?.is_file() {
+            return Ok(());
+        }
+        std::fs::File::open(path)?.read_exact(&mut magic)
+    };
+    let read: std::io::Result<()> = read();
+    read.is_ok() && magic == *b"GGUF"
+}
 
 /// A GGUF file, in one or several parts.
 #[derive(Clone, Debug)]

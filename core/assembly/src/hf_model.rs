@@ -1,5 +1,6 @@
 //! [`HfModel`]: a Hugging Face folder as a [`ModelFile`].
 
+use crate::file_format::FileFormat;
 use crate::hf_source::{HfTensors, set_numbers};
 use crate::hf_storage::HfStorage;
 use crate::model_file::{ModelFile, ModelTensors};
@@ -8,11 +9,21 @@ use menagerie_loaders::{
     ChatTemplate, HfTexts, LoadError, SamplingDefaults, Shards, Tokenizer, TokenizerOptions,
 };
 use menagerie_model::{ModelError, WeightGuard};
+use menagerie_registry::register;
 use menagerie_spec::{ArchSpec, HfConfig, HfKeys, KeySource, SourceFormat, SpecFaults};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const CONFIG: &str = "config.json";
+
+register!(FileFormat {
+    name: "safetensors",
+    doc: "a Hugging Face folder with config.json and safetensors files",
+    registered_by: env!("CARGO_PKG_NAME"),
+    recognizes: |path| HfModel::folder_of(path).is_some(),
+    open: |path, mmap| Ok(Arc::new(HfModel::open(HfModel::folder_of(path).unwrap_or(path), mmap)?)),
+    bytes: |path| Shards::bytes_on_disk(HfModel::folder_of(path).unwrap_or(path)),
+});
 
 /// A folder with config.json, safetensors files and a tokenizer, as the hub has them.
 #[derive(Clone, Debug)]

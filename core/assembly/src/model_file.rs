@@ -1,14 +1,12 @@
 //! [`ModelFile`]: what a pipeline needs of a model on disk, whatever its format.
 
-use crate::gguf_model::GgufModel;
-use crate::hf_model::HfModel;
 use crate::source::WeightSource;
 use menagerie_files::path_text;
-use menagerie_loaders::{ChatTemplate, LoadError, SamplingDefaults, Shards, Tokenizer, TokenizerOptions};
+use menagerie_loaders::{ChatTemplate, LoadError, SamplingDefaults, Tokenizer, TokenizerOptions};
 use menagerie_model::WeightGuard;
 use menagerie_spec::{ArchSpec, KeySource, RoleSource, SourceFormat};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The tensors of a model: for a spec to look at, and for the assembler to take.
@@ -78,26 +76,5 @@ pub trait ModelFile: fmt::Debug + Send + Sync {
     /// The first file, for messages.
     fn file(&self) -> String {
         self.paths().first().map_or_else(|| "the file".to_owned(), |path| path_text(path))
-    }
-}
-
-/// Opens a model; `mmap` says whether its files are mapped or read into memory.
-///
-/// # Errors
-/// The files cannot be read, or are of no known format.
-pub fn open_model(path: impl AsRef<Path>, mmap: bool) -> Result<Arc<dyn ModelFile>, LoadError> {
-    let path = path.as_ref();
-    Ok(match HfModel::folder_of(path) {
-        Some(folder) => Arc::new(HfModel::open(folder, mmap)?),
-        None => Arc::new(GgufModel::open(path, mmap)?),
-    })
-}
-
-/// Bytes of the files of a model, which need not be readable.
-pub fn bytes_on_disk(path: impl AsRef<Path>) -> u64 {
-    let path = path.as_ref();
-    match HfModel::folder_of(path) {
-        Some(folder) => Shards::bytes_on_disk(folder),
-        None => GgufModel::part_bytes(path),
     }
 }

@@ -63,6 +63,7 @@ pub use hooks::{
 pub use menagerie_model::{Arithmetic, KvType, Pooling};
 pub use message::{ChatMessage, RenderOptions, RenderedPrompt};
 pub use metrics::{Counter, Gauge, Histogram, HistogramCounts, Metrics, Outcomes};
+pub use named::{check_options, option_pairs};
 pub use output::{Step, StepOutput};
 pub use pipeline::TextPipeline;
 pub use prompt::Prompt;

@@ -22,13 +22,21 @@ impl<'k, K: Entry> Named<'k, K> {
             let known: Vec<&str> = entries.all::<K>().iter().map(Entry::name).collect();
             return Err(unknown(K::FAMILY, name, &known));
         };
-        let pairs = rest.into_iter().flat_map(|rest| rest.split(',')).filter(|pair| !pair.is_empty());
-        let pair = |pair: &str| match pair.split_once('=') {
-            Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-            None => Err(format!("`{pair}`: key=value is wanted, as in {name}=key=value")),
-        };
-        Ok(Self { kind, options: pairs.map(pair).collect::<Result<_, _>>()? })
+        let items: Vec<&str> = rest.into_iter().flat_map(|rest| rest.split(',')).collect();
+        Ok(Self { kind, options: option_pairs(&items, &format!("{name}="))? })
     }
+}
+
+/// The options of these items, each `key=value`; empty items are left out. `before` is the text in front of them.
+///
+/// # Errors
+/// An item that is not `key=value`.
+pub fn option_pairs(items: &[&str], before: &str) -> Result<Vec<(String, String)>, String> {
+    let pair = |item: &&str| match item.split_once('=') {
+        Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+        None => Err(format!("`{item}`: key=value is expected, as in {before}key=value")),
+    };
+    items.iter().filter(|item| !item.is_empty()).map(pair).collect()
 }
 
 /// Why there is no kind of this name, and which was probably meant.
@@ -52,7 +60,7 @@ fn unknown(what: &str, name: &str, known: &[&str]) -> String {
 ///
 /// # Errors
 /// The first one that is not known, in words.
-pub(crate) fn only_known(options: &[(String, String)], known: &[&str]) -> Result<(), String> {
+pub fn check_options(options: &[(String, String)], known: &[&str]) -> Result<(), String> {
     let Some((name, _)) = options.iter().find(|(name, _)| !known.contains(&name.as_str())) else {
         return Ok(());
     };
@@ -78,7 +86,7 @@ mod tests {
             unknown("hook", "acme/other:x", &[]).contains("the plugin `acme/other` with --plugin-dir DIR")
         );
         let options =
-            |name: &str| only_known(&[(name.to_owned(), String::new())], &["most", "layers", "phase"]);
+            |name: &str| check_options(&[(name.to_owned(), String::new())], &["most", "layers", "phase"]);
         assert_eq!(options("most"), Ok(()));
         let told = options("layer").unwrap_err();
         assert_eq!(told, "there is no option `layer`; the nearest is `layers`; it has most, layers, phase");

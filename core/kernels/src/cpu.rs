@@ -127,7 +127,7 @@ impl Cpu {
     }
 
     /// How F16 weights are multiplied.
-    pub(crate) fn half_prompts(&self) -> HalfPrompts {
+    pub fn half_prompts(&self) -> HalfPrompts {
         self.half_prompts
     }
 }

@@ -98,7 +98,13 @@ pub trait Backend: StateMemory + Send + Sync {
         0
     }
 
-    /// What must be said of the weights taken in so far: those kept in another form than the file's.
+    /// Options of the device that change results and differ from their defaults, each with its name and its value.
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// Notes on the weights taken in so far: those kept in another form than the file's, and options without an effect on
+    /// them.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }

@@ -55,6 +55,7 @@ mod classifier;
 pub mod components;
 mod compute;
 mod context;
+mod device;
 mod element_wise;
 mod error;
 mod executor;
@@ -116,6 +117,7 @@ pub use backend::{
     AttentionStates, Backend, HostOperand, LowRankSum, Operation, Product, RopeTable, Rotation, StateStep,
 };
 pub use compute::Compute;
+pub use device::{DeviceKind, DeviceRequest, ThreadCount};
 pub use expert_plan::{ExpertPlan, Packing};
 pub use menagerie_formulas::{
     Activation, Arithmetic, AttentionShape, BranchInput, Gating, KeySharing, KvType, LinearAttentionShape,

@@ -34,13 +34,12 @@ mod tables;
 mod text;
 
 pub use adapters::LoadedAdapters;
-pub use device::{Device, DeviceLine, DeviceName, DeviceOptions, devices};
+pub use device::{Device, DeviceLine, DeviceName, devices};
 pub use error::LoadError;
 pub use keys::KeyOptions;
 pub use loaded_model::LoadedModel;
 pub use loading::environment;
 pub use memory::{MemoryEstimate, available as available_memory, size as byte_text, total as total_memory};
-pub use menagerie_kernels::HalfPrompts;
 pub use merge::{Merge, MergeProgress, MergedTensors};
 pub use mixture::{GateExample, GateFile, GateRows, GateScore, GateTrainer, GateTrainingOptions, LayerGate};
 pub use mixture_options::{GivenExpert, GivenGate, GivenMixture};

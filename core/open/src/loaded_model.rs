@@ -12,8 +12,7 @@ use menagerie_engine::{
     AdapterIdentity, Cacheable, Engine, Hookable, PipelineLifecycle, StateFileError, StateIdentity,
     TextPipeline,
 };
-use menagerie_kernels::HalfPrompts;
-use menagerie_model::{Adapter, AdapterSet, Arithmetic};
+use menagerie_model::{Adapter, AdapterSet, Arithmetic, Compute};
 use menagerie_spec::ModelConfig;
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -140,7 +139,7 @@ impl Cacheable for LoadedModel<TextPipeline> {
         let engine = self.pipeline.engine();
         let model = fingerprint::of(&self.resolved).map_err(unreadable)?;
         let adapters = engine.adapters.as_ref().map_or(Ok(Vec::new()), |set| self.identities(set))?;
-        let arithmetic = arithmetic_name(engine.compute.arithmetic, self.resolved.beside.half_prompts);
+        let arithmetic = arithmetic_name(&engine.compute);
         let identity = StateIdentity::new(engine, model, arithmetic, adapters);
         Ok(identity.with_effects(self.pipeline.hooks().layers.effects()))
     }
@@ -150,10 +149,15 @@ fn unreadable((path, source): (PathBuf, io::Error)) -> StateFileError {
     StateFileError::System { file: path.display().to_string(), action: "read", source }
 }
 
-fn arithmetic_name(arithmetic: Arithmetic, half_prompts: HalfPrompts) -> &'static str {
-    match (arithmetic, half_prompts) {
-        (Arithmetic::Exact, _) => "exact",
-        (Arithmetic::Fast, HalfPrompts::Float32) => "fast",
-        (Arithmetic::Fast, HalfPrompts::BFloat16) => "fast with --half-prompts bf16",
+/// The arithmetic, with the options of the device that change results.
+fn arithmetic_name(compute: &Compute) -> String {
+    let mut name = match compute.arithmetic {
+        Arithmetic::Exact => "exact",
+        Arithmetic::Fast => "fast",
     }
+    .to_owned();
+    for (option, value) in compute.backend.settings() {
+        name += &format!(" with {option}={value}");
+    }
+    name
 }

@@ -7,7 +7,6 @@ mod notices;
 pub(crate) use notices::notices;
 
 use crate::adapters::MixtureRoles;
-use crate::device::DeviceOptions;
 use crate::error::LoadError;
 use crate::fitting::check_fits;
 use crate::memory::{MemoryEstimate, available};
@@ -19,8 +18,7 @@ use crate::stage_options::{StagePlace, StageProbe};
 use crate::stages::{self};
 use crate::text::Text;
 use menagerie_assembly::{Purpose, StagePlan, bytes_on_disk, open_model};
-use menagerie_kernels::HalfPrompts;
-use menagerie_model::{AdapterSite, Arithmetic, Compute, FeedForwardWrapper, WeightGuard};
+use menagerie_model::{AdapterSite, Compute, FeedForwardWrapper, WeightGuard};
 use menagerie_registry::{Environment, SpecFolder, SpecFolders};
 use menagerie_spec::AdapterKind;
 use std::path::Path;
@@ -135,13 +133,13 @@ fn begun(path: &Path, environment: &Environment, options: &LoadOptions) -> Resul
     if let Some((resolved, compute)) = options.opened.as_ref().and_then(|opened| opened.of(path)) {
         return Ok(Begun { free: free(&compute), resolved, compute, taken: true });
     }
-    let on = DeviceOptions { threads: options.threads, half_prompts: options.half_prompts };
-    let compute = Compute::new(options.device.backend(on)?, options.arithmetic);
+    let backend = options.device.backend(environment.entries(), options.threads, options.arithmetic)?;
+    let compute = Compute::new(backend, options.arithmetic);
     let free = free(&compute);
     if !options.mmap {
-        check_file_fits(path, free)?;
+        check_file_fits(path, environment, free)?;
     }
-    let file = open_model(path, options.mmap || stages::in_processes(options))?;
+    let file = open_model(path, environment.entries(), options.mmap || stages::in_processes(options))?;
     let resolved = ResolvedFile::new(file, environment, options.keys())?;
     Ok(Begun { resolved, compute, free, taken: false })
 }
@@ -201,9 +199,6 @@ fn check(options: &LoadOptions) -> Result<(), LoadError> {
         LoadOptions { context: Some(0), .. } => "a context must hold at least one token (-c 1 or more)",
         LoadOptions { chunk: 0, .. } => "a chunk must have at least one token (--chunk 1 or more)",
         LoadOptions { threads: Some(0), .. } => "at least one thread is needed (-t 1 or more)",
-        LoadOptions { arithmetic: Arithmetic::Exact, half_prompts: HalfPrompts::BFloat16, .. } => {
-            "--exact computes in f32 and --half-prompts bf16 rounds to bfloat16: choose one of them"
-        }
         LoadOptions { adapters, .. } if !mixes_alone(adapters) => {
             "X-LoRA mixes the adapters it was trained with, and no others: give --xlora alone, and once"
         }
@@ -226,8 +221,8 @@ fn mixes_alone(adapters: &[GivenAdapter]) -> bool {
 }
 
 /// Without a mapping the file is read into memory at once: better to look first.
-fn check_file_fits(path: &Path, free: Option<u64>) -> Result<(), LoadError> {
-    let weights = bytes_on_disk(path);
+fn check_file_fits(path: &Path, environment: &Environment, free: Option<u64>) -> Result<(), LoadError> {
+    let weights = bytes_on_disk(path, environment.entries());
     let estimate = MemoryEstimate { weights, available: free, ..MemoryEstimate::default() };
     check_fits(&path.display().to_string(), estimate, 0)
 }

@@ -9,7 +9,6 @@ use crate::overrides::Overrides;
 use crate::quantization::LoadQuantization;
 use crate::stage_options::StageOptions;
 use menagerie_engine::{DEFAULT_CHUNK, setters};
-use menagerie_kernels::HalfPrompts;
 use menagerie_model::{Arithmetic, KvType, LinearWrapper};
 use menagerie_spec::{AdapterKind, ArchSpec, MetadataValue};
 use std::collections::BTreeMap;
@@ -25,8 +24,6 @@ pub struct LoadOptions {
     pub mmap: bool,
     /// `fast` (quantized weights times quantized activations) or `exact` (f32).
     pub arithmetic: Arithmetic,
-    /// How `fast` multiplies F16 weights with prompts: in f32, or coarser in bfloat16.
-    pub half_prompts: HalfPrompts,
     /// How keys and values are stored; absent = f32 for `exact` and for files with F32 weights, else f16.
     pub kv_type: Option<KvType>,
     /// Tokens of the context; absent = as trained, at most [`menagerie_engine::DEFAULT_CONTEXT`] and what fits into memory.
@@ -68,7 +65,6 @@ pub struct LoadOptions {
 setters! { LoadOptions:
     with_mmap(mmap: bool),
     with_arithmetic(arithmetic: Arithmetic),
-    with_half_prompts(half_prompts: HalfPrompts),
     with_kv_type(kv_type: impl Into<Option<KvType>>),
     with_context(context: impl Into<Option<usize>>),
     with_chunk(chunk: usize),
@@ -143,7 +139,7 @@ impl LoadOptions {
         }
         let importance = self.quantization.as_ref().and_then(|quantization| quantization.importance.as_ref());
         files.extend(importance.map(|(name, _)| PathBuf::from(name)));
-        Overrides { files, half_prompts: self.half_prompts }
+        Overrides { files }
     }
 
     /// What of them is about keys.
@@ -157,7 +153,6 @@ impl Default for LoadOptions {
         Self {
             mmap: true,
             arithmetic: Arithmetic::Fast,
-            half_prompts: HalfPrompts::default(),
             kv_type: None,
             context: None,
             chunk: DEFAULT_CHUNK,

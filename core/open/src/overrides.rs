@@ -1,6 +1,5 @@
 //! [`Overrides`]: what a model was opened with beside its own files, and that changes what it computes.
 
-use menagerie_kernels::HalfPrompts;
 use std::path::PathBuf;
 
 /// What a model was opened with beside its own files, and that changes what it computes. LoRA adapters are not here: they
@@ -9,6 +8,4 @@ use std::path::PathBuf;
 pub struct Overrides {
     /// An X-LoRA, experts and gate of a mixture, an importance matrix.
     pub files: Vec<PathBuf>,
-    /// How `fast` multiplies F16 weights with prompts.
-    pub half_prompts: HalfPrompts,
 }

@@ -42,3 +42,27 @@ fn a_linked_plugin_is_listed_and_used() {
     let unknown = answer(&["--sampler", "menagerie/samplers:top-m"]).unwrap_err();
     assert!(unknown.contains("there are: menagerie/samplers:top-n-sigma"), "{unknown}");
 }
+
+#[test]
+fn a_linked_device_and_file_format_are_used() {
+    let home = tempfile::tempdir().unwrap();
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/base/llama/model-f32.gguf");
+    let answer = |model: &str, device: &str| {
+        let fixed = ["run", model, "--raw", "-n", "12", "--temp", "0", "-t", "1", "--device", device, "abc"];
+        run(home.path(), &fixed)
+    };
+    let expected = answer(model, "cpu").unwrap();
+    assert_eq!(answer(model, "counting:1,log=opened").unwrap(), expected);
+    assert_eq!(std::fs::read_to_string(home.path().join("opened")).unwrap(), "counting:1");
+    std::fs::write(home.path().join("it.pointer"), std::fs::canonicalize(model).unwrap().to_str().unwrap())
+        .unwrap();
+    assert_eq!(answer("it.pointer", "counting").unwrap(), expected);
+    let refused = answer(model, "countin").unwrap_err();
+    assert!(refused.contains("the nearest is `counting`; there are: counting, cpu"), "{refused}");
+    let refused = answer(model, "counting:lgo=x").unwrap_err();
+    assert!(refused.contains("`lgo`; the nearest is `log`; it has log"), "{refused}");
+    let listed = run(home.path(), &["doctor"]).unwrap();
+    assert!(listed.contains("counting:1: number 1, which counts operations"), "{listed}");
+    let only = ["run", model, "--raw", "-n", "2", "--sampler", "outside/steps:only=token=7", "abc"];
+    assert_eq!(run(home.path(), &only), run(home.path(), &[&only[..], &["--temp", "5"]].concat()));
+}

@@ -1,24 +1,50 @@
-//! Devices by name, and a list of them.
+//! Devices by name, and their registration.
 
+use crate::backend::CandleBackend;
 use candle_core::Device;
-use menagerie_model::{ModelError, Result};
+use menagerie_entries::register;
+use menagerie_model::{Backend, DeviceKind, ModelError, Result, ThreadCount};
+use std::sync::Arc;
 
-/// A device as a listing shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceLine {
-    /// `candle`, `cuda:0`, `metal`: as `--device` names it.
-    pub name: String,
-    /// What it is, or why it cannot be used.
-    pub state: std::result::Result<String, String>,
-}
+register!(DeviceKind {
+    name: "candle",
+    doc: "the processor, with candle's operations: the same as on a GPU, for tests and comparisons",
+    options: &[],
+    registered_by: env!("CARGO_PKG_NAME"),
+    threads: ThreadCount::Own("candle takes its own from RAYON_NUM_THREADS"),
+    count: || Ok(1),
+    describe: |_| {
+        Ok("candle on the CPU: the same operations as on a GPU, for tests and comparisons".to_owned())
+    },
+    open: |_| backend("candle"),
+});
 
-/// Every kind of device that this crate supports: the available ones, and the reason why others are not available.
-pub fn devices() -> Vec<DeviceLine> {
-    let cpu = "candle on the CPU: the same operations as on a GPU, for tests and comparisons".to_owned();
-    let mut lines = vec![DeviceLine { name: "candle".to_owned(), state: Ok(cpu) }];
-    lines.extend(cuda::list());
-    lines.extend(metal::list());
-    lines
+register!(DeviceKind {
+    name: "cuda",
+    doc: "an NVIDIA GPU, through candle",
+    options: &[],
+    registered_by: env!("CARGO_PKG_NAME"),
+    threads: ThreadCount::Own("the GPU computes"),
+    count: cuda::count,
+    describe: cuda::describe,
+    open: |request| backend(&format!("cuda:{}", request.number)),
+});
+
+register!(DeviceKind {
+    name: "metal",
+    doc: "an Apple GPU, through candle",
+    options: &[],
+    registered_by: env!("CARGO_PKG_NAME"),
+    threads: ThreadCount::Own("the GPU computes"),
+    count: metal::count,
+    describe: metal::describe,
+    open: |_| backend("metal"),
+});
+
+/// The backend of a device.
+fn backend(name: &str) -> std::result::Result<Arc<dyn Backend>, String> {
+    let backend = CandleBackend::open(name).map_err(|error| error.to_string())?;
+    Ok(Arc::new(backend))
 }
 
 /// The device with this name, and its full name (`cuda` is `cuda:0`).
@@ -63,7 +89,7 @@ fn unknown(name: &str) -> ModelError {
 mod cuda {
     //! A build without CUDA.
 
-    use super::{Device, DeviceLine, ModelError, Result};
+    use super::{Device, ModelError, Result};
     use candle_core::CudaDevice;
 
     const MISSING: &str = "this build has no CUDA; build it with `--features cuda`";
@@ -72,8 +98,12 @@ mod cuda {
         Err(ModelError::Unsupported(format!("device \"{name}\": {MISSING}")))
     }
 
-    pub(super) fn list() -> Vec<DeviceLine> {
-        vec![DeviceLine { name: "cuda".to_owned(), state: Err(MISSING.to_owned()) }]
+    pub(super) fn count() -> std::result::Result<usize, String> {
+        Err(MISSING.to_owned())
+    }
+
+    pub(super) fn describe(_: usize) -> std::result::Result<String, String> {
+        Err(MISSING.to_owned())
     }
 
     pub(super) fn free_memory(_: &CudaDevice) -> Option<u64> {
@@ -85,7 +115,7 @@ mod cuda {
 mod cuda {
     //! CUDA through cudarc.
 
-    use super::{Device, DeviceLine, ModelError, Result};
+    use super::{Device, ModelError, Result};
     use candle_core::CudaDevice;
     use candle_core::cuda_backend::cudarc::driver::{CudaContext, DriverError};
 
@@ -100,24 +130,20 @@ mod cuda {
         Device::new_cuda_with_stream(ordinal).map_err(|error| ModelError::backend(name, error))
     }
 
-    pub(super) fn list() -> Vec<DeviceLine> {
-        match CudaContext::device_count() {
-            Ok(0) => vec![absent("the driver sees no CUDA device".to_owned())],
-            Ok(count) => (0..count as usize).map(line).collect(),
-            Err(error) => vec![absent(format!("the CUDA driver reports {error}"))],
-        }
+    pub(super) fn count() -> std::result::Result<usize, String> {
+        let count = CudaContext::device_count().map_err(|error| reported(&error))?;
+        Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    fn absent(why: String) -> DeviceLine {
-        DeviceLine { name: "cuda".to_owned(), state: Err(why) }
+    pub(super) fn describe(ordinal: usize) -> std::result::Result<String, String> {
+        properties(ordinal).map_err(|error| reported(&error))
     }
 
-    fn line(ordinal: usize) -> DeviceLine {
-        let state = describe(ordinal).map_err(|error| format!("the CUDA driver reports {error}"));
-        DeviceLine { name: format!("cuda:{ordinal}"), state }
+    fn reported(error: &DriverError) -> String {
+        format!("the CUDA driver reports {error}")
     }
 
-    fn describe(ordinal: usize) -> std::result::Result<String, DriverError> {
+    fn properties(ordinal: usize) -> std::result::Result<String, DriverError> {
         let context = CudaContext::new(ordinal)?;
         let (major, minor) = context.compute_capability()?;
         let (free, total) = context.mem_get_info()?;
@@ -141,7 +167,7 @@ mod cuda {
 mod metal {
     //! A build without Metal.
 
-    use super::{Device, DeviceLine, ModelError, Result};
+    use super::{Device, ModelError, Result};
     use candle_core::MetalDevice;
 
     const MISSING: &str = "this build has no Metal; build it on macOS with `--features metal`";
@@ -150,8 +176,12 @@ mod metal {
         Err(ModelError::Unsupported(format!("device \"metal\": {MISSING}")))
     }
 
-    pub(super) fn list() -> Vec<DeviceLine> {
-        vec![DeviceLine { name: "metal".to_owned(), state: Err(MISSING.to_owned()) }]
+    pub(super) fn count() -> std::result::Result<usize, String> {
+        Err(MISSING.to_owned())
+    }
+
+    pub(super) fn describe(_: usize) -> std::result::Result<String, String> {
+        Err(MISSING.to_owned())
     }
 
     pub(super) fn free_memory(_: &MetalDevice) -> Option<u64> {
@@ -163,7 +193,7 @@ mod metal {
 mod metal {
     //! Metal through candle's kernels.
 
-    use super::{Device, DeviceLine, ModelError, Result};
+    use super::{Device, ModelError, Result};
     use candle_core::MetalDevice;
     use candle_metal_kernels::metal::Device as MetalGpu;
 
@@ -176,12 +206,13 @@ mod metal {
         Device::new_metal(0).map_err(|error| ModelError::backend("metal", error))
     }
 
-    pub(super) fn list() -> Vec<DeviceLine> {
-        let state = match MetalGpu::all().first() {
-            Some(device) => Ok(device.architecture_name()),
-            None => Err(ABSENT.to_owned()),
-        };
-        vec![DeviceLine { name: "metal".to_owned(), state }]
+    pub(super) fn count() -> std::result::Result<usize, String> {
+        Ok(MetalGpu::all().len().min(1))
+    }
+
+    pub(super) fn describe(_: usize) -> std::result::Result<String, String> {
+        let device = MetalGpu::all().first().map(|device| device.architecture_name());
+        device.ok_or_else(|| ABSENT.to_owned())
     }
 
     pub(super) fn free_memory(device: &MetalDevice) -> Option<u64> {
@@ -194,6 +225,7 @@ mod metal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use menagerie_entries::Entries;
 
     #[test]
     fn names_that_say_nothing_are_refused() {
@@ -206,7 +238,9 @@ mod tests {
     #[test]
     fn the_cpu_form_is_always_there() {
         assert!(matches!(open("candle"), Ok((Device::Cpu, name)) if name == "candle"));
-        assert!(devices().iter().any(|line| line.name == "candle" && line.state.is_ok()));
+        let entries = Entries::linked().unwrap();
+        let kinds: Vec<&str> = entries.all::<DeviceKind>().iter().map(|kind| kind.name).collect();
+        assert_eq!(kinds, ["candle", "cuda", "metal"]);
     }
 
     #[cfg(not(feature = "cuda"))]
@@ -216,7 +250,6 @@ mod tests {
             let error = open(name).map(drop).unwrap_err().to_string();
             assert!(error.contains("--features cuda"), "{error}");
         }
-        let line = devices().into_iter().find(|line| line.name == "cuda");
-        assert!(line.is_some_and(|line| line.state.is_err_and(|why| why.contains("--features cuda"))));
+        assert!(cuda::count().unwrap_err().contains("--features cuda"));
     }
 }

@@ -1,6 +1,6 @@
 //! Devices as backends: operations of a forward over candle-core and candle-nn, for CUDA, Metal and candle's own CPU.
 //!
-//! Start at [`CandleBackend`]; [`devices`] lists what there is. Its CPU form (`candle`) computes the same operations in
+//! Start at [`CandleBackend`]; its devices are registered as [`menagerie_model::DeviceKind`]s. Its CPU form (`candle`) computes the same operations in
 //! the same order as the GPUs' and is how this crate is tested everywhere; for speed on a CPU there is another backend.
 //!
 //! Rows are contiguous f32 tensors `[T, D]` that begin at offset 0. Weights are candle's quantized tensors where it has
@@ -38,4 +38,3 @@ mod taken;
 mod tensors;
 
 pub use backend::CandleBackend;
-pub use device::{DeviceLine, devices};

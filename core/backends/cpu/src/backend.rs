@@ -2,11 +2,12 @@
 
 use crate::attention;
 use crate::buffers::{Buffers, HostRows, values};
+use crate::device::HALF_PROMPTS;
 use crate::matrix::{self, CpuMatrix};
 use crate::names::{NAME, block_type, failed};
 use crate::state::CpuStates;
 use gguf_file::GgmlType;
-use menagerie_kernels::{self as kernels, Cpu};
+use menagerie_kernels::{self as kernels, BlockType, Cpu, HalfPrompts};
 use menagerie_model::{
     Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan, Gating,
     HostOperand, LinearAttentionInputs, LinearAttentionShape, LinearInput, LowRankSum, ModelError, Operation,
@@ -16,18 +17,21 @@ use menagerie_model::{
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The CPU: kernels for its instruction set, a pool of threads, and the scratch of steps. Cheap to clone.
 #[derive(Clone)]
 pub struct CpuBackend {
     pub(crate) cpu: Cpu,
     pub(crate) buffers: Arc<Buffers>,
+    /// Whether a matrix of F16 weights was taken in.
+    takes_f16: Arc<AtomicBool>,
 }
 
 impl CpuBackend {
     /// Computes with these kernels and threads.
     pub fn new(cpu: Cpu) -> Self {
-        Self { cpu, buffers: Arc::default() }
+        Self { cpu, buffers: Arc::default(), takes_f16: Arc::default() }
     }
 
     /// The kernels and their threads.
@@ -67,7 +71,25 @@ impl Backend for CpuBackend {
         }
     }
 
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        match self.cpu.half_prompts() {
+            HalfPrompts::Float32 => Vec::new(),
+            HalfPrompts::BFloat16 => vec![(HALF_PROMPTS, "bf16".to_owned())],
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let has_effect =
+            self.cpu.half_prompts() == HalfPrompts::Float32 || self.takes_f16.load(Ordering::Relaxed);
+        let note =
+            || format!("device option {HALF_PROMPTS}=bf16 changes nothing: the model has no F16 weights");
+        if has_effect { Vec::new() } else { vec![note()] }
+    }
+
     fn matrix(&self, weight: &Weight, _arithmetic: Arithmetic) -> Result<Param> {
+        if block_type(weight.name(), weight.block())? == BlockType::F16 {
+            self.takes_f16.store(true, Ordering::Relaxed);
+        }
         CpuMatrix::param(weight)
     }
 

@@ -7,6 +7,7 @@
 mod attention;
 mod backend;
 mod buffers;
+mod device;
 mod matrix;
 mod names;
 mod products;

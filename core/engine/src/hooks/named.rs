@@ -1,6 +1,6 @@
 //! [`NamedHook`]: a hook between layers that somebody else's code computes, as people name it.
 
-use crate::named::{Named, only_known};
+use crate::named::{Named, check_options};
 use menagerie_entries::{Entries, Entry};
 use menagerie_model::{Effect, HookRecipe, LayerHook, Phases};
 use serde::{Deserialize, Serialize};
@@ -86,7 +86,7 @@ impl NamedHook {
         let Named { kind, options } = Named::<HookKind>::parse(text, entries)?;
         let about = |fault: String| format!("hook `{}`: {fault}", kind.name);
         let known: Vec<&str> = kind.options.iter().map(|(name, _)| *name).chain(HOST_OPTIONS).collect();
-        only_known(&options, &known).map_err(about)?;
+        check_options(&options, &known).map_err(about)?;
         let (host, own): (Vec<_>, Vec<_>) =
             options.into_iter().partition(|(name, _)| HOST_OPTIONS.contains(&name.as_str()));
         let (mut layers, mut phases) = (None, Phases::All);

@@ -2,7 +2,7 @@
 
 use super::random::mixed;
 use super::{Candidates, Generator, LogitsPart, SamplingError};
-use crate::named::{Named, only_known};
+use crate::named::{Named, check_options};
 use menagerie_entries::{Entries, Entry};
 use std::fmt;
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl Sampler {
     pub fn parse(text: &str, entries: &Entries) -> Result<Self, String> {
         let Named { kind, options } = Named::<SamplerKind>::parse(text, entries)?;
         let known: Vec<&str> = kind.options.iter().map(|(name, _)| *name).collect();
-        let made = only_known(&options, &known).and_then(|()| (kind.with_options)(&options));
+        let made = check_options(&options, &known).and_then(|()| (kind.with_options)(&options));
         made.map_err(|fault| format!("sampler `{}`: {fault}", kind.name))
     }
 }

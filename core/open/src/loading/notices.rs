@@ -4,7 +4,6 @@ use crate::notice::Notice;
 use crate::options::{GivenAdapter, LoadOptions};
 use crate::resolved::ResolvedFile;
 use crate::text::Text;
-use menagerie_kernels::HalfPrompts;
 use menagerie_model::Compute;
 
 /// What is to be said of the file and its spec, of the tables of spec folders, of the device, of the recipe and of options that
@@ -18,9 +17,8 @@ pub(crate) fn notices(
     let mut notices = resolved.notices();
     notices.extend(text.notices.iter().cloned());
     notices.extend(compute.backend.notes().into_iter().map(Notice::Note));
-    notices.extend(options.device.thread_notice(options.threads));
+    notices.extend(options.device.thread_notice(resolved.environment.entries(), options.threads));
     notices.extend(recipe_notice(resolved, options));
-    notices.extend(half_prompts_notice(resolved, options.half_prompts));
     notices
 }
 
@@ -31,12 +29,4 @@ fn recipe_notice(resolved: &ResolvedFile, options: &LoadOptions) -> Option<Notic
     let adapter = |one: &GivenAdapter| format!("{} {}", one.kind.name(), one.path.display());
     let parts: Vec<String> = std::iter::once(file).chain(options.adapters.iter().map(adapter)).collect();
     Some(Notice::Note(format!("recipe {recipes}: {}", parts.join(" with "))))
-}
-
-/// An option that changes nothing for this file.
-fn half_prompts_notice(resolved: &ResolvedFile, asked: HalfPrompts) -> Option<Notice> {
-    let without =
-        !resolved.tensors.entries().iter().any(|tensor| tensor.dims.len() > 1 && tensor.kind == "F16");
-    (asked == HalfPrompts::BFloat16 && without)
-        .then(|| Notice::Note("--half-prompts bf16 changes nothing: the file has no F16 weights".to_owned()))
 }

@@ -65,7 +65,7 @@ impl Experts<'_> {
             return Err(fault(path, reason.to_owned()));
         }
         let reads_parts = !options.mmap && self.taking == Taking::Stage;
-        let file = open_model(path, options.mmap || reads_parts)?;
+        let file = open_model(path, environment.entries(), options.mmap || reads_parts)?;
         let mut resolved = ResolvedFile::new(file, environment, options.keys())?;
         self.compare(&resolved)?;
         if let Some(quantization) = &options.quantization {

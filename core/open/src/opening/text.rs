@@ -157,7 +157,7 @@ fn split(
         }
         #[cfg(unix)]
         (StagePlace::Processes(launcher), Some(whole)) => {
-            stages::chain_of_processes(resolved, whole, plan, launcher, options)?
+            stages::chain_of_processes(resolved, whole, plan, launcher, compute, options)?
         }
         (StagePlace::Processes(_), _) => return Err(failed("processes have no links on this system")),
     };

@@ -7,6 +7,7 @@ use crate::options::{GivenAdapter, LoadOptions};
 use crate::quantization::LoadQuantization;
 use crate::resolved::ResolvedFile;
 use menagerie_adapters::XLoraConfig;
+use menagerie_model::Compute;
 use menagerie_spec::AdapterKind;
 use menagerie_stages::Identity;
 use std::path::PathBuf;
@@ -15,7 +16,11 @@ use std::path::PathBuf;
 ///
 /// # Errors
 /// A file that cannot be read.
-pub(crate) fn identity(resolved: &ResolvedFile, options: &LoadOptions) -> Result<Identity, LoadError> {
+pub(crate) fn identity(
+    resolved: &ResolvedFile,
+    options: &LoadOptions,
+    compute: &Compute,
+) -> Result<Identity, LoadError> {
     let spec = fingerprint::of_model(resolved).map_err(|error| LoadError::Stages {
         file: resolved.file_name(),
         reason: format!("its config cannot be told from others: {error}"),
@@ -32,7 +37,7 @@ pub(crate) fn identity(resolved: &ResolvedFile, options: &LoadOptions) -> Result
         version: env!("CARGO_PKG_VERSION").to_owned(),
         spec: format!("{} {spec}", resolved.config().architecture),
         weights,
-        arithmetic: format!("{:?}, F16 prompts in {:?}", options.arithmetic, options.half_prompts),
+        arithmetic: format!("{:?} {:?}", options.arithmetic, compute.backend.settings()),
         adapters: adapters?.join(", "),
     })
 }

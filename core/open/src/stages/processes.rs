@@ -6,7 +6,7 @@ use crate::options::LoadOptions;
 use crate::resolved::ResolvedFile;
 use crate::stage_options::{StageLauncher, StageOptions, StageStart};
 use menagerie_assembly::{Assembly, StagePlan};
-use menagerie_model::Executor;
+use menagerie_model::{Compute, Executor};
 use menagerie_stages::{ChainFacts, Shared, SocketTransport, StageChain, StageReach};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -60,6 +60,7 @@ pub(crate) fn chain_of_processes(
     whole: &Assembly,
     plan: &StagePlan,
     launcher: &StageLauncher,
+    compute: &Compute,
     options: &LoadOptions,
 ) -> Result<StageChain, LoadError> {
     let file = resolved.file_name();
@@ -81,7 +82,7 @@ pub(crate) fn chain_of_processes(
     }
     let transport = SocketTransport::new(before, own).map_err(|error| failed(error.to_string()))?;
     let shared = Arc::new(Shared::new(StageReach::Elsewhere));
-    let identity = identity(resolved, options)?;
+    let identity = identity(resolved, options, compute)?;
     let waits = options.stages.as_ref().map(StageOptions::chain).unwrap_or_default();
     let opening = waits.opening + taking(resolved, options);
     let waits = waits.with_opening(opening);

@@ -4,7 +4,6 @@ use super::identity::identity;
 use super::library::ProcessLibrary;
 use super::names;
 use crate::adapters::{GivenFiles, stage_of_xlora};
-use crate::device::DeviceOptions;
 use crate::error::LoadError;
 use crate::in_memory::InMemory;
 use crate::mixture::{LoadedMixture, MixtureBase};
@@ -81,9 +80,10 @@ fn parts(
     start: &StageStart,
 ) -> Result<WorkerParts, LoadError> {
     let (path, options) = applied(path, environment, options)?;
-    let taken = DeviceOptions { threads: options.threads, half_prompts: options.half_prompts };
-    let compute = Compute::new(options.device.backend(taken)?, options.arithmetic);
-    let mut resolved = ResolvedFile::new(open_model(&path, true)?, environment, options.keys())?;
+    let backend = options.device.backend(environment.entries(), options.threads, options.arithmetic)?;
+    let compute = Compute::new(backend, options.arithmetic);
+    let mut resolved =
+        ResolvedFile::new(open_model(&path, environment.entries(), true)?, environment, options.keys())?;
     let plan = StageOptions::layers(start.layers.clone()).plan(&resolved)?;
     let file = resolved.file_name();
     let none =
@@ -113,9 +113,9 @@ fn parts(
     let stage = Assembly::into_stage(assembly).ok_or_else(none)?;
     Ok(WorkerParts {
         library: Arc::new(library(&sites, &resolved, &compute, &options)?),
+        identity: identity(&resolved, &options, &compute)?,
         stage,
         compute,
-        identity: identity(&resolved, &options)?,
         names: names(&plan),
         index: start.index,
         credits: StageOptions::count(plan.stages().len()).chain().credits,

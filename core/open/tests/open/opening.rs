@@ -8,8 +8,7 @@ use menagerie_engine::{
 use menagerie_measure::{LogitsOptions, logits};
 use menagerie_model::{HookInput, LayerHook, Pooling, Rows};
 use menagerie_open::{
-    Device, DeviceName, GivenTemplate, HalfPrompts, LoadError, LoadOptions, LoadedModel, Notice,
-    open_embedding, open_text,
+    Device, GivenTemplate, LoadError, LoadOptions, LoadedModel, Notice, open_embedding, open_text,
 };
 use safetensors::SafeTensors;
 use std::ops::Range;
@@ -101,8 +100,10 @@ fn given(template: &str) -> GivenTemplate {
 /// The coarser way is asked for with `fast` only.
 #[test]
 fn coarse_prompts_and_exact_arithmetic_exclude_each_other() {
-    let both = options().with_arithmetic(Arithmetic::Exact).with_half_prompts(HalfPrompts::BFloat16);
-    assert!(matches!(error(open("llama", &both)), LoadError::Options(text) if text.contains("--exact")));
+    let coarse = Device::named("cpu:half-prompts=bf16").unwrap();
+    let both = options().with_arithmetic(Arithmetic::Exact).with_device(coarse);
+    let refused = error(open("llama", &both));
+    assert!(matches!(refused, LoadError::Device { reason, .. } if reason.contains("--exact")));
 }
 
 #[test]
@@ -239,7 +240,7 @@ fn sequences_of_a_batch_are_what_they_are_alone() {
 
 #[test]
 fn devices_are_named_or_given() {
-    let cuda = options().with_device(Device::Named(DeviceName::Cuda(0)));
+    let cuda = options().with_device(Device::named("cuda").unwrap());
     assert!(matches!(error(open("llama", &cuda)), LoadError::Device { .. }));
     let first = open("llama", &options()).unwrap();
     let given = options().with_device(Device::Given(first.compute().backend.clone()));

@@ -16,14 +16,16 @@ use indicatif::ProgressBar;
 use menagerie::assembly::open_model;
 use menagerie::engine::{Arithmetic, DEFAULT_CONTEXT, EmbeddingPipeline, KvType, TextPipeline};
 use menagerie::files::path_text;
+use menagerie::model::Compute;
 use menagerie::open::{
-    Device, DeviceName, GivenAdapter, GivenGate, GivenMixture, HalfPrompts, LoadOptions, LoadProgress,
-    LoadQuantization, LoadWrapper, LoadedModel, ResolvedFile, StageOptions, StageStart, open_embedding_with,
-    open_text_with, refuse_stage, serve_stage,
+    Device, DeviceName, GivenAdapter, GivenGate, GivenMixture, LoadOptions, LoadProgress, LoadQuantization,
+    LoadWrapper, LoadedModel, ResolvedFile, StageOptions, StageStart, open_embedding_with, open_text_with,
+    refuse_stage, serve_stage,
 };
 use menagerie::quantize::{Importance, Policy, QuantizeError};
 use menagerie::registry::Environment;
 use menagerie::spec::{AdapterKind, MetadataValue};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,13 +41,6 @@ pub(crate) enum KvTypeArgument {
     Q8_0,
 }
 
-/// How prompts are multiplied with F16 weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum HalfPromptsArgument {
-    F32,
-    Bf16,
-}
-
 /// How a model is opened.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ModelArguments {
@@ -58,8 +53,17 @@ pub(crate) struct ModelArguments {
     /// into memory]
     #[arg(short = 'c', long = "context", value_name = "TOKENS", value_parser = clap::value_parser!(u32), help_heading = "Model")]
     context: Option<u32>,
-    /// Where to compute: cpu, candle, cuda, cuda:N or metal
-    #[arg(long, hide_short_help = true, value_name = "DEVICE", default_value_t = DeviceName::Cpu, help_heading = "Model")]
+    /// Where to compute: a device as `doctor` lists it (cpu; cuda, cuda:N, metal and candle where they are built in), with its
+    /// own options after a colon, e.g. cpu:half-prompts=bf16. half-prompts (of cpu): how F16 weights are multiplied. bf16 makes
+    /// prompts nearly twice as fast where the processor has AVX-512 BF16, and rounds: a KL divergence of 5e-4 instead of 4e-6
+    /// and logits off by up to 0.155, measured on one model
+    #[arg(
+        long,
+        hide_short_help = true,
+        value_name = "DEVICE",
+        default_value_t = DeviceName::default(),
+        help_heading = "Model"
+    )]
     device: DeviceName,
     /// Number of threads [default: the cores that this process may use]
     #[arg(short = 't', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Model")]
@@ -77,18 +81,6 @@ pub(crate) struct ModelArguments {
     /// Compute with f32 activations and dequantized weights instead of 8-bit activations (slow)
     #[arg(long, hide_short_help = true, help_heading = "Model")]
     exact: bool,
-    /// How F16 weights are multiplied. bf16 makes prompts nearly twice as fast where the processor has AVX-512 BF16,
-    /// and rounds: a KL divergence of 5e-4 instead of 4e-6 and logits off by up to 0.155, measured on one model
-    #[arg(
-        hide_short_help = true,
-        long,
-        value_enum,
-        ignore_case = true,
-        value_name = "TYPE",
-        default_value = "f32",
-        help_heading = "Model"
-    )]
-    half_prompts: HalfPromptsArgument,
     /// Read the file into memory instead of mapping it
     #[arg(long, hide_short_help = true, help_heading = "Model")]
     no_mmap: bool,
@@ -129,10 +121,6 @@ impl ModelArguments {
         LoadOptions::default()
             .with_mmap(!self.no_mmap)
             .with_arithmetic(if self.exact { Arithmetic::Exact } else { Arithmetic::Fast })
-            .with_half_prompts(match self.half_prompts {
-                HalfPromptsArgument::F32 => HalfPrompts::Float32,
-                HalfPromptsArgument::Bf16 => HalfPrompts::BFloat16,
-            })
             .with_kv_type(self.kv_type.map(|kind| match kind {
                 KvTypeArgument::F32 => KvType::F32,
                 KvTypeArgument::F16 => KvType::F16,
@@ -140,7 +128,7 @@ impl ModelArguments {
             }))
             .with_context(self.context.map(|context| context as usize))
             .with_chunk(self.chunk as usize)
-            .with_device(Device::Named(self.device))
+            .with_device(Device::Named(self.device.clone()))
             .with_threads(self.threads.map(|threads| threads as usize))
             .with_spec_dirs(self.specs.spec_dir.clone())
             .with_allow_shadow(self.specs.allow_shadow)
@@ -167,6 +155,7 @@ impl ModelArguments {
 
     /// The file, registry and options from which a stage is opened.
     fn stage_options(&self, installed: &Environment) -> Result<(PathBuf, Environment, LoadOptions), Failure> {
+        self.check_device(installed)?;
         let meant = self.meant(installed)?;
         let environment = self.specs.environment(installed)?;
         let quantization = self.quantization(None)?;
@@ -210,14 +199,6 @@ impl ModelArguments {
         if self.exact { "exact" } else { "fast" }
     }
 
-    /// The arithmetic of F16 prompts, as the option says it.
-    pub(crate) fn half_prompts_name(&self) -> &'static str {
-        match self.half_prompts {
-            HalfPromptsArgument::F32 => "f32",
-            HalfPromptsArgument::Bf16 => "bf16",
-        }
-    }
-
     /// Makes the context large enough for this number of tokens, unless a context was given.
     pub(crate) fn at_least(&mut self, tokens: usize) {
         if self.context.is_none() && tokens > DEFAULT_CONTEXT {
@@ -232,8 +213,14 @@ impl ModelArguments {
         }
     }
 
+    /// Refuses an unknown device and unknown options of it before anything is opened.
+    fn check_device(&self, installed: &Environment) -> Result<(), Failure> {
+        self.device.kind(installed.entries()).map(drop).map_err(|error| Failure::Usage(error.to_string()))
+    }
+
     /// The model's file (for a recipe, that of its base), downloaded if it is not on this machine.
     pub(crate) fn locate(&self, installed: &Environment) -> Result<PathBuf, Failure> {
+        self.check_device(installed)?;
         Ok(self.meant(installed)?.path)
     }
 
@@ -291,6 +278,7 @@ impl ModelArguments {
                 "--lora: adapters are supported for text generation only, not for embeddings".to_owned(),
             ));
         }
+        self.check_device(installed)?;
         let meant = self.meant(installed)?;
         let path = &meant.path;
         let _at_once = interrupt::at_once()?;
@@ -396,6 +384,11 @@ impl ModelArguments {
     }
 }
 
+/// The options of the device that change results, with their values.
+pub(crate) fn device_options(compute: &Compute) -> BTreeMap<&'static str, String> {
+    compute.backend.settings().into_iter().collect()
+}
+
 fn given_xlora(folder: &Path) -> GivenAdapter {
     GivenAdapter { kind: AdapterKind::XLora, path: folder.to_owned(), weight: 1.0 }
 }
@@ -410,7 +403,8 @@ fn said(pipeline: LoadedModel<TextPipeline>) -> LoadedModel<TextPipeline> {
 
 /// The training context length that the model states.
 fn trained_context(path: &Path, environment: &Environment, options: &LoadOptions) -> Result<usize, Failure> {
-    let resolved = ResolvedFile::new(open_model(path, true)?, environment, options.keys())?;
+    let resolved =
+        ResolvedFile::new(open_model(path, environment.entries(), true)?, environment, options.keys())?;
     let stated = resolved.config().context_length;
     stated.filter(|&tokens| tokens > 0).ok_or_else(|| {
         Failure::about(path_text(path), "the file does not state its training context length")

@@ -2,7 +2,7 @@
 
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::metrics::MetricsArgument;
-use crate::arguments::model::ModelArguments;
+use crate::arguments::model::{ModelArguments, device_options};
 use crate::arguments::pooling::PoolingArgument;
 use crate::arguments::sampling::{SamplingArguments, sampling_line};
 use crate::arguments::stages::StageArguments;
@@ -256,7 +256,9 @@ impl BatchCommand {
             _ => Map::new(),
         };
         made.insert("arithmetic".to_owned(), self.model.arithmetic_name().into());
-        made.insert("half_prompts".to_owned(), self.model.half_prompts_name().into());
+        let text = models.text.as_ref().ok().map(|pipeline| pipeline.compute());
+        let compute = text.or_else(|| models.vectors.as_ref().ok().map(|one| &one.engine().compute));
+        made.insert("device_options".to_owned(), json!(compute.map(device_options).unwrap_or_default()));
         made.insert("quant".to_owned(), self.model.quant_name().into());
         if let Ok(pipeline) = &models.vectors {
             let pooling = self.pooling.map_or(pipeline.engine().model.pooling, PoolingArgument::pooling);

@@ -70,7 +70,7 @@ impl DoctorCommand {
             "kernels_chosen": cpu.isa().name(),
             "threads": cpu.pool().threads(),
             "caches": { "level_1_data": cpu.caches().l1d, "level_2": cpu.caches().l2 },
-            "devices": devices().into_iter().map(device_line).collect::<Vec<_>>(),
+            "devices": devices(environment.entries()).into_iter().map(device_line).collect::<Vec<_>>(),
             "memory_free": menagerie::open::available_memory(),
             "memory_total": menagerie::open::total_memory(),
             "config_file": ConfigFile::location().as_deref().map(path_text),

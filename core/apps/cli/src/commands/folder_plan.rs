@@ -12,7 +12,7 @@ use menagerie::files::path_text;
 use menagerie::kernels::Cpu;
 use menagerie::loaders::HfTexts;
 use menagerie::model::Compute;
-use menagerie::open::{Device, DeviceOptions, KeyOptions, ResolvedFile, tokenizer_tables};
+use menagerie::open::{Device, KeyOptions, ResolvedFile, tokenizer_tables};
 use menagerie::quantize::Importance;
 use menagerie::registry::Environment;
 use menagerie::spec::SourceFormat;
@@ -50,7 +50,7 @@ impl FolderPlan<'_> {
         let environment = self.specs.environment(self.installed)?;
         let accept_unread = self.accept_unread.to_vec();
         let keys = self.meant.keys(KeyOptions::default().with_accept_unread(accept_unread));
-        let file = open_model(&self.meant.path, true)?;
+        let file = open_model(&self.meant.path, environment.entries(), true)?;
         if file.format() != SourceFormat::Hf {
             let reason =
                 "is already a GGUF file; `convert` requires a folder with config.json and .safetensors files";
@@ -60,8 +60,8 @@ impl FolderPlan<'_> {
         for notice in resolved.notices() {
             report::note(&notice.to_string());
         }
-        let options = DeviceOptions::default().with_threads(self.threads);
-        let compute = Compute::new(Device::default().backend(options)?, Arithmetic::Exact);
+        let backend = Device::default().backend(environment.entries(), self.threads, Arithmetic::Exact)?;
+        let compute = Compute::new(backend, Arithmetic::Exact);
         let (texts, importance) = (self.texts, self.importance);
         let tensors = &*resolved.tensors;
         let opened = OpenedFolder {

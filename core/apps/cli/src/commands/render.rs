@@ -82,7 +82,7 @@ impl RenderCommand {
         installed: &Environment,
     ) -> Result<ChatTemplate, Failure> {
         let meant = ModelSource::of(model, &self.specs, installed)?;
-        let file = open_model(&meant.path, true)?;
+        let file = open_model(&meant.path, installed.entries(), true)?;
         let environment = self.specs.environment(installed)?;
         let given = LoadOptions::default().with_chat_template(given);
         let given = meant.options(given, &environment)?.chat_template;

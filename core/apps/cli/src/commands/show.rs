@@ -15,7 +15,7 @@ use clap::Args;
 use menagerie::assembly::{Assembly, open_model};
 use menagerie::engine::{Arithmetic, KvType};
 use menagerie::model::Compute;
-use menagerie::open::{Device, DeviceOptions, KeyOptions, ResolvedFile, tokenizer_tables};
+use menagerie::open::{Device, KeyOptions, ResolvedFile, tokenizer_tables};
 use menagerie::registry::{ArchitectureEntry, Environment, RecipeEntry};
 use menagerie::spec::{MetadataValue, ResolvedValue, layer_ranges};
 use serde_json::{Value, json};
@@ -102,9 +102,9 @@ impl ShowCommand {
         let set = self.set.iter().cloned().collect();
         let keys =
             meant.keys(KeyOptions::default().with_accept_unread(self.accept_unread.clone()).with_set(set));
-        let resolved = ResolvedFile::new(open_model(&meant.path, true)?, environment, keys)?;
-        let one = DeviceOptions::default().with_threads(1);
-        let backend = Device::default().backend(one)?;
+        let resolved =
+            ResolvedFile::new(open_model(&meant.path, environment.entries(), true)?, environment, keys)?;
+        let backend = Device::default().backend(environment.entries(), Some(1), Arithmetic::Fast)?;
         let assembly = resolved.assemble(&Compute::new(backend, Arithmetic::Fast))?;
         let (tables, _) = tokenizer_tables(environment)?;
         let mut summary = model_summary::lines(&resolved, &assembly, tables);

@@ -28,7 +28,7 @@ fn has_products(home: &Path) -> bool {
 fn the_coarser_way_is_refused_where_it_does_not_exist() {
     let home = tempfile::tempdir().unwrap();
     let model = f16();
-    let coarse = ["--half-prompts", "bf16"];
+    let coarse = ["--device", "cpu:half-prompts=bf16"];
     for command in [
         &["run", &model, "hi", "--raw"][..],
         &["bench", &model],
@@ -36,13 +36,19 @@ fn the_coarser_way_is_refused_where_it_does_not_exist() {
         &["chat", &model],
     ] {
         let with = |more: &[&'static str]| [command, &coarse, more].concat();
-        menagerie(home.path(), &with(&["--exact"])).refused_with(&["--exact", "--half-prompts bf16"]);
-        let device = menagerie(home.path(), &with(&["--device", "candle"]));
-        device.refused_with(&["device candle", "--half-prompts at f32"]);
+        menagerie(home.path(), &with(&["--exact"])).refused_with(&["--exact", "half-prompts=bf16"]);
         let mut other = Command::new(env!("CARGO_BIN_EXE_menagerie"));
         other.args(with(&[])).current_dir(home.path()).env_clear();
         other.env("HOME", home.path()).env("MENAGERIE_ISA", "portable");
-        call(other).refused_with(&["portable", "AVX-512 BF16", "help: leave --half-prompts at f32"]);
+        call(other).refused_with(&["portable", "AVX-512 BF16", "help: leave half-prompts at f32"]);
+    }
+    for (device, words) in [
+        ("cpi", &["there is no device of this name", "the nearest is `cpu`", "there are: "][..]),
+        ("cpu:half-prompt=bf16", &["no option `half-prompt`", "it has half-prompts"]),
+        ("cpu:half-prompts=f16", &["half-prompts=f16", "f32 or bf16"]),
+        ("cpu:half-prompts", &["`half-prompts` is neither a number nor an option KEY=VALUE"]),
+    ] {
+        menagerie(home.path(), &["run", &model, "hi", "--raw", "--device", device]).refused_with(words);
     }
     assert!(!home.path().join("o").exists());
 }
@@ -58,13 +64,13 @@ fn the_coarser_way_changes_logits_a_little_and_is_never_taken_unasked() {
     };
     let far = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     logits(home.path(), "usual", &[]).good();
-    logits(home.path(), "asked", &["--half-prompts", "F32"]).good();
+    logits(home.path(), "asked", &["--device", "cpu:half-prompts=F32"]).good();
     logits(home.path(), "exact", &["--exact", "--kv-type", "f16"]).good();
     let usual = read("usual");
     assert_eq!(usual, read("asked"));
     // Rounding of f32 sums only: the default is the exact way.
     assert!(far(&usual, &read("exact")) < 1e-4, "{}", far(&usual, &read("exact")));
-    let coarse = logits(home.path(), "coarse", &["--half-prompts", "bf16"]);
+    let coarse = logits(home.path(), "coarse", &["--device", "cpu:half-prompts=bf16"]);
     if !has_products(home.path()) {
         return coarse.refused_with(&["AVX-512 BF16"]);
     }
@@ -73,8 +79,9 @@ fn the_coarser_way_changes_logits_a_little_and_is_never_taken_unasked() {
     assert!((1e-4..0.5).contains(&difference), "{difference}");
     let model = fixture("base/llama/model-f32.gguf");
     let model = model.to_str().unwrap();
-    let call = menagerie(home.path(), &["run", model, "a", "--raw", "-n", "1", "--half-prompts", "bf16"]);
-    assert!(call.err.contains("--half-prompts bf16 changes nothing"), "{}", call.err);
+    let call =
+        menagerie(home.path(), &["run", model, "a", "--raw", "-n", "1", "--device", "cpu:half-prompts=bf16"]);
+    assert!(call.err.contains("half-prompts=bf16 changes nothing"), "{}", call.err);
 }
 
 /// Like is compared with like.
@@ -90,13 +97,13 @@ fn bench_says_how_it_computed() {
         serde_json::from_str::<Value>(&bench(&[extra, &["--json"]].concat()).good()).unwrap()
     };
     let report = json(&[]);
-    assert_eq!((&report["arithmetic"], &report["half_prompts"]), (&"fast".into(), &"f32".into()));
+    assert_eq!((&report["arithmetic"], &report["device_options"]), (&"fast".into(), &serde_json::json!({})));
     assert_eq!((&report["device"], &report["threads"]), (&"cpu".into(), &1.into()));
     assert_eq!(json(&["--exact"])["arithmetic"], "exact");
-    assert!(bench(&[]).good().contains("fast arithmetic, F16 prompts in f32"));
-    assert!(bench(&["--format", "csv"]).good().contains("\"fast arithmetic, F16 prompts in f32\""));
+    assert!(bench(&[]).good().contains("fast arithmetic"));
+    assert!(bench(&["--format", "csv"]).good().contains("fast arithmetic"));
     if has_products(home.path()) {
-        assert_eq!(json(&["--half-prompts", "bf16"])["half_prompts"], "bf16");
+        assert_eq!(json(&["--device", "cpu:half-prompts=bf16"])["device_options"]["half-prompts"], "bf16");
     }
 }
 
@@ -105,7 +112,7 @@ fn the_help_says_what_it_costs() {
     let home = tempfile::tempdir().unwrap();
     for command in ["run", "chat", "logits", "bench"] {
         let help = menagerie(home.path(), &[command, "--help"]).good();
-        for words in ["--half-prompts", "5e-4 instead of 4e-6", "0.155", "[default: f32]"] {
+        for words in ["cpu:half-prompts=bf16", "5e-4 instead of 4e-6", "0.155", "[default: cpu]"] {
             let flat = help.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(flat.contains(words), "`{words}` is not in:\n{help}");
         }

@@ -7,7 +7,7 @@ mod sequences;
 
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::metrics::MetricsArgument;
-use crate::arguments::model::ModelArguments;
+use crate::arguments::model::{ModelArguments, device_options};
 use crate::arguments::observe::ProfileArguments;
 use crate::arguments::stages::StageArguments;
 use crate::commands::bench::delimited::Delimited;
@@ -246,7 +246,7 @@ impl BenchCommand {
             "threads": (device == "cpu").then(|| cpu.pool().threads()),
             "kernels": (device == "cpu").then(|| cpu.isa().name()),
             "arithmetic": self.model.arithmetic_name(),
-            "half_prompts": self.model.half_prompts_name(),
+            "device_options": device_options(pipeline.compute()),
             "kv_type": pipeline.kv_type().name(),
             "depth": self.depth,
             "adapters": adapters(pipeline),
@@ -401,13 +401,13 @@ fn print(report: &Value) -> Result<(), Failure> {
     kernel_rates::print(&report["kernel_rates"])
 }
 
-/// The arithmetic in words: `exact arithmetic`, `fast arithmetic, F16 prompts in bf16`.
+/// The arithmetic in words: `exact arithmetic`, `fast arithmetic, half-prompts=bf16`.
 fn arithmetic(report: &Value) -> String {
-    let text = |key: &str| report[key].as_str().unwrap_or_default();
-    match text("arithmetic") {
-        "fast" => format!("fast arithmetic, F16 prompts in {}", text("half_prompts")),
-        other => format!("{other} arithmetic"),
+    let mut line = format!("{} arithmetic", report["arithmetic"].as_str().unwrap_or_default());
+    for (name, value) in report["device_options"].as_object().into_iter().flatten() {
+        line += &format!(", {name}={}", value.as_str().unwrap_or_default());
     }
+    line
 }
 
 fn tests(report: &Value) -> &[Value] {

@@ -1,0 +1,68 @@
+//! [`DeviceKind`]: a device that models can compute on, as a crate registers it.
+
+use crate::backend::Backend;
+use menagerie_entries::Entry;
+use menagerie_formulas::Arithmetic;
+use std::fmt;
+use std::sync::Arc;
+
+/// What a backend is opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceRequest<'a> {
+    /// Number of the device among those of its kind.
+    pub number: usize,
+    /// Threads (`-t`); `None`: as many as the process may use.
+    pub threads: Option<usize>,
+    /// Arithmetic of the products.
+    pub arithmetic: Arithmetic,
+    /// The options of the kind, names and values as text; every name is one of [`DeviceKind::options`].
+    pub options: &'a [(String, String)],
+}
+
+/// Whether a device computes with as many threads as the caller asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadCount {
+    /// It does.
+    Requested,
+    /// It does not, for this reason.
+    Own(&'static str),
+}
+
+/// A kind of devices: `cpu`, `cuda`. It is named as `NAME`, `NAME:NUMBER`, or with options as `NAME:KEY=VALUE,..`.
+#[derive(Clone, Copy)]
+pub struct DeviceKind {
+    /// Its name: letters, digits and `-`.
+    pub name: &'static str,
+    /// Description for listings.
+    pub doc: &'static str,
+    /// Its options for listings, each with its name and its meaning.
+    pub options: &'static [(&'static str, &'static str)],
+    /// The crate that registers it.
+    pub registered_by: &'static str,
+    /// Whether it follows the number of threads.
+    pub threads: ThreadCount,
+    /// How many there are on this machine; or why none can be used.
+    pub count: fn() -> Result<usize, String>,
+    /// Description of the device with this number; or why it cannot be used.
+    pub describe: fn(usize) -> Result<String, String>,
+    /// Opens a device. An error is a sentence without the name of the device.
+    pub open: fn(&DeviceRequest<'_>) -> Result<Arc<dyn Backend>, String>,
+}
+
+impl Entry for DeviceKind {
+    const FAMILY: &'static str = "device";
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn registered_by(&self) -> &str {
+        self.registered_by
+    }
+}
+
+impl fmt::Debug for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "device {} of {}", self.name, self.registered_by)
+    }
+}

@@ -1,0 +1,31 @@
+//! The device `counting`: the CPU behind a backend of another crate, with an option of its own.
+
+use menagerie_cpu::CpuBackend;
+use menagerie_kernels::{Cpu, CpuOptions};
+use menagerie_model::{Backend, DeviceKind, DeviceRequest, ThreadCount};
+use menagerie_registry::register;
+use menagerie_testkit::CountingBackend;
+use std::sync::Arc;
+
+register!(DeviceKind {
+    name: "counting",
+    doc: "the CPU behind a backend that counts operations",
+    options: &[("log", "file that receives the name of the device when it is opened")],
+    registered_by: env!("CARGO_PKG_NAME"),
+    threads: ThreadCount::Requested,
+    count: || Ok(2),
+    describe: |number| Ok(format!("number {number}, which counts operations")),
+    open,
+});
+
+fn open(request: &DeviceRequest<'_>) -> Result<Arc<dyn Backend>, String> {
+    for (name, value) in request.options {
+        if value.is_empty() {
+            return Err(format!("option {name}: the name of a file is expected"));
+        }
+        std::fs::write(value, format!("counting:{}", request.number)).map_err(|error| error.to_string())?;
+    }
+    let options = CpuOptions::default().with_threads(request.threads);
+    let cpu = Cpu::with_options(options).map_err(|error| error.to_string())?;
+    Ok(Arc::new(CountingBackend::new(Arc::new(CpuBackend::new(cpu)))))
+}
