@@ -38,20 +38,20 @@ impl DuplicateName {
 /// A set of entries of any number of families. Names are unique within a family and its scope.
 #[derive(Clone, Default)]
 pub struct Entries {
-    families: BTreeMap<TypeId, Box<dyn AnyFamily>>,
+    families: BTreeMap<TypeId, Box<dyn AnyEntryList>>,
 }
 
 /// The entries of one type, in the order in which they were added.
 #[derive(Clone)]
-struct Family<T>(Vec<T>);
+struct EntryList<T>(Vec<T>);
 
-/// A [`Family`] of any type.
-trait AnyFamily: Send + Sync {
+/// A [`EntryList`] of any type.
+trait AnyEntryList: Send + Sync {
     fn as_any(&self) -> &dyn Any;
 
     fn as_any_mut(&mut self) -> &mut dyn Any;
 
-    fn boxed(&self) -> Box<dyn AnyFamily>;
+    fn boxed(&self) -> Box<dyn AnyEntryList>;
 
     /// Adds its entries to a set.
     fn add_to(&self, entries: &mut Entries) -> Result<(), DuplicateName>;
@@ -63,7 +63,7 @@ trait AnyFamily: Send + Sync {
     fn listing(&self) -> (&'static str, Vec<&str>);
 }
 
-impl<T: Entry> AnyFamily for Family<T> {
+impl<T: Entry> AnyEntryList for EntryList<T> {
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -72,7 +72,7 @@ impl<T: Entry> AnyFamily for Family<T> {
         self
     }
 
-    fn boxed(&self) -> Box<dyn AnyFamily> {
+    fn boxed(&self) -> Box<dyn AnyEntryList> {
         Box::new(self.clone())
     }
 
@@ -89,7 +89,7 @@ impl<T: Entry> AnyFamily for Family<T> {
     }
 }
 
-impl Clone for Box<dyn AnyFamily> {
+impl Clone for Box<dyn AnyEntryList> {
     fn clone(&self) -> Self {
         self.as_ref().boxed()
     }
@@ -106,8 +106,8 @@ impl Entries {
             return Err(DuplicateName::of(first, &entry));
         }
         let family =
-            self.families.entry(TypeId::of::<T>()).or_insert_with(|| Box::new(Family::<T>(Vec::new())));
-        if let Some(Family(known)) = family.as_any_mut().downcast_mut::<Family<T>>() {
+            self.families.entry(TypeId::of::<T>()).or_insert_with(|| Box::new(EntryList::<T>(Vec::new())));
+        if let Some(EntryList(known)) = family.as_any_mut().downcast_mut::<EntryList<T>>() {
             known.push(entry);
         }
         Ok(())
@@ -126,7 +126,9 @@ impl Entries {
     /// The entries of a type, in the order in which they were added.
     pub fn all<T: Entry>(&self) -> &[T] {
         let family = self.families.get(&TypeId::of::<T>());
-        family.and_then(|family| family.as_any().downcast_ref::<Family<T>>()).map_or(&[], |family| &family.0)
+        family
+            .and_then(|family| family.as_any().downcast_ref::<EntryList<T>>())
+            .map_or(&[], |family| &family.0)
     }
 
     /// The first entry of a type with this name, in any scope.

@@ -6,8 +6,8 @@ use crate::error::QuantizeError;
 use gguf_file::{FileType, GgmlType};
 use std::collections::BTreeMap;
 use tables::{
-    ALIASES, EIGHT, FALLBACKS, GROUPS, Group, KEPT, LARGE, MIXTURES, Mixture, REFUSED_WITHOUT_IMPORTANCE,
-    Rule, SMALLEST, When,
+    ALIASES, EIGHT, FALLBACKS, GROUPS, Group, KEPT, LARGE, LayerCondition, MIXTURES, Mixture,
+    REFUSED_WITHOUT_IMPORTANCE, Rule, SMALLEST,
 };
 
 /// What a policy asks of a model, beside its tensors; 0 where it does not say.
@@ -224,7 +224,7 @@ impl<'a> Counters<'a> {
         let smallest = SMALLEST.contains(&mixture.file);
         let first: &[Rule] = if smallest || mixture.file == FileType::MXFP4_MOE { &[] } else { EIGHT };
         let at = self.place(tensor, group);
-        let holds = |when: &When| self.holds(*when, at, tensor);
+        let holds = |when: &LayerCondition| self.holds(*when, at, tensor);
         let rules = first.iter().chain(mixture.rules);
         let rule = rules.clone().find(|(of, when, _)| *of == group && when.iter().all(holds));
         let mut kind = rule.map_or(mixture.own, |(_, _, kind)| *kind);
@@ -251,26 +251,26 @@ impl<'a> Counters<'a> {
         }
     }
 
-    fn holds(&self, when: When, at: Place, tensor: &PolicyTensor) -> bool {
+    fn holds(&self, when: LayerCondition, at: Place, tensor: &PolicyTensor) -> bool {
         let Place { index, counted, of } = at;
         let ModelFacts { blocks, heads, kv_heads, experts } = *self.facts;
         let shared = heads.checked_div(kv_heads).unwrap_or(0);
         let eighth = of / 8;
         match when {
-            When::MoreBits => index < eighth || index >= 7 * of / 8 || (index - eighth) % 3 == 2,
-            When::FirstEighth => index < eighth,
-            When::FirstEighthCounted => counted < eighth,
-            When::FirstSixteenth => index < of / 16,
-            When::Middle => index >= eighth && index < 7 * of / 8,
-            When::Below(most) => index < most,
-            When::ManyShare => shared >= 4,
-            When::EightExperts => experts == 8,
-            When::NotEightExperts => experts != 8,
-            When::FourExperts => experts >= 4,
-            When::Importance => self.policy.importance,
-            When::NoImportance => !self.policy.importance,
-            When::Stacked => tensor.dims.get(2).is_some_and(|count| *count > 1),
-            When::Seventy => blocks == 80 && shared > 1 && experts == 0,
+            LayerCondition::MoreBits => index < eighth || index >= 7 * of / 8 || (index - eighth) % 3 == 2,
+            LayerCondition::FirstEighth => index < eighth,
+            LayerCondition::FirstEighthCounted => counted < eighth,
+            LayerCondition::FirstSixteenth => index < of / 16,
+            LayerCondition::Middle => index >= eighth && index < 7 * of / 8,
+            LayerCondition::Below(most) => index < most,
+            LayerCondition::ManyShare => shared >= 4,
+            LayerCondition::EightExperts => experts == 8,
+            LayerCondition::NotEightExperts => experts != 8,
+            LayerCondition::FourExperts => experts >= 4,
+            LayerCondition::Importance => self.policy.importance,
+            LayerCondition::NoImportance => !self.policy.importance,
+            LayerCondition::Stacked => tensor.dims.get(2).is_some_and(|count| *count > 1),
+            LayerCondition::Seventy => blocks == 80 && shared > 1 && experts == 0,
         }
     }
 }

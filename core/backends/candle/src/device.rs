@@ -1,51 +1,7 @@
-//! Devices by name, and their registration.
+//! Candle's devices by name.
 
-use crate::backend::CandleBackend;
 use candle_core::Device;
-use menagerie_entries::register;
-use menagerie_model::{Backend, DeviceKind, ModelError, Result, ThreadCount};
-use std::sync::Arc;
-
-register!(DeviceKind {
-    name: "candle",
-    doc: "the processor, with candle's operations: the same as on a GPU, for tests and comparisons",
-    options: &[],
-    registered_by: env!("CARGO_PKG_NAME"),
-    threads: ThreadCount::Own("candle takes its own from RAYON_NUM_THREADS"),
-    count: || Ok(1),
-    describe: |_| {
-        Ok("candle on the CPU: the same operations as on a GPU, for tests and comparisons".to_owned())
-    },
-    open: |_| backend("candle"),
-});
-
-register!(DeviceKind {
-    name: "cuda",
-    doc: "an NVIDIA GPU, through candle",
-    options: &[],
-    registered_by: env!("CARGO_PKG_NAME"),
-    threads: ThreadCount::Own("the GPU computes"),
-    count: cuda::count,
-    describe: cuda::describe,
-    open: |request| backend(&format!("cuda:{}", request.number)),
-});
-
-register!(DeviceKind {
-    name: "metal",
-    doc: "an Apple GPU, through candle",
-    options: &[],
-    registered_by: env!("CARGO_PKG_NAME"),
-    threads: ThreadCount::Own("the GPU computes"),
-    count: metal::count,
-    describe: metal::describe,
-    open: |_| backend("metal"),
-});
-
-/// The backend of a device.
-fn backend(name: &str) -> std::result::Result<Arc<dyn Backend>, String> {
-    let backend = CandleBackend::open(name).map_err(|error| error.to_string())?;
-    Ok(Arc::new(backend))
-}
+use menagerie_model::{ModelError, Result};
 
 /// The device with this name, and its full name (`cuda` is `cuda:0`).
 ///
@@ -86,7 +42,7 @@ fn unknown(name: &str) -> ModelError {
 }
 
 #[cfg(not(feature = "cuda"))]
-mod cuda {
+pub(crate) mod cuda {
     //! A build without CUDA.
 
     use super::{Device, ModelError, Result};
@@ -98,11 +54,11 @@ mod cuda {
         Err(ModelError::Unsupported(format!("device \"{name}\": {MISSING}")))
     }
 
-    pub(super) fn count() -> std::result::Result<usize, String> {
+    pub(crate) fn count() -> std::result::Result<usize, String> {
         Err(MISSING.to_owned())
     }
 
-    pub(super) fn describe(_: usize) -> std::result::Result<String, String> {
+    pub(crate) fn describe(_: usize) -> std::result::Result<String, String> {
         Err(MISSING.to_owned())
     }
 
@@ -112,7 +68,7 @@ mod cuda {
 }
 
 #[cfg(feature = "cuda")]
-mod cuda {
+pub(crate) mod cuda {
     //! CUDA through cudarc.
 
     use super::{Device, ModelError, Result};
@@ -130,12 +86,12 @@ mod cuda {
         Device::new_cuda_with_stream(ordinal).map_err(|error| ModelError::backend(name, error))
     }
 
-    pub(super) fn count() -> std::result::Result<usize, String> {
+    pub(crate) fn count() -> std::result::Result<usize, String> {
         let count = CudaContext::device_count().map_err(|error| reported(&error))?;
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    pub(super) fn describe(ordinal: usize) -> std::result::Result<String, String> {
+    pub(crate) fn describe(ordinal: usize) -> std::result::Result<String, String> {
         properties(ordinal).map_err(|error| reported(&error))
     }
 
@@ -164,7 +120,7 @@ mod cuda {
 }
 
 #[cfg(not(feature = "metal"))]
-mod metal {
+pub(crate) mod metal {
     //! A build without Metal.
 
     use super::{Device, ModelError, Result};
@@ -176,11 +132,11 @@ mod metal {
         Err(ModelError::Unsupported(format!("device \"metal\": {MISSING}")))
     }
 
-    pub(super) fn count() -> std::result::Result<usize, String> {
+    pub(crate) fn count() -> std::result::Result<usize, String> {
         Err(MISSING.to_owned())
     }
 
-    pub(super) fn describe(_: usize) -> std::result::Result<String, String> {
+    pub(crate) fn describe(_: usize) -> std::result::Result<String, String> {
         Err(MISSING.to_owned())
     }
 
@@ -190,7 +146,7 @@ mod metal {
 }
 
 #[cfg(feature = "metal")]
-mod metal {
+pub(crate) mod metal {
     //! Metal through candle's kernels.
 
     use super::{Device, ModelError, Result};
@@ -206,11 +162,11 @@ mod metal {
         Device::new_metal(0).map_err(|error| ModelError::backend("metal", error))
     }
 
-    pub(super) fn count() -> std::result::Result<usize, String> {
+    pub(crate) fn count() -> std::result::Result<usize, String> {
         Ok(MetalGpu::all().len().min(1))
     }
 
-    pub(super) fn describe(_: usize) -> std::result::Result<String, String> {
+    pub(crate) fn describe(_: usize) -> std::result::Result<String, String> {
         let device = MetalGpu::all().first().map(|device| device.architecture_name());
         device.ok_or_else(|| ABSENT.to_owned())
     }
@@ -225,7 +181,6 @@ mod metal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use menagerie_entries::Entries;
 
     #[test]
     fn names_that_say_nothing_are_refused() {
@@ -238,9 +193,6 @@ mod tests {
     #[test]
     fn the_cpu_form_is_always_there() {
         assert!(matches!(open("candle"), Ok((Device::Cpu, name)) if name == "candle"));
-        let entries = Entries::linked().unwrap();
-        let kinds: Vec<&str> = entries.all::<DeviceKind>().iter().map(|kind| kind.name).collect();
-        assert_eq!(kinds, ["candle", "cuda", "metal"]);
     }
 
     #[cfg(not(feature = "cuda"))]

@@ -23,6 +23,7 @@
 mod attention;
 mod backend;
 mod device;
+mod device_kinds;
 mod experts;
 mod masks;
 mod matrix;

@@ -105,7 +105,7 @@ fn streams_refuse_what_was_not_declared() {
     let mut stream = begin();
     stream.tensor("a", &[1; 24]).unwrap();
     stream.tensor("b", &[2; 34]).unwrap();
-    says(&stream.tensor("c", &[]).unwrap_err().to_string(), &["'c', but no tensor's (all are written)"]);
+    says(&stream.tensor("c", &[]).unwrap_err().to_string(), &["'c' is not the next one: all are written"]);
     assert_eq!(stream.finish().unwrap(), small().to_bytes().unwrap());
     let failing = begin().tensor_with("a", |_| Err(std::io::Error::other("no source")));
     says(&failing.unwrap_err().to_string(), &["cannot write tensor data: no source"]);

@@ -147,7 +147,8 @@ pub(super) fn by_name(tensors: &[SafetensorsTensor]) -> Result<Vec<u32>, Kind> {
 fn parse(json: &[u8]) -> Result<Header, Kind> {
     let mut fault = None;
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let read = reader.deserialize_map(Entries(&mut fault)).and_then(|header| reader.end().map(|()| header));
+    let read =
+        reader.deserialize_map(HeaderEntries(&mut fault)).and_then(|header| reader.end().map(|()| header));
     match (read, fault) {
         (Ok(header), None) => Ok(header),
         (_, Some(fault)) => Err(fault),
@@ -156,9 +157,9 @@ fn parse(json: &[u8]) -> Result<Header, Kind> {
 }
 
 /// The header's table; what is wrong with a tensor is left in the slot, with its name.
-struct Entries<'f>(&'f mut Option<Kind>);
+struct HeaderEntries<'f>(&'f mut Option<Kind>);
 
-impl<'de> Visitor<'de> for Entries<'_> {
+impl<'de> Visitor<'de> for HeaderEntries<'_> {
     type Value = Header;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -121,7 +121,7 @@ pub(super) const REFUSED_WITHOUT_IMPORTANCE: &[GgmlType] = &[
 
 /// A condition of a rule. `i` is the tensor's layer (of values: which of them it is), `n` how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum When {
+pub(super) enum LayerCondition {
     /// `i < n/8`, `i >= 7n/8`, or every third between them.
     MoreBits,
     /// `i < n/8`.
@@ -153,7 +153,7 @@ pub(super) enum When {
 }
 
 /// For tensors of this group, where all of this holds: this type.
-pub(super) type Rule = (Group, &'static [When], GgmlType);
+pub(super) type Rule = (Group, &'static [LayerCondition], GgmlType);
 
 /// How the tensors of a file are stored.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +167,7 @@ pub(super) struct Mixture {
 }
 
 use Group::{AttentionOutput, Down, Embedding, Gate, Keys, Queries, Up, Values};
-use When::{
+use LayerCondition::{
     Below, EightExperts, FirstEighth, FirstEighthCounted, FirstSixteenth, FourExperts, Importance, ManyShare,
     Middle, MoreBits, NoImportance, NotEightExperts, Seventy, Stacked,
 };
@@ -177,7 +177,7 @@ pub(super) const EIGHT: &[Rule] =
     &[(Values, &[EightExperts], GgmlType::Q8_0), (Keys, &[EightExperts], GgmlType::Q8_0)];
 
 /// What the values of large models get instead, after all rules (not in the smallest mixtures).
-pub(super) const LARGE: (When, [GgmlType; 2], GgmlType) =
+pub(super) const LARGE: (LayerCondition, [GgmlType; 2], GgmlType) =
     (Seventy, [GgmlType::Q3_K, GgmlType::Q4_K], GgmlType::Q5_K);
 
 /// Mixtures that `EIGHT` and `LARGE` do not hold for.

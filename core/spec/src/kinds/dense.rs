@@ -59,7 +59,7 @@ static ACTIVATIONS: NameList = NameList {
 
 const SWIGLU_OAI: NameDef = NameDef {
     name: "swiglu-oai",
-    doc: "The clamped SwiGLU of gpt-oss: with `g = min(gate, limit)`, `g * sigmoid(alpha * g) * (clamp(up) + 1)`.\n",
+    doc: "The clamped SwiGLU: with `g = min(gate, limit)`, `g * sigmoid(alpha * g) * (clamp(up) + 1)`.\n",
     reads: &[],
     numbers: Some(SwigluOai::TABLE),
 };

@@ -39,9 +39,11 @@ fn with_completers(command: Command, above: &str) -> Command {
                 ArgValueCompleter::new(Models)
             }
             "name" if name == "pull" => ArgValueCompleter::new(Names),
-            "name" if above == "models" => ArgValueCompleter::new(Installed { leftovers: name == "remove" }),
+            "name" if above == "models" => {
+                ArgValueCompleter::new(ModelCandidates { leftovers: name == "remove" })
+            }
             "what" => ArgValueCompleter::new(ModelsAndArchitectures),
-            "spec" => ArgValueCompleter::new(Architectures),
+            "spec" => ArgValueCompleter::new(ArchitectureCandidates),
             "quant" if name == "synth" => ArgValueCompleter::new(Quantizations),
             "quant" | "file_type" => ArgValueCompleter::new(FileTypes),
             "shape" => ArgValueCompleter::new(Shapes),
@@ -55,13 +57,13 @@ fn with_completers(command: Command, above: &str) -> Command {
 
 struct Models;
 struct Names;
-struct Installed {
+struct ModelCandidates {
     /// Whether leftovers of downloads are offered too.
     leftovers: bool,
 }
 struct FileTypes;
 struct ChatTemplates;
-struct Architectures;
+struct ArchitectureCandidates;
 struct ModelsAndArchitectures;
 struct Quantizations;
 struct Shapes;
@@ -88,7 +90,7 @@ impl ValueCompleter for Names {
     }
 }
 
-impl ValueCompleter for Installed {
+impl ValueCompleter for ModelCandidates {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
         let mut names = installed_names();
         if self.leftovers {
@@ -108,7 +110,7 @@ impl ValueCompleter for ChatTemplates {
     }
 }
 
-impl ValueCompleter for Architectures {
+impl ValueCompleter for ArchitectureCandidates {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
         offered(current, architecture_names())
     }
@@ -116,7 +118,7 @@ impl ValueCompleter for Architectures {
 
 impl ValueCompleter for ModelsAndArchitectures {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
-        let mut found = Architectures.complete(current);
+        let mut found = ArchitectureCandidates.complete(current);
         found.extend(Models.complete(current));
         found
     }

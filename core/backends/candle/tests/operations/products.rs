@@ -167,7 +167,7 @@ fn what_does_not_fit_is_refused() {
     let (x, _) = rows(5, 4, 32);
     let exact = backend.products(&[plain(&param)], &LinearInput::new(&x), Arithmetic::Exact);
     let error = exact.unwrap_err().to_string();
-    assert!(error.contains("\"w\"") && error.contains("load the model for exact"), "{error}");
+    assert!(error.contains("\"w\"") && error.contains("load the model with exact"), "{error}");
     let param = backend.matrix(&weight, Arithmetic::Exact).unwrap();
     assert!(backend.products(&[plain(&param)], &LinearInput::new(&x), Arithmetic::Fast).is_ok());
 }

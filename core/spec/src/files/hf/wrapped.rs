@@ -16,7 +16,7 @@ type Pairs = Vec<(String, String)>;
 
 /// What the table says.
 #[derive(Default)]
-struct Wrappers {
+struct WrapperClasses {
     names: Pairs,
     towers: Pairs,
     text: Pairs,
@@ -28,13 +28,13 @@ struct Wrappers {
 /// The text, which `classes` of this package links to, so that the package is whole.
 const TEXT: &str = include_str!("../../../classes/wrappers.toml");
 
-static TABLE: LazyLock<Wrappers> = LazyLock::new(|| {
+static TABLE: LazyLock<WrapperClasses> = LazyLock::new(|| {
     let source = SpecSource { name: "specs/classes/wrappers.toml".into(), text: TEXT.into() };
     let document = read(&source).ok();
     let root = document.as_ref().and_then(|node| node.table());
     let table = |name: &str| root.and_then(|root| root.get(name)).and_then(|node| node.table());
     let pairs = |name: &str| table(name).map(reasons).unwrap_or_default();
-    Wrappers {
+    WrapperClasses {
         names: pairs("names"),
         towers: pairs("towers"),
         text: pairs("text"),

@@ -79,6 +79,9 @@ impl<'r, 'a> Resolving<'r, 'a> {
     }
 
     /// A number of the file in this layer; `None` where the file has no such key. Name it in the kind's `reads`.
+    ///
+    /// # Errors
+    /// [`Noted`]: the value cannot be used, and the fault is recorded.
     pub fn key_number(&mut self, key: &str) -> Result<Option<f64>, Noted> {
         self.resolver.values.facts.consult(key);
         let value = match self.resolver.values.facts.in_layer(key, self.layer) {
@@ -94,6 +97,9 @@ impl<'r, 'a> Resolving<'r, 'a> {
     }
 
     /// Records what is wrong with a field of the table, dotted for one of a table in it.
+    ///
+    /// # Errors
+    /// [`Noted`]: the value cannot be used, and the fault is recorded.
     pub fn fault<T>(&mut self, field: &str, message: impl Into<String>) -> Result<T, Noted> {
         let place = self.place_of(field);
         let path = self.path_of(field);
@@ -101,6 +107,9 @@ impl<'r, 'a> Resolving<'r, 'a> {
     }
 
     /// Records what is wrong with a key of the file.
+    ///
+    /// # Errors
+    /// [`Noted`]: the value cannot be used, and the fault is recorded.
     pub fn key_fault<T>(&mut self, key: &str, message: impl Into<String>) -> Result<T, Noted> {
         Err(self.resolver.key_fault(self.layer, key, message))
     }
@@ -114,11 +123,17 @@ impl<'r, 'a> Resolving<'r, 'a> {
     }
 
     /// The value of a field that is read only where it counts.
+    ///
+    /// # Errors
+    /// [`Noted`]: the value cannot be used, and the fault is recorded.
     pub fn force<T: Value>(&mut self, lazy: &Lazy<T>) -> Result<T, Noted> {
         T::read(&mut self.inside(Arc::clone(&lazy.table)), lazy.index)
     }
 
     /// A norm whose options stand beside others; `roles` are where it has its tensors.
+    ///
+    /// # Errors
+    /// [`Noted`]: the value cannot be used, and the fault is recorded.
     pub fn norm(&mut self, norm: &NormHere, roles: &[&str]) -> Result<Component, Noted> {
         self.norm_of(Arc::clone(&norm.0), roles)
     }
@@ -177,6 +192,9 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// Records what is wrong with the value of a field, by its index: of the key where the file gave it.
+    ///
+    /// # Errors
+    /// [`Noted`]: the value cannot be used, and the fault is recorded.
     pub fn refuse<T>(&mut self, index: usize, message: impl Into<String>) -> Result<T, Noted> {
         let field = self.definition(index)?;
         match field.default {
@@ -279,6 +297,9 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// A name of a closed list.
+    ///
+    /// # Errors
+    /// [`Noted`]: the value cannot be used, and the fault is recorded.
     pub fn named<T: Named>(&mut self, index: usize) -> Result<T, Noted> {
         let place = self.place_in(index, T::LIST)?;
         T::VALUES.get(place).copied().map_or_else(|| self.misread(index), Ok)
@@ -309,6 +330,9 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// The numbers beside the name in a field.
+    ///
+    /// # Errors
+    /// [`Noted`]: the value cannot be used, and the fault is recorded.
     pub fn numbers<T: Options>(&mut self, index: usize) -> Result<T, Noted> {
         match self.field(index).map(|field| field.value) {
             Some(Written::NumberedName(_, numbers)) => T::read(&mut self.inside(numbers)),
@@ -317,6 +341,9 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// A list of names of a closed list.
+    ///
+    /// # Errors
+    /// [`Noted`]: the value cannot be used, and the fault is recorded.
     pub fn names<T: Named>(&mut self, index: usize) -> Result<Vec<T>, Noted> {
         match self.field(index).map(|field| field.value) {
             Some(Written::Names(names)) => {
@@ -327,6 +354,9 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// The options of a table in a field; its defaults where it is not written.
+    ///
+    /// # Errors
+    /// [`Noted`]: the value cannot be used, and the fault is recorded.
     pub fn table<T: Options>(&mut self, index: usize) -> Result<T, Noted> {
         let table = match self.field(index) {
             Some(WrittenField { value: Written::Table(table), .. }) => table,

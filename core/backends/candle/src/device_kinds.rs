@@ -1,0 +1,61 @@
+//! The devices that this crate registers.
+
+use crate::backend::CandleBackend;
+use crate::device::{cuda, metal};
+use menagerie_entries::register;
+use menagerie_model::{Backend, DeviceKind, ThreadCount};
+use std::sync::Arc;
+
+register!(DeviceKind {
+    name: "candle",
+    doc: "the processor, with candle's operations: the same as on a GPU, for tests and comparisons",
+    options: &[],
+    registered_by: env!("CARGO_PKG_NAME"),
+    threads: ThreadCount::Own("candle takes its own from RAYON_NUM_THREADS"),
+    count: || Ok(1),
+    describe: |_| {
+        Ok("candle on the CPU: the same operations as on a GPU, for tests and comparisons".to_owned())
+    },
+    open: |_| backend("candle"),
+});
+
+register!(DeviceKind {
+    name: "cuda",
+    doc: "an NVIDIA GPU, through candle",
+    options: &[],
+    registered_by: env!("CARGO_PKG_NAME"),
+    threads: ThreadCount::Own("the GPU computes"),
+    count: cuda::count,
+    describe: cuda::describe,
+    open: |request| backend(&format!("cuda:{}", request.number)),
+});
+
+register!(DeviceKind {
+    name: "metal",
+    doc: "an Apple GPU, through candle",
+    options: &[],
+    registered_by: env!("CARGO_PKG_NAME"),
+    threads: ThreadCount::Own("the GPU computes"),
+    count: metal::count,
+    describe: metal::describe,
+    open: |_| backend("metal"),
+});
+
+/// The backend of a device.
+fn backend(name: &str) -> std::result::Result<Arc<dyn Backend>, String> {
+    let backend = CandleBackend::open(name).map_err(|error| error.to_string())?;
+    Ok(Arc::new(backend))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use menagerie_entries::Entries;
+
+    #[test]
+    fn three_devices_are_registered() {
+        let entries = Entries::linked().unwrap();
+        let kinds: Vec<&str> = entries.all::<DeviceKind>().iter().map(|kind| kind.name).collect();
+        assert_eq!(kinds, ["candle", "cuda", "metal"]);
+    }
+}
