@@ -96,7 +96,7 @@ impl RepositoryCache {
 
     /// Whether another process downloads a file of the repository.
     pub(crate) fn is_fetched(&self) -> bool {
-        entries(&self.locks).unwrap_or_default().iter().any(|lock| FileLock::is_held(lock))
+        entries(&self.locks).unwrap_or_default().iter().any(FileLock::is_held)
     }
 
     /// The repository's folder.

@@ -137,5 +137,5 @@ fn the_table_of_the_language_page_is_read() {
     let block = blocks.find(|block| block.contains("[[model]]")).unwrap();
     drop_into(home.path(), "names", block);
     let listed = menagerie(home.path(), &["models", "available", "--spec-dir", "names"]).good();
-    assert!(listed.contains("mine ") && listed.contains("My model"), "{listed}");
+    assert!(listed.contains("mine "), "{listed}");
 }

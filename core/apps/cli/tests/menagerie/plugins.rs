@@ -344,7 +344,7 @@ fn the_guide_works_from_its_text() {
     menagerie(home.path(), &["plugin", "check", file, "--set", "acme/norms:scale-norm.g=8"]).good();
     // What `create` refuses is said as the plugin says it.
     let refused = menagerie(home.path(), &["plugin", "check", file, "--set", "acme/norms:scale-norm.eps=0"]);
-    assert!(refused.out.contains("eps is 0; a number above 0 is wanted"), "{refused:?}");
+    assert!(refused.out.contains("eps is 0; it must be above 0"), "{refused:?}");
     refused.fails_with(&["1 of 1 component"]);
     let spec = folder.join("scaled.toml");
     let spec = ["--plugin-dir", file, "spec", "check", spec.to_str().unwrap()];

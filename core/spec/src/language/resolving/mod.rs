@@ -2,12 +2,12 @@
 //! [`Resolving`] is what a kind sees of it.
 
 mod component;
+mod context;
 mod evaluate;
 mod field;
 mod frame;
 mod key;
 mod origin;
-mod resolving;
 mod value;
 
 use crate::language::report::ResolvedValue;
@@ -17,8 +17,8 @@ use crate::text::source::{ResolveInput, SourceFormat};
 use evaluate::Evaluator;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use context::Resolving;
 pub(crate) use frame::MOST_BLOCKS;
-pub use resolving::Resolving;
 pub(crate) use value::{as_bool, as_count, as_number};
 
 /// One run of resolving.
