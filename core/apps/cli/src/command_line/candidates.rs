@@ -39,7 +39,9 @@ fn with_completers(command: Command, above: &str) -> Command {
                 ArgValueCompleter::new(Models)
             }
             "name" if name == "pull" => ArgValueCompleter::new(Names),
-            "name" if above == "models" => ArgValueCompleter::new(Installed { leftovers: name == "remove" }),
+            "name" if above == "models" => {
+                ArgValueCompleter::new(InstalledNames { leftovers: name == "remove" })
+            }
             "what" => ArgValueCompleter::new(ModelsAndArchitectures),
             "spec" => ArgValueCompleter::new(Architectures),
             "quant" if name == "synth" => ArgValueCompleter::new(Quantizations),
@@ -55,7 +57,7 @@ fn with_completers(command: Command, above: &str) -> Command {
 
 struct Models;
 struct Names;
-struct Installed {
+struct InstalledNames {
     /// Whether leftovers of downloads are offered too.
     leftovers: bool,
 }
@@ -88,7 +90,7 @@ impl ValueCompleter for Names {
     }
 }
 
-impl ValueCompleter for Installed {
+impl ValueCompleter for InstalledNames {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
         let mut names = installed_names();
         if self.leftovers {
