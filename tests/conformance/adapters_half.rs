@@ -5,7 +5,7 @@ use menagerie::engine::{Arithmetic, KvType, TextPipeline};
 use menagerie::gguf::{GgufFile, OpenOptions};
 use menagerie::kernels::Cpu;
 use menagerie::measure::LogitsOptions;
-use menagerie::open::{GivenAdapter, LoadOptions, LoadedModel, open_text};
+use menagerie::open::{AdapterOption, LoadOptions, LoadedModel, open_text};
 use menagerie::quantize::{FileQuantizer, Policy};
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::{Reference, distance, fixtures, on_candle, options, rows};
@@ -151,7 +151,7 @@ fn an_xlora_of_factors_in_bf16_is_multiplied_in_f32() {
         for file in ["adapter_config.json", "adapter_model.safetensors"] {
             std::fs::copy(from.join(file), to.join(file)).unwrap();
         }
-        let adapters = vec![GivenAdapter { kind: AdapterKind::XLora, path: to, weight: 1.0 }];
+        let adapters = vec![AdapterOption { kind: AdapterKind::XLora, path: to, weight: 1.0 }];
         let options = options(Arithmetic::Fast).with_adapters(adapters);
         let pipeline = open_text(&model, &options).unwrap_or_else(|error| panic!("{error}"));
         rows(&pipeline, &prompt, &LogitsOptions::default())

@@ -4,7 +4,7 @@
 use menagerie::engine::Arithmetic;
 use menagerie::gguf::{GgufFile, GgufWriter, OpenOptions};
 use menagerie::open::{
-    GateFile, GivenAdapter, GivenExpert, GivenGate, GivenMixture, LayerGate, LoadOptions, open_text,
+    AdapterOption, GateFile, GivenExpert, GivenGate, GivenMixture, LayerGate, LoadOptions, open_text,
 };
 use menagerie::spec::{AdapterKind, MixtureChoice};
 use menagerie_conformance::{fixtures, options, with_keys};
@@ -195,7 +195,7 @@ fn adapters_that_do_more_than_an_expert_are_refused() {
 #[test]
 fn an_x_lora_and_a_mixture_do_not_go_together() {
     let path = fixture("lora/llama/xlora/depth1_softmax");
-    let xlora = GivenAdapter { kind: AdapterKind::XLora, path, weight: 1.0 };
+    let xlora = AdapterOption { kind: AdapterKind::XLora, path, weight: 1.0 };
     let given = of_model(fixture("base/llama/model-f32.gguf"));
     let both = given.with_adapters(vec![xlora]);
     refused(&fixture("base/llama/model-f32.gguf"), &both, &["X-LoRA", "[mixture]"]);

@@ -10,7 +10,7 @@ use menagerie::measure::{GivenControlVector, LogitsOptions, SteeringOptions, log
 use menagerie::model::{
     Checkpoint, Effect, HookInput, LayerHook, ModelError, Part, Phases, Rows, StageTrace, Trace,
 };
-use menagerie::open::{GivenAdapter, LoadOptions, LoadedModel, StageOptions, StageProbe, open_text};
+use menagerie::open::{AdapterOption, LoadOptions, LoadedModel, StageOptions, StageProbe, open_text};
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::suite::zoo::model_file;
 use menagerie_conformance::{Reference, fixtures, options};
@@ -289,7 +289,7 @@ fn overlapping(own: &Trace, stages: &[StageTrace]) -> usize {
 
 /// Logits and scalings, as bits.
 fn mixed(base: &str, variant: &Path, stages: Option<usize>, probe: StageProbe) -> (Vec<u32>, Vec<u32>) {
-    let adapter = GivenAdapter { kind: AdapterKind::XLora, path: variant.to_owned(), weight: 1.0 };
+    let adapter = AdapterOption { kind: AdapterKind::XLora, path: variant.to_owned(), weight: 1.0 };
     let split = |count| StageOptions::count(count).with_probe(probe);
     let load = options(Arithmetic::Fast).with_adapters(vec![adapter]).with_stages(stages.map(split));
     let file = fixtures().join("base").join(base).join("model-f32.gguf");

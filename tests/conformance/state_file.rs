@@ -7,7 +7,7 @@ use menagerie::engine::{
     StateFileError, TextPipeline,
 };
 use menagerie::measure::{GivenControlVector, SteeringOptions, steering};
-use menagerie::open::{GivenAdapter, LoadOptions, LoadedModel, StageOptions, StageProbe, open_text};
+use menagerie::open::{AdapterOption, LoadOptions, LoadedModel, StageOptions, StageProbe, open_text};
 use menagerie::spec::{AdapterKind, MetadataValue};
 use menagerie_conformance::{fixtures, on_candle, options, rewrite};
 use std::path::{Path, PathBuf};
@@ -151,8 +151,8 @@ fn every_cache_type_and_quantized_weights_go_on() {
     goes_on(&fixture("quant/Q8_0.gguf"), &fast().with_arithmetic(Arithmetic::Exact));
 }
 
-fn adapter(kind: AdapterKind, path: &str, weight: f32) -> GivenAdapter {
-    GivenAdapter { kind, path: fixture(path), weight }
+fn adapter(kind: AdapterKind, path: &str, weight: f32) -> AdapterOption {
+    AdapterOption { kind, path: fixture(path), weight }
 }
 
 /// X-LoRA keeps two sets of states.
@@ -164,9 +164,9 @@ fn adapters_go_on() {
     goes_on_in_chunks(&llama, &with(vec![xlora()]), 16);
 }
 
-fn xlora() -> GivenAdapter {
+fn xlora() -> AdapterOption {
     let variant = std::fs::read_dir(fixture("lora/llama/xlora")).unwrap().next().unwrap().unwrap();
-    GivenAdapter { kind: AdapterKind::XLora, path: variant.path(), weight: 1.0 }
+    AdapterOption { kind: AdapterKind::XLora, path: variant.path(), weight: 1.0 }
 }
 
 /// The file holds layers, wherever they are computed: what stages put down another split takes up, or the whole model, and the

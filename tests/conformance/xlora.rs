@@ -3,7 +3,7 @@
 
 use menagerie::engine::{Arithmetic, PipelineHooks, ScalingLog, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{GivenAdapter, LoadOptions, LoadQuantization, LoadedModel, open_text};
+use menagerie::open::{AdapterOption, LoadOptions, LoadQuantization, LoadedModel, open_text};
 use menagerie::quantize::Policy;
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::{Reference, distance, divergence, fixtures, on_candle, options};
@@ -30,7 +30,7 @@ fn variants(base: &str) -> Vec<String> {
 fn open(base: &str, xlora: &Path, options: &LoadOptions) -> LoadedModel<TextPipeline> {
     let folder = fixtures().join("base").join(base);
     let model = if base.ends_with("/hf") { folder } else { folder.join("model-f32.gguf") };
-    let adapter = GivenAdapter { kind: AdapterKind::XLora, path: xlora.to_owned(), weight: 1.0 };
+    let adapter = AdapterOption { kind: AdapterKind::XLora, path: xlora.to_owned(), weight: 1.0 };
     let options = options.clone().with_adapters(vec![adapter]);
     open_text(&model, &options).unwrap_or_else(|error| panic!("{}: {error}", xlora.display()))
 }

@@ -4,7 +4,7 @@
 use menagerie::adapters::places;
 use menagerie::engine::{Arithmetic, Scheduler, SchedulerOptions, TextPipeline, Wanted};
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{GivenAdapter, LoadOptions, LoadedModel, environment, open_text};
+use menagerie::open::{AdapterOption, LoadOptions, LoadedModel, environment, open_text};
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::{Reference, distance, fixtures, options, rows};
 use safetensors::tensor::TensorView;
@@ -24,7 +24,7 @@ fn variant(name: &str) -> PathBuf {
 
 fn open(xlora: &Path) -> Result<LoadedModel<TextPipeline>, String> {
     let model = fixtures().join("base/llama/model-f32.gguf");
-    let adapter = GivenAdapter { kind: AdapterKind::XLora, path: xlora.to_owned(), weight: 1.0 };
+    let adapter = AdapterOption { kind: AdapterKind::XLora, path: xlora.to_owned(), weight: 1.0 };
     let options = options(Arithmetic::Fast).with_adapters(vec![adapter]);
     open_text(&model, &options).map_err(|error| error.to_string())
 }

@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// The format of paths that no format recognizes: its reader reports what they are.
 const DEFAULT: &str = "gguf";
 
+/// Opens a model; the flag says whether its files are mapped or read into memory.
+pub type OpenModelFile = fn(&Path, bool) -> Result<Arc<dyn ModelFile>, LoadError>;
+
 /// A format of model files.
 #[derive(Clone, Copy)]
 pub struct FileFormat {
@@ -23,7 +26,7 @@ pub struct FileFormat {
     /// Whether a path is a model of this format.
     pub recognizes: fn(&Path) -> bool,
     /// Opens a model; the flag says whether its files are mapped or read into memory.
-    pub open: fn(&Path, bool) -> Result<Arc<dyn ModelFile>, LoadError>,
+    pub open: OpenModelFile,
     /// Bytes of the files of a model, which need not be readable.
     pub bytes: fn(&Path) -> u64,
 }

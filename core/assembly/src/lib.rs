@@ -26,7 +26,7 @@ mod stages;
 
 pub use claims::{Claim, IgnoredTensor};
 pub use fault::{AssemblyFault, AssemblyFaults};
-pub use file_format::{FileFormat, bytes_on_disk, open_model};
+pub use file_format::{FileFormat, OpenModelFile, bytes_on_disk, open_model};
 pub use gguf_model::GgufModel;
 pub use gguf_source::{GgufSource, PlainNames, TensorNaming};
 pub use hf_model::HfModel;

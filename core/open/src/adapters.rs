@@ -5,7 +5,7 @@ mod roles;
 pub(crate) use roles::MixtureRoles;
 
 use crate::error::LoadError;
-use crate::options::GivenAdapter;
+use crate::options::AdapterOption;
 use crate::resolved::ResolvedFile;
 use menagerie_adapters::{AdapterFile, FitTarget, XLora, fit, fit_stage};
 use menagerie_model::{Adapter, AdapterSet, AdapterSite, Compute, NormedExecutor, ScalingLayers, XLoraModel};
@@ -178,9 +178,9 @@ impl GivenFiles {
     ///
     /// # Errors
     /// What is wrong with one of them.
-    pub(crate) fn read(given: &[GivenAdapter]) -> Result<Self, LoadError> {
+    pub(crate) fn read(given: &[AdapterOption]) -> Result<Self, LoadError> {
         let mut read: Vec<(String, AdapterFile, f32)> = Vec::new();
-        for GivenAdapter { path, weight, .. } in given.iter().filter(|one| one.kind == AdapterKind::Lora) {
+        for AdapterOption { path, weight, .. } in given.iter().filter(|one| one.kind == AdapterKind::Lora) {
             let stem = path
                 .file_stem()
                 .map_or_else(|| "adapter".to_owned(), |stem| stem.to_string_lossy().into_owned());

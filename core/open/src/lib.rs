@@ -46,7 +46,7 @@ pub use mixture_options::{GivenExpert, GivenGate, GivenMixture};
 pub use notice::Notice;
 pub use opened::OpenedFile;
 pub use opening::{open_embedding, open_embedding_with, open_text, open_text_with};
-pub use options::{GivenAdapter, GivenTemplate, LoadOptions, LoadWrapper};
+pub use options::{AdapterOption, GivenTemplate, LoadOptions, LoadWrapper};
 pub use overrides::Overrides;
 pub use quantization::{LoadProgress, LoadQuantization};
 pub use recipe::{FilesOnly, Ingredients, Locate, is_recipe};

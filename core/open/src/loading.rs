@@ -11,7 +11,7 @@ use crate::error::LoadError;
 use crate::fitting::check_fits;
 use crate::memory::{MemoryEstimate, available};
 use crate::mixture::{LoadedMixture, MixtureBase};
-use crate::options::{GivenAdapter, LoadOptions, LoadWrapper};
+use crate::options::{AdapterOption, LoadOptions, LoadWrapper};
 use crate::quantization::{QuantizedTensors, quantized};
 use crate::resolved::{Assemblies, ResolvedFile, Wrappers};
 use crate::stage_options::{StagePlace, StageProbe};
@@ -216,7 +216,7 @@ fn check(options: &LoadOptions) -> Result<(), LoadError> {
 }
 
 /// Whether there is no X-LoRA, or one and nothing beside it.
-fn mixes_alone(adapters: &[GivenAdapter]) -> bool {
+fn mixes_alone(adapters: &[AdapterOption]) -> bool {
     adapters.len() < 2 || adapters.iter().all(|adapter| adapter.kind != AdapterKind::XLora)
 }
 

@@ -43,7 +43,7 @@ pub struct LoadOptions {
     /// Canonical keys set by hand (`--set`, recipes), laid over the file's.
     pub set: BTreeMap<String, MetadataValue>,
     /// Adapters put around the model's linears.
-    pub adapters: Vec<GivenAdapter>,
+    pub adapters: Vec<AdapterOption>,
     /// What the model's feed-forwards become.
     pub mixture: Option<GivenMixture>,
     /// Names of the recipes that these options are from, outermost first.
@@ -74,7 +74,7 @@ setters! { LoadOptions:
     with_allow_shadow(allow_shadow: bool),
     with_accept_unread(accept_unread: Vec<String>),
     with_set(set: BTreeMap<String, MetadataValue>),
-    with_adapters(adapters: Vec<GivenAdapter>),
+    with_adapters(adapters: Vec<AdapterOption>),
     with_mixture(mixture: impl Into<Option<GivenMixture>>),
     with_recipes(recipes: Vec<String>),
     with_memory_limit(memory_limit: impl Into<Option<u64>>),
@@ -100,7 +100,7 @@ impl fmt::Debug for LoadWrapper {
 
 /// An adapter that a model is opened with.
 #[derive(Clone, Debug, PartialEq)]
-pub struct GivenAdapter {
+pub struct AdapterOption {
     /// Which method it is of.
     pub kind: AdapterKind,
     /// Its file or folder.

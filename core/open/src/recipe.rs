@@ -2,7 +2,7 @@
 
 use crate::error::LoadError;
 use crate::mixture_options::{GivenExpert, GivenGate, GivenMixture};
-use crate::options::{GivenAdapter, GivenTemplate, LoadOptions};
+use crate::options::{AdapterOption, GivenTemplate, LoadOptions};
 use crate::tables::tokenizer_tables;
 use menagerie_registry::{Environment, FolderKind, Origin, RecipeEntry};
 use menagerie_spec::{
@@ -47,7 +47,7 @@ pub struct Ingredients {
     /// The model's file or folder.
     pub base: PathBuf,
     /// Adapters, those of the innermost recipe first.
-    pub adapters: Vec<GivenAdapter>,
+    pub adapters: Vec<AdapterOption>,
     /// What the model's feed-forwards become; one recipe alone may say it.
     pub mixture: Option<GivenMixture>,
     /// Canonical keys set by the recipes; outer ones win.
@@ -266,11 +266,11 @@ impl Place {
         Ok(())
     }
 
-    fn adapter(&self, adapter: &RecipeAdapter, locate: &dyn Locate) -> Result<GivenAdapter, LoadError> {
+    fn adapter(&self, adapter: &RecipeAdapter, locate: &dyn Locate) -> Result<AdapterOption, LoadError> {
         let RecipeAdapter { kind, from, weight } = adapter;
         let from = from.as_deref().unwrap_or_default();
         let path = self.find("adapters", from, locate)?;
-        Ok(GivenAdapter { kind: *kind, path, weight: *weight as f32 })
+        Ok(AdapterOption { kind: *kind, path, weight: *weight as f32 })
     }
 
     fn mixture(&self, mixture: &RecipeMixture, locate: &dyn Locate) -> Result<GivenMixture, LoadError> {

@@ -1,6 +1,6 @@
 //! What is computed in every way: models, models with adapters, and mixtures.
 
-use menagerie::open::GivenAdapter;
+use menagerie::open::AdapterOption;
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::fixtures;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ pub(crate) struct Subject {
     /// The model's file, or a recipe.
     pub path: PathBuf,
     /// What it is opened with.
-    pub adapters: Vec<GivenAdapter>,
+    pub adapters: Vec<AdapterOption>,
     /// What a token's logits depend on.
     pub depends: Depends,
     /// Where its recipe is.
@@ -99,7 +99,7 @@ fn adapted() -> Vec<Subject> {
     let plain = ADAPTED.iter().map(|(base, members)| {
         let folder = fixtures().join("lora").join(base.rsplit('/').next().unwrap());
         let names: Vec<&str> = members.iter().map(|(name, _)| *name).collect();
-        let given = |(name, weight): &(&str, f32)| GivenAdapter {
+        let given = |(name, weight): &(&str, f32)| AdapterOption {
             kind: AdapterKind::Lora,
             path: folder.join(name),
             weight: *weight,
@@ -110,7 +110,7 @@ fn adapted() -> Vec<Subject> {
     });
     let mixed = MIXED.iter().map(|(base, variant)| {
         let path = fixtures().join("lora").join(base).join("xlora").join(variant);
-        let adapters = vec![GivenAdapter { kind: AdapterKind::XLora, path, weight: 1.0 }];
+        let adapters = vec![AdapterOption { kind: AdapterKind::XLora, path, weight: 1.0 }];
         let name = format!("adapted/base/{base} + xlora/{variant}");
         Subject { adapters, ..Subject::new(name, model(&format!("base/{base}"))) }
     });

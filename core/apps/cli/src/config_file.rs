@@ -10,7 +10,7 @@ pub(crate) const VARIABLE: &str = "MENAGERIE_CONFIG";
 
 /// The value of an option, for one command or for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Setting {
+pub(crate) struct ConfigSetting {
     /// The command whose table it is in; `None` at the top level.
     pub(crate) command: Option<String>,
     /// The option as on the command line, without its dashes.
@@ -27,7 +27,7 @@ pub(crate) struct ConfigFile {
     /// The file.
     pub(crate) path: PathBuf,
     /// In the order of the file.
-    pub(crate) settings: Vec<Setting>,
+    pub(crate) settings: Vec<ConfigSetting>,
 }
 
 impl ConfigFile {
@@ -92,7 +92,7 @@ impl ConfigFile {
                 "expected a string, a number, true, false or a list of these",
             ));
         };
-        self.settings.push(Setting { command, option, values, place });
+        self.settings.push(ConfigSetting { command, option, values, place });
         Ok(())
     }
 
@@ -138,7 +138,7 @@ mod tests {
     fn settings_are_read_with_their_places() {
         let text = "threads = 4\ntemp = 0.5\n\n[chat]\nsystem = \"Be brief.\"\nstop = [\"a\", \"b\"]\n";
         let file = ConfigFile::parse(Path::new("c.toml"), text).unwrap();
-        let setting = |command: Option<&str>, option: &str, values: &[&str], place| Setting {
+        let setting = |command: Option<&str>, option: &str, values: &[&str], place| ConfigSetting {
             command: command.map(str::to_owned),
             option: option.to_owned(),
             values: values.iter().map(ToString::to_string).collect(),

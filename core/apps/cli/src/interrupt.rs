@@ -25,7 +25,7 @@ enum Signal {
 
 /// A mode of handling signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hold {
+enum SignalMode {
     /// The process may end at any time: nothing is lost.
     AtOnce,
     /// A signal sets the flag, and the work stops when it sees the flag.
@@ -39,119 +39,122 @@ enum Hold {
 }
 
 /// An action before the process ends.
-type LastAct = Box<dyn Fn() + Send>;
+type ExitAction = Box<dyn Fn() + Send>;
 
 #[derive(Default)]
-struct Holds {
+struct SignalState {
     /// Number of guards for each mode.
     counts: [usize; 5],
-    last: Vec<(usize, LastAct)>,
+    last: Vec<(usize, ExitAction)>,
     next: usize,
     /// The signal that ends the work.
     ending: Option<i32>,
 }
 
-impl Holds {
-    fn has(&self, hold: Hold) -> bool {
+impl SignalState {
+    fn has(&self, hold: SignalMode) -> bool {
         self.counts[hold as usize] > 0
     }
 
     /// Whether the process ends at once; `again` is set after an earlier signal.
     fn ends_for(&self, signal: Signal, again: bool) -> bool {
-        if self.has(Hold::Saving) {
+        if self.has(SignalMode::Saving) {
             return false;
         }
         match signal {
-            Signal::Interrupt => self.has(Hold::AtOnce) || (again && !self.has(Hold::Conversation)),
+            Signal::Interrupt => {
+                self.has(SignalMode::AtOnce) || (again && !self.has(SignalMode::Conversation))
+            }
             Signal::End(_) => {
-                let must_be_kept = self.has(Hold::Orderly) || self.has(Hold::Conversation);
-                !must_be_kept || self.has(Hold::AtOnce) || self.has(Hold::Typing)
+                let must_be_kept = self.has(SignalMode::Orderly) || self.has(SignalMode::Conversation);
+                !must_be_kept || self.has(SignalMode::AtOnce) || self.has(SignalMode::Typing)
             }
         }
     }
 }
 
-static HOLDS: Mutex<Holds> = Mutex::new(Holds { counts: [0; 5], last: Vec::new(), next: 0, ending: None });
+static STATE: Mutex<SignalState> =
+    Mutex::new(SignalState { counts: [0; 5], last: Vec::new(), next: 0, ending: None });
 
-fn holds() -> MutexGuard<'static, Holds> {
-    HOLDS.lock().unwrap_or_else(PoisonError::into_inner)
+fn state() -> MutexGuard<'static, SignalState> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A guard: while it exists, signals are handled in a mode.
-pub(crate) struct Held(Hold);
+pub(crate) struct SignalGuard(SignalMode);
 
 /// Until the guard is dropped, every signal ends the process at once. Partial downloads are kept.
-pub(crate) fn at_once() -> Result<Held, Failure> {
-    hold(Hold::AtOnce)
+pub(crate) fn at_once() -> Result<SignalGuard, Failure> {
+    hold(SignalMode::AtOnce)
 }
 
 /// Until the guard is dropped, SIGHUP and SIGTERM set the flag and leave time for the work to stop.
-pub(crate) fn orderly() -> Result<Held, Failure> {
-    hold(Hold::Orderly)
+pub(crate) fn orderly() -> Result<SignalGuard, Failure> {
+    hold(SignalMode::Orderly)
 }
 
 /// Until the guard is dropped, Ctrl-C only sets the flag, even repeatedly; SIGHUP and SIGTERM leave time to save the
 /// conversation.
-pub(crate) fn conversation() -> Result<Held, Failure> {
-    hold(Hold::Conversation)
+pub(crate) fn conversation() -> Result<SignalGuard, Failure> {
+    hold(SignalMode::Conversation)
 }
 
 /// Until the guard is dropped, SIGHUP and SIGTERM end the process in spite of a conversation, which is saved already.
-pub(crate) fn typing() -> Result<Held, Failure> {
-    hold(Hold::Typing)
+pub(crate) fn typing() -> Result<SignalGuard, Failure> {
+    hold(SignalMode::Typing)
 }
 
 /// Until the guard is dropped, no signal ends the process.
-pub(crate) fn saving() -> Result<Held, Failure> {
-    hold(Hold::Saving)
+pub(crate) fn saving() -> Result<SignalGuard, Failure> {
+    hold(SignalMode::Saving)
 }
 
-fn hold(what: Hold) -> Result<Held, Failure> {
+fn hold(what: SignalMode) -> Result<SignalGuard, Failure> {
     flag()?;
-    let mut holds = holds();
-    holds.counts[what as usize] += 1;
+    let mut state = state();
+    state.counts[what as usize] += 1;
     // A signal that was received just before takes effect now.
-    if let Some(signal) = holds.ending.filter(|_| matches!(what, Hold::AtOnce | Hold::Typing)) {
-        holds.last.iter().for_each(|(_, act)| act());
+    if let Some(signal) = state.ending.filter(|_| matches!(what, SignalMode::AtOnce | SignalMode::Typing)) {
+        state.last.iter().for_each(|(_, act)| act());
         leave_terminal();
         die_of(signal);
     }
-    Ok(Held(what))
+    Ok(SignalGuard(what))
 }
 
-impl Drop for Held {
+impl Drop for SignalGuard {
     fn drop(&mut self) {
-        holds().counts[self.0 as usize] -= 1;
+        state().counts[self.0 as usize] -= 1;
     }
 }
 
 /// A guard: while it exists, an action is executed before a signal ends the process.
-pub(crate) struct LastActHeld(usize);
+pub(crate) struct ExitActionGuard(usize);
 
 /// Until the guard is dropped, `act` is executed before a signal ends the process.
-pub(crate) fn at_end(act: impl Fn() + Send + 'static) -> Result<LastActHeld, Failure> {
+pub(crate) fn at_end(act: impl Fn() + Send + 'static) -> Result<ExitActionGuard, Failure> {
     flag()?;
-    let mut holds = holds();
-    holds.next += 1;
-    let number = holds.next;
-    holds.last.push((number, Box::new(act)));
-    Ok(LastActHeld(number))
+    let mut state = state();
+    state.next += 1;
+    let number = state.next;
+    state.last.push((number, Box::new(act)));
+    Ok(ExitActionGuard(number))
 }
 
-impl Drop for LastActHeld {
+impl Drop for ExitActionGuard {
     fn drop(&mut self) {
-        holds().last.retain(|(number, _)| *number != self.0);
+        state().last.retain(|(number, _)| *number != self.0);
     }
 }
 
 /// Whether SIGHUP or SIGTERM was received and the work must stop.
 pub(crate) fn is_ending() -> bool {
-    holds().ending.is_some()
+    state().ending.is_some()
 }
 
 /// Ends the process by SIGHUP or SIGTERM if one of them ended the work, so that the exit status shows it.
 pub(crate) fn end_by_signal() {
-    if let Some(signal) = holds().ending {
+    if let Some(signal) = state().ending {
         leave_terminal();
         die_of(signal);
     }
@@ -177,15 +180,15 @@ fn leave_terminal() {
 
 fn heard(signal: Signal, flag: &AtomicBool) {
     // The lock is held until the process ends, so that no other thread starts to save.
-    let mut holds = holds();
+    let mut state = state();
     let again = flag.swap(true, Ordering::SeqCst);
     if let Signal::End(number) = signal {
-        holds.ending.get_or_insert(number);
+        state.ending.get_or_insert(number);
     }
-    if !holds.ends_for(signal, again) {
+    if !state.ends_for(signal, again) {
         return;
     }
-    holds.last.iter().for_each(|(_, act)| act());
+    state.last.iter().for_each(|(_, act)| act());
     leave_terminal();
     match signal {
         Signal::Interrupt => std::process::exit(i32::from(INTERRUPTED)),
@@ -250,16 +253,16 @@ mod tests {
     use super::*;
 
     /// Which signals end a process at once in these modes.
-    fn ends(held: &[Hold]) -> [bool; 3] {
-        let mut holds = Holds::default();
-        held.iter().for_each(|hold| holds.counts[*hold as usize] += 1);
-        let ends = |signal, again| holds.ends_for(signal, again);
+    fn ends(held: &[SignalMode]) -> [bool; 3] {
+        let mut state = SignalState::default();
+        held.iter().for_each(|hold| state.counts[*hold as usize] += 1);
+        let ends = |signal, again| state.ends_for(signal, again);
         [ends(Signal::Interrupt, false), ends(Signal::Interrupt, true), ends(Signal::End(15), true)]
     }
 
     #[test]
     fn what_must_be_kept_is_kept_and_nothing_else_waits() {
-        use Hold::{AtOnce, Conversation, Orderly, Saving, Typing};
+        use SignalMode::{AtOnce, Conversation, Orderly, Saving, Typing};
         assert_eq!(ends(&[]), [false, true, true]);
         assert_eq!(ends(&[AtOnce]), [true, true, true]);
         assert_eq!(ends(&[Orderly]), [false, true, false]);

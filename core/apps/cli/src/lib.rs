@@ -115,7 +115,7 @@ fn log(tries_plugins: bool) {
         (false, _) => targets,
     };
     let lines = tracing_subscriber::fmt::layer()
-        .with_writer(|| report::EscapedLog)
+        .with_writer(|| report::LogWriter)
         // A span is logged when it closes, with the time spent in it.
         .with_span_events(tracing_subscriber::fmt::format::FmtSpan::CLOSE)
         .with_ansi(false)

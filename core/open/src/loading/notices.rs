@@ -1,7 +1,7 @@
 //! [`notices()`]: what every load must say, whatever the model is opened for.
 
 use crate::notice::Notice;
-use crate::options::{GivenAdapter, LoadOptions};
+use crate::options::{AdapterOption, LoadOptions};
 use crate::resolved::ResolvedFile;
 use crate::text::Text;
 use menagerie_model::Compute;
@@ -26,7 +26,7 @@ pub(crate) fn notices(
 fn recipe_notice(resolved: &ResolvedFile, options: &LoadOptions) -> Option<Notice> {
     let recipes = (!options.recipes.is_empty()).then(|| options.recipes.join(" over "))?;
     let file = resolved.file_name();
-    let adapter = |one: &GivenAdapter| format!("{} {}", one.kind.name(), one.path.display());
+    let adapter = |one: &AdapterOption| format!("{} {}", one.kind.name(), one.path.display());
     let parts: Vec<String> = std::iter::once(file).chain(options.adapters.iter().map(adapter)).collect();
     Some(Notice::Note(format!("recipe {recipes}: {}", parts.join(" with "))))
 }

@@ -3,7 +3,7 @@
 use crate::error::LoadError;
 use crate::fingerprint;
 use crate::mixture_options::{GivenExpert, GivenGate, GivenMixture};
-use crate::options::{GivenAdapter, LoadOptions};
+use crate::options::{AdapterOption, LoadOptions};
 use crate::quantization::LoadQuantization;
 use crate::resolved::ResolvedFile;
 use menagerie_adapters::XLoraConfig;
@@ -73,8 +73,8 @@ fn mixed(mixture: &GivenMixture) -> Result<String, LoadError> {
     })
 }
 
-fn adapter(given: &GivenAdapter) -> Result<String, LoadError> {
-    let GivenAdapter { kind, path, weight } = given;
+fn adapter(given: &AdapterOption) -> Result<String, LoadError> {
+    let AdapterOption { kind, path, weight } = given;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut all = vec![path.clone()];
     if *kind == AdapterKind::XLora {

@@ -1,21 +1,21 @@
 //! `--lora PATH[=WEIGHT]`.
 
 use crate::arguments::name_or_path::path_and_number;
-use menagerie::open::GivenAdapter;
+use menagerie::open::AdapterOption;
 use menagerie::spec::AdapterKind;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Parses an adapter and its weight. A text with `=` that is the name of an existing file or folder is a path without a
 /// weight.
-pub(crate) fn lora(typed: OsString) -> Result<GivenAdapter, String> {
-    let adapter = |path: PathBuf| GivenAdapter { kind: AdapterKind::Lora, path, weight: 1.0 };
+pub(crate) fn lora(typed: OsString) -> Result<AdapterOption, String> {
+    let adapter = |path: PathBuf| AdapterOption { kind: AdapterKind::Lora, path, weight: 1.0 };
     let Some((path, weight)) = path_and_number(&typed) else { return Ok(adapter(typed.into())) };
     let value: f32 = weight.parse().map_err(|_| format!("weight `{weight}` is not a number"))?;
     if !value.is_finite() {
         return Err(format!("weight `{weight}` is not finite"));
     }
-    Ok(GivenAdapter { weight: value, ..adapter(path) })
+    Ok(AdapterOption { weight: value, ..adapter(path) })
 }
 
 #[cfg(test)]

@@ -12,25 +12,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A capture under way, and the file that it goes to.
-pub(crate) struct Capturing {
+pub(crate) struct ActiveCapture {
     capture: Arc<Capture>,
     target: PathBuf,
     force: bool,
 }
 
-impl Capturing {
+impl ActiveCapture {
     /// Parses the option and refuses a file that must not be written.
     pub(crate) fn ask(
         given: &[OsString],
         force: bool,
         model: &Path,
-    ) -> Result<Option<CaptureAsked>, Failure> {
+    ) -> Result<Option<CaptureRequest>, Failure> {
         let [what, file] = given else { return Ok(None) };
         let what = what.to_string_lossy();
         let options = options(&what).map_err(|fault| Failure::Usage(format!("--capture {what}: {fault}")))?;
         let target = PathBuf::from(file);
         output_file::may_write(&target, force, &[model])?;
-        Ok(Some(CaptureAsked { options, target, force }))
+        Ok(Some(CaptureRequest { options, target, force }))
     }
 
     /// Writes the captured activations of these tokens, including those of the model's stages.
@@ -52,20 +52,20 @@ impl Capturing {
 }
 
 /// A parsed `--capture` option.
-pub(crate) struct CaptureAsked {
+pub(crate) struct CaptureRequest {
     options: CaptureOptions,
     target: PathBuf,
     force: bool,
 }
 
-impl CaptureAsked {
+impl CaptureRequest {
     /// Starts to capture with these hooks.
-    pub(crate) fn begin(self, layers: usize, hooks: &mut PipelineHooks) -> Result<Capturing, Failure> {
+    pub(crate) fn begin(self, layers: usize, hooks: &mut PipelineHooks) -> Result<ActiveCapture, Failure> {
         let folder = self.target.parent().filter(|folder| !folder.as_os_str().is_empty());
         let capture = Capture::new(folder.unwrap_or(Path::new(".")), self.options, layers);
         let capture = Arc::new(capture.map_err(|error| Failure::about("--capture", error))?);
         hooks.layers.push(Arc::clone(&capture) as Arc<dyn LayerHook>);
-        Ok(Capturing { capture, target: self.target, force: self.force })
+        Ok(ActiveCapture { capture, target: self.target, force: self.force })
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::arguments::metrics_file::MetricsFile;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::interrupt::LastActHeld;
+use crate::interrupt::ExitActionGuard;
 use crate::screen::report;
 use clap::Args;
 use menagerie::engine::{Hookable, Metrics};
@@ -26,14 +26,14 @@ pub(crate) struct MetricsArgument {
 }
 
 /// Metrics that are written while the command runs and when it ends.
-pub(crate) struct WatchedMetrics(Option<Watch>);
+pub(crate) struct WatchedMetrics(Option<MetricsWatch>);
 
-struct Watch {
+struct MetricsWatch {
     file: Arc<MetricsFile>,
     /// Dropped to end the thread.
     until: Sender<()>,
     writer: JoinHandle<()>,
-    _at_end: LastActHeld,
+    _at_end: ExitActionGuard,
 }
 
 impl MetricsArgument {
@@ -73,14 +73,14 @@ impl MetricsArgument {
         let last = Arc::clone(&file);
         // A signal ends the process: a failure can no longer be reported.
         let _at_end = interrupt::at_end(move || drop(last.write()))?;
-        Ok(WatchedMetrics(Some(Watch { file, until, writer, _at_end })))
+        Ok(WatchedMetrics(Some(MetricsWatch { file, until, writer, _at_end })))
     }
 }
 
 impl WatchedMetrics {
     /// Writes the final metrics.
     pub(crate) fn write(self) -> Result<(), Failure> {
-        let Some(Watch { file, until, writer, _at_end }) = self.0 else { return Ok(()) };
+        let Some(MetricsWatch { file, until, writer, _at_end }) = self.0 else { return Ok(()) };
         drop(until);
         // The thread does not panic; this call writes what it would have written.
         drop(writer.join());

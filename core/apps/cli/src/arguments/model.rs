@@ -18,7 +18,7 @@ use menagerie::engine::{Arithmetic, DEFAULT_CONTEXT, EmbeddingPipeline, KvType, 
 use menagerie::files::path_text;
 use menagerie::model::Compute;
 use menagerie::open::{
-    Device, DeviceName, GivenAdapter, GivenGate, GivenMixture, LoadOptions, LoadProgress, LoadQuantization,
+    AdapterOption, Device, DeviceName, GivenGate, GivenMixture, LoadOptions, LoadProgress, LoadQuantization,
     LoadWrapper, LoadedModel, ResolvedFile, StageOptions, StageStart, open_embedding_with, open_text_with,
     refuse_stage, serve_stage,
 };
@@ -109,7 +109,7 @@ pub(crate) struct ModelArguments {
     xlora: Option<PathBuf>,
     /// LoRA adapter: a PEFT folder or a GGUF adapter (repeatable: all are applied); WEIGHT scales it, 1 = as trained
     #[arg(long, value_name = "PATH[=WEIGHT]", value_parser = OsStringValueParser::new().try_map(lora), help_heading = "Model")]
-    lora: Vec<GivenAdapter>,
+    lora: Vec<AdapterOption>,
     /// How the model is split into stages; set by the commands that support stages.
     #[arg(skip)]
     stages: Option<StageOptions>,
@@ -389,8 +389,8 @@ pub(crate) fn device_options(compute: &Compute) -> BTreeMap<&'static str, String
     compute.backend.settings().into_iter().collect()
 }
 
-fn given_xlora(folder: &Path) -> GivenAdapter {
-    GivenAdapter { kind: AdapterKind::XLora, path: folder.to_owned(), weight: 1.0 }
+fn given_xlora(folder: &Path) -> AdapterOption {
+    AdapterOption { kind: AdapterKind::XLora, path: folder.to_owned(), weight: 1.0 }
 }
 
 /// Prints the notices of a loaded model.

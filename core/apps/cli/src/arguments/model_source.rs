@@ -23,10 +23,10 @@ impl ModelSource {
         specs: &SpecArguments,
         installed: &Environment,
     ) -> Result<Self, Failure> {
-        let Some(entry) = recipe_meant(model, specs, installed)? else {
+        let Some(entry) = find_recipe(model, specs, installed)? else {
             return Ok(Self { path: locate(model, specs)?, ingredients: None });
         };
-        let ingredients = Ingredients::of_entry(&entry, &specs.environment(installed)?, &Fetching(specs))?;
+        let ingredients = Ingredients::of_entry(&entry, &specs.environment(installed)?, &Downloader(specs))?;
         Ok(Self { path: ingredients.base.clone(), ingredients: Some(ingredients) })
     }
 
@@ -53,7 +53,7 @@ impl ModelSource {
 
 /// The recipe of a file `NAME.recipe.toml` or of a name in a spec folder; `None` if the argument is something else. Files
 /// and short names of models have priority.
-pub(crate) fn recipe_meant(
+pub(crate) fn find_recipe(
     typed: &NameOrPath,
     specs: &SpecArguments,
     installed: &Environment,
@@ -82,9 +82,9 @@ fn is_listed(_name: &str, _specs: &SpecArguments) -> bool {
 }
 
 /// Downloads models that are not on this machine.
-struct Fetching<'a>(&'a SpecArguments);
+struct Downloader<'a>(&'a SpecArguments);
 
-impl Locate for Fetching<'_> {
+impl Locate for Downloader<'_> {
     fn locate(&self, reference: &str) -> Result<PathBuf, String> {
         locate(&NameOrPath::from(reference), self.0).map_err(|failure| match failure {
             Failure::Failed(message) | Failure::Usage(message) => message,

@@ -1,7 +1,7 @@
 //! Arguments for output besides the answer: activations and a time profile.
 
-use crate::arguments::capture::Capturing;
-use crate::arguments::profile::Profiling;
+use crate::arguments::capture::ActiveCapture;
+use crate::arguments::profile::Profiler;
 use crate::failure::Failure;
 use clap::{ArgAction, Args};
 use menagerie::engine::TextPipeline;
@@ -23,12 +23,12 @@ pub(crate) struct ProfileArguments {
 impl ProfileArguments {
     /// Refuses a file that may not be written, before anything is opened.
     pub(crate) fn check(&self, model: &Path) -> Result<(), Failure> {
-        Profiling::check(self.profile.as_ref(), self.force, model)
+        Profiler::check(self.profile.as_ref(), self.force, model)
     }
 
     /// Starts to record times.
-    pub(crate) fn begin(&self, pipeline: &mut TextPipeline) -> Option<Profiling> {
-        Profiling::begin(self.profile.as_ref(), self.force, pipeline.hooks_mut())
+    pub(crate) fn begin(&self, pipeline: &mut TextPipeline) -> Option<Profiler> {
+        Profiler::begin(self.profile.as_ref(), self.force, pipeline.hooks_mut())
     }
 }
 
@@ -45,29 +45,29 @@ pub(crate) struct ObserveArguments {
 }
 
 /// The observers of a run.
-pub(crate) struct Observing {
-    capture: Option<Capturing>,
-    profile: Option<Profiling>,
+pub(crate) struct Observers {
+    capture: Option<ActiveCapture>,
+    profile: Option<Profiler>,
 }
 
 impl ObserveArguments {
     /// Refuses invalid options, before anything is opened.
     pub(crate) fn check(&self, model: &Path) -> Result<(), Failure> {
-        Capturing::ask(&self.capture, self.profile.force, model)?;
+        ActiveCapture::ask(&self.capture, self.profile.force, model)?;
         self.profile.check(model)
     }
 
     /// Starts to observe.
-    pub(crate) fn begin(&self, model: &Path, pipeline: &mut TextPipeline) -> Result<Observing, Failure> {
+    pub(crate) fn begin(&self, model: &Path, pipeline: &mut TextPipeline) -> Result<Observers, Failure> {
         let layers = pipeline.engine().model.shape().n_layers;
-        let capture = Capturing::ask(&self.capture, self.profile.force, model)?;
+        let capture = ActiveCapture::ask(&self.capture, self.profile.force, model)?;
         let capture = capture.map(|asked| asked.begin(layers, pipeline.hooks_mut())).transpose()?;
         let profile = self.profile.begin(pipeline);
-        Ok(Observing { capture, profile })
+        Ok(Observers { capture, profile })
     }
 }
 
-impl Observing {
+impl Observers {
     /// Writes the observations of these tokens: a prompt and its continuation.
     pub(crate) fn finish(self, pipeline: &TextPipeline, tokens: [&[u32]; 2]) -> Result<(), Failure> {
         if let Some(capture) = self.capture {

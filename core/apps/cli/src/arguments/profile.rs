@@ -18,13 +18,13 @@ use std::time::Duration;
 const SPANS: usize = 1_000_000;
 
 /// A profile under way.
-pub(crate) struct Profiling {
+pub(crate) struct Profiler {
     trace: Arc<Trace>,
     target: Option<PathBuf>,
     force: bool,
 }
 
-impl Profiling {
+impl Profiler {
     /// Refuses a file that must not be written.
     pub(crate) fn check(asked: Option<&Option<PathBuf>>, force: bool, model: &Path) -> Result<(), Failure> {
         asked

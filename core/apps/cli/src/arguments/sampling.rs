@@ -122,7 +122,7 @@ fn set<T>(slot: &mut T, value: Option<T>) {
 /// A parser for one option at a time, for `/set`.
 #[derive(Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
-struct Settings {
+struct SetParser {
     #[command(flatten)]
     sampling: SamplingArguments,
 }
@@ -130,7 +130,7 @@ struct Settings {
 impl SamplingArguments {
     /// The names that [`Self::set`] accepts.
     pub(crate) fn names() -> Vec<String> {
-        let command = Settings::command();
+        let command = SetParser::command();
         let names = command.get_arguments().filter_map(|argument| argument.get_long());
         names.map(str::to_owned).collect()
     }
@@ -147,7 +147,7 @@ impl SamplingArguments {
         // clap sets flags that are not named back to false.
         let ignore_eos = self.ignore_eos;
         let name = if name == "n" { "max-tokens" } else { name };
-        let mut settings = Settings { sampling: self.clone() };
+        let mut settings = SetParser { sampling: self.clone() };
         settings.try_update_from([format!("--{name}={value}")]).map_err(|error| match error.kind() {
             ErrorKind::UnknownArgument => unknown(name),
             _ => {
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn one_option_is_changed_and_the_others_stay() {
         let start = ["--temp", "0.5", "--ignore-eos", "--stop", "x"];
-        let mut sampling = Settings::try_parse_from(start).unwrap().sampling;
+        let mut sampling = SetParser::try_parse_from(start).unwrap().sampling;
         sampling.set("top-k", "7").unwrap();
         sampling.set("seed", "-1").unwrap();
         let request = sampling

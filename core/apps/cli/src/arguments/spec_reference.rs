@@ -11,14 +11,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A spec together with the others that it may extend.
-pub(crate) struct SpecMeant {
+pub(crate) struct SpecSelection {
     /// All architectures, including this spec.
     pub(crate) environment: Environment,
     /// The entry of the spec.
     pub(crate) entry: ArchitectureEntry,
 }
 
-impl SpecMeant {
+impl SpecSelection {
     /// The spec, if it is valid.
     pub(crate) fn spec(&self) -> Result<Arc<ArchSpec>, Failure> {
         Ok(self.entry.spec().clone()?)
@@ -26,11 +26,11 @@ impl SpecMeant {
 }
 
 /// The spec of a file `ID.toml` or of an id; `None` if the argument is another file or an unknown word.
-pub(crate) fn spec_meant(
+pub(crate) fn find_spec(
     typed: &NameOrPath,
     specs: &SpecArguments,
     installed: &Environment,
-) -> Result<Option<SpecMeant>, Failure> {
+) -> Result<Option<SpecSelection>, Failure> {
     let path = typed.path();
     if path.as_os_str().as_encoded_bytes().ends_with(b".toml") && !is_recipe(path) {
         return of_file(path, specs, installed).map(Some);
@@ -41,16 +41,16 @@ pub(crate) fn spec_meant(
     }
     let environment = specs.environment(installed)?;
     let entry = environment.architecture(name).cloned();
-    Ok(entry.map(|entry| SpecMeant { environment, entry }))
+    Ok(entry.map(|entry| SpecSelection { environment, entry }))
 }
 
 /// The spec of an argument that must be the id of an architecture or a file.
-pub(crate) fn spec_needed(
+pub(crate) fn require_spec(
     typed: &NameOrPath,
     specs: &SpecArguments,
     installed: &Environment,
-) -> Result<SpecMeant, Failure> {
-    if let Some(meant) = spec_meant(typed, specs, installed)? {
+) -> Result<SpecSelection, Failure> {
+    if let Some(meant) = find_spec(typed, specs, installed)? {
         return Ok(meant);
     }
     let name = &typed.to_string();
@@ -66,7 +66,7 @@ pub(crate) fn spec_needed(
 }
 
 /// The spec of a file, together with the other specs of its folder and those that every command reads.
-fn of_file(file: &Path, specs: &SpecArguments, installed: &Environment) -> Result<SpecMeant, Failure> {
+fn of_file(file: &Path, specs: &SpecArguments, installed: &Environment) -> Result<SpecSelection, Failure> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut folders = vec![
         SpecFolder { path: file.to_owned(), kind: FolderKind::File },
@@ -81,5 +81,5 @@ fn of_file(file: &Path, specs: &SpecArguments, installed: &Environment) -> Resul
     let entry = entry.ok_or_else(|| {
         Failure::about(path_text(file), "another spec with the same name has priority (see `menagerie list`)")
     })?;
-    Ok(SpecMeant { environment, entry })
+    Ok(SpecSelection { environment, entry })
 }

@@ -1,4 +1,4 @@
-//! [`Body`]: the fields of a request line. Every field is either used or refused with an error that names it.
+//! [`RequestBody`]: the fields of a request line. Every field is either used or refused with an error that names it.
 
 use menagerie::engine::{ChatMessage, Request};
 use serde_json::{Map, Value};
@@ -32,12 +32,12 @@ impl LineFault {
 }
 
 /// The fields that have not been read yet; fields that are null are left out.
-pub(crate) struct Body(Map<String, Value>);
+pub(crate) struct RequestBody(Map<String, Value>);
 
 /// Fields that do not change the answer.
 const WITHOUT_EFFECT: [&str; 6] = ["model", "user", "metadata", "store", "service_tier", "safety_identifier"];
 
-impl Body {
+impl RequestBody {
     pub(crate) fn new(fields: Map<String, Value>) -> Self {
         let mut body = Self(fields.into_iter().filter(|(_, value)| !value.is_null()).collect());
         body.0.retain(|name, _| !WITHOUT_EFFECT.contains(&name.as_str()));
@@ -215,8 +215,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn body(value: Value) -> Body {
-        Body::new(value.as_object().unwrap().clone())
+    fn body(value: Value) -> RequestBody {
+        RequestBody::new(value.as_object().unwrap().clone())
     }
 
     #[test]

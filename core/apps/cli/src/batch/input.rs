@@ -15,15 +15,15 @@ pub(crate) const VECTORS: &str = "/v1/embeddings";
 
 /// The lines of a batch.
 pub(crate) struct BatchInput {
-    source: Box<dyn Source>,
+    source: Box<dyn InputSource>,
     name: String,
     lines: Vec<LinePlace>,
 }
 
 /// A source that can be read more than once.
-trait Source: Read + Seek {}
+trait InputSource: Read + Seek {}
 
-impl<T: Read + Seek> Source for T {}
+impl<T: Read + Seek> InputSource for T {}
 
 /// The place of a request line.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl BatchInput {
     /// # Errors
     /// The file cannot be read, a line is too long, or two lines have the same id.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let (name, source): (String, Box<dyn Source>) = if path.as_os_str() == "-" {
+        let (name, source): (String, Box<dyn InputSource>) = if path.as_os_str() == "-" {
             ("standard input".to_owned(), Box::new(Cursor::new(prompt::standard_input(false)?)))
         } else {
             let name = path.display().to_string();

@@ -22,7 +22,7 @@ pub(crate) struct BatchModels {
 }
 
 /// Options that apply to text only, and the pooling of embeddings.
-pub(crate) struct Given<'a> {
+pub(crate) struct BatchModelOptions<'a> {
     pub(crate) template: &'a TemplateArguments,
     pub(crate) hooks: &'a HookArguments,
     pub(crate) stages: &'a StageArguments,
@@ -35,7 +35,11 @@ impl BatchModels {
     ///
     /// # Errors
     /// The model cannot be opened, or supports none of the lines.
-    pub(crate) fn open(model: &ModelArguments, input: &BatchInput, given: &Given) -> Result<Self, Failure> {
+    pub(crate) fn open(
+        model: &ModelArguments,
+        input: &BatchInput,
+        given: &BatchModelOptions,
+    ) -> Result<Self, Failure> {
         let installed = given.installed;
         if !input.asks_for(LineKind::Vectors) {
             let vectors = Err("no line requests embeddings".to_owned());
@@ -62,7 +66,7 @@ impl BatchModels {
     }
 }
 
-impl Given<'_> {
+impl BatchModelOptions<'_> {
     /// The error for options that are supported for text only.
     fn stands_in_the_way(&self) -> Result<Option<Failure>, Failure> {
         let usage = |what: &str| {

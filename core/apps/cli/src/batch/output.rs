@@ -26,14 +26,14 @@ pub(crate) enum EarlierResults {
 
 /// The result file.
 pub(crate) struct BatchOutput {
-    sink: Sink,
+    sink: ResultSink,
     /// By id.
     done: HashMap<String, LineResult>,
     /// New results of lines that had failed, until [`Self::finish`] replaces the failures with them.
     retried: Option<RetriedResults>,
 }
 
-enum Sink {
+enum ResultSink {
     /// Standard output.
     Standard,
     /// A file, and its name.
@@ -57,13 +57,13 @@ impl BatchOutput {
     ) -> Result<Self, Failure> {
         let bare = |sink| Ok(Self { sink, done: HashMap::new(), retried: None });
         if path.as_os_str() == "-" {
-            return bare(Sink::Standard);
+            return bare(ResultSink::Standard);
         }
         let name = path.display().to_string();
         let about = |error: std::io::Error| Failure::about(&name, error);
         if output_file::is_device(path) {
             let device = File::options().write(true).open(path).map_err(about)?;
-            return bare(Sink::Device(device, name));
+            return bare(ResultSink::Device(device, name));
         }
         let mut file = open_locked(path)?;
         let beside = beside(path, ".batch");
@@ -87,7 +87,7 @@ impl BatchOutput {
             EarlierResults::RetryFailed => Some(RetriedResults::new(path)),
             EarlierResults::Keep | EarlierResults::Drop => None,
         };
-        Ok(Self { sink: Sink::File(file, name), done, retried })
+        Ok(Self { sink: ResultSink::File(file, name), done, retried })
     }
 
     /// The lines that have a result, by id.
@@ -118,14 +118,14 @@ impl BatchOutput {
             )));
         };
         match (&mut self.sink, &mut self.retried) {
-            (Sink::File(..), Some(retried)) if self.done.contains_key(&id) => retried.write(&line)?,
-            (Sink::Standard, _) => output::json_text(&line)?,
-            (Sink::File(file, name), _) => file.write_all(line.as_bytes()).map_err(|error| {
+            (ResultSink::File(..), Some(retried)) if self.done.contains_key(&id) => retried.write(&line)?,
+            (ResultSink::Standard, _) => output::json_text(&line)?,
+            (ResultSink::File(file, name), _) => file.write_all(line.as_bytes()).map_err(|error| {
                 Failure::about(&*name, error).with_help(
                     "free some space and run the same command again: it continues where it stopped",
                 )
             })?,
-            (Sink::Device(device, name), _) => device.write_all(line.as_bytes()).map_err(|error| {
+            (ResultSink::Device(device, name), _) => device.write_all(line.as_bytes()).map_err(|error| {
                 if error.kind() == ErrorKind::BrokenPipe {
                     return Failure::OutputClosed;
                 }
@@ -141,7 +141,7 @@ impl BatchOutput {
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn finish(self) -> Result<(), Failure> {
-        let Self { sink: Sink::File(file, name), retried, .. } = self else { return Ok(()) };
+        let Self { sink: ResultSink::File(file, name), retried, .. } = self else { return Ok(()) };
         file.sync_all().map_err(|error| Failure::about(name, error))?;
         // `file` still holds the lock.
         retried.map_or(Ok(()), RetriedResults::finish)

@@ -1,6 +1,6 @@
 //! [`BatchRequests`]: from a line of a batch to tasks for the queue.
 
-use crate::batch::body::{Body, LineFault, messages_of};
+use crate::batch::body::{LineFault, RequestBody, messages_of};
 use menagerie::engine::{
     ChatCapable, ChatMessage, RenderOptions, RenderedPrompt, Request, Task, TextPipeline,
 };
@@ -21,7 +21,7 @@ pub(crate) struct BatchRequests<'a> {
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum AnswerFormat {
     /// A message.
     Chat,
     /// Text.
@@ -30,12 +30,12 @@ pub(crate) enum Shape {
 
 /// The tasks of a line: one for each answer.
 pub(crate) struct BatchRequest {
-    pub(crate) shape: Shape,
+    pub(crate) shape: AnswerFormat,
     pub(crate) tasks: Vec<Task>,
 }
 
 /// A prompt.
-enum Prompt {
+enum BatchPrompt {
     Tokens(Vec<u32>),
     Chat(RenderedPrompt),
 }
@@ -68,7 +68,7 @@ impl BatchRequests<'_> {
             "/v1/chat/completions" => self.chat(body),
             "/v1/completions" => {
                 let prompt = self.text_prompt(&mut body, false)?;
-                self.tasks(body, Shape::Completion, prompt)
+                self.tasks(body, AnswerFormat::Completion, prompt)
             }
             other => Err(LineFault::of(
                 "url",
@@ -82,12 +82,16 @@ impl BatchRequests<'_> {
     /// A line in the short format: `prompt` or `messages`, and the fields of a body.
     fn plain(&self, mut fields: Map<String, Value>) -> Result<BatchRequest, LineFault> {
         fields.remove("custom_id");
-        let mut body = Body::new(fields);
+        let mut body = RequestBody::new(fields);
         match (body.has("messages"), body.has("prompt")) {
             (true, false) => self.chat(body),
             (false, true) => {
                 let prompt = self.text_prompt(&mut body, true)?;
-                let shape = if matches!(prompt, Prompt::Chat(_)) { Shape::Chat } else { Shape::Completion };
+                let shape = if matches!(prompt, BatchPrompt::Chat(_)) {
+                    AnswerFormat::Chat
+                } else {
+                    AnswerFormat::Completion
+                };
                 self.tasks(body, shape, prompt)
             }
             (true, true) => {
@@ -97,14 +101,14 @@ impl BatchRequests<'_> {
         }
     }
 
-    fn chat(&self, mut body: Body) -> Result<BatchRequest, LineFault> {
+    fn chat(&self, mut body: RequestBody) -> Result<BatchRequest, LineFault> {
         let messages = body.take("messages").unwrap_or_default();
         let messages = messages_of(&messages)?;
         let prompt = self.rendered(&mut body, &messages)?;
-        self.tasks(body, Shape::Chat, prompt)
+        self.tasks(body, AnswerFormat::Chat, prompt)
     }
 
-    fn rendered(&self, body: &mut Body, messages: &[ChatMessage]) -> Result<Prompt, LineFault> {
+    fn rendered(&self, body: &mut RequestBody, messages: &[ChatMessage]) -> Result<BatchPrompt, LineFault> {
         let Some(format) = self.format else {
             return Err(LineFault::of("messages", "the model has no chat template, or --raw disables it"));
         };
@@ -127,11 +131,11 @@ impl BatchRequests<'_> {
             None => {}
         }
         let prompt = format.render_prompt(messages, &options);
-        Ok(Prompt::Chat(prompt.map_err(|error| LineFault::of("messages", error))?))
+        Ok(BatchPrompt::Chat(prompt.map_err(|error| LineFault::of("messages", error))?))
     }
 
     /// `prompt`: a string or token ids. A string is a user message if `as_message` is set and there is a template.
-    fn text_prompt(&self, body: &mut Body, as_message: bool) -> Result<Prompt, LineFault> {
+    fn text_prompt(&self, body: &mut RequestBody, as_message: bool) -> Result<BatchPrompt, LineFault> {
         let wrong = |reason: &str| LineFault::of("prompt", reason);
         match body.take("prompt") {
             Some(Value::String(text)) if as_message && self.format.is_some() => {
@@ -140,12 +144,12 @@ impl BatchRequests<'_> {
             Some(Value::String(text)) => {
                 let tokenizer = self.pipeline.tokenizer().map_err(|error| LineFault::of("prompt", error))?;
                 let tokens = tokenizer.encode_prompt(&text);
-                Ok(Prompt::Tokens(tokens.map_err(|error| LineFault::of("prompt", error))?))
+                Ok(BatchPrompt::Tokens(tokens.map_err(|error| LineFault::of("prompt", error))?))
             }
             Some(Value::Array(ids)) => {
                 let id = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
                 let ids: Option<Vec<u32>> = ids.iter().map(id).collect();
-                ids.map(Prompt::Tokens)
+                ids.map(BatchPrompt::Tokens)
                     .ok_or_else(|| wrong("expected a string or a list of token ids (one prompt per line)"))
             }
             _ => Err(wrong("expected a string or a list of token ids")),
@@ -153,11 +157,16 @@ impl BatchRequests<'_> {
     }
 
     /// One task for each answer; the answers have consecutive seeds.
-    fn tasks(&self, mut body: Body, shape: Shape, prompt: Prompt) -> Result<BatchRequest, LineFault> {
+    fn tasks(
+        &self,
+        mut body: RequestBody,
+        shape: AnswerFormat,
+        prompt: BatchPrompt,
+    ) -> Result<BatchRequest, LineFault> {
         let mut request = body.request(&self.defaults)?;
         let logprobs = match shape {
-            Shape::Chat => body.chat_logprobs()?,
-            Shape::Completion => body.count("logprobs")?,
+            AnswerFormat::Chat => body.chat_logprobs()?,
+            AnswerFormat::Completion => body.count("logprobs")?,
         };
         request.logprobs = logprobs.or(request.logprobs);
         let answers = body.count("n")?.unwrap_or(self.answers);
@@ -176,8 +185,8 @@ impl BatchRequests<'_> {
             let mut request = request.clone();
             request.sampling.seed = request.sampling.seed.map(|seed| seed.wrapping_add(answer as u64));
             let task = match &prompt {
-                Prompt::Tokens(tokens) => Task::new(tokens.clone(), request),
-                Prompt::Chat(prompt) => Task::new(prompt.clone(), request),
+                BatchPrompt::Tokens(tokens) => Task::new(tokens.clone(), request),
+                BatchPrompt::Chat(prompt) => Task::new(prompt.clone(), request),
             };
             task.with_priority(priority)
         };
@@ -186,7 +195,7 @@ impl BatchRequests<'_> {
 }
 
 /// The `url` and the body of a line in the format of OpenAI's batches: `custom_id`, `method`, `url`, `body`.
-pub(crate) fn opened(mut fields: Map<String, Value>) -> Result<(String, Body), LineFault> {
+pub(crate) fn opened(mut fields: Map<String, Value>) -> Result<(String, RequestBody), LineFault> {
     if fields.get("custom_id").and_then(Value::as_str).is_none_or(str::is_empty) {
         return Err(LineFault::of("custom_id", "expected a string, which identifies the answer"));
     }
@@ -200,5 +209,5 @@ pub(crate) fn opened(mut fields: Map<String, Value>) -> Result<(String, Body), L
     if let Some(name) = fields.keys().find(|name| !["custom_id", "method", "url"].contains(&name.as_str())) {
         return Err(LineFault::of(name, "this field is not supported; remove it from the request"));
     }
-    Ok((url, Body::new(body)))
+    Ok((url, RequestBody::new(body)))
 }

@@ -2,8 +2,8 @@
 
 use crate::batch::body::LineFault;
 use crate::batch::input::LinePlace;
-use crate::batch::request::Shape;
-use crate::chat::printer::Shown;
+use crate::batch::request::AnswerFormat;
+use crate::chat::printer::AnswerToken;
 use menagerie::engine::{GenerateError, Outcome, StopReason};
 use serde_json::{Map, Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,9 +11,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The answers of a line.
 pub(crate) struct BatchResult {
     place: LinePlace,
-    shape: Shape,
+    shape: AnswerFormat,
     /// By answer: tokens with their log probabilities, if requested.
-    shown: Vec<Vec<Shown>>,
+    shown: Vec<Vec<AnswerToken>>,
     ended: Vec<Option<Result<Outcome, GenerateError>>>,
 }
 
@@ -24,13 +24,13 @@ pub(crate) fn request_id(place: &LinePlace) -> String {
 
 impl BatchResult {
     /// A line with this number of answers, none of them complete.
-    pub(crate) fn new(place: LinePlace, shape: Shape, answers: usize) -> Self {
+    pub(crate) fn new(place: LinePlace, shape: AnswerFormat, answers: usize) -> Self {
         let ended = (0..answers).map(|_| None).collect();
         Self { place, shape, shown: vec![Vec::new(); answers], ended }
     }
 
     /// Adds a token of an answer.
-    pub(crate) fn show(&mut self, answer: usize, shown: Shown) {
+    pub(crate) fn show(&mut self, answer: usize, shown: AnswerToken) {
         self.shown[answer].push(shown);
     }
 
@@ -48,10 +48,10 @@ impl BatchResult {
             Err(error) => return (fault_line(&self.place, &fault_of(error)), false),
         };
         let mut body = match self.shape {
-            Shape::Chat => {
+            AnswerFormat::Chat => {
                 json!({ "id": format!("chatcmpl-{}", self.place.number), "object": "chat.completion" })
             }
-            Shape::Completion => {
+            AnswerFormat::Completion => {
                 json!({ "id": format!("cmpl-{}", self.place.number), "object": "text_completion" })
             }
         };
@@ -96,33 +96,33 @@ pub(crate) fn line(place: &LinePlace, status: u16, body: Value) -> Value {
     })
 }
 
-fn choice(shape: Shape, index: usize, outcome: &Outcome, shown: &[Shown]) -> Value {
+fn choice(shape: AnswerFormat, index: usize, outcome: &Outcome, shown: &[AnswerToken]) -> Value {
     let finish = match &outcome.reason {
         StopReason::EndOfGeneration(_) | StopReason::StopString(_) => "stop",
         StopReason::MaxTokens | StopReason::ContextFull => "length",
         other => other.name(),
     };
     let logprobs = (!shown.is_empty()).then(|| match shape {
-        Shape::Chat => chat_logprobs(shown),
-        Shape::Completion => completion_logprobs(shown),
+        AnswerFormat::Chat => chat_logprobs(shown),
+        AnswerFormat::Completion => completion_logprobs(shown),
     });
     let mut choice = json!({ "index": index, "logprobs": logprobs, "finish_reason": finish });
     match shape {
-        Shape::Chat => {
+        AnswerFormat::Chat => {
             let mut message = json!({ "role": "assistant", "content": outcome.text });
             if !outcome.reasoning.is_empty() {
                 message["reasoning_content"] = outcome.reasoning.clone().into();
             }
             choice["message"] = message;
         }
-        Shape::Completion => choice["text"] = format!("{}{}", outcome.reasoning, outcome.text).into(),
+        AnswerFormat::Completion => choice["text"] = format!("{}{}", outcome.reasoning, outcome.text).into(),
     }
     choice
 }
 
-fn chat_logprobs(shown: &[Shown]) -> Value {
+fn chat_logprobs(shown: &[AnswerToken]) -> Value {
     let token = |piece: &str, logprob: Option<f32>| json!({ "token": piece, "logprob": logprob, "bytes": piece.as_bytes() });
-    let one = |shown: &Shown| {
+    let one = |shown: &AnswerToken| {
         let mut value = token(&shown.piece, shown.logprob);
         value["top_logprobs"] = shown.top.iter().map(|top| token(&top.piece, Some(top.logprob))).collect();
         value
@@ -130,13 +130,13 @@ fn chat_logprobs(shown: &[Shown]) -> Value {
     json!({ "content": shown.iter().map(one).collect::<Vec<_>>() })
 }
 
-fn completion_logprobs(shown: &[Shown]) -> Value {
+fn completion_logprobs(shown: &[AnswerToken]) -> Value {
     let mut offset = 0;
     let offsets = shown.iter().map(|shown| {
         offset += shown.piece.chars().count();
         offset - shown.piece.chars().count()
     });
-    let top = |shown: &Shown| -> Map<String, Value> {
+    let top = |shown: &AnswerToken| -> Map<String, Value> {
         shown.top.iter().map(|top| (top.piece.clone(), json!(top.logprob))).collect()
     };
     json!({

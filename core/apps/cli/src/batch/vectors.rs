@@ -20,13 +20,13 @@ pub(crate) struct BatchVectors<'a> {
     options: EmbeddingOptions,
     /// The truncation of long texts for lines without the field `truncate`.
     truncation: Truncation,
-    waiting: VecDeque<Text>,
+    waiting: VecDeque<PendingText>,
     /// By line.
     open: HashMap<usize, VectorLine>,
 }
 
 /// A text that has not been computed yet.
-struct Text {
+struct PendingText {
     line: usize,
     /// Its index among the texts of its line.
     place: usize,
@@ -91,7 +91,7 @@ impl<'a> BatchVectors<'a> {
         let cut = (truncation == Truncation::End).then(|| texts.iter().map(|text| text.cut).sum());
         let vectors = texts.iter().map(|_| None).collect();
         let texts = texts.into_iter().enumerate();
-        self.waiting.extend(texts.map(|(place, text)| Text { line, place, tokens: text.tokens }));
+        self.waiting.extend(texts.map(|(place, text)| PendingText { line, place, tokens: text.tokens }));
         self.open.insert(line, VectorLine { place, form, tokens, cut, vectors });
         Ok(())
     }
@@ -135,7 +135,7 @@ impl<'a> BatchVectors<'a> {
             rows <= most
         });
         let count = fitting.count().max(1).min(self.waiting.len());
-        let texts: Vec<Text> = self.waiting.drain(..count).collect();
+        let texts: Vec<PendingText> = self.waiting.drain(..count).collect();
         let tokens: Vec<&[u32]> = texts.iter().map(|text| text.tokens.as_slice()).collect();
         let vectors = self.pipeline.embed(&tokens, &self.options);
         let mut done = Vec::new();

@@ -7,7 +7,7 @@ use crate::batch::request::{BatchRequest, BatchRequests};
 use crate::batch::result::{BatchResult, fault_line};
 use crate::batch::tally::BatchTally;
 use crate::batch::vectors::BatchVectors;
-use crate::chat::printer::Shown;
+use crate::chat::printer::AnswerToken;
 use crate::failure::Failure;
 use crate::screen::progress;
 use indicatif::ProgressBar;
@@ -176,7 +176,7 @@ impl<'a> BatchWork<'a> {
         }
         let Some((index, answer)) = self.tasks.get(&ticket) else { return };
         if let Some(open) = self.open.get_mut(index) {
-            open.show(*answer, Shown { id, piece, logprob, top });
+            open.show(*answer, AnswerToken { id, piece, logprob, top });
         }
     }
 }

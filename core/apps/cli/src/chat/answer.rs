@@ -8,14 +8,14 @@ use menagerie::open::LoadedModel;
 use std::sync::Arc;
 
 /// A prompt in the form that the model gets.
-pub(crate) enum Prompt {
+pub(crate) enum EncodedPrompt {
     /// Text to continue.
     Plain(Vec<u32>),
     /// Messages rendered with the chat template.
     Chat(RenderedPrompt),
 }
 
-impl Prompt {
+impl EncodedPrompt {
     /// Its tokens.
     pub(crate) fn tokens(&self) -> &[u32] {
         match self {
@@ -25,11 +25,11 @@ impl Prompt {
     }
 }
 
-impl<'a> From<&'a Prompt> for engine::Prompt<'a> {
-    fn from(prompt: &'a Prompt) -> Self {
+impl<'a> From<&'a EncodedPrompt> for engine::Prompt<'a> {
+    fn from(prompt: &'a EncodedPrompt) -> Self {
         match prompt {
-            Prompt::Plain(tokens) => tokens.into(),
-            Prompt::Chat(prompt) => prompt.into(),
+            EncodedPrompt::Plain(tokens) => tokens.into(),
+            EncodedPrompt::Chat(prompt) => prompt.into(),
         }
     }
 }
@@ -64,7 +64,7 @@ pub(crate) fn prompt(
     raw: bool,
     system: Option<&str>,
     template: &TemplateArguments,
-) -> Result<Prompt, Failure> {
+) -> Result<EncodedPrompt, Failure> {
     let format = if raw { None } else { chat_format(pipeline, template)? };
     let Some(format) = format else {
         let unused = template.given_names();
@@ -88,11 +88,11 @@ pub(crate) fn prompt(
                 "the file has no chat template: the prompt is continued as plain text, as with --raw",
             );
         }
-        return Ok(Prompt::Plain(pipeline.tokenizer()?.encode_prompt(text)?));
+        return Ok(EncodedPrompt::Plain(pipeline.tokenizer()?.encode_prompt(text)?));
     };
     let mut messages: Vec<ChatMessage> = system.into_iter().map(ChatMessage::system).collect();
     messages.push(ChatMessage::user(text));
     let options = template.render_options()?;
     note_without_effect(&options, &|options| Some(format.render_prompt(&messages, options).ok()?.text));
-    Ok(Prompt::Chat(format.render_prompt(&messages, &options)?))
+    Ok(EncodedPrompt::Chat(format.render_prompt(&messages, &options)?))
 }

@@ -1,10 +1,10 @@
-//! [`Conversation`]: the messages and commands of `chat`.
+//! [`ChatConversation`]: the messages and commands of `chat`.
 
 use crate::arguments::display::{DisplayArguments, Reasoning};
 use crate::arguments::sampling::{SamplingArguments, sampling_line};
 use crate::arguments::state::{StateArgument, keep, take_up};
 use crate::arguments::template::{TemplateArguments, note_without_effect};
-use crate::chat::printer::{Printer, Streams};
+use crate::chat::printer::{AnswerStreams, Printer};
 use crate::chat::slash_commands::COMMANDS;
 use crate::failure::Failure;
 use crate::output::output_file::OutputFile;
@@ -35,7 +35,7 @@ pub(crate) struct ConversationArguments<'a> {
 }
 
 /// A conversation with its options.
-pub(crate) struct Conversation<'a> {
+pub(crate) struct ChatConversation<'a> {
     pipeline: &'a LoadedModel<TextPipeline>,
     installed: &'a Environment,
     chat: ChatSession,
@@ -50,7 +50,7 @@ pub(crate) struct Conversation<'a> {
     kept: Option<u64>,
 }
 
-impl<'a> Conversation<'a> {
+impl<'a> ChatConversation<'a> {
     /// Starts an empty conversation, or continues that of the state file.
     pub(crate) fn begin(
         pipeline: &'a LoadedModel<TextPipeline>,
@@ -148,7 +148,7 @@ impl<'a> Conversation<'a> {
     fn answer(&mut self, message: Option<&str>) -> Result<(), Failure> {
         let _quiet = EchoOff::begin();
         let (mut out, mut remarks) = (std::io::stdout(), std::io::stderr());
-        let streams = Streams::of_process(&mut out, &mut remarks);
+        let streams = AnswerStreams::of_process(&mut out, &mut remarks);
         let mut printer = Printer::new(streams, self.display, Arc::clone(&self.cancel));
         let mut sink = |event: menagerie::engine::Event| printer.event(event);
         let outcome = match message {

@@ -21,7 +21,7 @@ const HISTORY: usize = 2000;
 
 /// An input.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum ChatInput {
     /// A message of one or more lines, or a command.
     Text(String),
     /// Ctrl-C at the prompt.
@@ -31,11 +31,11 @@ pub(crate) enum Line {
 }
 
 /// A source of messages.
-pub(crate) enum Lines {
+pub(crate) enum ChatLines {
     /// A terminal.
     Editor {
         /// The editor.
-        editor: Box<Editor<Editing, FileHistory>>,
+        editor: Box<Editor<EditorHelper, FileHistory>>,
         /// The history file.
         history: Option<PathBuf>,
     },
@@ -43,7 +43,7 @@ pub(crate) enum Lines {
     Plain(Box<dyn BufRead>),
 }
 
-impl Lines {
+impl ChatLines {
     /// The input of this process; `keep` enables the history file.
     pub(crate) fn of_process(keep: bool) -> Result<Self, Failure> {
         if !std::io::stdin().is_terminal() {
@@ -51,7 +51,7 @@ impl Lines {
         }
         let config = Config::builder().max_history_size(HISTORY)?.history_ignore_dups(true)?.build();
         let mut editor = Editor::with_config(config)?;
-        editor.set_helper(Some(Editing));
+        editor.set_helper(Some(EditorHelper));
         let history = history_file(|name| std::env::var_os(name).map(PathBuf::from)).filter(|_| keep);
         if let Some(file) = history.as_ref().filter(|file| file.exists())
             && let Err(error) = editor.load_history(file)
@@ -62,7 +62,7 @@ impl Lines {
     }
 
     /// The next message.
-    pub(crate) fn next(&mut self) -> Result<Line, Failure> {
+    pub(crate) fn next(&mut self) -> Result<ChatInput, Failure> {
         match self {
             Self::Plain(input) => {
                 // Nothing is lost if Ctrl-C ends the process while it waits for input.
@@ -75,7 +75,10 @@ impl Lines {
 }
 
 /// Reads a message from the editor; continuation lines have their own prompt.
-fn edited(editor: &mut Editor<Editing, FileHistory>, history: &mut Option<PathBuf>) -> Result<Line, Failure> {
+fn edited(
+    editor: &mut Editor<EditorHelper, FileHistory>,
+    history: &mut Option<PathBuf>,
+) -> Result<ChatInput, Failure> {
     let mut text = match typed(editor, "> ")? {
         Ok(text) => text,
         Err(error) => return without_line(error),
@@ -93,19 +96,19 @@ fn edited(editor: &mut Editor<Editing, FileHistory>, history: &mut Option<PathBu
     if !text.trim().is_empty() && editor.add_history_entry(&text)? {
         keep(editor, history);
     }
-    Ok(Line::Text(message(&text)))
+    Ok(ChatInput::Text(message(&text)))
 }
 
 /// The input for an error of the editor.
-fn without_line(error: ReadlineError) -> Result<Line, Failure> {
+fn without_line(error: ReadlineError) -> Result<ChatInput, Failure> {
     match error {
-        ReadlineError::Interrupted => Ok(Line::Interrupted),
-        ReadlineError::Eof => Ok(Line::End),
+        ReadlineError::Interrupted => Ok(ChatInput::Interrupted),
+        ReadlineError::Eof => Ok(ChatInput::End),
         error => Err(error.into()),
     }
 }
 
-fn plain(input: &mut dyn BufRead) -> Result<Line, Failure> {
+fn plain(input: &mut dyn BufRead) -> Result<ChatInput, Failure> {
     let mut text = String::new();
     loop {
         let mut line = Vec::new();
@@ -118,9 +121,9 @@ fn plain(input: &mut dyn BufRead) -> Result<Line, Failure> {
         let line = prompt::utf8(line, "standard input")?;
         text.push_str(line.trim_end_matches(['\n', '\r']));
         match read {
-            0 if text.is_empty() => return Ok(Line::End),
-            0 => return Ok(Line::Text(message(&text))),
-            _ if !is_unfinished(&text) => return Ok(Line::Text(message(&text))),
+            0 if text.is_empty() => return Ok(ChatInput::End),
+            0 => return Ok(ChatInput::Text(message(&text))),
+            _ if !is_unfinished(&text) => return Ok(ChatInput::Text(message(&text))),
             _ => text.push('\n'),
         }
     }
@@ -128,7 +131,7 @@ fn plain(input: &mut dyn BufRead) -> Result<Line, Failure> {
 
 /// Reads a line from the editor. The conversation is saved already, so signals may end the process meanwhile.
 fn typed(
-    editor: &mut Editor<Editing, FileHistory>,
+    editor: &mut Editor<EditorHelper, FileHistory>,
     prompt: &str,
 ) -> Result<Result<String, ReadlineError>, Failure> {
     let _ended_at_once = interrupt::typing()?;
@@ -136,7 +139,7 @@ fn typed(
 }
 
 /// Appends an entry to the history file, which only its user can read; after an error the history is disabled.
-fn keep(editor: &mut Editor<Editing, FileHistory>, history: &mut Option<PathBuf>) {
+fn keep(editor: &mut Editor<EditorHelper, FileHistory>, history: &mut Option<PathBuf>) {
     let Some(file) = history else { return };
     let folder = file.parent().map_or(Ok(()), std::fs::create_dir_all);
     let kept = folder.map_err(ReadlineError::from).and_then(|()| editor.append_history(file));
@@ -154,11 +157,11 @@ fn history_file(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 }
 
 /// The editor's helper: it completes commands.
-pub(crate) struct Editing;
+pub(crate) struct EditorHelper;
 
-impl Validator for Editing {}
+impl Validator for EditorHelper {}
 
-impl Completer for Editing {
+impl Completer for EditorHelper {
     type Candidate = String;
 
     fn complete(
@@ -174,13 +177,13 @@ impl Completer for Editing {
     }
 }
 
-impl Hinter for Editing {
+impl Hinter for EditorHelper {
     type Hint = String;
 }
 
-impl Highlighter for Editing {}
+impl Highlighter for EditorHelper {}
 
-impl Helper for Editing {}
+impl Helper for EditorHelper {}
 
 #[cfg(test)]
 mod tests {
@@ -189,19 +192,19 @@ mod tests {
     #[test]
     fn a_program_s_messages_may_have_several_lines() {
         let text = "one\n\"\"\"\ntwo\nthree\n\"\"\"\nfour \\\nfive\nlast";
-        let mut lines = Lines::Plain(Box::new(text.as_bytes()));
+        let mut lines = ChatLines::Plain(Box::new(text.as_bytes()));
         let mut next = || lines.next().unwrap();
         for expected in ["one", "two\nthree", "four \nfive", "last"] {
-            assert_eq!(next(), Line::Text(expected.to_owned()));
+            assert_eq!(next(), ChatInput::Text(expected.to_owned()));
         }
-        assert_eq!(next(), Line::End);
+        assert_eq!(next(), ChatInput::End);
     }
 
     #[test]
     fn the_history_is_there_the_next_time() {
         let folder = tempfile::tempdir().unwrap();
         let mut history = Some(folder.path().join("deep/history"));
-        let open = || Editor::<Editing, FileHistory>::with_config(Config::default()).unwrap();
+        let open = || Editor::<EditorHelper, FileHistory>::with_config(Config::default()).unwrap();
         let mut first = open();
         first.add_history_entry("two\nlines").unwrap();
         keep(&mut first, &mut history);

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::output::answer_stream::AnswerStream;
 use crate::screen::progress::PromptBar;
-use crate::screen::style::{Stream, paint};
+use crate::screen::style::{OutputStream, paint};
 use crate::screen::{report, style};
 use anstyle::Style;
 use menagerie::engine::{Event, Outcome, StopReason, TokenLogprob};
@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A token with its log probability.
 #[derive(Clone, Debug)]
-pub(crate) struct Shown {
+pub(crate) struct AnswerToken {
     pub(crate) id: u32,
     pub(crate) piece: String,
     pub(crate) logprob: Option<f32>,
     pub(crate) top: Vec<TokenLogprob>,
 }
 
-impl Shown {
+impl AnswerToken {
     /// `{"id", "token", "logprob", "top"}`; the last two only if they were requested.
     pub(crate) fn json(&self) -> serde_json::Value {
         let mut value = serde_json::json!({ "id": self.id, "token": self.piece });
@@ -44,7 +44,7 @@ impl Shown {
 }
 
 /// The streams for the answer and for everything else.
-pub(crate) struct Streams<'a> {
+pub(crate) struct AnswerStreams<'a> {
     /// The stream for the answer.
     pub(crate) out: AnswerStream<'a>,
     /// The stream for everything else.
@@ -53,34 +53,38 @@ pub(crate) struct Streams<'a> {
     pub(crate) watched: bool,
 }
 
-impl Streams<'_> {
+impl AnswerStreams<'_> {
     /// Standard output and standard error.
     pub(crate) fn of_process<'a>(
         out: &'a mut std::io::Stdout,
         remarks: &'a mut std::io::Stderr,
-    ) -> Streams<'a> {
-        Streams {
-            out: AnswerStream::of_process(out, Stream::Out),
-            remarks: AnswerStream::of_process(remarks, Stream::Err),
-            watched: Stream::Err.is_terminal(),
+    ) -> AnswerStreams<'a> {
+        AnswerStreams {
+            out: AnswerStream::of_process(out, OutputStream::Out),
+            remarks: AnswerStream::of_process(remarks, OutputStream::Err),
+            watched: OutputStream::Err.is_terminal(),
         }
     }
 }
 
 /// Prints events as they arrive. Without [`Printer::finish`] the answer is printed as far as it was generated.
 pub(crate) struct Printer<'a> {
-    streams: Streams<'a>,
+    streams: AnswerStreams<'a>,
     display: DisplayArguments,
     cancel: Arc<AtomicBool>,
     bar: PromptBar,
     in_reasoning: bool,
-    tokens: Vec<Shown>,
+    tokens: Vec<AnswerToken>,
     failed: Option<Failure>,
 }
 
 impl<'a> Printer<'a> {
     /// A printer that sets `cancel` when its output is closed.
-    pub(crate) fn new(streams: Streams<'a>, display: DisplayArguments, cancel: Arc<AtomicBool>) -> Self {
+    pub(crate) fn new(
+        streams: AnswerStreams<'a>,
+        display: DisplayArguments,
+        cancel: Arc<AtomicBool>,
+    ) -> Self {
         let bar = PromptBar::new(streams.watched);
         Self { streams, display, cancel, bar, in_reasoning: false, tokens: Vec::new(), failed: None }
     }
@@ -99,7 +103,7 @@ impl<'a> Printer<'a> {
                 self.note(&text)
             }
             Event::Token { id, piece, logprob: Some(logprob), top } => {
-                self.probability(Shown { id, piece, logprob: Some(logprob), top })
+                self.probability(AnswerToken { id, piece, logprob: Some(logprob), top })
             }
             _ => Ok(()),
         };
@@ -111,7 +115,7 @@ impl<'a> Printer<'a> {
     }
 
     /// On a terminal the log probabilities are printed as a table at the end, otherwise one line at a time.
-    fn probability(&mut self, shown: Shown) -> Result<(), Failure> {
+    fn probability(&mut self, shown: AnswerToken) -> Result<(), Failure> {
         if self.streams.watched {
             self.tokens.push(shown);
             return Ok(());
@@ -187,7 +191,7 @@ impl<'a> Printer<'a> {
             self.write("\n")?;
         }
         if !self.tokens.is_empty() {
-            let rows: Vec<Vec<String>> = self.tokens.iter().map(Shown::row).collect();
+            let rows: Vec<Vec<String>> = self.tokens.iter().map(AnswerToken::row).collect();
             let table = output::table_text(&["token", "logprob", "most likely"], &rows);
             self.remark(&table)?;
         }
@@ -255,7 +259,7 @@ mod tests {
     fn shown(reasoning: Reasoning, watched: bool, events: &[Event], reason: StopReason) -> (String, String) {
         let (mut out, mut remarks) = (Vec::new(), Vec::new());
         let (out_stream, remarks_stream) = (AnswerStream::pipe(&mut out), AnswerStream::pipe(&mut remarks));
-        let streams = Streams { out: out_stream, remarks: remarks_stream, watched };
+        let streams = AnswerStreams { out: out_stream, remarks: remarks_stream, watched };
         let mut printer = Printer::new(
             streams,
             DisplayArguments { reasoning, ..DisplayArguments::default() },
@@ -317,7 +321,7 @@ mod tests {
     fn on_screen(events: &[Event], reason: Option<StopReason>) -> String {
         let (screen, line) = (Screen::default(), OpenLine::default());
         let (mut out, mut remarks) = (screen.clone(), screen.clone());
-        let streams = Streams {
+        let streams = AnswerStreams {
             out: AnswerStream::terminal(&mut out, || 20, &line),
             remarks: AnswerStream::terminal(&mut remarks, || 20, &line),
             watched: true,
@@ -422,7 +426,7 @@ mod tests {
         let (mut remarks, cancel) = (Vec::new(), Arc::new(AtomicBool::new(false)));
         let mut closed = Closed;
         let (out, remarks) = (AnswerStream::pipe(&mut closed), AnswerStream::pipe(&mut remarks));
-        let streams = Streams { out, remarks, watched: false };
+        let streams = AnswerStreams { out, remarks, watched: false };
         let mut printer = Printer::new(streams, DisplayArguments::default(), Arc::clone(&cancel));
         printer.event(Event::Text("x".to_owned()));
         assert!(cancel.load(Ordering::SeqCst));

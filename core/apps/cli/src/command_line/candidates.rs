@@ -40,7 +40,7 @@ fn with_completers(command: Command, above: &str) -> Command {
             }
             "name" if name == "pull" => ArgValueCompleter::new(Names),
             "name" if above == "models" => {
-                ArgValueCompleter::new(ModelCandidates { leftovers: name == "remove" })
+                ArgValueCompleter::new(InstalledNames { leftovers: name == "remove" })
             }
             "what" => ArgValueCompleter::new(ModelsAndArchitectures),
             "spec" => ArgValueCompleter::new(ArchitectureCandidates),
@@ -57,7 +57,7 @@ fn with_completers(command: Command, above: &str) -> Command {
 
 struct Models;
 struct Names;
-struct ModelCandidates {
+struct InstalledNames {
     /// Whether leftovers of downloads are offered too.
     leftovers: bool,
 }
@@ -90,7 +90,7 @@ impl ValueCompleter for Names {
     }
 }
 
-impl ValueCompleter for ModelCandidates {
+impl ValueCompleter for InstalledNames {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
         let mut names = installed_names();
         if self.leftovers {

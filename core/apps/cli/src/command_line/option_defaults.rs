@@ -1,6 +1,6 @@
 //! Defaults of options from the environment and the configuration file; sampling defaults in the help.
 
-use crate::config_file::{ConfigFile, Setting};
+use crate::config_file::{ConfigFile, ConfigSetting};
 use crate::failure::Failure;
 use crate::nearest;
 use clap::{Arg, ArgAction, Command};
@@ -34,7 +34,7 @@ pub(crate) fn variable(arg: &Arg) -> Option<String> {
     Some(format!("MENAGERIE_{}", long.to_uppercase().replace('-', "_")))
 }
 
-fn with_defaults(arg: Arg, command: &str, settings: &[Setting]) -> Arg {
+fn with_defaults(arg: Arg, command: &str, settings: &[ConfigSetting]) -> Arg {
     let takes_values = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append);
     // A negative number is a bad value, not another option.
     let arg = if takes_values && !arg.is_positional() { arg.allow_negative_numbers(true) } else { arg };
@@ -47,7 +47,7 @@ fn with_defaults(arg: Arg, command: &str, settings: &[Setting]) -> Arg {
         None => arg,
     };
     let of = |wanted: Option<&str>| {
-        let fits = |setting: &&Setting| {
+        let fits = |setting: &&ConfigSetting| {
             setting.command.as_deref() == wanted && arg.get_long() == Some(setting.option.as_str())
         };
         settings.iter().find(fits).map(|setting| setting.values.clone())
@@ -88,7 +88,7 @@ fn sampling_default(id: &str) -> Option<String> {
 }
 
 /// Whether a setting names an option that can have a default.
-fn check(command: &Command, setting: &Setting) -> Result<(), String> {
+fn check(command: &Command, setting: &ConfigSetting) -> Result<(), String> {
     let commands: Vec<&Command> = match &setting.command {
         None => std::iter::once(command).chain(command.get_subcommands()).collect(),
         Some(name) => match command.find_subcommand(name) {
@@ -141,7 +141,7 @@ pub(crate) fn origin(command: &Command, file: &ConfigFile, error: &clap::Error) 
         return Some(format!("the value comes from the environment variable {name}"));
     }
     let written =
-        |setting: &&Setting| setting.option == long && setting.values.iter().any(|one| one == value);
+        |setting: &&ConfigSetting| setting.option == long && setting.values.iter().any(|one| one == value);
     file.settings.iter().find(written).map(|setting| {
         let (line, column) = setting.place;
         format!("the value comes from {}:{line}:{column}", file.path.display())

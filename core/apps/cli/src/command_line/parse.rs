@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::nearest::LIKENESS;
 use crate::output;
 use crate::screen::report;
-use crate::screen::style::{self, Stream};
+use crate::screen::style::{self, OutputStream};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ColorChoice, FromArgMatches};
 
@@ -37,19 +37,19 @@ pub(crate) fn parse() -> Result<Option<Arguments>, Failure> {
         Err(error) => error,
     };
     drop_far_suggestions(&mut error);
-    let text = |stream: Stream| match stream.is_colored() {
+    let text = |stream: OutputStream| match stream.is_colored() {
         true => error.render().ansi().to_string(),
         false => error.render().to_string(),
     };
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         // clap's own way ignores errors of standard output.
-        return output::painted(&text(Stream::Out)).map(|()| None);
+        return output::painted(&text(OutputStream::Out)).map(|()| None);
     }
     let origin = option_defaults::origin(&command, &file, &error);
     let origin = origin.map(|origin| format!("note: {origin}\n")).unwrap_or_default();
     let commands = other_command(&command, &error, std::env::args_os());
     let commands = commands.map(|help| format!("help: {help}\n")).unwrap_or_default();
-    Err(Failure::Arguments(text(Stream::Err) + &origin + &commands))
+    Err(Failure::Arguments(text(OutputStream::Err) + &origin + &commands))
 }
 
 /// Commands of other programs, and the equivalent command here.

@@ -10,7 +10,7 @@ use crate::arguments::template::TemplateArguments;
 use crate::arguments::truncation::TruncationArgument;
 use crate::batch::identity::{identity, vectors_identity};
 use crate::batch::input::BatchInput;
-use crate::batch::models::{BatchModels, Given};
+use crate::batch::models::{BatchModelOptions, BatchModels};
 use crate::batch::output::{BatchOutput, EarlierResults};
 use crate::batch::request::BatchRequests;
 use crate::batch::result::request_id;
@@ -129,7 +129,7 @@ impl Runnable for BatchCommand {
         self.metrics.check()?;
         let input = BatchInput::open(&self.input)?;
         let (template, hooks, stages) = (&self.template, &self.hooks, &self.stages);
-        let given = Given { template, hooks, stages, pooling: self.pooling, installed };
+        let given = BatchModelOptions { template, hooks, stages, pooling: self.pooling, installed };
         let mut models = BatchModels::open(&self.model, &input, &given)?;
         let text = models.text.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
         let vectors = models.vectors.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);

@@ -10,8 +10,8 @@ use crate::arguments::stages::StageArguments;
 use crate::arguments::state::StateArgument;
 use crate::arguments::template::{TemplateArguments, advice};
 use crate::chat::answer;
-use crate::chat::conversation::{Conversation, ConversationArguments};
-use crate::chat::lines::{Line, Lines};
+use crate::chat::conversation::{ChatConversation, ConversationArguments};
+use crate::chat::lines::{ChatInput, ChatLines};
 use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -74,8 +74,8 @@ impl Runnable for ChatCommand {
             )
             .with_help(&format!("{}; or continue plain text with `menagerie run --raw`", advice())));
         }
-        let mut conversation = Conversation::begin(&pipeline, self.conversation(installed))?;
-        let mut lines = Lines::of_process(!self.display.no_history)?;
+        let mut conversation = ChatConversation::begin(&pipeline, self.conversation(installed))?;
+        let mut lines = ChatLines::of_process(!self.display.no_history)?;
         if std::io::stdin().is_terminal() {
             let (name, context) = (pipeline.name(), pipeline.context());
             report::line(&format!("{name}; context {context} tokens; /help lists commands"));
@@ -106,20 +106,20 @@ impl ChatCommand {
 }
 
 /// Handles messages and commands until the user leaves.
-fn talk(conversation: &mut Conversation, lines: &mut Lines) -> Result<(), Failure> {
+fn talk(conversation: &mut ChatConversation, lines: &mut ChatLines) -> Result<(), Failure> {
     let mut interrupted = false;
     loop {
         let line = match lines.next()? {
-            Line::End => return Ok(()),
-            Line::Interrupted if interrupted => {
+            ChatInput::End => return Ok(()),
+            ChatInput::Interrupted if interrupted => {
                 report::note("/exit or Ctrl-D leaves");
                 continue;
             }
-            Line::Interrupted => {
+            ChatInput::Interrupted => {
                 interrupted = true;
                 continue;
             }
-            Line::Text(line) => line,
+            ChatInput::Text(line) => line,
         };
         interrupted = false;
         match conversation.line(&line) {

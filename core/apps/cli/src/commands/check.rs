@@ -2,16 +2,16 @@
 
 use crate::arguments::model::ModelArguments;
 use crate::arguments::name_or_path::NameOrPath;
-use crate::arguments::spec_reference::spec_meant;
+use crate::arguments::spec_reference::find_spec;
 use crate::arguments::template::TemplateArguments;
 use crate::chat::answer;
 use crate::commands::spec;
 use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use crate::listing::adapter_listing;
-use crate::reference::against::Against;
+use crate::reference::against::SpecComparison;
 use crate::reference::comparison;
-use crate::reference::comparison::{Comparison, LeftOut};
+use crate::reference::comparison::{Comparison, SkippedTensor};
 use crate::screen::report;
 use crate::screen::report::Finding;
 use crate::{interrupt, output};
@@ -56,7 +56,7 @@ pub(crate) struct CheckCommand {
 
 /// The result of a check.
 #[derive(Default)]
-struct Found {
+struct CheckResult {
     /// The spec or the model as it was typed.
     what: String,
     architecture: Option<String>,
@@ -65,7 +65,7 @@ struct Found {
     tokenizer: Option<String>,
     chat: Option<String>,
     comparison: Option<Comparison>,
-    against: Option<Against>,
+    against: Option<SpecComparison>,
 }
 
 fn tolerance(text: &str) -> Result<f32, String> {
@@ -80,12 +80,13 @@ impl Runnable for CheckCommand {
         if adapter_listing::printed(name.path(), self.json)? {
             return Ok(());
         }
-        if let Some(meant) = spec_meant(&name, &self.model.specs, installed)? {
+        if let Some(meant) = find_spec(&name, &self.model.specs, installed)? {
             return spec::check(&name.to_string(), &meant, &BTreeMap::new(), self.json);
         }
         let found = self.model_found(installed)?;
         let compared = found.comparison.as_ref().is_none_or(Comparison::passed);
-        let good = found.faults.is_empty() && compared && found.against.as_ref().is_none_or(Against::is_same);
+        let good =
+            found.faults.is_empty() && compared && found.against.as_ref().is_none_or(SpecComparison::is_same);
         if self.json {
             output::json(&self.as_json(&found, good))?;
             return if good { Ok(()) } else { Err(Failure::Reported) };
@@ -101,8 +102,8 @@ impl Runnable for CheckCommand {
 
 impl CheckCommand {
     /// Checks a model; errors of opening it are part of the result.
-    fn model_found(&self, installed: &Environment) -> Result<Found, Failure> {
-        let mut found = Found { what: self.model.model.to_string(), ..Found::default() };
+    fn model_found(&self, installed: &Environment) -> Result<CheckResult, Failure> {
+        let mut found = CheckResult { what: self.model.model.to_string(), ..CheckResult::default() };
         let template = TemplateArguments::default();
         let mut pipeline = match self.model.open_silently(installed, &template) {
             Ok(pipeline) => pipeline,
@@ -127,13 +128,13 @@ impl CheckCommand {
                 Some(file) => comparison::tokens_of(file)?,
                 None => Vec::new(),
             };
-            found.against = Some(Against::of(&pipeline, &self.model, other, tokens, installed)?);
+            found.against = Some(SpecComparison::of(&pipeline, &self.model, other, tokens, installed)?);
         }
         Ok(found)
     }
 
     /// Checks tokenizer and chat template. A base model without a chat template gets a note, not an error.
-    fn text_found(&self, pipeline: &LoadedModel<TextPipeline>, found: &mut Found) {
+    fn text_found(&self, pipeline: &LoadedModel<TextPipeline>, found: &mut CheckResult) {
         let fault = |message: String| Finding { message, ..Finding::default() };
         if let Err(missing) = pipeline.tokenizer().map(drop) {
             found.tokenizer = Some(missing.to_string());
@@ -149,7 +150,7 @@ impl CheckCommand {
         }
     }
 
-    fn print(&self, found: &Found) -> Result<(), Failure> {
+    fn print(&self, found: &CheckResult) -> Result<(), Failure> {
         for note in &found.notes {
             output::note(note)?;
         }
@@ -164,10 +165,10 @@ impl CheckCommand {
         if let Some(comparison) = &found.comparison {
             print_comparison(comparison)?;
         }
-        found.against.as_ref().map_or(Ok(()), Against::print)
+        found.against.as_ref().map_or(Ok(()), SpecComparison::print)
     }
 
-    fn as_json(&self, found: &Found, good: bool) -> Value {
+    fn as_json(&self, found: &CheckResult, good: bool) -> Value {
         json!({
             "model": found.what,
             "good": good,
@@ -189,7 +190,7 @@ fn print_comparison(comparison: &Comparison) -> Result<(), Failure> {
     for one in &comparison.compared {
         output::line(&one.line())?;
     }
-    for LeftOut { name, why } in &comparison.left_out {
+    for SkippedTensor { name, why } in &comparison.left_out {
         output::line(&format!("{name}: not compared: {why}"))?;
     }
     if let Some(first) = comparison.first_layer() {

@@ -48,14 +48,14 @@ pub(crate) struct CompareCommand {
 }
 
 /// An open model and the time that opening took.
-struct Opened {
+struct OpenModel {
     name: String,
     pipeline: LoadedModel<TextPipeline>,
     seconds: f64,
 }
 
 /// The measurements of one model.
-struct Side {
+struct ModelReport {
     name: String,
     bytes: u64,
     parameters: u64,
@@ -70,7 +70,7 @@ impl Runnable for CompareCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let text = self.text.read()?;
         let (first, second) = self.open(&context.environment)?;
-        let chunks = |opened: &Opened| -> Result<TextChunks, Failure> {
+        let chunks = |opened: &OpenModel| -> Result<TextChunks, Failure> {
             let context = self.text.ctx_size as usize;
             Ok(TextChunks::of_text(&**opened.pipeline.tokenizer()?, &text, context, self.text.chunks())?)
         };
@@ -96,9 +96,9 @@ impl Runnable for CompareCommand {
 
 impl CompareCommand {
     /// Opens both models; only the second one is quantized while loading.
-    fn open(&self, installed: &Environment) -> Result<(Opened, Opened), Failure> {
+    fn open(&self, installed: &Environment) -> Result<(OpenModel, OpenModel), Failure> {
         let longest = (self.text.ctx_size as usize).max(self.prompt).max(self.generate);
-        let open = |mut model: ModelArguments| -> Result<Opened, Failure> {
+        let open = |mut model: ModelArguments| -> Result<OpenModel, Failure> {
             model.exactly(longest);
             model.locate(installed)?;
             let begun = Instant::now();
@@ -107,7 +107,7 @@ impl CompareCommand {
                 Some(quant) => format!("{} as {quant}", model.model),
                 None => model.model.to_string(),
             };
-            Ok(Opened { name, pipeline, seconds: begun.elapsed().as_secs_f64() })
+            Ok(OpenModel { name, pipeline, seconds: begun.elapsed().as_secs_f64() })
         };
         let first = open(self.model.unquantized())?;
         let mut other = self.model.clone();
@@ -118,7 +118,7 @@ impl CompareCommand {
 
     fn score<'a>(
         &self,
-        opened: &Opened,
+        opened: &OpenModel,
         chunks: &'a TextChunks,
         against: Against<'a>,
         bar: &ProgressBar,
@@ -133,11 +133,11 @@ impl CompareCommand {
 
     fn side(
         &self,
-        opened: &Opened,
+        opened: &OpenModel,
         made: PerplexityResult,
         chunks: &TextChunks,
         bar: &ProgressBar,
-    ) -> Result<Side, Failure> {
+    ) -> Result<ModelReport, Failure> {
         let pipeline = &opened.pipeline;
         let options = BenchOptions::default()
             .with_prompt(self.prompt)
@@ -154,7 +154,7 @@ impl CompareCommand {
         });
         let speed = speed.transpose()?;
         let entries = pipeline.resolved().tensors.entries();
-        Ok(Side {
+        Ok(ModelReport {
             name: opened.name.clone(),
             bytes: entries.iter().map(|tensor| tensor.bytes).sum(),
             parameters: entries.iter().map(|tensor| tensor.dims.iter().product::<u64>()).sum(),
@@ -167,12 +167,12 @@ impl CompareCommand {
     }
 }
 
-fn bits_per_weight(side: &Side) -> f64 {
+fn bits_per_weight(side: &ModelReport) -> f64 {
     side.bytes as f64 * 8.0 / side.parameters.max(1) as f64
 }
 
-fn json(sides: &[Side; 2]) -> Value {
-    let side = |side: &Side| {
+fn json(sides: &[ModelReport; 2]) -> Value {
+    let side = |side: &ModelReport| {
         json!({
             "model": side.name, "bytes": side.bytes, "parameters": side.parameters,
             "bits_per_weight": bits_per_weight(side), "load_seconds": side.seconds,
@@ -187,8 +187,8 @@ fn json(sides: &[Side; 2]) -> Value {
     })
 }
 
-fn table(sides: &[Side; 2]) -> String {
-    let row = |name: &str, of: &dyn Fn(&Side) -> String| {
+fn table(sides: &[ModelReport; 2]) -> String {
+    let row = |name: &str, of: &dyn Fn(&ModelReport) -> String| {
         let cells = sides.each_ref().map(of);
         vec![name.to_owned(), format!("{:<24}", cells[0]), cells[1].clone()]
     };

@@ -4,7 +4,7 @@ use crate::arguments::model_source::ModelSource;
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
 use crate::commands::folder_plan;
-use crate::commands::folder_plan::{FolderPlan, Texts};
+use crate::commands::folder_plan::{FolderPlan, TokenizerOutput};
 use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use crate::output;
@@ -72,7 +72,7 @@ impl Runnable for ConvertCommand {
             installed,
             accept_unread: &self.accept_unread,
             threads: self.threads.map(|threads| threads as usize),
-            texts: if self.no_tokenizer { Texts::LeftOut } else { Texts::Written },
+            texts: if self.no_tokenizer { TokenizerOutput::LeftOut } else { TokenizerOutput::Written },
             importance: None,
         };
         folder.with(&types, |plan| {

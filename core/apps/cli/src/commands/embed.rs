@@ -58,7 +58,7 @@ pub(crate) struct EmbedCommand {
 
 /// The JSON output.
 #[derive(Serialize)]
-struct Printed {
+struct EmbeddingReport {
     model: String,
     pooling: &'static str,
     normalized: bool,
@@ -91,7 +91,7 @@ impl Runnable for EmbedCommand {
         let (rows, width) = computed?;
         match &self.out {
             Some(out) => self.write(out, &rows, width, installed),
-            None => output::json(&Printed {
+            None => output::json(&EmbeddingReport {
                 model: pipeline.name().to_owned(),
                 pooling,
                 normalized: self.normalize,

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 
 /// Whether the tokenizer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Texts {
+pub(crate) enum TokenizerOutput {
     Written,
     /// The file can be used with token ids only.
     LeftOut,
@@ -35,7 +35,7 @@ pub(crate) struct FolderPlan<'a> {
     pub(crate) installed: &'a Environment,
     pub(crate) accept_unread: &'a [String],
     pub(crate) threads: Option<usize>,
-    pub(crate) texts: Texts,
+    pub(crate) texts: TokenizerOutput,
     /// With the name of its file.
     pub(crate) importance: Option<(&'a str, &'a Importance)>,
 }
@@ -64,7 +64,7 @@ impl FolderPlan<'_> {
         let compute = Compute::new(backend, Arithmetic::Exact);
         let (texts, importance) = (self.texts, self.importance);
         let tensors = &*resolved.tensors;
-        let opened = OpenedFolder {
+        let opened = OpenFolder {
             resolved: &resolved,
             tensors,
             environment: &environment,
@@ -77,17 +77,17 @@ impl FolderPlan<'_> {
 }
 
 /// An open folder with its tensors, or with tensors into which adapters are merged.
-pub(crate) struct OpenedFolder<'a> {
+pub(crate) struct OpenFolder<'a> {
     pub(crate) resolved: &'a ResolvedFile,
     pub(crate) tensors: &'a dyn WeightSource,
     pub(crate) environment: &'a Environment,
     pub(crate) compute: &'a Compute,
-    pub(crate) texts: Texts,
+    pub(crate) texts: TokenizerOutput,
     /// With the name of its file.
     pub(crate) importance: Option<(&'a str, &'a Importance)>,
 }
 
-impl OpenedFolder<'_> {
+impl OpenFolder<'_> {
     /// Plans the file of the folder, prints notes about losses, and passes the plan to `take`.
     pub(crate) fn plan<T>(
         &self,
@@ -100,8 +100,8 @@ impl OpenedFolder<'_> {
         let (tables, _) = tokenizer_tables(self.environment)?;
         let folder = resolved.file_name();
         let texts = match self.texts {
-            Texts::Written => Some(HfTexts::open(&folder)?),
-            Texts::LeftOut => None,
+            TokenizerOutput::Written => Some(HfTexts::open(&folder)?),
+            TokenizerOutput::LeftOut => None,
         };
         let keys = resolved.file.keys(&resolved.spec)?;
         let conversion = Conversion {

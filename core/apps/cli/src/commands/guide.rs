@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use serde_json::json;
 
 /// A page of documentation: its name, its Markdown text, and its group in `docs/README.md`.
-struct Page {
+struct GuidePage {
     group: &'static str,
     topic: &'static str,
     text: &'static str,
@@ -17,8 +17,8 @@ struct Page {
 /// A row of [`PAGES`] for each file of `guide/`.
 macro_rules! pages {
     ($($group:literal: { $($topic:literal => $file:literal),* $(,)? })*) => {
-        const PAGES: &[Page] = &[$($(
-            Page { group: $group, topic: $topic, text: include_str!(concat!("../../guide/", $file)) },
+        const PAGES: &[GuidePage] = &[$($(
+            GuidePage { group: $group, topic: $topic, text: include_str!(concat!("../../guide/", $file)) },
         )*)*];
         /// The names of the pages.
         const TOPICS: &[&str] = &[$($($topic,)*)*];
@@ -65,7 +65,7 @@ pages! {
     }
 }
 
-impl Page {
+impl GuidePage {
     /// The first heading, without its mark.
     fn title(&self) -> &'static str {
         self.text.lines().next().unwrap_or_default().trim_start_matches(['#', ' '])
@@ -93,13 +93,13 @@ impl Runnable for GuideCommand {
             }
             Some(page) => output::data(page.text),
             None if self.json => {
-                let page =
-                    |page: &Page| json!({ "topic": page.topic, "title": page.title(), "group": page.group });
+                let page = |page: &GuidePage| json!({ "topic": page.topic, "title": page.title(), "group": page.group });
                 output::json(&json!({ "pages": PAGES.iter().map(page).collect::<Vec<_>>() }))
             }
             None => {
-                let row =
-                    |page: &Page| vec![page.topic.to_owned(), page.title().to_owned(), page.group.to_owned()];
+                let row = |page: &GuidePage| {
+                    vec![page.topic.to_owned(), page.title().to_owned(), page.group.to_owned()]
+                };
                 let rows: Vec<_> = PAGES.iter().map(row).collect();
                 output::table(&["topic", "page", "group"], &rows)
             }

@@ -6,7 +6,7 @@ use crate::arguments::specs::SpecArguments;
 use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use crate::inspect;
-use crate::inspect::contents::{Inspected, Key, Tensor};
+use crate::inspect::contents::{FileContents, KeySummary, TensorSummary};
 use crate::output;
 use crate::screen::report;
 use clap::Args;
@@ -72,7 +72,7 @@ impl Runnable for InspectCommand {
 
 impl InspectCommand {
     /// Prints a note for each pattern without a match; it is an error if no pattern has a match.
-    fn fitting(&self, inspected: &Inspected) -> Result<(), Failure> {
+    fn fitting(&self, inspected: &FileContents) -> Result<(), Failure> {
         let keys: Vec<&str> = inspected.keys.iter().map(|key| key.name.as_str()).collect();
         let tensors: Vec<&str> = inspected.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
         let mut unfit = Vec::new();
@@ -91,7 +91,7 @@ impl InspectCommand {
     }
 
     /// Prints the summary of the file.
-    fn head(&self, inspected: &Inspected, environment: &Environment) -> Result<(), Failure> {
+    fn head(&self, inspected: &FileContents, environment: &Environment) -> Result<(), Failure> {
         let mut lines: Vec<(&str, String)> = vec![("format", inspected.format.clone())];
         let total = inspected.files.iter().map(|file| file.bytes).sum();
         lines.push((
@@ -108,7 +108,7 @@ impl InspectCommand {
             };
             lines.push(("architecture", format!("{architecture} ({known})")));
         }
-        let elements: u64 = inspected.tensors.iter().map(Tensor::elements).sum();
+        let elements: u64 = inspected.tensors.iter().map(TensorSummary::elements).sum();
         let million = elements as f64 / 1e6;
         let count = output::counted(inspected.tensors.len(), "tensor");
         lines.push((
@@ -130,21 +130,21 @@ impl InspectCommand {
     }
 }
 
-fn keys(keys: &[Key]) -> Result<(), Failure> {
+fn keys(keys: &[KeySummary]) -> Result<(), Failure> {
     if keys.is_empty() {
         return Ok(());
     }
     output::line("\nkeys")?;
-    let row = |key: &Key| vec![key.name.clone(), key.kind.clone(), key.shown()];
+    let row = |key: &KeySummary| vec![key.name.clone(), key.kind.clone(), key.shown()];
     output::table(&["key", "type", "value"], &keys.iter().map(row).collect::<Vec<_>>())
 }
 
-fn tensors(tensors: &[Tensor]) -> Result<(), Failure> {
+fn tensors(tensors: &[TensorSummary]) -> Result<(), Failure> {
     if tensors.is_empty() {
         return Ok(());
     }
     output::line("\ntensors")?;
-    let row = |tensor: &Tensor| {
+    let row = |tensor: &TensorSummary| {
         vec![
             tensor.name.clone(),
             json!(tensor.dims).to_string().replace(',', ", "),

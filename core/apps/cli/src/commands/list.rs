@@ -63,7 +63,7 @@ impl OriginArgument {
 
 /// An architecture in the list.
 #[derive(Serialize)]
-struct Listed {
+struct ArchitectureRow {
     id: String,
     names: Vec<String>,
     family: String,
@@ -91,15 +91,15 @@ fn detail_if_any<S: Serializer>(origin: &Option<Origin>, serializer: S) -> Resul
 
 /// An architecture with details that require its whole spec.
 #[derive(Serialize)]
-struct Wide<'a> {
+struct ArchitectureDetails<'a> {
     #[serde(flatten)]
-    listed: &'a Listed,
+    listed: &'a ArchitectureRow,
     kind: &'static str,
     formats: Vec<&'static str>,
     supports: Vec<String>,
 }
 
-impl Listed {
+impl ArchitectureRow {
     fn new(entry: &ArchitectureEntry, headings: &BTreeMap<&str, Heading>) -> Self {
         let from = OriginArgument::of(&entry.origin);
         let heading = headings.get(entry.id.as_str()).cloned().unwrap_or_default();
@@ -158,8 +158,8 @@ impl Runnable for ListCommand {
         let environment = self.specs.environment(installed)?;
         let headings: BTreeMap<&str, Heading> =
             environment.architectures().iter().map(|entry| (entry.id.as_str(), heading(entry))).collect();
-        let mut listed: Vec<Listed> =
-            environment.architectures().iter().map(|entry| Listed::new(entry, &headings)).collect();
+        let mut listed: Vec<ArchitectureRow> =
+            environment.architectures().iter().map(|entry| ArchitectureRow::new(entry, &headings)).collect();
         self.known_family(&listed)?;
         listed.retain(|one| self.wants(one));
         let recipes: Vec<&RecipeEntry> =
@@ -170,7 +170,8 @@ impl Runnable for ListCommand {
             let recipes: Vec<_> = recipes.iter().map(|entry| recipe_listing::as_json(entry)).collect();
             return output::json(&json!({ "architectures": all, "recipes": recipes }));
         }
-        let (good, faulty): (Vec<&Listed>, Vec<&Listed>) = listed.iter().partition(|one| one.error.is_none());
+        let (good, faulty): (Vec<&ArchitectureRow>, Vec<&ArchitectureRow>) =
+            listed.iter().partition(|one| one.error.is_none());
         if self.names {
             let good_recipes = recipes.iter().filter(|entry| entry.recipe().is_ok());
             let ids = good.iter().map(|one| &one.id).chain(good_recipes.map(|entry| &entry.id));
@@ -200,7 +201,7 @@ impl Runnable for ListCommand {
 
 impl ListCommand {
     /// Refuses an unknown family.
-    fn known_family(&self, listed: &[Listed]) -> Result<(), Failure> {
+    fn known_family(&self, listed: &[ArchitectureRow]) -> Result<(), Failure> {
         let Some(family) = &self.family else { return Ok(()) };
         if listed.iter().any(|one| one.family.eq_ignore_ascii_case(family)) {
             return Ok(());
@@ -227,7 +228,7 @@ impl ListCommand {
             && self.search.as_ref().is_none_or(found)
     }
 
-    fn wants(&self, one: &Listed) -> bool {
+    fn wants(&self, one: &ArchitectureRow) -> bool {
         let holds = |text: &str, part: &str| text.to_lowercase().contains(&part.to_lowercase());
         let found = |part: &String| {
             holds(&one.id, part)
@@ -241,11 +242,11 @@ impl ListCommand {
 }
 
 /// Prints the architectures sorted by family; those from files are marked.
-fn narrow(listed: &[&Listed]) -> Result<(), Failure> {
+fn narrow(listed: &[&ArchitectureRow]) -> Result<(), Failure> {
     let mut sorted = listed.to_vec();
     sorted.sort_by_key(|one| (&one.family, one.id != one.family, &one.id));
-    let proof = |one: &Listed| one.proved_by.clone().unwrap_or_else(|| "-".to_owned());
-    let row = |one: &&Listed| {
+    let proof = |one: &ArchitectureRow| one.proved_by.clone().unwrap_or_else(|| "-".to_owned());
+    let row = |one: &&ArchitectureRow| {
         let id = if one.from == OriginArgument::BuiltIn { one.id.clone() } else { format!("{}*", one.id) };
         vec![id, one.family.clone(), proof(one), one.summary.clone()]
     };
@@ -257,11 +258,11 @@ fn narrow(listed: &[&Listed]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn wide<'a>(listed: &'a Listed, environment: &Environment) -> Wide<'a> {
+fn wide<'a>(listed: &'a ArchitectureRow, environment: &Environment) -> ArchitectureDetails<'a> {
     let spec = environment.architecture(&listed.id).and_then(|entry| entry.spec().as_ref().ok());
     let encoder =
         spec.is_some_and(|spec| spec.document().pointer("/output/head").is_some_and(|head| head == "none"));
-    Wide {
+    ArchitectureDetails {
         listed,
         kind: if encoder { "encoder" } else { "language model" },
         formats: if spec.is_some_and(|spec| !spec.hf_classes().is_empty()) {
@@ -273,8 +274,8 @@ fn wide<'a>(listed: &'a Listed, environment: &Environment) -> Wide<'a> {
     }
 }
 
-fn print_wide(listed: &[&Listed], environment: &Environment) -> Result<(), Failure> {
-    let row = |one: &&Listed| {
+fn print_wide(listed: &[&ArchitectureRow], environment: &Environment) -> Result<(), Failure> {
+    let row = |one: &&ArchitectureRow| {
         vec![
             one.id.clone(),
             one.family.clone(),

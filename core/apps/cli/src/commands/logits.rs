@@ -1,6 +1,6 @@
 //! `logits MODEL`: writes logits to a safetensors file.
 
-use crate::arguments::capture::Capturing;
+use crate::arguments::capture::ActiveCapture;
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::model::ModelArguments;
 use crate::arguments::stages::StageArguments;
@@ -59,7 +59,7 @@ impl Runnable for LogitsCommand {
         let installed = &context.environment;
         let model = self.model.locate(installed)?;
         may_write(&self.out, self.force, &[&model])?;
-        let capture = Capturing::ask(&self.capture, self.force, &model)?;
+        let capture = ActiveCapture::ask(&self.capture, self.force, &model)?;
         self.hooks.check(installed)?;
         let mut pipeline = self.model.staged(&self.stages)?.open(installed)?;
         self.hooks.install(&mut pipeline, installed)?;

@@ -2,7 +2,7 @@
 
 use crate::arguments::model::ModelArguments;
 use crate::commands::folder_plan;
-use crate::commands::folder_plan::{OpenedFolder, Texts};
+use crate::commands::folder_plan::{OpenFolder, TokenizerOutput};
 use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use crate::output::output_file;
@@ -110,12 +110,12 @@ impl MergeCommand {
         let compute = &pipeline.engine().compute;
         let tensors = merge.merged_tensors();
         let threads = self.model.load_options().threads;
-        let folder = OpenedFolder {
+        let folder = OpenFolder {
             resolved,
             tensors: &tensors,
             environment: &environment,
             compute,
-            texts: Texts::Written,
+            texts: TokenizerOutput::Written,
             importance: None,
         };
         folder.plan(&Types::AsStored, |plan| {

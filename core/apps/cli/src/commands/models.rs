@@ -17,14 +17,14 @@ use serde_json::{Value, json};
 #[derive(Args)]
 pub(crate) struct ModelsCommand {
     #[command(subcommand)]
-    action: Option<Action>,
+    action: Option<ModelsAction>,
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Subcommand)]
-enum Action {
+enum ModelsAction {
     /// List models with name, size and source, and leftovers of interrupted or damaged downloads
     List,
     /// List the models that have a short name for `run` and `pull`, with size, license and quantizations
@@ -66,20 +66,20 @@ const NONE: &str = "no models are installed; `menagerie pull smollm2` downloads 
 impl Runnable for ModelsCommand {
     fn run(self, _: &CommandContext) -> Result<(), Failure> {
         let json = self.json;
-        if let Some(Action::Available { specs }) = &self.action {
+        if let Some(ModelsAction::Available { specs }) = &self.action {
             return available(&ModelNames::read(specs)?, json);
         }
         let names = ModelNames::read(&SpecArguments::default())?;
         let hub = names.hub();
         match self.action {
-            None | Some(Action::List | Action::Available { .. }) => list(&hub, json),
-            Some(Action::Path { name }) => {
+            None | Some(ModelsAction::List | ModelsAction::Available { .. }) => list(&hub, json),
+            Some(ModelsAction::Path { name }) => {
                 let model = hub.find(&name)?;
                 if json { output::json(&model) } else { output::data_line(&path_text(&model.path)) }
             }
-            Some(Action::Remove { name }) => remove(&hub, &name, json),
-            Some(Action::Prune { dry_run }) => prune(&hub, dry_run, json),
-            Some(Action::Verify { name }) => verify(&hub, name.as_deref(), json),
+            Some(ModelsAction::Remove { name }) => remove(&hub, &name, json),
+            Some(ModelsAction::Prune { dry_run }) => prune(&hub, dry_run, json),
+            Some(ModelsAction::Verify { name }) => verify(&hub, name.as_deref(), json),
         }
     }
 }

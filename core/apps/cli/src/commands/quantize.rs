@@ -4,7 +4,7 @@ use crate::arguments::model_source::ModelSource;
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
 use crate::commands::folder_plan;
-use crate::commands::folder_plan::{FolderPlan, Texts};
+use crate::commands::folder_plan::{FolderPlan, TokenizerOutput};
 use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use crate::output::output_file;
@@ -127,7 +127,7 @@ impl QuantizeCommand {
             installed,
             accept_unread: &self.accept_unread,
             threads: self.threads.map(|threads| threads as usize),
-            texts: Texts::Written,
+            texts: TokenizerOutput::Written,
             importance: importance.as_ref().map(|importance| (name.as_str(), importance)),
         };
         folder.with(&Types::Mixture(self.policy()?), |plan| {

@@ -39,7 +39,7 @@ pub(crate) struct RerankCommand {
 
 /// One document's score.
 #[derive(Serialize)]
-struct Scored<'d> {
+struct DocumentScore<'d> {
     /// Its index in the input, from 0.
     index: usize,
     #[serde(serialize_with = "short")]
@@ -82,14 +82,14 @@ impl Runnable for RerankCommand {
             let score = scores.first().copied().unwrap_or_default();
             let scores = (scores.len() > 1).then_some(scores);
             let truncated_tokens = self.truncation.is_given().then_some(cut);
-            scored.push(Scored { index, score, document: documents[index], scores, truncated_tokens });
+            scored.push(DocumentScore { index, score, document: documents[index], scores, truncated_tokens });
         }
         note_cut("document", cuts);
         scored.sort_by(|one, other| other.score.total_cmp(&one.score));
         if self.json {
             return output::json(&json!({ "documents": scored }));
         }
-        let row = |one: &Scored| {
+        let row = |one: &DocumentScore| {
             vec![format!("{:.6}", one.score), (one.index + 1).to_string(), one.document.to_owned()]
         };
         output::table(&["score", "number", "document"], &scored.iter().map(row).collect::<Vec<_>>())

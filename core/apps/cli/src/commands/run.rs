@@ -4,13 +4,13 @@ use crate::arguments::display::DisplayArguments;
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::metrics::MetricsArgument;
 use crate::arguments::model::ModelArguments;
-use crate::arguments::observe::{ObserveArguments, Observing};
+use crate::arguments::observe::{ObserveArguments, Observers};
 use crate::arguments::sampling::{SamplingArguments, sampling_line};
 use crate::arguments::stages::StageArguments;
 use crate::arguments::state::{StateArgument, keep, take_up};
 use crate::arguments::template::TemplateArguments;
 use crate::chat::answer;
-use crate::chat::printer::{Printer, Shown, Streams};
+use crate::chat::printer::{AnswerStreams, AnswerToken, Printer};
 use crate::commands::chat::ChatCommand;
 use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
@@ -105,7 +105,7 @@ impl RunCommand {
         &self,
         pipeline: &LoadedModel<TextPipeline>,
         prompt: &str,
-        observing: Observing,
+        observing: Observers,
         installed: &Environment,
     ) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
@@ -117,7 +117,7 @@ impl RunCommand {
         let mut session = pipeline.session()?;
         let state = self.state.open(pipeline, installed)?;
         let resumed = state.as_ref().map_or(Ok(0), |file| resume(file, &mut session))?;
-        let asked = Asked { session: &mut session, prompt: &prompt, request: &request };
+        let asked = SessionRequest { session: &mut session, prompt: &prompt, request: &request };
         let (outcome, shown) = match self.json {
             true => self.as_json(pipeline, asked)?,
             false => self.streamed(pipeline, asked, cancel)?,
@@ -143,12 +143,12 @@ impl RunCommand {
     fn streamed(
         &self,
         pipeline: &LoadedModel<TextPipeline>,
-        asked: Asked,
+        asked: SessionRequest,
         cancel: Arc<AtomicBool>,
     ) -> Result<(Outcome, Result<(), Failure>), Failure> {
         let _quiet = EchoOff::begin();
         let (mut out, mut remarks) = (std::io::stdout(), std::io::stderr());
-        let streams = Streams::of_process(&mut out, &mut remarks);
+        let streams = AnswerStreams::of_process(&mut out, &mut remarks);
         let limit_noted = streams.watched;
         let mut printer = Printer::new(streams, self.display, cancel);
         let outcome = asked.generate(|event| printer.event(event))?;
@@ -159,12 +159,12 @@ impl RunCommand {
     fn as_json(
         &self,
         pipeline: &LoadedModel<TextPipeline>,
-        asked: Asked,
+        asked: SessionRequest,
     ) -> Result<(Outcome, Result<(), Failure>), Failure> {
         let mut tokens = Vec::new();
         let outcome = asked.generate(|event| match event {
             Event::Token { id, piece, logprob, top } => {
-                tokens.push(Shown { id, piece, logprob, top }.json());
+                tokens.push(AnswerToken { id, piece, logprob, top }.json());
             }
             Event::Notice(text) => report::note(&text),
             _ => {}
@@ -243,13 +243,13 @@ impl RunCommand {
 }
 
 /// A prompt and its options for a session.
-struct Asked<'a> {
+struct SessionRequest<'a> {
     session: &'a mut Session,
-    prompt: &'a answer::Prompt,
+    prompt: &'a answer::EncodedPrompt,
     request: &'a Request,
 }
 
-impl Asked<'_> {
+impl SessionRequest<'_> {
     fn generate(self, sink: impl FnMut(Event)) -> Result<Outcome, Failure> {
         Ok(self.session.generate(self.prompt, self.request, sink)?)
     }

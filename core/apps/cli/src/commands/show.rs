@@ -1,9 +1,9 @@
 //! `show ARCH|MODEL`: prints a spec, or how a model is interpreted.
 
 use crate::arguments::key_setting::key_setting;
-use crate::arguments::model_source::{ModelSource, recipe_meant};
+use crate::arguments::model_source::{ModelSource, find_recipe};
 use crate::arguments::name_or_path::NameOrPath;
-use crate::arguments::spec_reference::spec_meant;
+use crate::arguments::spec_reference::find_spec;
 use crate::arguments::specs::SpecArguments;
 use crate::arguments::specs::architecture_names;
 use crate::commands::{CommandContext, Runnable};
@@ -64,10 +64,10 @@ impl Runnable for ShowCommand {
         if adapter_listing::printed(self.what.path(), self.json)? {
             return Ok(());
         }
-        if let Some(meant) = spec_meant(&self.what, &self.specs, installed)? {
+        if let Some(meant) = find_spec(&self.what, &self.specs, installed)? {
             return print_architecture(&meant.entry, self.merged, self.json);
         }
-        let recipe = recipe_meant(&self.what, &self.specs, installed)?;
+        let recipe = find_recipe(&self.what, &self.specs, installed)?;
         if let Some(entry) = recipe.as_ref().filter(|entry| recipe_listing::is_form(entry)) {
             return recipe_listing::print(entry, self.json);
         }
@@ -238,7 +238,7 @@ fn values(entries: &[&ResolvedValue]) -> Result<(), Failure> {
     output::table(&["name", "value", "layers", "origin"], &entries.iter().map(row).collect::<Vec<_>>())
 }
 
-fn as_json(resolved: &ResolvedFile, assembly: &Assembly, summary: model_summary::Lines) -> Value {
+fn as_json(resolved: &ResolvedFile, assembly: &Assembly, summary: model_summary::SummaryLines) -> Value {
     let claim = |claim: &menagerie::assembly::Claim| {
         json!({
             "tensor": claim.tensor.name, "role": claim.role, "layer": claim.layer, "dims": claim.tensor.dims,

@@ -1,7 +1,7 @@
 //! `synth SPEC OUT`: writes a model of a real shape with random weights.
 
 use crate::arguments::name_or_path::NameOrPath;
-use crate::arguments::spec_reference::spec_needed;
+use crate::arguments::spec_reference::require_spec;
 use crate::arguments::specs::SpecArguments;
 use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
@@ -50,7 +50,7 @@ pub(crate) struct SynthCommand {
 }
 
 /// The keys of a shape; `tied` means that the embedding is also the output head.
-struct Shape {
+struct SynthShape {
     keys: BTreeMap<String, MetadataValue>,
     tied: bool,
 }
@@ -73,7 +73,7 @@ impl Runnable for SynthCommand {
             return Err(Failure::about(out.display(), "is not a regular file; name another one"));
         }
         let cancel = interrupt::flag()?;
-        let spec = spec_needed(&self.spec, &self.specs, installed)?.spec()?;
+        let spec = require_spec(&self.spec, &self.specs, installed)?.spec()?;
         let shape = self.shape()?;
         let policy = policy(&self.quant)?;
         let synthesis =
@@ -98,8 +98,8 @@ impl Runnable for SynthCommand {
 }
 
 impl SynthCommand {
-    fn shape(&self) -> Result<Shape, Failure> {
-        let mut shape = Shape { keys: BTreeMap::new(), tied: false };
+    fn shape(&self) -> Result<SynthShape, Failure> {
+        let mut shape = SynthShape { keys: BTreeMap::new(), tied: false };
         for part in &self.shape {
             match part.split_once('=') {
                 Some(("", _)) => {
@@ -116,7 +116,7 @@ impl SynthCommand {
     }
 }
 
-impl Shape {
+impl SynthShape {
     fn add_named(&mut self, name: &str) -> Result<(), Failure> {
         let table = shapes()?;
         let Some(shape) = table.get(name).and_then(|shape| shape.as_object()) else {

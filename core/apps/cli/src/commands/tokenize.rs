@@ -43,7 +43,7 @@ pub(crate) struct TokenizeCommand {
 
 /// A token in the list.
 #[derive(Serialize)]
-struct Listed {
+struct TokenRow {
     id: u32,
     piece: String,
     /// The bytes, if they are not valid UTF-8 by themselves.
@@ -55,7 +55,7 @@ struct Listed {
 /// Builds the tokenizer of an open file or folder.
 type LoadTokenizer = dyn Fn(&TokenizerOptions<'_>) -> Result<Tokenizer, LoadError>;
 
-impl Listed {
+impl TokenRow {
     fn new(tokenizer: &Tokenizer, id: u32) -> Result<Self, Failure> {
         let bytes = tokenizer.token_bytes(id)?;
         let part = std::str::from_utf8(&bytes).is_err();
@@ -86,13 +86,13 @@ impl Runnable for TokenizeCommand {
         if self.frame {
             ids = tokenizer.frame(ids);
         }
-        let tokens = ids.iter().map(|&id| Listed::new(&tokenizer, id)).collect::<Result<Vec<_>, _>>()?;
+        let tokens = ids.iter().map(|&id| TokenRow::new(&tokenizer, id)).collect::<Result<Vec<_>, _>>()?;
         if self.json {
             return output::json(&serde_json::json!({
                 "model": tokenizer.model(), "pre": tokenizer.pre(), "count": tokens.len(), "tokens": tokens,
             }));
         }
-        let row = |token: &Listed| vec![token.id.to_string(), token.shown(), token.kind.to_owned()];
+        let row = |token: &TokenRow| vec![token.id.to_string(), token.shown(), token.kind.to_owned()];
         output::table(&["id", "piece", "kind"], &tokens.iter().map(row).collect::<Vec<_>>())?;
         output::line(&output::counted(tokens.len(), "token"))
     }

@@ -1,4 +1,4 @@
-//! [`Inspected`]: the contents of a model's file or folder.
+//! [`FileContents`]: the contents of a model's file or folder.
 
 use menagerie::files::path_text;
 use serde::{Serialize, Serializer};
@@ -11,11 +11,11 @@ const SHOWN: usize = 60;
 
 /// The contents of a file or folder.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Inspected {
+pub(crate) struct FileContents {
     /// `GGUF version 3`, `safetensors`, `Hugging Face folder`.
     pub(crate) format: String,
     /// Its files.
-    pub(crate) files: Vec<InspectedFile>,
+    pub(crate) files: Vec<FileSize>,
     /// The model's name, if it is stated.
     pub(crate) name: Option<String>,
     /// Its architecture: `general.architecture`, or a class.
@@ -28,9 +28,9 @@ pub(crate) struct Inspected {
     #[serde(rename = "chat_template")]
     pub(crate) template: Option<String>,
     /// Keys in the order of the file.
-    pub(crate) keys: Vec<Key>,
+    pub(crate) keys: Vec<KeySummary>,
     /// Tensors in the order of the file.
-    pub(crate) tensors: Vec<Tensor>,
+    pub(crate) tensors: Vec<TensorSummary>,
 }
 
 fn path_as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
@@ -39,7 +39,7 @@ fn path_as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::E
 
 /// A file.
 #[derive(Debug, Serialize)]
-pub(crate) struct InspectedFile {
+pub(crate) struct FileSize {
     #[serde(serialize_with = "path_as_text")]
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
@@ -47,7 +47,7 @@ pub(crate) struct InspectedFile {
 
 /// A key and its value.
 #[derive(Debug, Serialize)]
-pub(crate) struct Key {
+pub(crate) struct KeySummary {
     pub(crate) name: String,
     /// Its type, named as in the format.
     #[serde(rename = "type")]
@@ -57,7 +57,7 @@ pub(crate) struct Key {
 
 /// A tensor.
 #[derive(Debug, Serialize)]
-pub(crate) struct Tensor {
+pub(crate) struct TensorSummary {
     pub(crate) name: String,
     /// In the order of the format: the contiguous dimension is first in GGUF, last in safetensors.
     pub(crate) dims: Vec<u64>,
@@ -67,14 +67,14 @@ pub(crate) struct Tensor {
     pub(crate) bytes: u64,
 }
 
-impl Tensor {
+impl TensorSummary {
     /// Number of elements.
     pub(crate) fn elements(&self) -> u64 {
         self.dims.iter().product()
     }
 }
 
-impl Key {
+impl KeySummary {
     /// The value in one line; a long value is shortened.
     pub(crate) fn shown(&self) -> String {
         let text = match &self.value {
@@ -91,7 +91,7 @@ impl Key {
     }
 }
 
-impl Inspected {
+impl FileContents {
     /// Element types with their shares of the bytes, largest first.
     pub(crate) fn types(&self) -> Vec<String> {
         let mut types: BTreeMap<&str, u64> = BTreeMap::new();

@@ -1,13 +1,13 @@
-//! A Hugging Face folder as [`Inspected`]: config.json, weight files, tokenizer and template.
+//! A Hugging Face folder as [`FileContents`]: config.json, weight files, tokenizer and template.
 
 use crate::failure::Failure;
-use crate::inspect::contents::{Inspected, InspectedFile, Key};
+use crate::inspect::contents::{FileContents, FileSize, KeySummary};
 use crate::inspect::safetensors::add_safetensors;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Reads a folder that has a config.json.
-pub(crate) fn open(folder: &Path) -> Result<Inspected, Failure> {
+pub(crate) fn open(folder: &Path) -> Result<FileContents, Failure> {
     let own = json(&folder.join("config.json"))?;
     let adapter = own.is_none();
     let found = if adapter { json(&folder.join("adapter_config.json"))? } else { own };
@@ -16,7 +16,7 @@ pub(crate) fn open(folder: &Path) -> Result<Inspected, Failure> {
             .with_help("give a .gguf or .safetensors file, or the folder of a Hugging Face model")
     })?;
     let format = if adapter { "PEFT adapter folder" } else { "Hugging Face folder" };
-    let mut inspected = Inspected { format: format.to_owned(), ..Inspected::default() };
+    let mut inspected = FileContents { format: format.to_owned(), ..FileContents::default() };
     let mut weights: Vec<PathBuf> = Vec::new();
     let about = |error: std::io::Error| Failure::about(folder.display(), error);
     for entry in std::fs::read_dir(folder).map_err(about)? {
@@ -49,7 +49,7 @@ pub(crate) fn open(folder: &Path) -> Result<Inspected, Failure> {
     {
         let path = folder.join(name);
         if let Ok(found) = std::fs::metadata(&path) {
-            inspected.files.push(InspectedFile { path, bytes: found.len() });
+            inspected.files.push(FileSize { path, bytes: found.len() });
         }
     }
     Ok(inspected)
@@ -68,7 +68,7 @@ fn json(path: &Path) -> Result<Option<Value>, Failure> {
 }
 
 /// Flattens objects to dotted keys.
-fn flatten(path: &str, value: &Value, keys: &mut Vec<Key>) {
+fn flatten(path: &str, value: &Value, keys: &mut Vec<KeySummary>) {
     match value.as_object() {
         Some(table) => {
             for (name, value) in table {
@@ -84,7 +84,7 @@ fn flatten(path: &str, value: &Value, keys: &mut Vec<Key>) {
                 Value::String(_) => "string",
                 Value::Array(_) | Value::Object(_) => "list",
             };
-            keys.push(Key { name: path.to_owned(), kind: kind.to_owned(), value: value.clone() });
+            keys.push(KeySummary { name: path.to_owned(), kind: kind.to_owned(), value: value.clone() });
         }
     }
 }

@@ -1,32 +1,32 @@
-//! A GGUF file in one or several parts as [`Inspected`].
+//! A GGUF file in one or several parts as [`FileContents`].
 
 use crate::failure::Failure;
-use crate::inspect::contents::{Inspected, InspectedFile, Key, Tensor};
+use crate::inspect::contents::{FileContents, FileSize, KeySummary, TensorSummary};
 use menagerie::gguf::{ArrayView, GgufFile, Metadata, OpenOptions, Value as GgufValue};
 use serde_json::Value;
 use std::path::Path;
 
 /// Reads header, keys and directory.
-pub(crate) fn open(path: &Path) -> Result<Inspected, Failure> {
+pub(crate) fn open(path: &Path) -> Result<FileContents, Failure> {
     let file = GgufFile::open(path, &OpenOptions::default().with_mmap(true))?;
     let metadata = file.metadata();
     let text = |key: &str| metadata.get(key).and_then(|value| value.as_str()).filter(|text| !text.is_empty());
-    let key = |(name, value): (&str, GgufValue<'_>)| Key {
+    let key = |(name, value): (&str, GgufValue<'_>)| KeySummary {
         name: name.to_owned(),
         kind: type_name(&value),
         value: json(&value),
     };
-    let tensor = |info: &menagerie::gguf::TensorInfo| Tensor {
+    let tensor = |info: &menagerie::gguf::TensorInfo| TensorSummary {
         name: info.name().to_owned(),
         dims: info.dims().to_vec(),
         kind: info.kind().to_string(),
         bytes: info.bytes(),
     };
-    let size = |path: &std::path::PathBuf| InspectedFile {
+    let size = |path: &std::path::PathBuf| FileSize {
         path: path.clone(),
         bytes: std::fs::metadata(path).map_or(0, |found| found.len()),
     };
-    Ok(Inspected {
+    Ok(FileContents {
         format: format!("GGUF version {}", file.version()),
         files: file.paths().iter().map(size).collect(),
         name: text("general.name").map(str::to_owned),

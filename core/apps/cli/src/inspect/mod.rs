@@ -6,12 +6,12 @@ mod gguf;
 mod safetensors;
 
 use crate::failure::Failure;
-use contents::Inspected;
+use contents::FileContents;
 use std::io::Read;
 use std::path::Path;
 
 /// Reads a file or folder.
-pub(crate) fn open(path: &Path) -> Result<Inspected, Failure> {
+pub(crate) fn open(path: &Path) -> Result<FileContents, Failure> {
     if path.is_dir() {
         return folder::open(path);
     }

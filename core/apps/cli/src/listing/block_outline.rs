@@ -6,39 +6,39 @@ use menagerie::spec::{ArchSpec, StatedOption};
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Outline {
     /// From token ids to the stream.
-    pub(crate) embedding: Vec<Step>,
+    pub(crate) embedding: Vec<OutlineStep>,
     /// The branches of a block: the mixer, then the feed-forward.
-    pub(crate) branches: Vec<Branch>,
+    pub(crate) branches: Vec<OutlineBranch>,
     /// From the stream to logits or embeddings.
-    pub(crate) output: Vec<Step>,
+    pub(crate) output: Vec<OutlineStep>,
 }
 
 /// A branch of a block.
 #[derive(Debug, serde::Serialize)]
-pub(crate) struct Branch {
+pub(crate) struct OutlineBranch {
     /// `mixer` or `feed_forward`.
     pub(crate) name: &'static str,
     /// Whether it reads the input of the block, in parallel to the other branch.
     pub(crate) parallel: bool,
     /// Steps before the branch is added to the stream.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<OutlineStep>,
     /// The factor with which it is added, if that is not 1.
     pub(crate) scale: Option<String>,
     /// Steps of the stream after the addition.
-    pub(crate) after: Vec<Step>,
+    pub(crate) after: Vec<OutlineStep>,
 }
 
 /// A step with its details.
 #[derive(Debug, serde::Serialize)]
-pub(crate) struct Step {
+pub(crate) struct OutlineStep {
     pub(crate) title: String,
     pub(crate) details: Vec<String>,
 }
 
 /// The options of a spec.
-struct Options(Vec<StatedOption>);
+struct StatedOptions(Vec<StatedOption>);
 
-impl Options {
+impl StatedOptions {
     /// The value at a path without quotes, if it is stated.
     fn value(&self, path: &str) -> Option<String> {
         let found = self.0.iter().find(|option| option.path == path)?;
@@ -46,14 +46,14 @@ impl Options {
     }
 
     /// The norm at a site, whose role is a string or in a table.
-    fn site(&self, path: &str) -> Option<Step> {
+    fn site(&self, path: &str) -> Option<OutlineStep> {
         let role = self
             .value(&format!("{path}.role"))
             .or_else(|| self.value(path))
             .filter(|role| !role.is_empty())?;
         let kind = self.value("norm").unwrap_or_default();
         let when = self.value(&format!("{path}.when")).map(|when| format!("if {when}"));
-        Some(Step { title: format!("{kind} norm {role}"), details: when.into_iter().collect() })
+        Some(OutlineStep { title: format!("{kind} norm {role}"), details: when.into_iter().collect() })
     }
 }
 
@@ -66,8 +66,8 @@ pub(crate) fn bare(value: &str) -> String {
 impl Outline {
     /// The steps of a spec.
     pub(crate) fn of(spec: &ArchSpec) -> Self {
-        let options = Options(spec.options());
-        let mut embedding = vec![Step { title: "token embedding".to_owned(), details: Vec::new() }];
+        let options = StatedOptions(spec.options());
+        let mut embedding = vec![OutlineStep { title: "token embedding".to_owned(), details: Vec::new() }];
         let plain = [("positions", "+ positions"), ("token_types", "+ token types"), ("scale", "times")];
         for (name, words) in plain {
             if let Some(value) = options.value(&format!("embedding.{name}")) {
@@ -76,24 +76,24 @@ impl Outline {
         }
         embedding.extend(options.site("embedding.norm"));
         let branches = ["mixer", "feed_forward"].map(|name| branch(&options, name));
-        let mut output: Vec<Step> = options.site("output.norm").into_iter().collect();
+        let mut output: Vec<OutlineStep> = options.site("output.norm").into_iter().collect();
         let head = options.value("output.head").unwrap_or_default();
         let mut details = Vec::new();
         for (name, words) in [("scale", "times"), ("softcap", "soft-cap"), ("pooling", "pooling")] {
             details.extend(options.value(&format!("output.{name}")).map(|value| format!("{words} {value}")));
         }
         let title = if head == "none" { "no head".to_owned() } else { format!("head: {head}") };
-        output.push(Step { title, details });
+        output.push(OutlineStep { title, details });
         Self { embedding, branches: branches.into(), output }
     }
 }
 
-fn branch(options: &Options, name: &'static str) -> Branch {
+fn branch(options: &StatedOptions, name: &'static str) -> OutlineBranch {
     let site = |place: &str| options.site(&format!("block.{name}.{place}"));
-    let mut steps: Vec<Step> = site("pre").into_iter().collect();
+    let mut steps: Vec<OutlineStep> = site("pre").into_iter().collect();
     steps.extend(components(options, name));
     steps.extend(site("post"));
-    Branch {
+    OutlineBranch {
         name,
         parallel: options.value(&format!("block.{name}.reads")).is_some_and(|reads| reads == "block-input"),
         steps,
@@ -103,10 +103,10 @@ fn branch(options: &Options, name: &'static str) -> Branch {
 }
 
 /// The component of a branch, or its cases.
-fn components(options: &Options, name: &str) -> Vec<Step> {
+fn components(options: &StatedOptions, name: &str) -> Vec<OutlineStep> {
     let kind = options.value(name).filter(|kind| !kind.is_empty());
     if let Some(kind) = kind {
-        return vec![Step { title: kind, details: details(options, name) }];
+        return vec![OutlineStep { title: kind, details: details(options, name) }];
     }
     // Named cases: the tables that have a condition.
     let whens = options.0.iter().filter_map(|option| {
@@ -114,7 +114,7 @@ fn components(options: &Options, name: &str) -> Vec<Step> {
         (!case.contains('.'))
             .then(|| (case.to_owned(), option.value.as_deref().map(bare).unwrap_or_default()))
     });
-    let step = |(case, when): (String, String)| Step {
+    let step = |(case, when): (String, String)| OutlineStep {
         title: format!("{case}: if {when}"),
         details: details(options, &format!("{name}.{case}")),
     };
@@ -122,7 +122,7 @@ fn components(options: &Options, name: &str) -> Vec<Step> {
 }
 
 /// The stated options of a component, one line each.
-fn details(options: &Options, path: &str) -> Vec<String> {
+fn details(options: &StatedOptions, path: &str) -> Vec<String> {
     let below = format!("{path}.");
     let mut lines = Vec::new();
     for option in options.0.iter().filter(|option| option.value.is_some()) {

@@ -1,6 +1,6 @@
 //! A diagram of one block as SVG: the stream runs down on the left, branches on the right are added to it.
 
-use crate::listing::block_outline::{Branch, Outline, Step};
+use crate::listing::block_outline::{Outline, OutlineBranch, OutlineStep};
 use std::fmt::Write;
 
 const WIDTH: usize = 640;
@@ -21,7 +21,7 @@ text{font:12px ui-monospace,monospace;fill:#222}.t{font-weight:bold}.b{fill:#f4f
 
 /// The whole diagram.
 pub(crate) fn svg(title: &str, outline: &Outline) -> String {
-    let mut drawing = Drawing { body: String::new(), y: 30 };
+    let mut drawing = SvgCanvas { body: String::new(), y: 30 };
     drawing.text(STREAM - 20, title, "t");
     drawing.y += GAP;
     let top = drawing.y;
@@ -42,13 +42,13 @@ pub(crate) fn svg(title: &str, outline: &Outline) -> String {
     )
 }
 
-struct Drawing {
+struct SvgCanvas {
     body: String,
     /// The y position of the next element.
     y: usize,
 }
 
-impl Drawing {
+impl SvgCanvas {
     fn text(&mut self, x: usize, text: &str, class: &str) {
         let shown: String = text.chars().take(SHOWN).collect();
         let dots = if shown.len() < text.len() { "..." } else { "" };
@@ -60,7 +60,7 @@ impl Drawing {
         );
     }
 
-    fn boxes(&mut self, steps: &[Step], left: usize) {
+    fn boxes(&mut self, steps: &[OutlineStep], left: usize) {
         for step in steps {
             let height = LINE * (step.details.len() + 1) + 12;
             let class = if step.title.contains(" norm ") { "n" } else { "b" };
@@ -80,7 +80,7 @@ impl Drawing {
     }
 
     /// Draws a branch: from the stream through the boxes and back; `first` is the start of the block.
-    fn branch(&mut self, branch: &Branch, first: usize) {
+    fn branch(&mut self, branch: &OutlineBranch, first: usize) {
         let from = if branch.parallel { first } else { self.y };
         let start = self.y;
         let _ = writeln!(

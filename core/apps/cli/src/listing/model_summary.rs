@@ -15,13 +15,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Names and values, one line each.
-pub(crate) type Lines = Vec<(&'static str, String)>;
+pub(crate) type SummaryLines = Vec<(&'static str, String)>;
 
 /// Context lengths for the table of memory, in tokens, up to the training context.
 const CONTEXTS: [usize; 6] = [2048, 8192, 32768, 131_072, 262_144, 1_048_576];
 
 /// The summary of a model; `tables` are the tables for its tokenizer.
-pub(crate) fn lines(resolved: &ResolvedFile, assembly: &Assembly, tables: Arc<TokenizerTables>) -> Lines {
+pub(crate) fn lines(
+    resolved: &ResolvedFile,
+    assembly: &Assembly,
+    tables: Arc<TokenizerTables>,
+) -> SummaryLines {
     let config = resolved.config();
     let from_spec = resolved.resolution.from_spec_only().len();
     let ignored = assembly.ignored.len() + resolved.resolution.coverage.ignored.len();
@@ -56,7 +60,7 @@ pub(crate) fn lines(resolved: &ResolvedFile, assembly: &Assembly, tables: Arc<To
 }
 
 /// Tokenizer and chat template.
-fn text_lines(resolved: &ResolvedFile, tables: Arc<TokenizerTables>) -> Lines {
+fn text_lines(resolved: &ResolvedFile, tables: Arc<TokenizerTables>) -> SummaryLines {
     let config = resolved.config();
     let options = TokenizerOptions::default().with_pre(config.tokenizer.pre.as_deref()).with_tables(tables);
     let tokenizer = match resolved.file.tokenizer(&options) {

@@ -1,7 +1,7 @@
 //! Descriptions of recipes, for `list` and `show`.
 
 use crate::failure::Failure;
-use crate::listing::model_summary::Lines;
+use crate::listing::model_summary::SummaryLines;
 use crate::output;
 use crate::output::fitted_table::{FittedTable, shortened};
 use menagerie::open::{GivenGate, GivenMixture, Ingredients};
@@ -140,7 +140,7 @@ pub(crate) fn headline(entry: &RecipeEntry) -> String {
 /// # Errors
 /// The chat template cannot be found.
 pub(crate) fn over(
-    summary: &mut Lines,
+    summary: &mut SummaryLines,
     ingredients: &Ingredients,
     environment: &Environment,
 ) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::screen::open_line;
 use crate::screen::open_line::OpenLine;
-use crate::screen::style::{Stream, paint};
+use crate::screen::style::{OutputStream, paint};
 use crate::screen::word_wrap::WordWrap;
 use anstyle::Style;
 use std::io::Write;
@@ -21,12 +21,13 @@ pub(crate) struct AnswerStream<'a> {
 
 impl<'a> AnswerStream<'a> {
     /// Standard output or standard error of this process, written through `to`.
-    pub(crate) fn of_process(to: &'a mut dyn Write, stream: Stream) -> Self {
+    pub(crate) fn of_process(to: &'a mut dyn Write, stream: OutputStream) -> Self {
         let columns: fn() -> usize = match stream {
-            Stream::Out => || Stream::Out.columns().unwrap_or(0),
-            Stream::Err => || Stream::Err.columns().unwrap_or(0),
+            OutputStream::Out => || OutputStream::Out.columns().unwrap_or(0),
+            OutputStream::Err => || OutputStream::Err.columns().unwrap_or(0),
         };
-        let line = (stream.is_terminal() && Stream::Err.is_terminal()).then_some(&open_line::OF_PROCESS);
+        let line =
+            (stream.is_terminal() && OutputStream::Err.is_terminal()).then_some(&open_line::OF_PROCESS);
         Self {
             to,
             wrap: stream.is_terminal().then(|| WordWrap::new(columns)),

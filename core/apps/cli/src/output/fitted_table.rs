@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output;
-use crate::screen::style::Stream;
+use crate::screen::style::OutputStream;
 use unicode_width::UnicodeWidthStr;
 
 /// Width of output that is not a terminal: one less than the usual 80 columns of a terminal.
@@ -22,7 +22,7 @@ pub(crate) struct FittedTable<'a> {
 impl FittedTable<'_> {
     /// Writes the table in the width of the terminal, or in 79 columns.
     pub(crate) fn write(&self) -> Result<(), Failure> {
-        output::painted(&self.text(Stream::Out.columns().unwrap_or(WIDTH)))
+        output::painted(&self.text(OutputStream::Out.columns().unwrap_or(WIDTH)))
     }
 
     /// The table in this number of columns.

@@ -5,7 +5,7 @@ pub(crate) mod fitted_table;
 pub(crate) mod output_file;
 
 use crate::failure::Failure;
-use crate::screen::style::Stream;
+use crate::screen::style::OutputStream;
 use crate::screen::{escape, report};
 use serde::Serialize;
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub(crate) fn write(text: &str) -> Result<(), Failure> {
 
 /// Writes text for programs: unchanged, except on a terminal, where control characters are escaped.
 pub(crate) fn data(text: &str) -> Result<(), Failure> {
-    if Stream::Out.is_terminal() { write(text) } else { painted(text) }
+    if OutputStream::Out.is_terminal() { write(text) } else { painted(text) }
 }
 
 /// Writes a line of [`data`].
@@ -29,7 +29,7 @@ pub(crate) fn data_line(text: &str) -> Result<(), Failure> {
 
 /// Writes JSON: unchanged, except on a terminal, where control characters in strings are escaped.
 pub(crate) fn json_text(text: &str) -> Result<(), Failure> {
-    if Stream::Out.is_terminal() { painted(&escape::json(text)) } else { painted(text) }
+    if OutputStream::Out.is_terminal() { painted(&escape::json(text)) } else { painted(text) }
 }
 
 /// Writes text that is already escaped and may have colors.
@@ -55,7 +55,7 @@ const SCHEMA: u32 = 1;
 
 /// The JSON output of a command: an object with the version first.
 #[derive(Serialize)]
-struct Document<'a, T> {
+struct VersionedJson<'a, T> {
     schema: u32,
     #[serde(flatten)]
     value: &'a T,
@@ -64,7 +64,7 @@ struct Document<'a, T> {
 /// Writes an object as indented JSON, starting with `"schema": 1`. Lists of plain values stay on one line, because an
 /// embedding has hundreds of numbers.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Failure> {
-    let document = serde_json::to_value(Document { schema: SCHEMA, value })?;
+    let document = serde_json::to_value(VersionedJson { schema: SCHEMA, value })?;
     json_text(&(indented(&document, 0)? + "\n"))
 }
 
@@ -98,12 +98,12 @@ fn indented(value: &Value, level: usize) -> Result<String, Failure> {
 
 /// Writes a note as part of a listing.
 pub(crate) fn note(text: &str) -> Result<(), Failure> {
-    painted(&(report::note_text(text, Stream::Out.is_colored()) + "\n"))
+    painted(&(report::note_text(text, OutputStream::Out.is_colored()) + "\n"))
 }
 
 /// Writes an error as part of a listing.
 pub(crate) fn error(message: &str) -> Result<(), Failure> {
-    painted(&report::error_text(message, Stream::Out.is_colored()))
+    painted(&report::error_text(message, OutputStream::Out.is_colored()))
 }
 
 /// Writes rows in columns as wide as their widest cell.

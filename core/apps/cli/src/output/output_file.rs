@@ -50,13 +50,13 @@ pub(crate) fn has_room(out: &Path, bytes: u64) -> Result<(), Failure> {
 /// An output file. If it is dropped before [`Self::commit`], nothing is left on disk.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
-    sink: Sink,
+    sink: FileSink,
     target: PathBuf,
     force: bool,
 }
 
 #[derive(Debug)]
-enum Sink {
+enum FileSink {
     /// A file that gets its name when it is committed.
     File(AtomicFile),
     /// A device or a pipe, which exists already.
@@ -69,21 +69,21 @@ impl OutputFile {
         may_write(target, force, inputs)?;
         let sink = if is_device(target) {
             let opened = File::options().write(true).open(target);
-            Sink::Device(opened.map_err(|error| Failure::about(path_text(target), error))?)
+            FileSink::Device(opened.map_err(|error| Failure::about(path_text(target), error))?)
         } else {
-            Sink::File(AtomicFile::create(target)?)
+            FileSink::File(AtomicFile::create(target)?)
         };
         Ok(Self { sink, target: target.to_owned(), force })
     }
 
     /// Whether it is a device or a pipe.
     pub(crate) fn is_device(&self) -> bool {
-        matches!(self.sink, Sink::Device(_))
+        matches!(self.sink, FileSink::Device(_))
     }
 
     /// Gives the file its name.
     pub(crate) fn commit(self) -> Result<(), Failure> {
-        let Sink::File(file) = self.sink else { return Ok(()) };
+        let FileSink::File(file) = self.sink else { return Ok(()) };
         // Another process may have created the file meanwhile.
         may_write(&self.target, self.force, &[])?;
         Ok(file.commit()?)
@@ -93,15 +93,15 @@ impl OutputFile {
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match &mut self.sink {
-            Sink::File(file) => file.write(bytes),
-            Sink::Device(device) => device.write(bytes),
+            FileSink::File(file) => file.write(bytes),
+            FileSink::Device(device) => device.write(bytes),
         }
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
         match &mut self.sink {
-            Sink::File(file) => file.flush(),
-            Sink::Device(device) => device.flush(),
+            FileSink::File(file) => file.flush(),
+            FileSink::Device(device) => device.flush(),
         }
     }
 }

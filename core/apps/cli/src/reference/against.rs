@@ -1,12 +1,12 @@
-//! [`Against`]: the differences between two specs on one file: their values, and the resulting logits.
+//! [`SpecComparison`]: the differences between two specs on one file: their values, and the resulting logits.
 
 use crate::arguments::model::ModelArguments;
 use crate::arguments::name_or_path::NameOrPath;
-use crate::arguments::spec_reference::spec_needed;
+use crate::arguments::spec_reference::require_spec;
 use crate::failure::Failure;
 use crate::output;
 use crate::reference::comparison;
-use crate::reference::comparison::Compared;
+use crate::reference::comparison::TensorComparison;
 use menagerie::engine::TextPipeline;
 use menagerie::open::{LoadedModel, ResolvedFile, open_text_with};
 use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
@@ -19,13 +19,13 @@ const TOKENS: u32 = 64;
 
 /// The comparison of two specs on one file.
 #[derive(Debug, serde::Serialize)]
-pub(crate) struct Against {
+pub(crate) struct SpecComparison {
     /// The other spec.
     spec: String,
     /// Values that differ.
     values: Vec<ValueDifference>,
     /// The comparison of the logits.
-    logits: Compared,
+    logits: TensorComparison,
 }
 
 /// A value that differs between two specs.
@@ -39,7 +39,7 @@ struct ValueDifference {
     theirs: Option<String>,
 }
 
-impl Against {
+impl SpecComparison {
     /// Opens the file of `pipeline` a second time with another spec. Without tokens, arbitrary ones are used.
     pub(crate) fn of(
         pipeline: &LoadedModel<TextPipeline>,
@@ -50,7 +50,7 @@ impl Against {
     ) -> Result<Self, Failure> {
         let resolved = pipeline.resolved();
         let name = resolved.file.architecture().map_err(Failure::from)?.to_owned();
-        let spec = spec_needed(other, &arguments.specs, installed)?.spec()?;
+        let spec = require_spec(other, &arguments.specs, installed)?.spec()?;
         // The other spec with the architecture name of the file.
         let mut document = spec.document();
         document["architecture"] = json!({ "id": name });
@@ -81,7 +81,7 @@ impl Against {
         if !rows.is_empty() {
             output::table(&["value", "the model's spec", &self.spec], &rows)?;
         }
-        let Compared { rows, difference, .. } = &self.logits;
+        let TensorComparison { rows, difference, .. } = &self.logits;
         let rows = output::counted(*rows, "token");
         output::line(&match self.is_same() {
             true => format!("{}: the same values, and the same logits for {rows}", self.spec),

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::reference::layer_values::{LayerValues, PLACES};
-use crate::reference::reference_file::{Pair, ReferenceFile};
+use crate::reference::reference_file::{ReferenceFile, ReferencePair};
 use menagerie::engine::TextPipeline;
 use menagerie::measure::{LogitsOptions, logits};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// One comparison with a reference.
 #[derive(Debug, serde::Serialize)]
-pub(crate) struct Compared {
+pub(crate) struct TensorComparison {
     /// Name of the values in the reference.
     pub(crate) name: String,
     /// Number of rows.
@@ -22,12 +22,12 @@ pub(crate) struct Compared {
     /// Whether it is within the limit.
     pub(crate) passed: bool,
     /// The place of the largest difference; `None` if the sizes differ.
-    pub(crate) worst: Option<Worst>,
+    pub(crate) worst: Option<LargestDifference>,
 }
 
 /// The place of the largest difference.
 #[derive(Debug, serde::Serialize)]
-pub(crate) struct Worst {
+pub(crate) struct LargestDifference {
     /// Row of the reference, from 0.
     pub(crate) row: usize,
     /// Column: for logits the token, for layer values the channel.
@@ -42,14 +42,14 @@ pub(crate) struct Worst {
 #[derive(Debug, Default, serde::Serialize)]
 pub(crate) struct Comparison {
     /// Tensors that were compared: logits first, then layer values in the order of computation.
-    pub(crate) compared: Vec<Compared>,
+    pub(crate) compared: Vec<TensorComparison>,
     /// Tensors that could not be compared.
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) left_out: Vec<SkippedTensor>,
 }
 
 /// A tensor that could not be compared.
 #[derive(Debug, serde::Serialize)]
-pub(crate) struct LeftOut {
+pub(crate) struct SkippedTensor {
     /// Their name in the reference.
     pub(crate) name: String,
     /// The reason.
@@ -63,7 +63,7 @@ impl Comparison {
     }
 
     /// The first layer values that differ.
-    pub(crate) fn first_layer(&self) -> Option<&Compared> {
+    pub(crate) fn first_layer(&self) -> Option<&TensorComparison> {
         self.compared.iter().find(|one| !one.passed && !one.name.starts_with("logits"))
     }
 }
@@ -78,7 +78,7 @@ pub(crate) fn with_reference(
     let hook = Arc::new(LayerValues::default());
     pipeline.add_hook(Arc::<LayerValues>::clone(&hook));
     let (pairs, left_out) = reference.pairs();
-    let left_out = left_out.into_iter().map(|(name, why)| LeftOut { name, why }).collect();
+    let left_out = left_out.into_iter().map(|(name, why)| SkippedTensor { name, why }).collect();
     let mut comparison = Comparison { compared: Vec::new(), left_out };
     let mut layers = Vec::new();
     for pair in &pairs {
@@ -103,7 +103,9 @@ pub(crate) fn with_reference(
                     }
                     layers.push(((layer, place), compare(&name, width, &ours, &theirs, tolerance * scale)));
                 }
-                None => comparison.left_out.push(LeftOut { name, why: "the model has no such layer".into() }),
+                None => comparison
+                    .left_out
+                    .push(SkippedTensor { name, why: "the model has no such layer".into() }),
             }
         }
     }
@@ -116,7 +118,7 @@ pub(crate) fn with_reference(
     Ok(comparison)
 }
 
-fn nothing(file: &Path, left_out: &[LeftOut]) -> Failure {
+fn nothing(file: &Path, left_out: &[SkippedTensor]) -> Failure {
     let reasons: Vec<String> = left_out.iter().map(|one| format!("{}: {}", one.name, one.why)).collect();
     let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
     Failure::about(file.display(), format!("the file has nothing that can be compared{reasons}"))
@@ -124,7 +126,7 @@ fn nothing(file: &Path, left_out: &[LeftOut]) -> Failure {
 }
 
 /// The largest absolute difference and its place; infinite if the sizes differ or a value is NaN.
-fn compare(name: &str, width: usize, ours: &[f32], theirs: &[f32], limit: f32) -> Compared {
+fn compare(name: &str, width: usize, ours: &[f32], theirs: &[f32], limit: f32) -> TensorComparison {
     let mut difference = if ours.len() == theirs.len() { 0.0 } else { f32::INFINITY };
     let mut worst = None;
     for (at, (&ours, &theirs)) in ours.iter().zip(theirs).enumerate() {
@@ -133,15 +135,15 @@ fn compare(name: &str, width: usize, ours: &[f32], theirs: &[f32], limit: f32) -
         if apart > difference || worst.is_none() {
             difference = difference.max(apart);
             let (row, column) = (at / width.max(1), at % width.max(1));
-            worst = Some(Worst { row, column, ours, theirs });
+            worst = Some(LargestDifference { row, column, ours, theirs });
         }
     }
     let worst = worst.filter(|_| ours.len() == theirs.len());
     let rows = theirs.len() / width.max(1);
-    Compared { name: name.to_owned(), rows, difference, limit, passed: difference <= limit, worst }
+    TensorComparison { name: name.to_owned(), rows, difference, limit, passed: difference <= limit, worst }
 }
 
-impl Compared {
+impl TensorComparison {
     /// The result in one line.
     pub(crate) fn line(&self) -> String {
         let Self { name, rows, difference, limit, passed, worst } = self;
@@ -150,7 +152,7 @@ impl Compared {
         let head = format!("{name}: {rows}, largest difference {difference:.2e} (limit {limit:.1e})");
         let column = if name.starts_with("logits") { "token" } else { "channel" };
         match worst {
-            Some(Worst { row, column: at, ours, theirs }) if *difference > 0.0 => {
+            Some(LargestDifference { row, column: at, ours, theirs }) if *difference > 0.0 => {
                 format!("{head} at row {row}, {column} {at} ({ours}, reference {theirs}): {verdict}")
             }
             None => format!("{head}: {verdict}: the numbers of values differ"),
@@ -164,7 +166,7 @@ pub(crate) fn between(
     first: &TextPipeline,
     second: &TextPipeline,
     tokens: &[u32],
-) -> Result<Compared, Failure> {
+) -> Result<TensorComparison, Failure> {
     let options = LogitsOptions::default();
     let (ours, theirs) = (logits(first, tokens, &options)?, logits(second, tokens, &options)?);
     Ok(compare("logits", ours.vocabulary, &ours.values, &theirs.values, 0.0))
@@ -174,7 +176,8 @@ pub(crate) fn between(
 pub(crate) fn tokens_of(file: &Path) -> Result<Vec<u32>, Failure> {
     let reference = ReferenceFile::open(file)?;
     let (pairs, left_out) = reference.pairs();
-    let longest = pairs.into_iter().max_by_key(|pair: &Pair| pair.tokens.len());
-    let left_out: Vec<LeftOut> = left_out.into_iter().map(|(name, why)| LeftOut { name, why }).collect();
+    let longest = pairs.into_iter().max_by_key(|pair: &ReferencePair| pair.tokens.len());
+    let left_out: Vec<SkippedTensor> =
+        left_out.into_iter().map(|(name, why)| SkippedTensor { name, why }).collect();
     longest.map(|pair| pair.tokens).ok_or_else(|| nothing(file, &left_out))
 }

@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 /// A file of named tensors.
 pub(crate) struct ReferenceFile {
     path: PathBuf,
-    tensors: BTreeMap<String, Tensor>,
+    tensors: BTreeMap<String, ReferenceTensor>,
 }
 
-struct Tensor {
+struct ReferenceTensor {
     kind: Dtype,
     shape: Vec<usize>,
     bytes: Vec<u8>,
 }
 
 /// Tokens, and the rows of them that the reference has.
-pub(crate) struct Pair {
+pub(crate) struct ReferencePair {
     /// Name of the logits; `None` if the reference has layer values only.
     pub(crate) logits: Option<String>,
     /// The part after `tokens` in the name of the tokens.
@@ -48,15 +48,18 @@ impl ReferenceFile {
             )
         })?;
         let tensor = |(name, view): (String, safetensors::tensor::TensorView<'_>)| {
-            let kept =
-                Tensor { kind: view.dtype(), shape: view.shape().to_vec(), bytes: view.data().to_vec() };
+            let kept = ReferenceTensor {
+                kind: view.dtype(),
+                shape: view.shape().to_vec(),
+                bytes: view.data().to_vec(),
+            };
             (name, kept)
         };
         Ok(Self { path: path.to_owned(), tensors: file.tensors().into_iter().map(tensor).collect() })
     }
 
     /// The pairs that can be compared, and the names of other tensors with the reason why they cannot.
-    pub(crate) fn pairs(&self) -> (Vec<Pair>, Vec<(String, String)>) {
+    pub(crate) fn pairs(&self) -> (Vec<ReferencePair>, Vec<(String, String)>) {
         let (mut pairs, mut left_out) = (Vec::new(), Vec::new());
         for name in self.tensors.keys() {
             let input = ["tokens", "positions"].iter().any(|input| name.starts_with(input));
@@ -87,10 +90,10 @@ impl ReferenceFile {
     }
 
     /// Tokens with layer values but no logits, as `--capture` writes them.
-    fn layers_alone(&self, suffix: &str) -> Result<Pair, String> {
+    fn layers_alone(&self, suffix: &str) -> Result<ReferencePair, String> {
         let tokens = self.ids(&format!("tokens{suffix}"))?;
         let rows = self.positions(suffix, tokens.len())?.unwrap_or_else(|| (0..tokens.len()).collect());
-        Ok(Pair { logits: None, suffix: suffix.to_owned(), tokens, decode_from: 0, rows })
+        Ok(ReferencePair { logits: None, suffix: suffix.to_owned(), tokens, decode_from: 0, rows })
     }
 
     /// The indices of the tokens to which the rows belong, if the file states them.
@@ -110,7 +113,7 @@ impl ReferenceFile {
     ///
     /// # Errors
     /// It has the wrong shape, or its tokens are missing.
-    fn pair(&self, name: &str) -> Result<Pair, String> {
+    fn pair(&self, name: &str) -> Result<ReferencePair, String> {
         let suffix = name.strip_prefix("logits").ok_or("its name does not begin with `logits`")?;
         let logits = &self.tensors[name];
         if logits.kind != Dtype::F32 || logits.shape.len() != 2 {
@@ -119,7 +122,13 @@ impl ReferenceFile {
         let rows = logits.shape[0];
         let tokens = self.ids(&format!("tokens{suffix}"))?;
         let pair = |tokens, decode_from, rows| {
-            Ok(Pair { logits: Some(name.to_owned()), suffix: suffix.to_owned(), tokens, decode_from, rows })
+            Ok(ReferencePair {
+                logits: Some(name.to_owned()),
+                suffix: suffix.to_owned(),
+                tokens,
+                decode_from,
+                rows,
+            })
         };
         if let Some(before) = suffix.strip_suffix("_greedy") {
             return self.continued(before, tokens, rows).and_then(|(all, start)| {
@@ -163,7 +172,7 @@ impl ReferenceFile {
     }
 
     /// The layer values of a pair: their names, the index of the checkpoint, the layer.
-    pub(crate) fn layers(&self, pair: &Pair) -> Vec<(String, usize, usize)> {
+    pub(crate) fn layers(&self, pair: &ReferencePair) -> Vec<(String, usize, usize)> {
         let named = |name: &String| {
             let (place, layer, suffix) = self.place(name)?;
             (pair.decode_from == 0 && suffix == pair.suffix).then(|| (name.clone(), place, layer))

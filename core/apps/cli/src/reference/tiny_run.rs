@@ -1,6 +1,6 @@
 //! [`TinyRun`]: a tiny random model of a spec, created and run in several ways.
 
-use crate::arguments::spec_reference::SpecMeant;
+use crate::arguments::spec_reference::SpecSelection;
 use crate::failure::Failure;
 use menagerie::engine::{EmbeddingOptions, EmbeddingPipeline, GenerateError, KvType, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
@@ -50,7 +50,7 @@ impl TinyRun {
 
 /// Creates and runs a tiny model of a spec. The inner `Err` is the reason why it could not be created.
 pub(crate) fn tiny_run(
-    meant: &SpecMeant,
+    meant: &SpecSelection,
     given: &BTreeMap<String, MetadataValue>,
 ) -> Result<Result<TinyRun, String>, Failure> {
     let spec = meant.spec()?;
@@ -79,7 +79,7 @@ pub(crate) fn tiny_run(
 
 /// Writes the tiny model; missing keys are added until it is complete.
 fn write(
-    meant: &SpecMeant,
+    meant: &SpecSelection,
     given: &BTreeMap<String, MetadataValue>,
     file: &Path,
 ) -> Result<Result<(), String>, Failure> {

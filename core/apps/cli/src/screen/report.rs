@@ -3,7 +3,7 @@
 //! Texts from files are escaped here: control characters of a file never reach the terminal. If the last line of an answer
 //! is incomplete, the text begins on a new line.
 
-use crate::screen::style::{Stream, paint};
+use crate::screen::style::{OutputStream, paint};
 use crate::screen::{escape, open_line, style};
 use std::io::{self, Write};
 use std::path::Path;
@@ -37,25 +37,25 @@ pub(crate) fn line(text: &str) {
 
 /// Writes an error.
 pub(crate) fn error(message: &str) {
-    write(&error_text(message, Stream::Err.is_colored()));
+    write(&error_text(message, OutputStream::Err.is_colored()));
 }
 
 /// Writes a note.
 pub(crate) fn note(text: &str) {
-    write(&format!("{}\n", note_text(text, Stream::Err.is_colored())));
+    write(&format!("{}\n", note_text(text, OutputStream::Err.is_colored())));
 }
 
 /// Writes findings as errors.
 pub(crate) fn findings_as_errors(findings: &[Finding]) {
     let mut text = String::new();
-    findings.iter().for_each(|finding| finding.write(&mut text, Stream::Err.is_colored()));
+    findings.iter().for_each(|finding| finding.write(&mut text, OutputStream::Err.is_colored()));
     write(&text);
 }
 
 /// Standard error for log lines, each of which comes in one piece.
-pub(crate) struct EscapedLog;
+pub(crate) struct LogWriter;
 
-impl Write for EscapedLog {
+impl Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         write(&escape::text(&String::from_utf8_lossy(bytes)));
         Ok(bytes.len())

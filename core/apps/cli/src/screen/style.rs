@@ -15,14 +15,14 @@ static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
 
 /// An output stream of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub(crate) enum OutputStream {
     /// Standard output.
     Out,
     /// Standard error.
     Err,
 }
 
-impl Stream {
+impl OutputStream {
     /// Whether it is a terminal.
     pub(crate) fn is_terminal(self) -> bool {
         match self {

@@ -1,10 +1,10 @@
-//! [`Form`]: the form that measurements are printed in.
+//! [`OutputForm`]: the form that measurements are printed in.
 
 use crate::commands::bench::delimited::Delimited;
 
 /// The output form that `--format` and `--json` select.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
+pub(super) enum OutputForm {
     Columns,
     Delimited(Delimited),
     Json,

@@ -11,7 +11,7 @@ use crate::arguments::model::{ModelArguments, device_options};
 use crate::arguments::observe::ProfileArguments;
 use crate::arguments::stages::StageArguments;
 use crate::commands::bench::delimited::Delimited;
-use crate::commands::bench::form::{Form, mean_of};
+use crate::commands::bench::form::{OutputForm, mean_of};
 use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use crate::screen::progress;
@@ -63,9 +63,9 @@ pub(crate) struct BenchCommand {
     /// Also measure the kernels alone: GB/s and GMAC/s for each weight type
     #[arg(long, hide_short_help = true)]
     kernels: bool,
-    /// Format of the measurements
+    /// BenchFormat of the measurements
     #[arg(long, hide_short_help = true, value_enum, default_value = "table", conflicts_with = "json")]
-    format: Format,
+    format: BenchFormat,
     #[command(flatten)]
     profile: ProfileArguments,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub(crate) struct BenchCommand {
 
 /// The value of `--format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum BenchFormat {
     /// Aligned columns
     Table,
     /// A Markdown table, the default format of llama-bench
@@ -101,7 +101,7 @@ struct Limits {
 }
 
 /// One measurement: `pp` or `tg` of so many tokens.
-struct Measured {
+struct SpeedMeasurement {
     kind: &'static str,
     tokens: usize,
     rate: Rate,
@@ -153,18 +153,18 @@ impl BenchCommand {
         bar.finish_and_clear();
         let report = self.report(pipeline, &cpu, &measured?, &limits)?;
         match self.form() {
-            Form::Json => output::json(&report),
-            Form::Columns => print(&report),
-            Form::Delimited(how) => output::write(&delimited(&report, how)),
+            OutputForm::Json => output::json(&report),
+            OutputForm::Columns => print(&report),
+            OutputForm::Delimited(how) => output::write(&delimited(&report, how)),
         }
     }
 
-    fn form(&self) -> Form {
+    fn form(&self) -> OutputForm {
         match (self.json, self.format) {
-            (true, _) => Form::Json,
-            (false, Format::Table) => Form::Columns,
-            (false, Format::Markdown) => Form::Delimited(Delimited::Markdown),
-            (false, Format::Csv) => Form::Delimited(Delimited::Csv),
+            (true, _) => OutputForm::Json,
+            (false, BenchFormat::Table) => OutputForm::Columns,
+            (false, BenchFormat::Markdown) => OutputForm::Delimited(Delimited::Markdown),
+            (false, BenchFormat::Csv) => OutputForm::Delimited(Delimited::Csv),
         }
     }
 
@@ -185,7 +185,7 @@ impl BenchCommand {
         &self,
         pipeline: &LoadedModel<TextPipeline>,
         bar: &ProgressBar,
-    ) -> Result<Vec<Measured>, Failure> {
+    ) -> Result<Vec<SpeedMeasurement>, Failure> {
         let of =
             |kind, counts: &[usize]| counts.iter().map(move |&tokens| (kind, tokens)).collect::<Vec<_>>();
         let wanted = [of("pp", &self.prompt), of("tg", &self.generate)].concat();
@@ -206,7 +206,7 @@ impl BenchCommand {
                 });
             })?;
             let rate = if kind == "pp" { result.prompt } else { result.generate };
-            measured.extend(rate.map(|rate| Measured { kind, tokens, rate }));
+            measured.extend(rate.map(|rate| SpeedMeasurement { kind, tokens, rate }));
         }
         Ok(measured)
     }
@@ -215,13 +215,13 @@ impl BenchCommand {
         &self,
         pipeline: &LoadedModel<TextPipeline>,
         cpu: &Cpu,
-        measured: &[Measured],
+        measured: &[SpeedMeasurement],
         limits: &Limits,
     ) -> Result<Value, Failure> {
         let resolved = pipeline.resolved();
         let cost = cost(resolved);
         let device = pipeline.compute().backend.name();
-        let share = |one: &Measured| {
+        let share = |one: &SpeedMeasurement| {
             // The limits are the processor's.
             let cost = (device == "cpu").then_some(&cost)?;
             Some(match one.kind {
@@ -229,7 +229,7 @@ impl BenchCommand {
                 _ => one.rate.median * cost.bytes / limits.read,
             })
         };
-        let test = |one: &Measured| {
+        let test = |one: &SpeedMeasurement| {
             json!({
                 "test": format!("{}{}", one.kind, one.tokens), "kind": one.kind, "tokens": one.tokens,
                 "tokens_per_second": one.rate, "share": share(one),

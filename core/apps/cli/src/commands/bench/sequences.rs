@@ -2,7 +2,7 @@
 
 use crate::arguments::model::ModelArguments;
 use crate::commands::bench::delimited::Delimited;
-use crate::commands::bench::form::{Form, mean_of};
+use crate::commands::bench::form::{OutputForm, mean_of};
 use crate::failure::Failure;
 use crate::output;
 use crate::screen::progress;
@@ -19,7 +19,7 @@ pub(super) fn measure(
     model: &ModelArguments,
     pipeline: &LoadedModel<TextPipeline>,
     wanted: &[TogetherOptions],
-    form: Form,
+    form: OutputForm,
 ) -> Result<(), Failure> {
     let bar = progress::spinner("warming up");
     let mut results = Vec::new();
@@ -29,9 +29,9 @@ pub(super) fn measure(
     }
     bar.finish_and_clear();
     match form {
-        Form::Columns => print(&results),
-        Form::Delimited(how) => output::write(&delimited(model, pipeline, &results, how)),
-        Form::Json => output::json(&report(model, pipeline, &results)),
+        OutputForm::Columns => print(&results),
+        OutputForm::Delimited(how) => output::write(&delimited(model, pipeline, &results, how)),
+        OutputForm::Json => output::json(&report(model, pipeline, &results)),
     }
 }
 

@@ -15,11 +15,11 @@ use clap::{Args, Subcommand};
 #[derive(Args)]
 pub(crate) struct ControlVectorCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: ControlVectorAction,
 }
 
 #[derive(Subcommand)]
-enum Verb {
+enum ControlVectorAction {
     Make(Box<make::MakeCommand>),
     Show(show::ShowVectorCommand),
 }
@@ -27,8 +27,8 @@ enum Verb {
 impl Runnable for ControlVectorCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         match self.verb {
-            Verb::Make(command) => command.run(&context.environment),
-            Verb::Show(command) => command.run(),
+            ControlVectorAction::Make(command) => command.run(&context.environment),
+            ControlVectorAction::Show(command) => command.run(),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! [`Cases`]: the test cases of a component, and their errors.
+//! [`TestCases`]: the test cases of a component, and their errors.
 
 use menagerie::plugin_host::Plugin;
 use std::ops::ControlFlow;
 
 /// The cases of one component.
-pub(super) struct Cases<'p> {
+pub(super) struct TestCases<'p> {
     plugin: &'p Plugin,
     /// Number of cases.
     all: usize,
@@ -13,7 +13,7 @@ pub(super) struct Cases<'p> {
     faults: Vec<(String, Vec<String>)>,
 }
 
-impl<'p> Cases<'p> {
+impl<'p> TestCases<'p> {
     /// Starts the cases of a component of a plugin. The counter of missteps is reset: errors of another component do not
     /// count.
     pub(super) fn of(plugin: &'p Plugin, all: usize) -> Self {

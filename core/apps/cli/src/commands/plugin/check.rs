@@ -1,6 +1,6 @@
 //! `plugin check FILE`: tests every component of a plugin.
 
-use super::cases::Cases;
+use super::cases::TestCases;
 use super::hook_trial::hooked;
 use super::trial::{Trial, trial};
 use crate::failure::Failure;
@@ -25,12 +25,12 @@ use std::sync::Arc;
 /// that only read must not change the logits. Samplers and tokenizers are tested with random logits and texts. This command
 /// runs the plugin's code.
 #[derive(Args)]
-pub(crate) struct CheckCommand {
+pub(crate) struct PluginCheckCommand {
     /// The plugin's file
     file: PathBuf,
     /// Set an option of a component, written as in a spec (repeatable): author/name:component.OPTION=VALUE
     #[arg(long, value_name = "COMPONENT.OPTION=VALUE", value_parser = setting)]
-    set: Vec<Setting>,
+    set: Vec<ComponentOption>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -38,31 +38,35 @@ pub(crate) struct CheckCommand {
 
 /// A component, one of its options, and the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Setting {
+struct ComponentOption {
     component: String,
     option: String,
     value: String,
 }
 
-fn setting(text: &str) -> Result<Setting, String> {
+fn setting(text: &str) -> Result<ComponentOption, String> {
     let parts = || {
         let (path, value) = text.split_once('=')?;
         // The plugin's id may have dots too.
         let (component, option) = path.rsplit_once('.')?;
-        Some(Setting { component: component.to_owned(), option: option.to_owned(), value: value.to_owned() })
+        Some(ComponentOption {
+            component: component.to_owned(),
+            option: option.to_owned(),
+            value: value.to_owned(),
+        })
     };
     parts().ok_or_else(|| "expected COMPONENT.OPTION=VALUE, e.g. acme/retnet:retention.heads=4".to_owned())
 }
 
 /// The result of testing a component.
-struct Outcome<'a> {
+struct ComponentResult<'a> {
     component: &'a PluginComponent,
     trial: Trial,
     /// A description of the test.
     how: String,
 }
 
-impl CheckCommand {
+impl PluginCheckCommand {
     pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
         watch(Watch::EveryRow);
         let (environment, plugin) = load(installed, &self.file, LoadOptions::default())?;
@@ -88,19 +92,19 @@ impl CheckCommand {
         plugin: &Plugin,
         component: &'a PluginComponent,
         environment: &Environment,
-    ) -> Result<Outcome<'a>, Failure> {
+    ) -> Result<ComponentResult<'a>, Failure> {
         let of = self.set.iter().filter(|set| set.component == component.name);
         let given: BTreeMap<String, String> = of.map(|set| (set.option.clone(), set.value.clone())).collect();
         let (trial, how) = match component.family {
             "sampler" => {
-                let cases = Cases::of(plugin, ROWS as usize);
+                let cases = TestCases::of(plugin, ROWS as usize);
                 (
                     sampled(component, &given, cases, environment),
                     format!("{ROWS} rows of random logits, twice each"),
                 )
             }
             "tokenizer" => {
-                let cases = Cases::of(plugin, TEXTS as usize);
+                let cases = TestCases::of(plugin, TEXTS as usize);
                 (
                     tokenized(component, &given, cases, environment),
                     "random texts, encoded and decoded".to_owned(),
@@ -126,13 +130,13 @@ impl CheckCommand {
                 (trial, how)
             }
         };
-        Ok(Outcome { component, trial, how })
+        Ok(ComponentResult { component, trial, how })
     }
 
-    fn said(&self, plugin: &Plugin, outcomes: &[Outcome]) -> Result<(), Failure> {
+    fn said(&self, plugin: &Plugin, outcomes: &[ComponentResult]) -> Result<(), Failure> {
         if self.json {
-            let one = |outcome: &Outcome| {
-                let Outcome { component, trial, how } = outcome;
+            let one = |outcome: &ComponentResult| {
+                let ComponentResult { component, trial, how } = outcome;
                 json!({
                     "name": component.name, "family": component.family, "passed": trial.faults.is_empty(),
                     "tried": how, "result": trial,
@@ -142,7 +146,7 @@ impl CheckCommand {
             return output::json(&json!({ "plugin": plugin.inspected, "components": components }));
         }
         output::line(&format!("{} {}", plugin.inspected.id, plugin.inspected.version))?;
-        for Outcome { component, trial, how } in outcomes {
+        for ComponentResult { component, trial, how } in outcomes {
             let word = if trial.faults.is_empty() { "ok" } else { "FAILED" };
             output::line(&format!("{word:<7} {} {}: {how}", component.family, component.name))?;
             if !trial.options.is_empty() {
@@ -176,7 +180,7 @@ const MOST_FAULTS: usize = 4;
 fn sampled(
     component: &PluginComponent,
     given: &BTreeMap<String, String>,
-    mut cases: Cases<'_>,
+    mut cases: TestCases<'_>,
     environment: &Environment,
 ) -> Trial {
     let mut trial = Trial { options: given.clone(), ..Trial::default() };
@@ -229,7 +233,7 @@ fn sampled(
 fn tokenized(
     component: &PluginComponent,
     given: &BTreeMap<String, String>,
-    mut cases: Cases<'_>,
+    mut cases: TestCases<'_>,
     environment: &Environment,
 ) -> Trial {
     let mut trial = Trial { options: given.clone(), ..Trial::default() };

@@ -1,6 +1,6 @@
 //! Tests a plugin's layer hook in tiny random models of several shapes.
 
-use super::cases::Cases;
+use super::cases::TestCases;
 use super::trial::{Trial, case, compared, grid, open, said, tokens};
 use crate::failure::Failure;
 use menagerie::engine::{NamedHook, TextPipeline};
@@ -18,7 +18,7 @@ pub(super) fn hooked(
     environment: &Environment,
 ) -> Result<Trial, Failure> {
     let mut trial = Trial { options: given.clone(), ..Trial::default() };
-    let mut cases = Cases::of(plugin, grid().len());
+    let mut cases = TestCases::of(plugin, grid().len());
     let pairs: Vec<String> = given.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let hook =
         match NamedHook::parse(&format!("{}={}", component.name, pairs.join(",")), environment.entries()) {

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// The file is read, not loaded as a library. Prints the id, versions, target, toolchain, required capabilities, and the
 /// SHA-256 that `plugin trust` would lock; for a file that would be refused, the reason.
 #[derive(Args)]
-pub(crate) struct InspectCommand {
+pub(crate) struct PluginInspectCommand {
     /// The plugin's file
     file: PathBuf,
     /// Print JSON
@@ -23,7 +23,7 @@ pub(crate) struct InspectCommand {
     json: bool,
 }
 
-impl InspectCommand {
+impl PluginInspectCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let (found, sha256) = (inspect(&self.file)?, sha256_of(&self.file)?);
         let lock = lock().map(|(lock, _)| lock).unwrap_or_default();

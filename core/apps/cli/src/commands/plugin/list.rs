@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 /// List the plugins that are loaded, with their components, and those that are refused
 #[derive(Args)]
-pub(crate) struct ListCommand {
+pub(crate) struct PluginListCommand {
     /// Print JSON: plugins with components, files and checksums, and refused files with the reason
     #[arg(long)]
     json: bool,
 }
 
-impl ListCommand {
+impl PluginListCommand {
     pub(crate) fn run(self, arguments: &PluginArguments) -> Result<(), Failure> {
         let (environment, refused) = arguments.install()?;
         let plugins = plugins(&environment);

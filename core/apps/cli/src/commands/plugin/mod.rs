@@ -22,34 +22,34 @@ use clap::{Args, Subcommand};
 #[derive(Args)]
 pub(crate) struct PluginCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: PluginAction,
 }
 
 #[derive(Subcommand)]
-enum Verb {
-    List(list::ListCommand),
-    Inspect(inspect::InspectCommand),
-    Check(check::CheckCommand),
-    New(new::NewCommand),
-    Trust(trust::TrustCommand),
-    Remove(remove::RemoveCommand),
+enum PluginAction {
+    List(list::PluginListCommand),
+    Inspect(inspect::PluginInspectCommand),
+    Check(check::PluginCheckCommand),
+    New(new::PluginNewCommand),
+    Trust(trust::PluginTrustCommand),
+    Remove(remove::PluginRemoveCommand),
 }
 
 impl Runnable for PluginCommand {
     // Only `list` and `check` load plugins; `check` loads the one that it names.
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         match self.verb {
-            Verb::List(command) => command.run(&context.plugins),
-            Verb::Inspect(command) => command.run(),
-            Verb::Check(command) => command.run(&context.environment),
-            Verb::New(command) => command.run(),
-            Verb::Trust(command) => command.run(),
-            Verb::Remove(command) => command.run(&context.plugins),
+            PluginAction::List(command) => command.run(&context.plugins),
+            PluginAction::Inspect(command) => command.run(),
+            PluginAction::Check(command) => command.run(&context.environment),
+            PluginAction::New(command) => command.run(),
+            PluginAction::Trust(command) => command.run(),
+            PluginAction::Remove(command) => command.run(&context.plugins),
         }
     }
 
     fn tries_plugins(&self) -> bool {
-        matches!(self.verb, Verb::Check(_))
+        matches!(self.verb, PluginAction::Check(_))
     }
 
     fn uses_plugins(&self) -> bool {

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 ///
 /// It builds with `cargo build --release` on Rust 1.85 or later, and passes `plugin check`. Its README lists the commands.
 #[derive(Args)]
-pub(crate) struct NewCommand {
+pub(crate) struct PluginNewCommand {
     /// Id of the plugin, AUTHOR/NAME: the prefix of its components' names
     id: String,
-    /// Kind of the component
-    #[arg(long, value_enum, default_value_t = Kind::Mixer, value_name = "KIND")]
-    kind: Kind,
+    /// ComponentKind of the component
+    #[arg(long, value_enum, default_value_t = ComponentKind::Mixer, value_name = "KIND")]
+    kind: ComponentKind,
     /// Name of the component [default: the plugin's NAME]
     #[arg(long, value_name = "NAME")]
     component: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) struct NewCommand {
 
 /// The kind of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum ComponentKind {
     /// Mixes information between tokens, with a state
     Mixer,
     /// Transforms each token
@@ -67,7 +67,7 @@ const COMMON: [Template; 3] = [
     ("README.md", template!("README.md.in")),
 ];
 
-impl Kind {
+impl ComponentKind {
     /// The source of the crate, and the instructions for using its component.
     fn texts(self) -> (&'static str, &'static str) {
         match self {
@@ -107,7 +107,7 @@ impl Kind {
     }
 }
 
-impl NewCommand {
+impl PluginNewCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let (author, name) = id_parts(&self.id)?;
         let component = self.component.clone().unwrap_or_else(|| name.replace(['.', '_'], "-"));
@@ -231,10 +231,10 @@ mod tests {
 
     #[test]
     fn no_template_has_a_hole_left() {
-        for kind in Kind::value_variants() {
+        for kind in ComponentKind::value_variants() {
             let id = "acme/good-one".to_owned();
             let command =
-                NewCommand { id, kind: *kind, component: None, out: None, sdk_path: None, json: false };
+                PluginNewCommand { id, kind: *kind, component: None, out: None, sdk_path: None, json: false };
             for (file, text) in kind.files() {
                 let filled = command.filled(text, "good-one", "acme-good-one").unwrap();
                 assert!(!filled.contains('@'), "{file}: {filled}");

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 ///
 /// The file is identified by the id in it; its code does not run.
 #[derive(Args)]
-pub(crate) struct RemoveCommand {
+pub(crate) struct PluginRemoveCommand {
     /// The plugin's id, AUTHOR/NAME
     id: String,
     /// Print JSON
@@ -21,7 +21,7 @@ pub(crate) struct RemoveCommand {
     json: bool,
 }
 
-impl RemoveCommand {
+impl PluginRemoveCommand {
     pub(crate) fn run(self, arguments: &PluginArguments) -> Result<(), Failure> {
         let (mut lock, path) = lock()?;
         let is_it = |file: &PathBuf| inspect(file).is_ok_and(|found| found.id == self.id);

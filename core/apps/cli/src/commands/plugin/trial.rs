@@ -1,6 +1,6 @@
 //! [`Trial`]: the test of a component in tiny random models, run in several ways that must produce the same logits.
 
-use super::cases::Cases;
+use super::cases::TestCases;
 use crate::failure::Failure;
 use menagerie::engine::{
     Arithmetic, GenerateError, Scheduler, SchedulerOptions, StepOutput, TextPipeline, Wanted,
@@ -68,7 +68,7 @@ pub(crate) fn trial(
     environment: &Environment,
 ) -> Result<Trial, Failure> {
     let mut trial = Trial::default();
-    let mut cases = Cases::of(plugin, grid().len());
+    let mut cases = TestCases::of(plugin, grid().len());
     let mut refused = None;
     for attempt in 0..COUNTS.len() {
         let options = options(kind, given, attempt);
@@ -199,7 +199,7 @@ fn named(error: &str, file: &Path) -> Failure {
 }
 
 /// The name of a way of computing logits, and its result.
-type Way<'w> = (&'w str, Vec<f32>);
+type WayLogits<'w> = (&'w str, Vec<f32>);
 
 /// The tokens of a test.
 pub(super) fn tokens(seed: u64) -> Vec<u32> {
@@ -239,7 +239,7 @@ pub(super) fn said(failure: Failure) -> String {
     }
 }
 
-fn ways<'w>(pipeline: &TextPipeline, tokens: &[u32]) -> Result<Vec<Way<'w>>, String> {
+fn ways<'w>(pipeline: &TextPipeline, tokens: &[u32]) -> Result<Vec<WayLogits<'w>>, String> {
     let logits = |chunk, decode_from| {
         let options = LogitsOptions::default().with_chunk(chunk).with_decode_from(decode_from);
         logits(pipeline, tokens, &options).map(|logits| logits.values)

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Writes its id and SHA-256 to plugins.lock in the configuration folder. The plugin's code does not run. If the file
 /// changes, it is refused until it is trusted again.
 #[derive(Args)]
-pub(crate) struct TrustCommand {
+pub(crate) struct PluginTrustCommand {
     /// The plugin's file
     file: PathBuf,
     /// Print JSON
@@ -24,7 +24,7 @@ pub(crate) struct TrustCommand {
     json: bool,
 }
 
-impl TrustCommand {
+impl PluginTrustCommand {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let (found, sha256) = (inspect(&self.file)?, sha256_of(&self.file)?);
         let (mut lock, path) = lock()?;

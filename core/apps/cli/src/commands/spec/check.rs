@@ -2,7 +2,7 @@
 
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::plugins::plugins;
-use crate::arguments::spec_reference::{SpecMeant, spec_needed};
+use crate::arguments::spec_reference::{SpecSelection, require_spec};
 use crate::arguments::specs::SpecArguments;
 use crate::commands::synth::parse_value;
 use crate::failure::Failure;
@@ -43,7 +43,7 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 impl SpecCheckCommand {
     pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
         let keys = self.key.iter().map(|(key, value)| (key.clone(), parse_value(value))).collect();
-        check(&self.spec.to_string(), &spec_needed(&self.spec, &self.specs, installed)?, &keys, self.json)
+        check(&self.spec.to_string(), &require_spec(&self.spec, &self.specs, installed)?, &keys, self.json)
     }
 }
 
@@ -55,7 +55,7 @@ fn wrong(fault: &str) -> Finding {
 /// Checks a spec and prints the result.
 pub(crate) fn check(
     name: &str,
-    meant: &SpecMeant,
+    meant: &SpecSelection,
     keys: &BTreeMap<String, MetadataValue>,
     as_json: bool,
 ) -> Result<(), Failure> {

@@ -1,7 +1,7 @@
 //! `spec diff A B`: prints the differences between two specs.
 
 use crate::arguments::name_or_path::NameOrPath;
-use crate::arguments::spec_reference::spec_needed;
+use crate::arguments::spec_reference::require_spec;
 use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
 use crate::output;
@@ -61,7 +61,7 @@ impl DiffCommand {
 
     /// The values that a spec states, in order.
     fn stated(&self, name: &NameOrPath, installed: &Environment) -> Result<Vec<Stated>, Failure> {
-        let spec = spec_needed(name, &self.specs, installed)?.spec()?;
+        let spec = require_spec(name, &self.specs, installed)?.spec()?;
         let mut left_out = vec!["architecture.", "provenance."];
         if !self.hf {
             left_out.extend(["hf.", "adapter."]);

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// not state are marked as questions with `# ?`: answer them with the help of the model's source code, then compare logits
 /// (`check MODEL --spec FILE --reference F`).
 #[derive(Args)]
-pub(crate) struct NewCommand {
+pub(crate) struct SpecNewCommand {
     /// A GGUF file, or any MODEL that `run` accepts
     model: NameOrPath,
     /// Write the draft to this file instead of standard output; its name must be ID.toml
@@ -46,7 +46,7 @@ pub(crate) struct NewCommand {
     specs: SpecArguments,
 }
 
-impl NewCommand {
+impl SpecNewCommand {
     pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
         let path = locate(&self.model, &self.specs)?;
         let _at_once = interrupt::at_once()?;

@@ -1,10 +1,10 @@
 //! `spec explain SPEC`: describes an architecture in words and as a diagram.
 
 use crate::arguments::name_or_path::NameOrPath;
-use crate::arguments::spec_reference::spec_needed;
+use crate::arguments::spec_reference::require_spec;
 use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
-use crate::listing::block_outline::{Outline, Step, bare};
+use crate::listing::block_outline::{Outline, OutlineStep, bare};
 use crate::listing::block_svg::svg;
 use crate::output;
 use crate::output::output_file::OutputFile;
@@ -38,7 +38,7 @@ pub(crate) struct ExplainCommand {
 
 impl ExplainCommand {
     pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
-        let meant = spec_needed(&self.spec, &self.specs, installed)?;
+        let meant = require_spec(&self.spec, &self.specs, installed)?;
         let spec = meant.spec()?;
         let outline = Outline::of(&spec);
         if let Some(target) = &self.svg {
@@ -89,8 +89,8 @@ fn steps(outline: &Outline) -> Result<(), Failure> {
     print(&outline.output, 2)
 }
 
-fn print(steps: &[Step], indent: usize) -> Result<(), Failure> {
-    for Step { title, details } in steps {
+fn print(steps: &[OutlineStep], indent: usize) -> Result<(), Failure> {
+    for OutlineStep { title, details } in steps {
         let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join("; ")) };
         output::line(&format!("{:indent$}{title}{details}", ""))?;
     }

@@ -23,7 +23,7 @@ pub(crate) struct KindsCommand {
 
 /// A kind and the crate or plugin that registers it; `None` for a kind that is declared but not implemented.
 #[derive(serde::Serialize)]
-struct Listed {
+struct KindRow {
     #[serde(flatten)]
     kind: KindDescription,
     from: Option<&'static str>,
@@ -33,10 +33,10 @@ impl KindsCommand {
     pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
         let components = installed.components();
         let kinds = components.kinds()?;
-        let all: Vec<Listed> = Family::ALL
+        let all: Vec<KindRow> = Family::ALL
             .into_iter()
             .flat_map(|family| kinds.of(family))
-            .map(|kind| Listed {
+            .map(|kind| KindRow {
                 kind: kind.describe(),
                 from: components.get(kind).map(|one| one.registered_by),
             })
@@ -44,7 +44,7 @@ impl KindsCommand {
         let Some(name) = &self.kind else {
             return if self.json { output::json(&json!({ "kinds": all })) } else { listing(&all) };
         };
-        let found: Vec<&Listed> = all.iter().filter(|one| one.kind.name == name).collect();
+        let found: Vec<&KindRow> = all.iter().filter(|one| one.kind.name == name).collect();
         if found.is_empty() {
             let near = nearest(name, all.iter().map(|one| one.kind.name));
             let near = near.map(|near| format!("; the nearest is `{near}`")).unwrap_or_default();
@@ -58,8 +58,8 @@ impl KindsCommand {
     }
 }
 
-fn listing(kinds: &[Listed]) -> Result<(), Failure> {
-    let row = |one: &Listed| {
+fn listing(kinds: &[KindRow]) -> Result<(), Failure> {
+    let row = |one: &KindRow| {
         let kind = &one.kind;
         let built_in = if kind.built_in { "" } else { "not implemented: " };
         let meaning = kind.meaning.split(". ").next().unwrap_or_default().trim_end_matches('.');
@@ -68,7 +68,7 @@ fn listing(kinds: &[Listed]) -> Result<(), Failure> {
     output::table(&["kind", "family", "meaning"], &kinds.iter().map(row).collect::<Vec<_>>())
 }
 
-fn page(listed: &Listed) -> Result<(), Failure> {
+fn page(listed: &KindRow) -> Result<(), Failure> {
     let kind = &listed.kind;
     let known = if kind.built_in { "" } else { " (not implemented)" };
     output::line(&format!("{} {}{known}\n  {}", kind.family, kind.name, kind.meaning))?;

@@ -23,12 +23,12 @@ use menagerie::spec::json_schema;
 #[derive(Args)]
 pub(crate) struct SpecCommand {
     #[command(subcommand)]
-    verb: Verb,
+    verb: SpecAction,
 }
 
 #[derive(Subcommand)]
-enum Verb {
-    New(draft::NewCommand),
+enum SpecAction {
+    New(draft::SpecNewCommand),
     Check(check::SpecCheckCommand),
     Show(show::SpecShowCommand),
     Diff(diff::DiffCommand),
@@ -46,14 +46,14 @@ impl Runnable for SpecCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let installed = &context.environment;
         match self.verb {
-            Verb::New(command) => command.run(installed),
-            Verb::Check(command) => command.run(installed),
-            Verb::Show(command) => command.run(installed),
-            Verb::Diff(command) => command.run(installed),
-            Verb::Explain(command) => command.run(installed),
-            Verb::Kinds(command) => command.run(installed),
+            SpecAction::New(command) => command.run(installed),
+            SpecAction::Check(command) => command.run(installed),
+            SpecAction::Show(command) => command.run(installed),
+            SpecAction::Diff(command) => command.run(installed),
+            SpecAction::Explain(command) => command.run(installed),
+            SpecAction::Kinds(command) => command.run(installed),
             // A JSON Schema document, not this program's own JSON: it has no version of the output.
-            Verb::Schema { json: _ } => {
+            SpecAction::Schema { json: _ } => {
                 let schema = json_schema(&installed.components().kinds()?);
                 output::line(&serde_json::to_string_pretty(&schema)?)
             }
@@ -61,6 +61,6 @@ impl Runnable for SpecCommand {
     }
 
     fn tries_plugins(&self) -> bool {
-        matches!(self.verb, Verb::Check(_))
+        matches!(self.verb, SpecAction::Check(_))
     }
 }

@@ -1,7 +1,7 @@
 //! `spec show SPEC`: prints a spec, with or without the specs that it extends.
 
 use crate::arguments::name_or_path::NameOrPath;
-use crate::arguments::spec_reference::spec_needed;
+use crate::arguments::spec_reference::require_spec;
 use crate::arguments::specs::SpecArguments;
 use crate::commands::show::print_architecture;
 use crate::failure::Failure;
@@ -25,6 +25,6 @@ pub(crate) struct SpecShowCommand {
 
 impl SpecShowCommand {
     pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
-        print_architecture(&spec_needed(&self.spec, &self.specs, installed)?.entry, self.merged, self.json)
+        print_architecture(&require_spec(&self.spec, &self.specs, installed)?.entry, self.merged, self.json)
     }
 }

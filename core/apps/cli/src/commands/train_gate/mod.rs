@@ -66,7 +66,7 @@ pub(crate) struct TrainGateCommand {
 }
 
 /// The result of training.
-struct Trained {
+struct TrainingResult {
     scores: Vec<GateScore>,
     /// By layer: share of rows that the trained mixture routes to the expert of their prompt.
     shares: BTreeMap<usize, f64>,
@@ -133,7 +133,7 @@ impl TrainGateCommand {
         (out, inputs): (&Path, &[&Path]),
         (bar, cancel): (&ProgressBar, &AtomicBool),
         installed: &Environment,
-    ) -> Result<Trained, Failure> {
+    ) -> Result<TrainingResult, Failure> {
         let (examples, rows) = self.rows(prompts, (bar, cancel), installed)?;
         let options = GateTrainingOptions::default()
             .with_epochs(self.epochs as usize)
@@ -160,7 +160,7 @@ impl TrainGateCommand {
         let pipeline =
             self.model.open_with_gate(installed, &self.template, &GivenGate::File(out.to_owned()))?;
         let shares = pipeline.gate_shares(&examples.iter().collect::<Vec<_>>(), Some(cancel))?;
-        Ok(Trained { scores: trainer.scores(&rows), shares })
+        Ok(TrainingResult { scores: trainer.scores(&rows), shares })
     }
 
     /// The prompts as tokens, and the gates' inputs for each; the model is opened once for each expert.
@@ -218,7 +218,7 @@ impl TrainGateCommand {
         prompts: &[GatePrompt],
         mixture: &GivenMixture,
         out: &Path,
-        trained: &Trained,
+        trained: &TrainingResult,
     ) -> Result<(), Failure> {
         let share = |layer: usize| trained.shares.get(&layer).copied();
         if self.json {
