@@ -45,11 +45,12 @@ fn the_coarser_way_is_refused_where_it_does_not_exist() {
     for (device, words) in [
         ("cpi", &["there is no device of this name", "the nearest is `cpu`", "there are: "][..]),
         ("cpu:half-prompt=bf16", &["no option `half-prompt`", "it has half-prompts"]),
-        ("cpu:half-prompts=f16", &["half-prompts=f16", "f32 or bf16"]),
         ("cpu:half-prompts", &["`half-prompts` is neither a number nor an option KEY=VALUE"]),
     ] {
         menagerie(home.path(), &["run", &model, "hi", "--raw", "--device", device]).refused_with(words);
     }
+    let value = ["run", &model, "hi", "--raw", "--device", "cpu:half-prompts=f16"];
+    menagerie(home.path(), &value).fails_with(&["half-prompts=f16", "f32 or bf16"]);
     assert!(!home.path().join("o").exists());
 }
 
