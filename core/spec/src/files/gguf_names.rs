@@ -20,7 +20,7 @@ impl ArchSpec {
     }
 
     /// Why a tensor of a GGUF file is ignored, if it is. `layers` is the number of blocks that are run
-    /// ([`ModelConfig::blocks`]): `{tail}` stands for any block index at or past it.
+    /// (`ModelConfig::blocks`): `{tail}` stands for any block index at or past it.
     pub fn ignored_tensor(&self, name: &str, layers: usize) -> Option<&str> {
         ignored_tensor(self, name, layers)
     }
