@@ -401,7 +401,7 @@ fn rows_that_are_no_numbers_are_named() {
     // Every row is looked at, not only the last one of a sequence.
     let error = told(&hook("nan-first"));
     for part in
-        ["hook madly/parts:misbehaving-hook", "gives NaN for column 1 of row 0 (position 0 of sequence 0)"]
+        ["hook madly/parts:misbehaving-hook", "returned NaN in column 1 of row 0 (position 0 of sequence 0)"]
     {
         assert!(error.contains(part), "{error}");
     }
