@@ -28,6 +28,15 @@ pub enum ThreadCount {
     Own(&'static str),
 }
 
+/// Why a device cannot be opened. The texts are sentences without the name of the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceFault {
+    /// A value of its options is invalid, or the device does not support it.
+    Options(String),
+    /// The device cannot be used on this machine or with this build.
+    Unavailable(String),
+}
+
 /// A kind of devices: `cpu`, `cuda`. It is named as `NAME`, `NAME:NUMBER`, or with options as `NAME:KEY=VALUE,..`.
 #[derive(Clone, Copy)]
 pub struct DeviceKind {
@@ -45,8 +54,8 @@ pub struct DeviceKind {
     pub count: fn() -> Result<usize, String>,
     /// Description of the device with this number; or why it cannot be used.
     pub describe: fn(usize) -> Result<String, String>,
-    /// Opens a device. An error is a sentence without the name of the device.
-    pub open: fn(&DeviceRequest<'_>) -> Result<Arc<dyn Backend>, String>,
+    /// Opens a device.
+    pub open: fn(&DeviceRequest<'_>) -> Result<Arc<dyn Backend>, DeviceFault>,
 }
 
 impl Entry for DeviceKind {

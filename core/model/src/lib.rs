@@ -117,7 +117,7 @@ pub use backend::{
     AttentionStates, Backend, HostOperand, LowRankSum, Operation, Product, RopeTable, Rotation, StateStep,
 };
 pub use compute::Compute;
-pub use device::{DeviceKind, DeviceRequest, ThreadCount};
+pub use device::{DeviceFault, DeviceKind, DeviceRequest, ThreadCount};
 pub use expert_plan::{ExpertPlan, Packing};
 pub use menagerie_formulas::{
     Activation, Arithmetic, AttentionShape, BranchInput, Gating, KeySharing, KvType, LinearAttentionShape,

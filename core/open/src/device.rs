@@ -4,7 +4,7 @@ use crate::error::LoadError;
 use crate::notice::Notice;
 use menagerie_engine::{check_options, option_pairs};
 use menagerie_entries::Entries;
-use menagerie_model::{Arithmetic, Backend, DeviceKind, DeviceRequest, ThreadCount};
+use menagerie_model::{Arithmetic, Backend, DeviceFault, DeviceKind, DeviceRequest, ThreadCount};
 use menagerie_spec::nearest;
 use std::fmt;
 use std::str::FromStr;
@@ -137,7 +137,10 @@ impl DeviceName {
             return Err(self.refused(counted));
         }
         let request = DeviceRequest { number, threads, arithmetic, options: &self.options };
-        (kind.open)(&request).map_err(refused)
+        (kind.open)(&request).map_err(|fault| match fault {
+            DeviceFault::Options(reason) => LoadError::Options(format!("device {}: {reason}", self.text)),
+            DeviceFault::Unavailable(reason) => self.refused(reason),
+        })
     }
 
     fn refused(&self, reason: String) -> LoadError {
@@ -157,7 +160,8 @@ impl Device {
     /// The backend of the device among these entries.
     ///
     /// # Errors
-    /// [`LoadError::Device`] if there is no such device, or if it refuses its options.
+    /// [`LoadError::Device`] if there is no such device or it cannot be used; [`LoadError::Options`] if it refuses a value
+    /// of its options.
     pub fn backend(
         &self,
         entries: &Entries,

@@ -2,7 +2,7 @@
 
 use menagerie_cpu::CpuBackend;
 use menagerie_kernels::{Cpu, CpuOptions};
-use menagerie_model::{Backend, DeviceKind, DeviceRequest, ThreadCount};
+use menagerie_model::{Backend, DeviceFault, DeviceKind, DeviceRequest, ThreadCount};
 use menagerie_registry::register;
 use menagerie_testkit::CountingBackend;
 use std::sync::Arc;
@@ -18,14 +18,15 @@ register!(DeviceKind {
     open,
 });
 
-fn open(request: &DeviceRequest<'_>) -> Result<Arc<dyn Backend>, String> {
+fn open(request: &DeviceRequest<'_>) -> Result<Arc<dyn Backend>, DeviceFault> {
     for (name, value) in request.options {
         if value.is_empty() {
-            return Err(format!("option {name}: the name of a file is expected"));
+            return Err(DeviceFault::Options(format!("option {name}: the name of a file is expected")));
         }
-        std::fs::write(value, format!("counting:{}", request.number)).map_err(|error| error.to_string())?;
+        std::fs::write(value, format!("counting:{}", request.number))
+            .map_err(|error| DeviceFault::Options(format!("option {name}={value}: {error}")))?;
     }
     let options = CpuOptions::default().with_threads(request.threads);
-    let cpu = Cpu::with_options(options).map_err(|error| error.to_string())?;
+    let cpu = Cpu::with_options(options).map_err(|error| DeviceFault::Unavailable(error.to_string()))?;
     Ok(Arc::new(CountingBackend::new(Arc::new(CpuBackend::new(cpu)))))
 }

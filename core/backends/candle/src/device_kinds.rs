@@ -3,7 +3,7 @@
 use crate::backend::CandleBackend;
 use crate::device::{cuda, metal};
 use menagerie_entries::register;
-use menagerie_model::{Backend, DeviceKind, ThreadCount};
+use menagerie_model::{Backend, DeviceFault, DeviceKind, ThreadCount};
 use std::sync::Arc;
 
 register!(DeviceKind {
@@ -42,8 +42,8 @@ register!(DeviceKind {
 });
 
 /// The backend of a device.
-fn backend(name: &str) -> std::result::Result<Arc<dyn Backend>, String> {
-    let backend = CandleBackend::open(name).map_err(|error| error.to_string())?;
+fn backend(name: &str) -> Result<Arc<dyn Backend>, DeviceFault> {
+    let backend = CandleBackend::open(name).map_err(|error| DeviceFault::Unavailable(error.to_string()))?;
     Ok(Arc::new(backend))
 }
 

@@ -2,8 +2,8 @@
 
 use crate::backend::CpuBackend;
 use menagerie_entries::register;
-use menagerie_kernels::{Cpu, CpuOptions, HalfPrompts, Isa, keep_large_buffers};
-use menagerie_model::{Arithmetic, Backend, DeviceKind, DeviceRequest, ThreadCount};
+use menagerie_kernels::{Cpu, CpuOptions, HalfPrompts, Isa, KernelError, keep_large_buffers};
+use menagerie_model::{Arithmetic, Backend, DeviceFault, DeviceKind, DeviceRequest, ThreadCount};
 use std::sync::{Arc, Once};
 
 /// The option that selects how F16 weights are multiplied.
@@ -25,22 +25,23 @@ register!(DeviceKind {
     open,
 });
 
-fn open(request: &DeviceRequest<'_>) -> Result<Arc<dyn Backend>, String> {
+fn open(request: &DeviceRequest<'_>) -> Result<Arc<dyn Backend>, DeviceFault> {
     static BUFFERS: Once = Once::new();
     // Without it a quarter of the time of a prompt goes into page faults.
     BUFFERS.call_once(|| {
         keep_large_buffers();
     });
-    let half_prompts = half_prompts(request)?;
-    let isa = Isa::from_environment().map_err(|error| error.to_string())?;
+    let unavailable = |error: KernelError| DeviceFault::Unavailable(error.to_string());
+    let half_prompts = half_prompts(request).map_err(DeviceFault::Options)?;
+    let isa = Isa::from_environment().map_err(unavailable)?;
     let options =
         CpuOptions::default().with_threads(request.threads).with_isa(isa).with_half_prompts(half_prompts);
-    let cpu = Cpu::with_options(options).map_err(|error| error.to_string())?;
+    let cpu = Cpu::with_options(options).map_err(unavailable)?;
     if half_prompts == HalfPrompts::BFloat16 && !cpu.has_half_prompts() {
-        return Err(format!(
+        return Err(DeviceFault::Options(format!(
             "the {} kernels on this processor have no products of bfloat16 (AVX-512 BF16 has); leave half-prompts at f32",
             cpu.isa().name()
-        ));
+        )));
     }
     Ok(Arc::new(CpuBackend::new(cpu)))
 }
@@ -67,7 +68,7 @@ fn half_prompts(request: &DeviceRequest<'_>) -> Result<HalfPrompts, String> {
 mod tests {
     use super::*;
 
-    fn opened(arithmetic: Arithmetic, options: &[(&str, &str)]) -> Result<Arc<dyn Backend>, String> {
+    fn opened(arithmetic: Arithmetic, options: &[(&str, &str)]) -> Result<Arc<dyn Backend>, DeviceFault> {
         let options: Vec<_> =
             options.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         open(&DeviceRequest { number: 0, threads: Some(1), arithmetic, options: &options })
@@ -78,15 +79,23 @@ mod tests {
         let backend = opened(Arithmetic::Fast, &[(HALF_PROMPTS, "F32")]).unwrap();
         assert!(backend.settings().is_empty() && backend.notes().is_empty());
         let error = opened(Arithmetic::Fast, &[(HALF_PROMPTS, "f16")]).map(drop).unwrap_err();
-        assert_eq!(error, "option half-prompts=f16: half-prompts is f32 or bf16");
-        let error = opened(Arithmetic::Exact, &[(HALF_PROMPTS, "bf16")]).map(drop).unwrap_err();
+        assert_eq!(
+            error,
+            DeviceFault::Options("option half-prompts=f16: half-prompts is f32 or bf16".to_owned())
+        );
+        let DeviceFault::Options(error) =
+            opened(Arithmetic::Exact, &[(HALF_PROMPTS, "bf16")]).map(drop).unwrap_err()
+        else {
+            panic!("the option is refused");
+        };
         assert!(error.contains("half-prompts=bf16") && error.contains("--exact"), "{error}");
         match opened(Arithmetic::Fast, &[(HALF_PROMPTS, "bf16")]) {
             Ok(backend) => {
                 assert_eq!(backend.settings(), [(HALF_PROMPTS, "bf16".to_owned())]);
                 assert!(backend.notes()[0].contains("no F16 weights"), "no weight was taken");
             }
-            Err(error) => assert!(error.contains("AVX-512 BF16"), "{error}"),
+            Err(DeviceFault::Options(error)) => assert!(error.contains("AVX-512 BF16"), "{error}"),
+            Err(error) => panic!("{error:?}"),
         }
     }
 }

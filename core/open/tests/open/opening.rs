@@ -103,7 +103,7 @@ fn coarse_prompts_and_exact_arithmetic_exclude_each_other() {
     let coarse = Device::named("cpu:half-prompts=bf16").unwrap();
     let both = options().with_arithmetic(Arithmetic::Exact).with_device(coarse);
     let refused = error(open("llama", &both));
-    assert!(matches!(refused, LoadError::Device { reason, .. } if reason.contains("--exact")));
+    assert!(matches!(refused, LoadError::Options(text) if text.contains("--exact")));
 }
 
 #[test]

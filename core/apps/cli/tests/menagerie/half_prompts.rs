@@ -36,21 +36,21 @@ fn the_coarser_way_is_refused_where_it_does_not_exist() {
         &["chat", &model],
     ] {
         let with = |more: &[&'static str]| [command, &coarse, more].concat();
-        menagerie(home.path(), &with(&["--exact"])).fails_with(&["--exact", "half-prompts=bf16"]);
+        menagerie(home.path(), &with(&["--exact"])).refused_with(&["--exact", "half-prompts=bf16"]);
         let mut other = Command::new(env!("CARGO_BIN_EXE_menagerie"));
         other.args(with(&[])).current_dir(home.path()).env_clear();
         other.env("HOME", home.path()).env("MENAGERIE_ISA", "portable");
-        call(other).fails_with(&["portable", "AVX-512 BF16", "help: leave half-prompts at f32"]);
+        call(other).refused_with(&["portable", "AVX-512 BF16", "help: leave half-prompts at f32"]);
     }
     for (device, words) in [
         ("cpi", &["there is no device of this name", "the nearest is `cpu`", "there are: "][..]),
         ("cpu:half-prompt=bf16", &["no option `half-prompt`", "it has half-prompts"]),
+        ("cpu:half-prompts=f16", &["half-prompts=f16", "f32 or bf16"]),
+        ("candle:half-prompts=bf16", &["device candle", "no option `half-prompts`"]),
         ("cpu:half-prompts", &["`half-prompts` is neither a number nor an option KEY=VALUE"]),
     ] {
         menagerie(home.path(), &["run", &model, "hi", "--raw", "--device", device]).refused_with(words);
     }
-    let value = ["run", &model, "hi", "--raw", "--device", "cpu:half-prompts=f16"];
-    menagerie(home.path(), &value).fails_with(&["half-prompts=f16", "f32 or bf16"]);
     assert!(!home.path().join("o").exists());
 }
 
@@ -73,7 +73,7 @@ fn the_coarser_way_changes_logits_a_little_and_is_never_taken_unasked() {
     assert!(far(&usual, &read("exact")) < 1e-4, "{}", far(&usual, &read("exact")));
     let coarse = logits(home.path(), "coarse", &["--device", "cpu:half-prompts=bf16"]);
     if !has_products(home.path()) {
-        return coarse.fails_with(&["AVX-512 BF16"]);
+        return coarse.refused_with(&["AVX-512 BF16"]);
     }
     coarse.good();
     let difference = far(&usual, &read("coarse"));

@@ -136,6 +136,6 @@ fn the_table_of_the_language_page_is_read() {
     let mut blocks = page.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap());
     let block = blocks.find(|block| block.contains("[[model]]")).unwrap();
     drop_into(home.path(), "names", block);
-    let listed = menagerie(home.path(), &["models", "available", "--spec-dir", "names"]).good();
-    assert!(listed.contains("mine "), "{listed}");
+    let listed = menagerie(home.path(), &["models", "available", "--json", "--spec-dir", "names"]).good();
+    assert!(listed.contains("\"mine\"") && listed.contains("My model"), "{listed}");
 }
