@@ -219,7 +219,7 @@ fn what_happens_in_one_place_is_written_once() {
     ] {
         assert_eq!(defined(&sources, name), [place], "`{name}`");
     }
-    // A request is initialized by what takes the place of its beginning: it cannot be twice.
+    // Initializing a request consumes its beginning, so that it cannot happen twice; other crates call it too.
     let lifecycle = sources.iter().find(|source| source.inside.ends_with("hooks/lifecycle.rs")).unwrap();
     assert!(lifecycle.lines.iter().any(|line| line.contains("pub fn initialized(self,")));
     let told: Vec<&str> = sources

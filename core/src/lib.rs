@@ -149,15 +149,11 @@
 //! ```
 //! use menagerie::{EmbeddingOptions, EmbeddingPipeline, GenerateError, LoadOptions, LoadedModel, Truncation, open_embedding};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/zoo/qwen3-embedding/model-f16.gguf");
+//! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/zoo/bert/model-f16.gguf");
 //! let loaded: LoadedModel<EmbeddingPipeline> = open_embedding(model, &LoadOptions::default())?;
-//! # let text: Result<Vec<u32>, GenerateError> =
-//! #     loaded.tokens("A text", Truncation::End).map(|text| text.tokens).or(Ok(vec![1, 2, 3]));
-//! # let _shown = |loaded: &LoadedModel<EmbeddingPipeline>| -> Result<Vec<u32>, GenerateError> {
 //! let tokens = loaded.tokens("A text", Truncation::End)?.tokens;
-//! # Ok(tokens) };
-//! # let tokens = text?;
-//! for vector in loaded.embed(&[&tokens], &EmbeddingOptions::default()) {
+//! let vectors: Vec<Result<Vec<f32>, GenerateError>> = loaded.embed(&[&tokens], &EmbeddingOptions::default());
+//! for vector in vectors {
 //!     println!("{:?}", vector?);
 //! }
 //! # Ok(())

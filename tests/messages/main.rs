@@ -1,4 +1,4 @@
-//! Every message of every public error, as people read it: a change of one is seen in a snapshot
+//! Snapshots of the messages of all public errors: a changed message shows in the diff
 //! (`INSTA_UPDATE=always cargo test -p menagerie-conformance --test messages` writes them).
 #![allow(clippy::unwrap_used)] // a test fails by panicking
 

@@ -28,15 +28,10 @@ register!(FileFormat {
 /// Whether a file begins as GGUF files do.
 fn is_gguf(path: &Path) -> bool {
     let mut magic = [0; 4];
-    let mut read = || {
-        // Opening a pipe would wait for its writer.
-        if !std::fs::metadata(path)?.is_file() {
-            return Ok(());
-        }
-        std::fs::File::open(path)?.read_exact(&mut magic)
-    };
-    let read: std::io::Result<()> = read();
-    read.is_ok() && magic == *b"GGUF"
+    // Opening a pipe would wait for its writer.
+    std::fs::metadata(path).is_ok_and(|found| found.is_file())
+        && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
+        && magic == *b"GGUF"
 }
 
 /// A GGUF file, in one or several parts.

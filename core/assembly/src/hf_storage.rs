@@ -40,7 +40,7 @@ impl HfStorage {
     pub(crate) fn of(config: &HfConfig) -> Result<Self, String> {
         let Some(stated) = config.value("quantization_config") else { return Ok(Self::Plain) };
         let Some(table) = stated.as_object() else {
-            return Err("key quantization_config: a table is wanted; download the file again".to_owned());
+            return Err("key quantization_config: expected a table; download the file again".to_owned());
         };
         let method = table.get("quant_method").and_then(Value::as_str).unwrap_or("without a quant_method");
         let storage = match method {
@@ -120,7 +120,7 @@ mod tests {
         );
         assert_eq!(of(r#"{"quant_method": "mxfp4", "modules_to_not_convert": ["a"]}"#), Ok(HfStorage::Mxfp4));
         for (text, wanted) in [
-            ("3", "a table is wanted"),
+            ("3", "expected a table"),
             ("{}", "does not name"),
             (r#"{"quant_method": "bitsandbytes", "load_in_4bit": true}"#, "bitsandbytes"),
             (r#"{"quant_method": "gptq"}"#, "GPTQ"),

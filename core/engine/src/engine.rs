@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Tokens of a prompt computed in one step, unless told otherwise.
 pub const DEFAULT_CHUNK: usize = 512;
 
-/// Most tokens of the context where nobody asks for more: enough for a conversation, little enough for most machines.
+/// Default maximum of the context in tokens: enough for a conversation, small enough for most machines.
 pub const DEFAULT_CONTEXT: usize = 8192;
 
 /// A model with everything that stays the same from call to call.

@@ -46,7 +46,7 @@ fn unknown(what: &str, name: &str, known: &[&str]) -> String {
         let own = |full: &&str| full.rsplit_once(':').is_some_and(|(_, own)| nearest(name, [own]).is_some());
         let meant = known.iter().copied().find(own).or_else(|| nearest(name, known.iter().copied()));
         let meant = meant.map(|meant| format!("; the nearest is `{meant}`")).unwrap_or_default();
-        return format!("`{name}` is no {what}: a name like author/name:{what} is wanted{meant}");
+        return format!("`{name}` is not a {what}; expected a name like author/name:{what}{meant}");
     };
     if known.is_empty() {
         return format!("there is no {what} `{name}`: load the plugin `{plugin}` with --plugin-dir DIR");
@@ -56,10 +56,10 @@ fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     format!("there is no {what} `{name}`{meant}; there are: {}", known.join(", "))
 }
 
-/// Refuses options that none of these is called, and says which was probably meant.
+/// Refuses an option that is not in this list; the error has the nearest name.
 ///
 /// # Errors
-/// The first one that is not known, in words.
+/// The first unknown option.
 pub fn check_options(options: &[(String, String)], known: &[&str]) -> Result<(), String> {
     let Some((name, _)) = options.iter().find(|(name, _)| !known.contains(&name.as_str())) else {
         return Ok(());
@@ -76,12 +76,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_slips_is_told_the_nearest() {
+    fn an_unknown_name_is_refused_with_the_nearest() {
         let known = ["acme/watch:norms", "acme/watch:means"];
         let told = |name: &str| unknown("hook", name, &known);
         assert!(told("acme/watch:nomrs").contains("; the nearest is `acme/watch:norms`; there are: acme/"));
-        assert!(told("norm").ends_with("is wanted; the nearest is `acme/watch:norms`"), "{}", told("norm"));
-        assert!(told("xyz").ends_with("is wanted"));
+        assert!(
+            told("norm")
+                .ends_with("expected a name like author/name:hook; the nearest is `acme/watch:norms`"),
+            "{}",
+            told("norm")
+        );
+        assert!(told("xyz").ends_with("expected a name like author/name:hook"));
         assert!(
             unknown("hook", "acme/other:x", &[]).contains("the plugin `acme/other` with --plugin-dir DIR")
         );

@@ -1,4 +1,4 @@
-//! [`TextPipeline`]: a language model with what belongs to it: tokenizer, chat format, hooks, sampling defaults.
+//! [`TextPipeline`]: a language model with its tokenizer, chat format, hooks and sampling defaults.
 
 use crate::batch::Batch;
 use crate::capability::{ChatCapable, Tokenizing};
@@ -30,7 +30,7 @@ impl TextPipeline {
     /// A model of this name that takes and gives token ids.
     pub fn new(name: impl Into<String>, engine: Engine) -> Self {
         let name = name.into();
-        let reason = "it was put together without one".to_owned();
+        let reason = "the pipeline was created without one".to_owned();
         let missing = MissingCapability::Tokenizer { model: name.clone(), reason };
         Self {
             name,

@@ -61,6 +61,28 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
+    /// A whole request: the first `prompt` of `tokens` as a prompt, the others one by one; `take` receives the output of
+    /// each step.
+    ///
+    /// # Errors
+    /// As [`Self::begin`], [`Self::push`] and [`Self::feed`].
+    pub fn read(
+        &mut self,
+        tokens: &[u32],
+        prompt: usize,
+        take: &mut dyn FnMut(StepOutput) -> Result<(), GenerateError>,
+    ) -> Result<(), GenerateError> {
+        let (prompt, rest) = tokens.split_at(prompt);
+        self.begin(prompt, Wanted::All)?;
+        self.feed(take)?;
+        for &token in rest {
+            self.push(token)?;
+            self.feed(take)?;
+        }
+        self.end();
+        Ok(())
+    }
+
     /// Begins a request that goes on from what the sequence holds.
     pub fn go_on(&mut self) {
         self.initialized(Begun::new(&self.scheduler.hooks().lifecycles, self.kind));

@@ -136,11 +136,6 @@ impl Entries {
         self.all::<T>().iter().find(|entry| entry.name() == name)
     }
 
-    /// Whether there is no entry.
-    pub fn is_empty(&self) -> bool {
-        self.families.is_empty()
-    }
-
     /// Orders every family by scope and name.
     pub(crate) fn sort(&mut self) {
         self.families.values_mut().for_each(|family| family.sort());
@@ -195,7 +190,6 @@ mod tests {
     #[test]
     fn families_are_separate_and_ordered() {
         let mut entries = Entries::default();
-        assert!(entries.is_empty());
         entries.add(Color("red", "a")).unwrap();
         entries.add(Color("blue", "b")).unwrap();
         entries.add(Part("left", "red")).unwrap();

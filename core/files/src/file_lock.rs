@@ -16,8 +16,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub struct FileLock {
     /// The hidden lock file, which is removed with the lock; `None` where the lock file stays.
     hidden: Option<PathBuf>,
-    /// Holds the lock; `None` where the file system has no locks.
-    file: Option<File>,
+    /// Holds the lock, where the file system has locks.
+    _file: File,
 }
 
 impl FileLock {
@@ -37,12 +37,12 @@ impl FileLock {
             let file = File::options().create(true).append(true).open(&path)?;
             match retried(&file)? {
                 LockState::Acquired if Self::is_at(&file, &path) => {
-                    return Ok(Some(Self { hidden: Some(path), file: Some(file) }));
+                    return Ok(Some(Self { hidden: Some(path), _file: file }));
                 }
                 // Its holder removed it after it was opened here and before it was locked.
                 LockState::Acquired => {}
                 LockState::Taken => return Ok(None),
-                LockState::Unsupported => return Ok(Some(Self { hidden: Some(path), file: None })),
+                LockState::Unsupported => return Ok(Some(Self { hidden: Some(path), _file: file })),
             }
         }
     }
@@ -59,7 +59,7 @@ impl FileLock {
                 return Ok(None);
             }
             if Self::is_at(&file, path) {
-                return Ok(Some(Self { hidden: None, file: Some(file) }));
+                return Ok(Some(Self { hidden: None, _file: file }));
             }
         }
     }
@@ -77,7 +77,7 @@ impl FileLock {
                 file.lock()?;
             }
             if Self::is_at(&file, path) {
-                return Ok(Self { hidden: None, file: Some(file) });
+                return Ok(Self { hidden: None, _file: file });
             }
         }
     }
@@ -158,7 +158,6 @@ impl Drop for FileLock {
         if let Some(hidden) = &self.hidden {
             let _ = std::fs::remove_file(hidden);
         }
-        self.file = None;
     }
 }
 

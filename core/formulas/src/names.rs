@@ -10,8 +10,7 @@ pub struct Name {
 }
 
 /// Declares a closed list of formulas as an enum: `Variant = "name"`, each with its doc comment. A formula with numbers
-/// is
-/// `Variant(Numbers = typical) = "name"`, with a value of `Numbers` for tests.
+/// is `Variant(Numbers = typical) = "name"`, with a value of `Numbers` for tests.
 ///
 /// Every list has the constants `TITLE` (its type's name), `DOC`, `NAMES` and `ALL` (one value per name), and `name()`.
 macro_rules! names {

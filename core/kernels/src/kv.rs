@@ -10,9 +10,9 @@ use crate::isa::Level;
 use crate::simd::{Kernel, LANES, Simd, dispatch_at};
 
 /// Elements of a `Q8_0` block.
-pub(crate) const Q8_0_LEN: usize = 32;
+pub(crate) const Q8_0_LEN: usize = KvType::Q8_0_LEN;
 /// Bytes of a `Q8_0` block: an f16 scale, then 32 signed bytes.
-pub(crate) const Q8_0_BYTES: usize = 34;
+pub(crate) const Q8_0_BYTES: usize = KvType::Q8_0_BYTES;
 
 /// Keys or values of one sequence inside a store's buffer: token `p` is the row
 /// `pages[p / page_len - first_page] * page_len + p % page_len` of `bytes`, rows having `heads * head_dim` elements.

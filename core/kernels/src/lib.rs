@@ -54,7 +54,7 @@
 //! **Matrix-matrix** (gemm): many rows of activations, as in a prompt. Arithmetic limits the speed. A *tile* of
 //! weights, 16 to 48 rows by 128 or 256 columns, is unpacked into the first-level cache with rows in vector lanes. Then
 //! all tokens are multiplied with it, four at a time, and their partial results stay in the second-level cache
-//! (`matmul::tiles`). [`Cpu::caches`] decides how many tokens form a pass. Formats with groups of the same size, with
+//! (`matmul::tiles`). [`Cpu::caches`] decides how many tokens form a pass. On AVX-512, formats with groups of the same size, with
 //! or without minima, share the code that multiplies a tile (`blocks::GroupShape`).
 //!
 //! # A defined order of arithmetic

@@ -1,7 +1,7 @@
 //! What is measured of an open model: logits, perplexity and divergence, speed, importance, and control vectors.
 //!
-//! Each measurement is a function of a `TextPipeline`: [`logits()`], [`perplexity()`], [`bench()`], [`bench_together()`],
-//! [`make_control_vector`]. [`ImportanceCollector`] wraps the linears of a model while it is opened.
+//! Each measurement is a function of a `TextPipeline`: [`logits()`], [`perplexity()`], [`bench()`], [`bench_together()`].
+//! [`make_control_vector`] takes a loaded model. [`ImportanceCollector`] wraps the linears of a model while it is opened.
 #![forbid(unsafe_code)]
 
 mod bench;

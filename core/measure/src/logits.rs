@@ -1,7 +1,7 @@
 //! [`logits()`]: logits of every token of a sequence, for tests and for comparing with other implementations.
 
 use menagerie_engine::{
-    GenerateError, Reading, RequestKind, Scheduler, SchedulerOptions, TextPipeline, Wanted, setters,
+    GenerateError, Reading, RequestKind, Scheduler, SchedulerOptions, TextPipeline, setters,
 };
 use menagerie_open::{available_memory, byte_text};
 use std::sync::Arc;
@@ -96,14 +96,7 @@ pub fn logits_by_step(
         .with_step_tokens(step_tokens);
     let scheduler = Scheduler::new(Arc::clone(engine), pipeline.hooks().clone(), room)?;
     let mut reading = Reading::new(scheduler, RequestKind::Logits, None)?;
-    reading.begin(&tokens[..prompt], Wanted::All)?;
-    reading.feed(&mut |output| on_rows(output.logits()?))?;
-    for &token in &tokens[prompt..] {
-        reading.push(token)?;
-        reading.feed(&mut |output| on_rows(output.logits()?))?;
-    }
-    reading.end();
-    Ok(())
+    reading.read(tokens, prompt, &mut |output| on_rows(output.logits()?))
 }
 
 /// Refuses so many rows of logits where memory, if it is known, has no room for them.

@@ -416,8 +416,6 @@ pub trait Backend: StateMemory + Send + Sync {
         (0..tasks).for_each(job);
         Ok(())
     }
-
-    // State.
 }
 
 /// Operations that not every backend has; asked for when a component is assembled.

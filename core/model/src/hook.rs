@@ -14,9 +14,9 @@ use std::ops::Range;
 pub enum Checkpoint {
     /// The mixer branch, before it is added.
     AttnOut,
-    /// The feed-forward branch, before it is added.
+    /// The first feed-forward branch, before it is added.
     FfnOut,
-    /// The third branch, before it is added.
+    /// The second feed-forward branch, before it is added.
     LastOut,
     /// The stream after the block and its hooks: what the next layer gets (`l_out` in llama.cpp).
     LayerOut,

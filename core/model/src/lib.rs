@@ -12,8 +12,7 @@
 //! | [`StatePool`] | the memory of all sequences: KV cache and recurrent states |
 //! | [`TransformContext`] | everything a forward needs beyond weights |
 //!
-//! The modules depend on each other in one direction, from the first row of this table to the last (`context` and
-//! `hooks` refer to each other):
+//! The groups of types. The modules form no cycle, except that `context` and `hooks` refer to each other:
 //!
 //! | group | types |
 //! |---|---|

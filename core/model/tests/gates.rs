@@ -7,8 +7,8 @@ use menagerie_model::components::{
 use menagerie_model::{
     Activation, Arithmetic, AttentionShape, Compute, DenseExperts, DenseLinear, ExpertLinear, ExpertPlan,
     FeedForward, Gating, InferenceStep, KvType, Linear, LinearInput, Mask, Packing, Param, PoolOptions, Raw,
-    RopeRegime, Routing, Rows, SequenceLayout, SequenceMixer, SequenceRows, StateDeclarations, StatePool,
-    StepInput, TransformContext, Weight, WeightShape,
+    RopeRegime, Routing, RowOrigins, Rows, SequenceLayout, SequenceMixer, SequenceRows, StateDeclarations,
+    StatePool, StepInput, TransformContext, Weight, WeightShape,
 };
 use menagerie_testkit::{SplitMix64, assert_close, cpu_backend};
 
@@ -204,8 +204,11 @@ fn a_scale_multiplies_the_product_and_not_the_bias() {
     let [weight, ..] = weights();
     let bias: Vec<f32> = (0..D).map(|i| i as f32).collect();
     let scaled = dense(&weight, Some(&bias)).with_scale(0.25);
-    let found =
-        in_a_step(StateDeclarations::default(), |x, context| scaled.forward(&LinearInput::new(x), context));
+    let found = in_a_step(StateDeclarations::default(), |x, context| {
+        // A scaled product is not fused with others.
+        assert!(scaled.terms(RowOrigins::of_step(T), context).is_none());
+        scaled.forward(&LinearInput::new(x), context)
+    });
     let expected: Vec<f32> =
         product(&weight).iter().enumerate().map(|(i, x)| 0.25 * x + bias[i % D]).collect();
     assert_close("scaled", &found, &expected, 1e-5);

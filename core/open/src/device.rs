@@ -131,8 +131,8 @@ impl DeviceName {
         if number >= count {
             let counted = match count {
                 0 => "there is none on this machine".to_owned(),
-                1 => "there is 1 of it, with the number 0".to_owned(),
-                count => format!("there are {count} of it, numbered from 0"),
+                1 => "the only number is 0".to_owned(),
+                count => format!("the numbers are 0 to {}", count - 1),
             };
             return Err(self.refused(counted));
         }
@@ -247,7 +247,7 @@ mod tests {
         assert!(error.contains("`half-prompt`") && error.contains("it has half-prompts"), "{error}");
         let error = refused("cpu:half-prompts=f16");
         assert!(error.contains("half-prompts=f16") && error.contains("f32 or bf16"), "{error}");
-        assert!(refused("cpu:1").contains("there is 1 of it, with the number 0"));
+        assert!(refused("cpu:1").contains("the only number is 0"));
     }
 
     #[test]
@@ -259,6 +259,17 @@ mod tests {
         let note = given.thread_notice(&entries(), Some(2)).unwrap().to_string();
         assert!(note.contains("2 threads (-t)") && note.contains("its own already"), "{note}");
         assert!(Device::default().thread_notice(&entries(), Some(4)).is_none());
+    }
+
+    #[test]
+    fn threads_that_a_device_does_not_use_are_noted() {
+        let cpu = *entries().get::<DeviceKind>("cpu").unwrap();
+        let mut kinds = Entries::default();
+        kinds.add(DeviceKind { name: "gpu", threads: ThreadCount::Own("the GPU computes"), ..cpu }).unwrap();
+        let note = |threads| Device::named("gpu:1").unwrap().thread_notice(&kinds, threads);
+        assert_eq!(note(None), None);
+        let text = note(Some(1)).unwrap().to_string();
+        assert!(text.contains("gpu:1 does not use 1 thread (-t): the GPU computes"), "{text}");
     }
 
     #[test]

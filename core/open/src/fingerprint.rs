@@ -25,7 +25,7 @@ const DEPTH: usize = 4;
 /// # Errors
 /// A file that cannot be read, with its name.
 pub(crate) fn of(resolved: &ResolvedFile) -> Result<ModelFingerprint, (PathBuf, io::Error)> {
-    let beside = &resolved.beside.files;
+    let beside = &resolved.beside;
     let config =
         of_model(resolved).map_err(|error| (resolved.file_name().into(), io::Error::other(error)))?;
     Ok(ModelFingerprint {

@@ -9,8 +9,8 @@ use crate::notice::Notice;
 use crate::opened::OpenedFile;
 use crate::resolved::ResolvedFile;
 use menagerie_engine::{
-    AdapterIdentity, Cacheable, Engine, Hookable, PipelineLifecycle, StateFileError, StateIdentity,
-    TextPipeline,
+    AdapterIdentity, Cacheable, EmbeddingPipeline, Engine, Hookable, PipelineLifecycle, StateFileError,
+    StateIdentity, TextPipeline,
 };
 use menagerie_model::{Adapter, AdapterSet, Arithmetic, Compute};
 use menagerie_spec::ModelConfig;
@@ -22,8 +22,7 @@ use std::sync::Arc;
 /// A pipeline with the file that it was opened from: what the pipeline does, and what the file says.
 pub struct LoadedModel<P> {
     pub(crate) pipeline: P,
-    /// The file as it is open here, for another pipeline over the same weights.
-    pub(crate) opened: OpenedFile,
+    pub(crate) path: PathBuf,
     pub(crate) resolved: ResolvedFile,
     pub(crate) adapters: LoadedAdapters,
     pub(crate) notices: Vec<Notice>,
@@ -44,11 +43,6 @@ impl<P> LoadedModel<P> {
     /// Id of the spec.
     pub fn architecture(&self) -> &str {
         &self.config().architecture
-    }
-
-    /// The file as it is open here, for another pipeline over the same weights ([`crate::LoadOptions::opened`]).
-    pub fn opened(&self) -> &OpenedFile {
-        &self.opened
     }
 
     /// What must be said at each load.
@@ -79,6 +73,13 @@ impl<P> DerefMut for LoadedModel<P> {
 impl<P: Hookable> Hookable for LoadedModel<P> {
     fn add_lifecycle(&mut self, lifecycle: Arc<dyn PipelineLifecycle>) {
         self.pipeline.add_lifecycle(lifecycle);
+    }
+}
+
+impl LoadedModel<EmbeddingPipeline> {
+    /// The file as it is open here, for a pipeline of texts over the same weights ([`crate::LoadOptions::opened`]).
+    pub fn opened(&self) -> OpenedFile {
+        OpenedFile::new(&self.path, &self.resolved, &self.pipeline.engine().compute)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::options::{AdapterOption, LoadOptions, LoadWrapper};
 use crate::quantization::{QuantizedTensors, quantized};
 use crate::resolved::{Assemblies, ResolvedFile, Wrappers};
 use crate::stage_options::{StagePlace, StageProbe};
-use crate::stages::{self};
+use crate::stages;
 use crate::text::Text;
 use menagerie_assembly::{Purpose, StagePlan, bytes_on_disk, open_model};
 use menagerie_model::{AdapterSite, Compute, FeedForwardWrapper, WeightGuard};
@@ -47,7 +47,8 @@ pub(crate) struct Loaded {
 /// The architectures that are linked in and those of the spec folders of this process.
 ///
 /// # Errors
-/// Nothing linked in, or a folder that was asked for cannot be read.
+/// A name that two crates register, a kind whose table contradicts itself, or a folder that was asked for and cannot be
+/// read.
 pub fn environment(options: &LoadOptions) -> Result<Environment, LoadError> {
     let folders = SpecFolder::of_process(&options.spec_dirs);
     let folders = SpecFolders::default().with_folders(folders).with_allow_shadow(options.allow_shadow);

@@ -2,10 +2,8 @@
 
 use crate::device::Device;
 use crate::keys::KeyOptions;
-use crate::mixture_options::GivenMixture;
-use crate::mixture_options::{GivenExpert, GivenGate};
+use crate::mixture_options::{GivenExpert, GivenGate, GivenMixture};
 use crate::opened::OpenedFile;
-use crate::overrides::Overrides;
 use crate::quantization::LoadQuantization;
 use crate::stage_options::StageOptions;
 use menagerie_engine::{DEFAULT_CHUNK, setters};
@@ -126,7 +124,7 @@ impl LoadOptions {
     }
 
     /// Options that change the model beside its own files.
-    pub(crate) fn overrides(&self) -> Overrides {
+    pub(crate) fn overrides(&self) -> Vec<PathBuf> {
         let xlora = self.adapters.iter().filter(|one| one.kind == AdapterKind::XLora);
         let mut files: Vec<PathBuf> = xlora.map(|one| one.path.clone()).collect();
         if let Some(mixture) = &self.mixture {
@@ -139,7 +137,7 @@ impl LoadOptions {
         }
         let importance = self.quantization.as_ref().and_then(|quantization| quantization.importance.as_ref());
         files.extend(importance.map(|(name, _)| PathBuf::from(name)));
-        Overrides { files }
+        files
     }
 
     /// What of them is about keys.

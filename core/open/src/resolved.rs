@@ -3,7 +3,6 @@
 use crate::error::LoadError;
 use crate::keys::KeyOptions;
 use crate::notice::Notice;
-use crate::overrides::Overrides;
 use menagerie_assembly::{
     AssembleOptions, Assembly, ModelFile, ModelTensors, Purpose, StagePlan, assemble, assemble_stages,
 };
@@ -16,6 +15,7 @@ use menagerie_spec::{ArchSpec, ModelConfig, Resolution, ResolveInput, SourceForm
 use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A file with the spec of its architecture.
@@ -39,8 +39,9 @@ pub struct ResolvedFile {
     pub resolution: Resolution,
     /// What loading did that must be said.
     pub loading: Vec<Notice>,
-    /// What it was opened with beside the file.
-    pub beside: Overrides,
+    /// Files that change what the model computes: an X-LoRA, experts and gate of a mixture, an importance matrix. LoRA adapters
+    /// are not here: they come and go.
+    pub beside: Vec<PathBuf>,
 }
 
 /// What was assembled of a model.
@@ -75,9 +76,9 @@ impl Assemblies {
 /// What is put around the parts of a model when it is assembled.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Wrappers<'a> {
-    /// Wrappers every linear.
+    /// Around every linear.
     pub(crate) linears: Option<&'a dyn LinearWrapper>,
-    /// Wrappers feed-forwards.
+    /// Around feed-forwards.
     pub(crate) feed_forwards: Option<&'a dyn FeedForwardWrapper>,
 }
 
@@ -140,7 +141,7 @@ impl ResolvedFile {
             spec,
             resolution,
             loading: Vec::new(),
-            beside: Overrides::default(),
+            beside: Vec::new(),
         })
     }
 

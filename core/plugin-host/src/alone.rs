@@ -80,7 +80,7 @@ fn quoted(row: &OptionRow) -> Option<&str> {
 }
 
 fn parsed(row: &OptionRow, text: &str) -> Result<Value, String> {
-    let wanted = |what: &str| format!("{} = {text}: {what} is wanted", row.name);
+    let wanted = |what: &str| format!("{} = {text}: expected {what}", row.name);
     match row.kind {
         OptionDef::COUNT => text.parse().map(Value::Count).map_err(|_| wanted("a whole number")),
         OptionDef::REAL => {

@@ -147,7 +147,7 @@ impl Described {
             .map_err(|fault| format!("it registers a component whose name is {fault}"))?;
         if !is_short_name(&short) {
             return Err(format!(
-                "it registers a component named `{}`; a name of a-z, 0-9 and `-` is wanted (the id of the plugin is put before it)",
+                "it registers a component named `{}`; expected a name of a-z, 0-9 and `-` (the id of the plugin is put before it)",
                 short.escape_debug()
             ));
         }
@@ -179,7 +179,7 @@ impl Described {
         // SAFETY: as the caller says, here and below.
         let doc = unsafe { name(doc) }.map_err(|fault| format!("doc is {fault}"))?;
         if doc.trim().is_empty() {
-            return Err("doc is empty; one sentence on what it computes is wanted".to_owned());
+            return Err("doc is empty; expected one sentence on what it computes".to_owned());
         }
         // SAFETY: as above.
         let work = unsafe { read_work(component)? };
@@ -316,7 +316,7 @@ unsafe fn read_option(option: &abi::OptionDef) -> Result<OptionRow, String> {
     let own = text(option.name, "the name")?;
     let refused = |why: String| Err(format!("option `{}`: {why}", own.escape_debug()));
     if !is_key(&own) {
-        return refused("a name of a-z, 0-9 and `_` that begins with a letter is wanted".to_owned());
+        return refused("expected a name of a-z, 0-9 and `_` that begins with a letter".to_owned());
     }
     if option.guarded > 1 || option.reserved != [0; 2] {
         return refused("guarded is neither 0 nor 1, or reserved bytes are not zero".to_owned());

@@ -129,7 +129,7 @@ fn role(row: &RoleRow, family: Family) -> Result<RoleDef, String> {
             if of_norm {
                 "a norm's tensors have no name of their own"
             } else {
-                "a name of a-z, 0-9, `_` and `.` is wanted"
+                "expected a name of a-z, 0-9, `_` and `.`"
             }
         ));
     }

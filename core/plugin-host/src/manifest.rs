@@ -111,7 +111,7 @@ pub(crate) fn read(section: &[u8]) -> Result<Inspected, PluginFault> {
     let id = fields.text(offset_of!(Manifest, plugin_id), 64, "its id")?;
     if !is_id(&id) {
         return Err(PluginFault::Manifest(format!(
-            "`{id}` is no id: author/name, both of a-z, 0-9, `.`, `_`, `-`, is wanted"
+            "`{id}` is not an id; expected author/name, both of a-z, 0-9, `.`, `_`, `-`"
         )));
     }
     let [strategy] = fields.bytes(offset_of!(Manifest, panic_strategy))?;

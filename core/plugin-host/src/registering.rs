@@ -41,7 +41,7 @@ pub(crate) fn register(
 ) -> Result<&'static Plugin, PluginFault> {
     let conduct = Conduct::new(&inspected, &location, &sha256);
     if inspected.panics == Panics::Abort {
-        tracing::warn!("{} is built with panic = \"abort\": a panic of it ends this process", conduct.shown);
+        tracing::warn!("{} is built with panic = \"abort\": a panic in it ends this process", conduct.shown);
     }
     let mut adding =
         Adding { conduct, described: Vec::new(), architectures: Vec::new(), tables: Vec::new(), fault: None };
@@ -49,18 +49,15 @@ pub(crate) fn register(
     let Adding { described, architectures, tables, .. } = adding;
     let mut entries = Entries::default();
     let components = described.iter().map(|one| add(one, &mut entries)).collect::<Result<_, _>>()?;
-    let mut ids = Vec::new();
     for (file, toml) in &architectures {
-        let architecture = architecture(file, toml, conduct)?;
-        ids.push(architecture.name.to_string());
-        put(&mut entries, architecture)?;
+        put(&mut entries, architecture(file, toml, conduct)?)?;
     }
     for (file, toml) in &tables {
         let (file, text) = (leaked(file), leaked(toml));
         put(&mut entries, BuiltInTable { file, text, registered_by: conduct.shown })?;
     }
-    let tables = tables.into_iter().map(|(file, _)| file).collect();
-    let architectures = ids;
+    let architectures = entries.all::<Architecture>().iter().map(|one| one.name.to_string()).collect();
+    let tables = entries.all::<BuiltInTable>().iter().map(|one| one.file.to_owned()).collect();
     Ok(plugin::keep(Plugin {
         inspected,
         location,
@@ -216,7 +213,7 @@ unsafe fn carried(file: Text, toml: Text, what: &str) -> Result<(String, String)
         toml.map_err(|fault| format!("it adds {what} `{}` whose text is {fault}", file.escape_debug()))?;
     if !file.ends_with(".toml") || file.contains(['/', '\\']) {
         return Err(format!(
-            "it adds {what} under the file name `{}`; NAME.toml is wanted",
+            "it adds {what} under the file name `{}`; expected NAME.toml",
             file.escape_debug()
         ));
     }

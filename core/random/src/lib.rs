@@ -1,5 +1,5 @@
-//! [`SplitMix64`]: reproducible pseudo-random numbers, for random weights and for tests. Not for sampling tokens and not
-//! for secrets.
+//! [`SplitMix64`]: reproducible pseudo-random numbers, for random weights, for tests, and for the seeds of the
+//! generator that samples tokens. Not for secrets.
 #![forbid(unsafe_code)]
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014). Equal seeds return equal

@@ -42,7 +42,8 @@ impl ArchitectureEntry {
         }
     }
 
-    /// The spec, or why it cannot be used. A built-in spec is parsed at the first call, that of a file when the environment is made.
+    /// The spec, or why it cannot be used. A built-in spec is parsed at the first
+    /// call, that of a file when architectures are first looked up.
     ///
     /// # Errors
     /// The faults of the spec.

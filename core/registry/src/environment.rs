@@ -12,7 +12,7 @@ use crate::table_file::{BuiltInTable, TableFile};
 use menagerie_entries::{Entries, Entry};
 use menagerie_spec::ArchSpec;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Spec folders that an environment is extended with.
 #[derive(Clone, Debug, Default)]
@@ -54,11 +54,13 @@ struct Installed {
     /// Entries of the crates of this program.
     linked: Entries,
     /// Entries that were added afterwards, in order.
-    added: Vec<Entries>,
+    added: Entries,
     folders: Vec<SpecFolders>,
     /// The entries of both.
     entries: Entries,
-    architectures: Architectures,
+    sources: Arc<Sources>,
+    /// Made of the sources when an architecture is first looked up: it reads the heading of every spec.
+    architectures: OnceLock<Architectures>,
     components: Components,
     tables: Vec<TableFile>,
     recipes: Vec<RecipeEntry>,
@@ -71,7 +73,7 @@ impl Environment {
     /// # Errors
     /// A name that two crates register in one family; a kind whose table contradicts itself.
     pub fn linked() -> Result<Self, RegistryError> {
-        let installed = Installed::new(Entries::linked()?, Vec::new(), Vec::new())?;
+        let installed = Installed::new(Entries::linked()?, Entries::default(), Vec::new())?;
         Ok(Self(Arc::new(installed)))
     }
 
@@ -97,11 +99,13 @@ impl Environment {
     pub fn with(&self, entries: Entries) -> Result<Self, RegistryError> {
         let ids: Vec<String> = entries.all::<Architecture>().iter().map(|one| one.name.to_string()).collect();
         let Installed { linked, added, folders, .. } = &*self.0;
-        let added: Vec<Entries> = added.iter().cloned().chain([entries]).collect();
+        let added = added.with(&entries)?;
         // Without folders, whose files may stand in the place of the new specs.
         let installed = Installed::new(linked.clone(), added.clone(), Vec::new())?;
-        for entry in installed.architectures.all().iter().filter(|entry| ids.contains(&entry.id)) {
-            entry.spec().clone()?;
+        if !ids.is_empty() {
+            for entry in installed.architectures().all().iter().filter(|entry| ids.contains(&entry.id)) {
+                entry.spec().clone()?;
+            }
         }
         let installed = match folders.is_empty() {
             true => installed,
@@ -127,7 +131,7 @@ impl Environment {
 
     /// Every architecture, built-in ones first, then by folder; faulty ones included.
     pub fn architectures(&self) -> &[ArchitectureEntry] {
-        self.0.architectures.all()
+        self.0.architectures().all()
     }
 
     /// The architecture of this id, faulty or not.
@@ -137,7 +141,7 @@ impl Environment {
 
     /// The names that architectures have in files, sorted.
     pub fn architecture_names(&self) -> impl Iterator<Item = &str> {
-        self.0.architectures.names()
+        self.0.architectures().names()
     }
 
     /// The architecture and spec of a name in a file.
@@ -148,7 +152,7 @@ impl Environment {
         &self,
         name: &GGUFArchitecture,
     ) -> Result<(&ArchitectureEntry, Arc<ArchSpec>), RegistryError> {
-        self.0.architectures.resolve(name)
+        self.0.architectures().resolve(name)
     }
 
     /// The architectures and specs of a class of config.json. Where several have the class, the keys and tensors of a model
@@ -157,7 +161,7 @@ impl Environment {
     /// # Errors
     /// An unknown class (with the nearest classes), or a faulty spec.
     pub fn of_class(&self, class: &str) -> Result<Vec<(&ArchitectureEntry, Arc<ArchSpec>)>, RegistryError> {
-        self.0.architectures.of_class(class)
+        self.0.architectures().of_class(class)
     }
 
     /// The tables of vocabularies and chats that were added and those of the spec folders, most important first.
@@ -183,8 +187,8 @@ impl Environment {
 
 impl Installed {
     /// What follows from these entries and folders.
-    fn new(linked: Entries, added: Vec<Entries>, folders: Vec<SpecFolders>) -> Result<Self, RegistryError> {
-        let entries = added.iter().try_fold(linked.clone(), |entries, more| entries.with(more))?;
+    fn new(linked: Entries, added: Entries, folders: Vec<SpecFolders>) -> Result<Self, RegistryError> {
+        let entries = linked.with(&added)?;
         let components = Components::of(&entries)?;
         let kinds = components.kinds()?;
         let mut read = Read {
@@ -197,8 +201,23 @@ impl Installed {
             folders.iter().try_for_each(|folder| read.add(folder, *allow_shadow))?;
         }
         let Read { texts, tables, recipes, notes } = read;
-        let architectures = Architectures::new(&Arc::new(Sources { texts, kinds }));
-        Ok(Self { linked, added, folders, entries, architectures, components, tables, recipes, notes })
+        let (sources, architectures) = (Arc::new(Sources { texts, kinds }), OnceLock::new());
+        Ok(Self {
+            linked,
+            added,
+            folders,
+            entries,
+            sources,
+            architectures,
+            components,
+            tables,
+            recipes,
+            notes,
+        })
+    }
+
+    fn architectures(&self) -> &Architectures {
+        self.architectures.get_or_init(|| Architectures::new(&self.sources))
     }
 }
 

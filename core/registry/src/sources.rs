@@ -61,10 +61,7 @@ impl SpecLookup for Others<'_> {
 }
 
 /// The texts of the architectures that are linked in, by name, and of those that were added, in their order.
-pub(crate) fn registered_texts(linked: &Entries, added: &[Entries]) -> Vec<Text> {
-    let mut linked: Vec<&Architecture> = linked.all().iter().collect();
-    linked.sort_by(|a, b| a.name.cmp(&b.name));
-    let added: Vec<&Architecture> = added.iter().flat_map(Entries::all).collect();
+pub(crate) fn registered_texts(linked: &Entries, added: &Entries) -> Vec<Text> {
     let text = |architecture: &Architecture, origin: Origin, folder: &str| Text {
         id: architecture.name.to_string(),
         source: SpecSource {
@@ -76,8 +73,12 @@ pub(crate) fn registered_texts(linked: &Entries, added: &[Entries]) -> Vec<Text>
         passed_over: Vec::new(),
         refused: None,
     };
-    let linked = linked.into_iter().map(|one| text(one, Origin::BuiltIn(one.registered_by), "specs"));
-    let added = added.into_iter().map(|one| text(one, Origin::Plugin(one.registered_by), one.registered_by));
+    let linked =
+        linked.all::<Architecture>().iter().map(|one| text(one, Origin::BuiltIn(one.registered_by), "specs"));
+    let added = added
+        .all::<Architecture>()
+        .iter()
+        .map(|one| text(one, Origin::Plugin(one.registered_by), one.registered_by));
     linked.chain(added).collect()
 }
 

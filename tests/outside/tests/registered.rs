@@ -8,7 +8,6 @@ use menagerie::open::{Device, LoadOptions, open_text};
 use menagerie::registry::{Entries, Environment};
 use std::path::{Path, PathBuf};
 
-use menagerie_all as _;
 use menagerie_outside as _;
 
 fn model() -> PathBuf {
@@ -31,7 +30,7 @@ fn a_device_of_another_crate_computes_what_the_cpu_does() {
     assert_eq!(std::fs::read_to_string(log).unwrap(), "counting:1");
     for (device, words) in [
         ("countin", "the nearest is `counting`; there are: counting, cpu"),
-        ("counting:2", "there are 2 of it, numbered from 0"),
+        ("counting:2", "the numbers are 0 to 1"),
         ("counting:lgo=x", "there is no option `lgo`; the nearest is `log`; it has log"),
         ("counting:log=", "option log: the name of a file is expected"),
     ] {

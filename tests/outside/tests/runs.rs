@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 // The kinds of this crate, and the built-in architectures beside which they run.
-use menagerie_all as _;
 use menagerie_outside as _;
 
 const WIDTH: usize = 12;

@@ -4,7 +4,6 @@
 use menagerie::engine::{Arithmetic, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::open::{LoadOptions, LoadedModel};
-use menagerie_all as _;
 use menagerie_plugin_host::{Plugin, Watch, watch};
 use menagerie_plugin_tests::{Model, Probe, open_with, with_loaded, with_plugin};
 use std::sync::{Mutex, MutexGuard};

@@ -5,7 +5,6 @@ use menagerie::engine::{Arithmetic, HookKind, Job, NamedHook, Request, Scheduler
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::{Effect, HookInput, InferenceStep, LayerHook, ModelError, Phases, Rows, SequenceRows};
 use menagerie::open::{Device, LoadOptions, LoadedModel, open_text};
-use menagerie_all as _;
 use menagerie_candle::CandleBackend;
 use menagerie_layer_hooks::NormClamp;
 use menagerie_plugin_host::{Plugin, Watch, watch};

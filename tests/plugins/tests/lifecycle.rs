@@ -5,7 +5,6 @@
 
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::open::{LoadOptions, open_text_with};
-use menagerie_all as _;
 use menagerie_plugin_tests::{Model, Probe, with_plugin};
 
 /// Threads, and KiB in memory.

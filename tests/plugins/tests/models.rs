@@ -5,7 +5,6 @@ use menagerie::engine::{Arithmetic, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::open::{Device, LoadOptions, LoadedModel};
 use menagerie::registry::{Environment, GGUFArchitecture, Origin};
-use menagerie_all as _;
 use menagerie_candle::CandleBackend;
 use menagerie_plugin_host::{Plugin, loaded};
 use menagerie_plugin_tests::{Model, Probe, VOCABULARY, open_with, with_plugin};

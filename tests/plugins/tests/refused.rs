@@ -2,10 +2,9 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::registry::Environment;
-use menagerie_all as _;
 use menagerie_plugin::abi::{Manifest, capability};
 use menagerie_plugin_host::{
-    LoadOptions, Lock, PluginError, files_of, inspect, inspect_bytes, load, sha256_of,
+    LoadOptions, Lock, PluginError, files_of, inspect, inspect_bytes, load, loaded, sha256_of,
 };
 use menagerie_plugin_tests::Probe;
 use menagerie_testkit::SplitMix64;
@@ -44,6 +43,8 @@ impl Place {
         texts.iter().for_each(|text| assert!(told.contains(text), "`{text}` is not in: {told}"));
         assert_eq!(self.marker.exists(), code == Code::Ran, "{told}");
         let _ = std::fs::remove_file(&self.marker);
+        let sum = sha256_of(&file).ok();
+        assert!(code == Code::Ran || !loaded().iter().any(|one| sum.as_ref() == Some(&one.sha256)), "{told}");
         // A library that is open stays as it is: the next one gets a file of its own.
         std::fs::remove_file(file).unwrap();
         error
@@ -91,7 +92,7 @@ fn manifests_that_do_not_fit_are_refused_before_anything_runs() {
         [&b"Probe/parts"[..], b"probe-parts", b"probe//arts", b"/robe/parts", b"probe/part/", b"probe/ arts"]
     {
         let shown = String::from_utf8_lossy(wrong).into_owned();
-        place.not_inspected(field(id, wrong), &[&format!("`{shown}` is no id")]);
+        place.not_inspected(field(id, wrong), &[&format!("`{shown}` is not an id")]);
     }
     place.not_inspected(field(id + 3, b"\0"), &["its id is not a text padded with zeros"]);
     place.not_inspected(field(id, b"\xff"), &["its id is not a text"]);

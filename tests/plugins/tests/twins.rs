@@ -5,7 +5,6 @@ use menagerie::engine::Arithmetic;
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::open::{LoadOptions, open_text_with};
 use menagerie::registry::Environment;
-use menagerie_all as _;
 use menagerie_plugin::StaticPlugin;
 use menagerie_plugin_host::{
     LoadOptions as PluginOptions, Location, Plugin, load, with_linked_plugins, with_plugins,

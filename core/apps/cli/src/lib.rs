@@ -34,9 +34,6 @@ mod reference;
 mod screen;
 mod version;
 
-// Without this line no architecture is linked in.
-use menagerie_all as _;
-
 use arguments::stages::{VARIABLE, stage_of_process};
 use command_line::Arguments;
 use commands::{CommandContext, Runnable};

@@ -1,4 +1,4 @@
-//! What `--version` says.
+//! The text that `--version` prints.
 
 use menagerie::kernels::Isa;
 use std::sync::LazyLock;

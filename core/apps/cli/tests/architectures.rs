@@ -9,9 +9,6 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use toml_span::Value;
 
-// Without this line no architecture is linked in.
-use menagerie_all as _;
-
 /// The workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")

@@ -18,9 +18,6 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-// Without this line no architecture is linked in.
-use menagerie_all as _;
-
 /// As in the suite of the zoo.
 const TOLERANCE: f32 = 1e-4;
 

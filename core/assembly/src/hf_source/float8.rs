@@ -102,7 +102,7 @@ impl<'a> Float8<'a> {
         }
         let (shape, scale_shape) = (shape_of(tensor)?, shape_of(scale)?);
         let [rows, cols] = shape[..] else {
-            return Err(format!("8-bit floats of shape {shape:?}; a matrix is wanted"));
+            return Err(format!("8-bit floats of shape {shape:?}; expected a matrix"));
         };
         let factors = floats(scale, scale_bytes)?;
         let block = match (&scale_shape[..], block) {

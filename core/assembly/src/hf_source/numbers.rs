@@ -55,7 +55,7 @@ fn number(shards: &Shards, at: usize) -> Result<f64, String> {
     let tensor = shards.tensor(at).ok_or("no such tensor")?;
     if tensor.elements() != 1 {
         return Err(format!(
-            "tensor \"{}\": one number is wanted, and it is {:?}; the folder is of another model",
+            "tensor \"{}\": expected one number, found {:?}; the folder is of another model",
             tensor.name(),
             tensor.shape()
         ));

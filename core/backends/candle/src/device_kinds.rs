@@ -57,5 +57,8 @@ mod tests {
         let entries = Entries::linked().unwrap();
         let kinds: Vec<&str> = entries.all::<DeviceKind>().iter().map(|kind| kind.name).collect();
         assert_eq!(kinds, ["candle", "cuda", "metal"]);
+        let candle = entries.get::<DeviceKind>("candle").unwrap();
+        assert!((candle.describe)(0).is_ok());
+        assert!(matches!(candle.threads, ThreadCount::Own(why) if why.contains("RAYON_NUM_THREADS")));
     }
 }

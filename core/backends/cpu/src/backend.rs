@@ -7,7 +7,7 @@ use crate::matrix::{self, CpuMatrix};
 use crate::names::{NAME, block_type, failed};
 use crate::state::CpuStates;
 use gguf_file::GgmlType;
-use menagerie_kernels::{self as kernels, BlockType, Cpu, HalfPrompts};
+use menagerie_kernels::{self as kernels, Cpu, HalfPrompts};
 use menagerie_model::{
     Activation, Arithmetic, AttentionBiases, AttentionShape, AttentionStates, Backend, ExpertPlan, Gating,
     HostOperand, LinearAttentionInputs, LinearAttentionShape, LinearInput, LowRankSum, ModelError, Operation,
@@ -82,12 +82,12 @@ impl Backend for CpuBackend {
         let has_effect =
             self.cpu.half_prompts() == HalfPrompts::Float32 || self.takes_f16.load(Ordering::Relaxed);
         let note =
-            || format!("device option {HALF_PROMPTS}=bf16 changes nothing: the model has no F16 weights");
+            || format!("device option {HALF_PROMPTS}=bf16 has no effect: the model has no F16 weights");
         if has_effect { Vec::new() } else { vec![note()] }
     }
 
     fn matrix(&self, weight: &Weight, _arithmetic: Arithmetic) -> Result<Param> {
-        if block_type(weight.name(), weight.block())? == BlockType::F16 {
+        if weight.block() == GgmlType::F16 {
             self.takes_f16.store(true, Ordering::Relaxed);
         }
         CpuMatrix::param(weight)

@@ -1,4 +1,4 @@
-//! [`PipelineLifecycle`]: what is told of every request: that it begins, that it is initialized, that it ends.
+//! [`PipelineLifecycle`]: is notified when a request begins, is initialized and ends.
 
 use crate::error::GenerateError;
 use crate::request::Outcome;
@@ -152,9 +152,9 @@ pub trait PipelineLifecycle: Send + Sync {
     }
 }
 
-/// A pipeline whose requests can be watched, whatever they ask for: who counts them asks for one.
+/// A pipeline whose requests can be observed.
 pub trait Hookable {
-    /// Adds what is told of requests that are begun from now on.
+    /// Adds a lifecycle that is notified of the requests that begin from now on.
     fn add_lifecycle(&mut self, lifecycle: Arc<dyn PipelineLifecycle>);
 }
 

@@ -173,7 +173,7 @@ fn layer_range(text: &str) -> Result<Option<RangeInclusive<usize>>, String> {
     if text == "all" {
         return Ok(None);
     }
-    let wrong = || format!("layers={text}: A-B, A or all is wanted, counted from 0");
+    let wrong = || format!("layers={text}: expected A-B, A or all, counted from 0");
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last): (usize, usize) = first.parse().ok().zip(last.parse().ok()).ok_or_else(wrong)?;
     if first <= last { Ok(Some(first..=last)) } else { Err(wrong()) }
@@ -184,7 +184,7 @@ fn phase(text: &str) -> Result<Phases, String> {
         "all" => Ok(Phases::All),
         "prefill" => Ok(Phases::Prefill),
         "decode" => Ok(Phases::Decode),
-        _ => Err(format!("phase={text}: prefill, decode or all is wanted")),
+        _ => Err(format!("phase={text}: expected prefill, decode or all")),
     }
 }
 

@@ -3,38 +3,29 @@
 //! xoshiro256++ (Blackman and Vigna, 2019), its state filled by SplitMix64 (Steele, Lea and Flood, 2014) as its authors
 //! recommend.
 
+use menagerie_random::SplitMix64;
+
 /// A xoshiro256++ generator.
 #[derive(Clone, Debug)]
 pub struct Generator {
     state: [u64; 4],
 }
 
-/// One step of SplitMix64.
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// Bits in which every bit of a number matters.
 pub(super) fn mixed(value: u64) -> u64 {
-    let mut state = value;
-    split_mix(&mut state)
+    SplitMix64::new(value).bits()
 }
 
 impl Generator {
     /// The generator of this seed.
     pub fn new(seed: u64) -> Self {
-        let mut state = seed;
-        Self { state: std::array::from_fn(|_| split_mix(&mut state)) }
+        let mut seeds = SplitMix64::new(seed);
+        Self { state: std::array::from_fn(|_| seeds.bits()) }
     }
 
     /// A generator of its own for part `part` of the same seed.
     pub fn stream(seed: u64, part: u64) -> Self {
-        let mut state = seed ^ part.wrapping_mul(0xd134_2543_de82_ef95);
-        Self::new(split_mix(&mut state))
+        Self::new(SplitMix64::new(seed ^ part.wrapping_mul(0xd134_2543_de82_ef95)).bits())
     }
 
     /// 64 random bits.
@@ -65,9 +56,9 @@ impl Generator {
 /// A seed from the clock, for requests that name none.
 pub(super) fn fresh_seed() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let mut state = since.as_nanos() as u64 ^ (u64::from(std::process::id()) << 32);
+    let seed = since.as_nanos() as u64 ^ (u64::from(std::process::id()) << 32);
     // 32 bits: short enough to type back in.
-    split_mix(&mut state) >> 32
+    SplitMix64::new(seed).bits() >> 32
 }
 
 #[cfg(test)]
@@ -87,10 +78,10 @@ mod tests {
     #[test]
     fn split_mix_gives_the_published_sequence() {
         // The test vector published with the algorithm for the seed 1234567.
-        let mut state = 1234567;
+        let mut generator = SplitMix64::new(1234567);
         let expected = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431];
         for value in expected {
-            assert_eq!(split_mix(&mut state), value);
+            assert_eq!(generator.bits(), value);
         }
     }
 

@@ -104,10 +104,10 @@ pub(super) trait Form {
 /// As they are.
 #[derive(Clone, Copy)]
 pub(super) struct Float;
-/// Int8Activations to 8 bits.
+/// Rounded to 8 bits.
 #[derive(Clone, Copy)]
 pub(super) struct Int8Activations;
-/// Int8Activations to bfloat16.
+/// Rounded to bfloat16.
 #[derive(Clone, Copy)]
 pub(super) struct BFloat16;
 
@@ -238,7 +238,7 @@ pub(super) trait IsaKernels {
     /// Weights of any type, f32 arithmetic.
     fn float(&self, block: BlockType, kind: ProductKind) -> Choice<Float>;
 
-    /// Int8Rows weights, activations rounded to 8 bits.
+    /// Quantized weights, activations rounded to 8 bits.
     fn int8(&self, quant: QuantType, kind: ProductKind) -> Choice<Int8Activations>;
 
     /// BF16 weights and activations rounded to bfloat16.

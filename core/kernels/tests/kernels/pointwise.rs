@@ -88,7 +88,7 @@ fn extreme_values_match_f64() {
             for (x, got) in EXTREME.iter().zip(out) {
                 let exact = pointwise::activate(a, *x);
                 let near = (got - exact).abs() <= bound(a, *x, exact);
-                assert!(got == exact || near, "{} {a:?} {x}: {got} {exact}", cpu.isa());
+                assert!(got == exact || exact.is_finite() && near, "{} {a:?} {x}: {got} {exact}", cpu.isa());
             }
             let mut out = [f32::NAN];
             activate(cpu, a, &mut out).unwrap();

@@ -38,7 +38,7 @@ pub enum TableFault {
     #[error("missing")]
     Missing,
     /// A value of another type.
-    #[error("{wanted} is wanted, found {found}")]
+    #[error("expected {wanted}, found {found}")]
     Type {
         /// The type that is wanted.
         wanted: &'static str,
@@ -46,7 +46,7 @@ pub enum TableFault {
         found: &'static str,
     },
     /// An empty text or list.
-    #[error("empty: {wanted} is wanted")]
+    #[error("empty; expected {wanted}")]
     Empty {
         /// What is wanted.
         wanted: &'static str,

@@ -34,9 +34,9 @@ fn faults_have_a_place() {
     let cases = [
         ("x", "t.toml:1:2: file: not TOML"),
         ("[ends]\ntexts = ['a']", "t.toml:1:2: ends: unknown key; the nearest known one is `end`"),
-        ("\n[end]\ntexts = 'a'", "t.toml:3:10: end.texts: a list is wanted, found a text"),
+        ("\n[end]\ntexts = 'a'", "t.toml:3:10: end.texts: expected a list, found a text"),
         ("[end]\ntexts = ['a', 'a']", "t.toml:2:16: end.texts[1]: `a` is there twice"),
-        ("[end]\ntexts = []", "t.toml:2:9: end.texts: empty: a list of texts is wanted"),
+        ("[end]\ntexts = []", "t.toml:2:9: end.texts: empty; expected a list of texts"),
         ("[steering]", "steering.texts: missing"),
         (
             "[[pre]]\nnames = ['p']\nsplit = 'qwen'",
@@ -45,7 +45,7 @@ fn faults_have_a_place() {
         ("[[pre]]\nnames = ['p']\nsplit = 'qwen2'\nflag = 1", "t.toml:4:1: pre[0].flag: unknown key"),
         (
             "[[pre]]\nnames = ['p']\nsplit = 'qwen2'\ntext = 1",
-            "pre[0].text: a boolean is wanted, found a number",
+            "pre[0].text: expected a boolean, found a number",
         ),
         ("[[pre]]\nsplit = 'qwen2'", "pre[0].names: missing"),
         ("[split]\na = ['(']", "t.toml:2:5: split.a: regex \"(\": "),
@@ -58,12 +58,12 @@ fn faults_have_a_place() {
         ("[[ranked]]\nnames = ['c']\nsplit = 'qwen'", "ranked[0]: "),
         (
             "[[ranked]]\nnames = ['c']\nnumbered = { text = '<{}>', count = -1 }",
-            "ranked[0].numbered.count: a small number is wanted",
+            "ranked[0].numbered.count: expected a small number",
         ),
         ("[[ranked]]\nnames = ['QWenTokenizer']\nsplit = 'gpt2'", "QWenTokenizer"),
         ("[[reasoning]]\nopen = '<a>'", "reasoning[0].close: missing"),
-        ("[[reasoning]]\nopen = '<a>'\nclose = ''", "reasoning[0].close: empty: a text is wanted"),
-        ("[[not_end]]\ntext = 'a'\nbeside = ['b']", "not_end[0].beside[0]: a list is wanted, found a text"),
+        ("[[reasoning]]\nopen = '<a>'\nclose = ''", "reasoning[0].close: empty; expected a text"),
+        ("[[not_end]]\ntext = 'a'\nbeside = ['b']", "not_end[0].beside[0]: expected a list, found a text"),
         ("[[fill_in_the_middle]]\nkey = 'k'", "fill_in_the_middle[0].texts: missing"),
         ("[[strip_after]]\ntokens = ['a']", "strip_after[0].model: missing"),
         ("[[chat_template]]\nname = 'a'", "chat_template[0].source: missing"),

@@ -7,9 +7,9 @@ use crate::traits::SequenceMixer;
 
 /// `first(x) + second(x)`.
 pub struct SumMixer {
-    /// RowRun first.
+    /// Run first.
     pub first: Box<dyn SequenceMixer>,
-    /// RowRun second.
+    /// Run second.
     pub second: Box<dyn SequenceMixer>,
 }
 

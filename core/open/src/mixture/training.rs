@@ -13,6 +13,7 @@ use menagerie_engine::{
     GenerateError, PipelineHooks, Reading, RequestKind, Scheduler, TextPipeline, setters,
 };
 use menagerie_model::{HookInput, LayerHook};
+use menagerie_random::SplitMix64;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -175,7 +176,7 @@ pub struct GateTrainer<'a> {
     examples: &'a [GateRows],
     options: GateTrainingOptions,
     layers: Vec<LayerTrainer>,
-    random: u64,
+    random: SplitMix64,
 }
 
 impl<'a> GateTrainer<'a> {
@@ -220,7 +221,7 @@ impl<'a> GateTrainer<'a> {
             ));
         }
         let layers = first.layers.keys().map(|layer| LayerTrainer::new(*layer, experts, width)).collect();
-        let random = options.seed;
+        let random = SplitMix64::new(options.seed);
         Ok(Self { examples, options, layers, random })
     }
 
@@ -262,19 +263,10 @@ impl<'a> GateTrainer<'a> {
     fn shuffled(&mut self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.examples.len()).collect();
         for last in (1..order.len()).rev() {
-            let at = self.next_random() % (last as u64 + 1);
-            order.swap(last, at as usize);
+            let at = self.random.below(last + 1);
+            order.swap(last, at);
         }
         order
-    }
-
-    /// SplitMix64 (Steele, Lea and Flood, 2014).
-    fn next_random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
     }
 }
 

@@ -6,7 +6,6 @@ use crate::fitting::{ContextLimits, fitting};
 use crate::loaded_model::LoadedModel;
 use crate::loading::{Loaded, environment, load, notices};
 use crate::memory::MemoryEstimate;
-use crate::opened::OpenedFile;
 use crate::options::LoadOptions;
 use crate::recipe::applied;
 use crate::resolved::Assemblies;
@@ -48,7 +47,6 @@ pub fn open_embedding_with(
         let reason = "only a part of the model was assembled".to_owned();
         return Err(LoadError::Purpose { file, reason });
     };
-    let opened = OpenedFile::new(path, &resolved, &compute);
     let mut notices = notices(&resolved, &text, &compute, options);
     let estimate = |context: usize| {
         // A step may be one sequence of the whole context: its keys and values, and its activations.
@@ -74,5 +72,5 @@ pub fn open_embedding_with(
     let name = options.recipes.first().cloned().unwrap_or_else(|| resolved.name());
     let pipeline = EmbeddingPipeline::new(name, engine, text.tokenizer);
     let adapters = LoadedAdapters::new(Vec::new());
-    Ok(LoadedModel { pipeline, opened, resolved, adapters, notices, memory })
+    Ok(LoadedModel { pipeline, path: path.to_owned(), resolved, adapters, notices, memory })
 }

@@ -7,12 +7,11 @@ use crate::loaded_model::LoadedModel;
 use crate::loading::{Loaded, environment, load, notices};
 use crate::memory::MemoryEstimate;
 use crate::notice::Notice;
-use crate::opened::OpenedFile;
 use crate::options::LoadOptions;
 use crate::recipe::applied;
 use crate::resolved::{Assemblies, ResolvedFile};
 use crate::stage_options::{StagePlace, StageProbe};
-use crate::stages::{self};
+use crate::stages;
 use menagerie_assembly::{AssembledModel, Assembly, Purpose, StagePlan};
 use menagerie_engine::{Engine, SamplingOptions, TextPipeline, snapshot_bytes, with_point};
 use menagerie_model::{
@@ -102,11 +101,10 @@ fn finish(
     let tiny = PoolOptions::one_sequence(kv_type, 1);
     engine.pool(tiny).map_err(|source| LoadError::State { file, source })?;
     let name = options.recipes.first().cloned().unwrap_or_else(|| resolved.name());
-    let opened = OpenedFile::new(path, &resolved, &engine.compute);
     let pipeline = TextPipeline::new(name, engine)
         .with_text(text.tokenizer, text.chat_format)
         .with_sampling_defaults(sampling);
-    Ok(LoadedModel { pipeline, opened, resolved, adapters: loaded, notices, memory })
+    Ok(LoadedModel { pipeline, path: path.to_owned(), resolved, adapters: loaded, notices, memory })
 }
 
 /// What runs the steps of a model.

@@ -1,9 +1,7 @@
 //! [`probe`]: a split model beside the whole one, before it is used.
 
 use crate::error::LoadError;
-use menagerie_engine::{
-    Engine, GenerateError, Reading, RequestKind, Scheduler, SchedulerOptions, StepOutput, Wanted,
-};
+use menagerie_engine::{Engine, GenerateError, Reading, RequestKind, Scheduler, SchedulerOptions};
 use menagerie_model::Executor;
 use std::sync::Arc;
 
@@ -61,16 +59,9 @@ fn logits(
         .with_step_tokens(chunk.min(prompt));
     let mut reading = Reading::new(Scheduler::new(engine, Vec::new(), room)?, RequestKind::Logits, None)?;
     let mut values = Vec::new();
-    let mut take = |output: StepOutput| {
+    reading.read(tokens, prompt, &mut |output| {
         values.extend_from_slice(output.logits()?);
         Ok(())
-    };
-    reading.begin(&tokens[..prompt], Wanted::All)?;
-    reading.feed(&mut take)?;
-    for &token in &tokens[prompt..] {
-        reading.push(token)?;
-        reading.feed(&mut take)?;
-    }
-    reading.end();
+    })?;
     Ok(values)
 }

@@ -36,7 +36,7 @@ fn what_is_open_for_vectors_is_opened_for_texts_once() {
     for options in ways {
         let own = open_text(&path, &options).unwrap();
         let vectors = open_embedding(&path, &options).unwrap();
-        let beside = options.clone().with_opened(vectors.opened().clone());
+        let beside = options.clone().with_opened(vectors.opened());
         let text = open_text(&path, &beside).unwrap();
         assert!(share(&vectors, &text) && !share(&vectors, &own));
         assert!(logits(&text) == logits(&own));
@@ -53,6 +53,6 @@ fn another_file_is_opened_by_itself() {
     let other = folder.path().join("other.gguf");
     std::fs::copy(model(), &other).unwrap();
     let vectors = open_embedding(model(), &options()).unwrap();
-    let beside = options().with_opened(vectors.opened().clone());
+    let beside = options().with_opened(vectors.opened());
     assert!(!share(&vectors, &open_text(&other, &beside).unwrap()));
 }

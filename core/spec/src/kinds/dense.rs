@@ -41,16 +41,15 @@ const COUNT: usize = Activation::NAMES.len() + 1;
 
 /// Every activation that a name stands for; `swiglu-oai` is the last.
 static ACTIVATIONS: NameList = NameList {
-    title: "Activation",
-    doc: "A pointwise activation.\n",
+    title: Activation::TITLE,
+    doc: Activation::DOC,
     names: &{
         let formulas = definitions::<{ Activation::NAMES.len() }>(Activation::NAMES);
         let formulas = with_numbers(formulas, "xielu", XieluOptions::TABLE);
-        let mut all = [const { SWIGLU_OAI }; COUNT];
+        let mut all = [SWIGLU_OAI; COUNT];
         let mut at = 0;
         while at < formulas.len() {
-            let NameDef { name, doc, reads, numbers } = formulas[at];
-            all[at] = NameDef { name, doc, reads, numbers };
+            all[at] = formulas[at];
             at += 1;
         }
         all

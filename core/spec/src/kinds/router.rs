@@ -55,7 +55,7 @@ options! {
 }
 
 static SCORES: NameList = NameList {
-    title: "RouterScore",
+    title: RouterScore::TITLE,
     doc: RouterScore::DOC,
     names: &with_numbers(
         definitions::<{ RouterScore::NAMES.len() }>(RouterScore::NAMES),

@@ -138,7 +138,7 @@ impl std::fmt::Display for ValueOrigin {
         match self {
             ValueOrigin::File { keys } => write!(f, "from the file ({})", keys.join(", ")),
             ValueOrigin::Formula { keys } => write!(f, "formula of the spec over {}", keys.join(", ")),
-            ValueOrigin::Override { keys } => write!(f, "set by hand ({})", keys.join(", ")),
+            ValueOrigin::Override { keys } => write!(f, "set by the user ({})", keys.join(", ")),
             ValueOrigin::Tensors { roles } => write!(f, "from the tensors ({})", roles.join(", ")),
             ValueOrigin::Spec => f.write_str("spec"),
             ValueOrigin::SpecDefault { keys } => write!(f, "spec; the file has no {}", keys.join(", ")),

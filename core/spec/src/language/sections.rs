@@ -268,12 +268,7 @@ pub(crate) static SITE: Table = Table {
     fields: &[
         Field::new("role", FieldType::Roles, Required, "Role of the weight, or a list of roles."),
         Field::new("when", FieldType::Bool, Absent, "Condition; where it is false, there is no norm."),
-        Field::new(
-            "norm",
-            <NormHere as Value>::TYPE,
-            Absent,
-            "Options that differ from `[norm]` than `[norm]`.",
-        ),
+        Field::new("norm", <NormHere as Value>::TYPE, Absent, "Options that differ from `[norm]`."),
     ],
 };
 

@@ -162,7 +162,7 @@ fn a_mixer_and_a_norm_of_another_crate_resolve() {
     assert_eq!((wanted.len(), &*wanted[2].0), (3, "leak_norm"));
     let norm = &mixer.wanted(64)[2].stored()[0];
     assert_eq!((&*norm.role, norm.dims[0].size), ("leak_norm.weight", Some(8)));
-    // ResolvedValue and guards come with the table.
+    // Origins and guards come with the table.
     let found = |path: &str| report.values.iter().find(|entry| entry.path == path).unwrap();
     assert_eq!(found("mixer.gain").origin, ValueOrigin::Default);
     assert!(found("mixer.gain").guarded && !found("mixer.channels").guarded);

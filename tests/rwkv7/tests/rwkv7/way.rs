@@ -9,8 +9,7 @@ use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-// The kinds that are compared with the plugin's, and the built-in architectures beside them.
-use menagerie_all as _;
+// The kinds that are compared with the plugin's.
 use menagerie_rwkv7 as _;
 use menagerie_rwkv7_built_in as _;
 

@@ -53,10 +53,10 @@ pub(crate) struct ModelArguments {
     /// into memory]
     #[arg(short = 'c', long = "context", value_name = "TOKENS", value_parser = clap::value_parser!(u32), help_heading = "Model")]
     context: Option<u32>,
-    /// Where to compute: a device as `doctor` lists it (cpu; cuda, cuda:N, metal and candle where they are built in), with its
-    /// own options after a colon, e.g. cpu:half-prompts=bf16. half-prompts (of cpu): how F16 weights are multiplied. bf16 makes
-    /// prompts nearly twice as fast where the processor has AVX-512 BF16, and rounds: a KL divergence of 5e-4 instead of 4e-6
-    /// and logits off by up to 0.155, measured on one model
+    /// Device to compute on, as `doctor` lists it (cpu; cuda, cuda:N, metal and candle in builds that include them). Its
+    /// options follow a colon, e.g. cpu:half-prompts=bf16. half-prompts (of cpu): type in which F16 weights are multiplied in
+    /// prompts. bf16 is nearly twice as fast on processors with AVX-512 BF16, but rounds: a KL divergence of 5e-4 instead of
+    /// 4e-6 and logits that differ by up to 0.155, measured on one model
     #[arg(
         long,
         hide_short_help = true,
@@ -153,9 +153,8 @@ impl ModelArguments {
         }
     }
 
-    /// The file, registry and options from which a stage is opened.
+    /// The file, environment and options from which a stage is opened.
     fn stage_options(&self, installed: &Environment) -> Result<(PathBuf, Environment, LoadOptions), Failure> {
-        self.check_device(installed)?;
         let meant = self.meant(installed)?;
         let environment = self.specs.environment(installed)?;
         let quantization = self.quantization(None)?;
@@ -220,11 +219,11 @@ impl ModelArguments {
 
     /// The model's file (for a recipe, that of its base), downloaded if it is not on this machine.
     pub(crate) fn locate(&self, installed: &Environment) -> Result<PathBuf, Failure> {
-        self.check_device(installed)?;
         Ok(self.meant(installed)?.path)
     }
 
     fn meant(&self, installed: &Environment) -> Result<ModelSource, Failure> {
+        self.check_device(installed)?;
         ModelSource::of(&self.model, &self.specs, installed)
     }
 
@@ -250,7 +249,7 @@ impl ModelArguments {
         vectors: &LoadedModel<EmbeddingPipeline>,
         template: &TemplateArguments,
     ) -> Result<LoadedModel<TextPipeline>, Failure> {
-        let share = |options: &mut LoadOptions| options.opened = Some(vectors.opened().clone());
+        let share = |options: &mut LoadOptions| options.opened = Some(vectors.opened());
         let pipeline = self.open_changed(installed, template, None, &share)?;
         // The notices about the file were printed when it was opened for embeddings.
         let new = pipeline.notices().iter().filter(|notice| !vectors.notices().contains(notice));
@@ -278,7 +277,6 @@ impl ModelArguments {
                 "--lora: adapters are supported for text generation only, not for embeddings".to_owned(),
             ));
         }
-        self.check_device(installed)?;
         let meant = self.meant(installed)?;
         let path = &meant.path;
         let _at_once = interrupt::at_once()?;

@@ -43,7 +43,7 @@ impl SpecArguments {
     }
 }
 
-/// The ids of all architectures, for shell completion and suggestions.
+/// The ids of all architectures, for shell completion.
 pub(crate) fn architecture_names() -> Vec<String> {
     let specs = SpecArguments { allow_shadow: true, ..SpecArguments::default() };
     let environment =

@@ -7,6 +7,7 @@ use crate::arguments::template::{TemplateArguments, note_without_effect};
 use crate::chat::printer::{AnswerStreams, Printer};
 use crate::chat::slash_commands::COMMANDS;
 use crate::failure::Failure;
+use crate::nearest::nearest;
 use crate::output::output_file::OutputFile;
 use crate::screen::echo::EchoOff;
 use crate::screen::report;
@@ -319,9 +320,8 @@ fn help() -> String {
 }
 
 fn unknown(word: &str) -> Failure {
-    let scored = COMMANDS.iter().map(|(name, _, _)| (strsim::jaro_winkler(word, name), name));
-    let best = scored.filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0));
-    let nearest = best.map(|(_, name)| format!("; the nearest is {name}")).unwrap_or_default();
+    let near = nearest(word, COMMANDS.iter().map(|(name, _, _)| *name));
+    let nearest = near.map(|name| format!("; the nearest is {name}")).unwrap_or_default();
     Failure::Usage(format!("unknown command {word}{nearest}"))
         .with_help("/help lists the commands; to send this as a message, begin it with a space")
 }

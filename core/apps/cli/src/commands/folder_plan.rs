@@ -64,14 +64,7 @@ impl FolderPlan<'_> {
         let compute = Compute::new(backend, Arithmetic::Exact);
         let (texts, importance) = (self.texts, self.importance);
         let tensors = &*resolved.tensors;
-        let opened = OpenFolder {
-            resolved: &resolved,
-            tensors,
-            environment: &environment,
-            compute: &compute,
-            texts,
-            importance,
-        };
+        let opened = OpenFolder { resolved: &resolved, tensors, compute: &compute, texts, importance };
         opened.plan(types, take)
     }
 }
@@ -80,7 +73,6 @@ impl FolderPlan<'_> {
 pub(crate) struct OpenFolder<'a> {
     pub(crate) resolved: &'a ResolvedFile,
     pub(crate) tensors: &'a dyn WeightSource,
-    pub(crate) environment: &'a Environment,
     pub(crate) compute: &'a Compute,
     pub(crate) texts: TokenizerOutput,
     /// With the name of its file.
@@ -97,7 +89,7 @@ impl OpenFolder<'_> {
         let resolved = self.resolved;
         // The model is assembled only to know which tensors it uses.
         let claims = resolved.assemble(self.compute)?.claims;
-        let (tables, _) = tokenizer_tables(self.environment)?;
+        let (tables, _) = tokenizer_tables(&resolved.environment)?;
         let folder = resolved.file_name();
         let texts = match self.texts {
             TokenizerOutput::Written => Some(HfTexts::open(&folder)?),

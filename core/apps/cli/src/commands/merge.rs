@@ -15,7 +15,6 @@ use menagerie::engine::TextPipeline;
 use menagerie::gguf::GgufFile;
 use menagerie::model::{Adapter, AdapterSet};
 use menagerie::open::{LoadedModel, Merge};
-use menagerie::registry::Environment;
 use serde_json::json;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -64,7 +63,7 @@ impl Runnable for MergeCommand {
         };
         let merge = pipeline.merge(&set)?;
         match converts {
-            true => self.convert(&pipeline, &merge, installed)?,
+            true => self.convert(&pipeline, &merge)?,
             false => self.write(&merge)?,
         }
         self.say(&merge, &set)
@@ -99,21 +98,14 @@ impl MergeCommand {
     }
 
     /// Writes a folder as a GGUF file, with the most frequent type of the folder for its matrices.
-    fn convert(
-        &self,
-        pipeline: &LoadedModel<TextPipeline>,
-        merge: &Merge,
-        installed: &Environment,
-    ) -> Result<(), Failure> {
+    fn convert(&self, pipeline: &LoadedModel<TextPipeline>, merge: &Merge) -> Result<(), Failure> {
         let resolved = pipeline.resolved();
-        let environment = self.model.specs.environment(installed)?;
         let compute = &pipeline.engine().compute;
         let tensors = merge.merged_tensors();
         let threads = self.model.load_options().threads;
         let folder = OpenFolder {
             resolved,
             tensors: &tensors,
-            environment: &environment,
             compute,
             texts: TokenizerOutput::Written,
             importance: None,

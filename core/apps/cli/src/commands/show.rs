@@ -5,7 +5,6 @@ use crate::arguments::model_source::{ModelSource, find_recipe};
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::spec_reference::find_spec;
 use crate::arguments::specs::SpecArguments;
-use crate::arguments::specs::architecture_names;
 use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
 use crate::listing::{adapter_listing, model_summary, plugin_parts, recipe_listing};
@@ -72,18 +71,18 @@ impl Runnable for ShowCommand {
             return recipe_listing::print(entry, self.json);
         }
         let environment = self.specs.environment(installed)?;
-        let meant =
-            ModelSource::of(&self.what, &self.specs, installed).map_err(|failure| self.unknown(failure))?;
+        let meant = ModelSource::of(&self.what, &self.specs, installed)
+            .map_err(|failure| self.unknown(&environment, failure))?;
         self.model(&meant, recipe.as_ref(), &environment)
     }
 }
 
 impl ShowCommand {
     /// The error for a word that is not a model; suggests the nearest architecture.
-    fn unknown(&self, failure: Failure) -> Failure {
+    fn unknown(&self, environment: &Environment, failure: Failure) -> Failure {
         let Some(what) = self.what.name().filter(|what| !what.contains(['/', '.'])) else { return failure };
-        let names = architecture_names();
-        let scored = names.iter().map(|name| (strsim::jaro_winkler(what, name), name));
+        let ids = environment.architectures().iter().map(|entry| entry.id.as_str());
+        let scored = ids.map(|id| (strsim::jaro_winkler(what, id), id));
         let best = scored.filter(|(score, _)| *score > 0.7).max_by(|a, b| a.0.total_cmp(&b.0));
         let Some((_, nearest)) = best else { return failure };
         Failure::Failed(format!(

@@ -87,7 +87,7 @@ pub(crate) fn print(entry: &RecipeEntry, as_json_text: bool) -> Result<(), Failu
     output::data_line(entry.text().trim_end())
 }
 
-/// Prints the recipes of an environment as a table, then the invalid ones; nothing if there are none.
+/// Prints the recipes of an environment as a table, then the invalid ones. Without recipes it prints nothing.
 pub(crate) fn table(entries: &[&RecipeEntry], environment: &Environment) -> Result<(), Failure> {
     if entries.is_empty() {
         return Ok(());

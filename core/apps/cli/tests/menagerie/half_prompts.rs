@@ -1,4 +1,4 @@
-//! F16 prompts are computed in f32 unless the coarser way is asked for by name, where it exists.
+//! F16 prompts are computed in f32 unless `half-prompts=bf16` is set, which not every processor supports.
 
 use super::{Call, call, fixture, menagerie};
 use serde_json::Value;
@@ -36,6 +36,8 @@ fn the_coarser_way_is_refused_where_it_does_not_exist() {
         &["chat", &model],
     ] {
         let with = |more: &[&'static str]| [command, &coarse, more].concat();
+        let candle = [command, &["--device", "candle:half-prompts=bf16"]].concat();
+        menagerie(home.path(), &candle).refused_with(&["device candle", "no option `half-prompts`"]);
         menagerie(home.path(), &with(&["--exact"])).refused_with(&["--exact", "half-prompts=bf16"]);
         let mut other = Command::new(env!("CARGO_BIN_EXE_menagerie"));
         other.args(with(&[])).current_dir(home.path()).env_clear();
@@ -46,10 +48,10 @@ fn the_coarser_way_is_refused_where_it_does_not_exist() {
         ("cpi", &["there is no device of this name", "the nearest is `cpu`", "there are: "][..]),
         ("cpu:half-prompt=bf16", &["no option `half-prompt`", "it has half-prompts"]),
         ("cpu:half-prompts=f16", &["half-prompts=f16", "f32 or bf16"]),
-        ("candle:half-prompts=bf16", &["device candle", "no option `half-prompts`"]),
         ("cpu:half-prompts", &["`half-prompts` is neither a number nor an option KEY=VALUE"]),
     ] {
         menagerie(home.path(), &["run", &model, "hi", "--raw", "--device", device]).refused_with(words);
+        menagerie(home.path(), &["check", &model, "--device", device]).refused_with(words);
     }
     assert!(!home.path().join("o").exists());
 }
@@ -82,7 +84,7 @@ fn the_coarser_way_changes_logits_a_little_and_is_never_taken_unasked() {
     let model = model.to_str().unwrap();
     let call =
         menagerie(home.path(), &["run", model, "a", "--raw", "-n", "1", "--device", "cpu:half-prompts=bf16"]);
-    assert!(call.err.contains("half-prompts=bf16 changes nothing"), "{}", call.err);
+    assert!(call.err.contains("half-prompts=bf16 has no effect"), "{}", call.err);
 }
 
 /// Like is compared with like.
@@ -102,9 +104,13 @@ fn bench_says_how_it_computed() {
     assert_eq!((&report["device"], &report["threads"]), (&"cpu".into(), &1.into()));
     assert_eq!(json(&["--exact"])["arithmetic"], "exact");
     assert!(bench(&[]).good().contains("fast arithmetic"));
+    assert!(!bench(&[]).good().contains("half-prompts"));
     assert!(bench(&["--format", "csv"]).good().contains("fast arithmetic"));
     if has_products(home.path()) {
-        assert_eq!(json(&["--device", "cpu:half-prompts=bf16"])["device_options"]["half-prompts"], "bf16");
+        let coarse = ["--device", "cpu:half-prompts=bf16"];
+        assert_eq!(json(&coarse)["device_options"]["half-prompts"], "bf16");
+        let csv = bench(&[&["--format", "csv"], &coarse[..]].concat()).good();
+        assert!(csv.contains("\"fast arithmetic, half-prompts=bf16\""), "{csv}");
     }
 }
 

@@ -92,7 +92,7 @@ fn show_is_short() {
         "parameters",
         "sampling",
         "temp 0.8, top-k 40",
-        " free",
+        "B free",
     ] {
         assert!(out.contains(word), "`{word}` is not in:\n{out}");
     }

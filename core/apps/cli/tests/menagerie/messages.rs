@@ -1,4 +1,4 @@
-//! Errors as people read them: what, where with a caret, what to do; colors only where they are wanted.
+//! Error messages: the error, its place with a caret, and help; colors only if enabled.
 
 use super::menagerie;
 use serde_json::Value;

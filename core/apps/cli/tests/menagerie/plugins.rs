@@ -127,7 +127,7 @@ fn a_sampler_of_a_plugin_acts_and_is_the_same_for_a_seed() {
     assert_eq!(with("0.001").good(), run(&["--temp", "0"]).good());
     assert_eq!(with("1").good(), with("1").good());
     with("0").refused_with(&["n is 0", "above 0"]);
-    with("x").refused_with(&["n = x: a number is wanted"]);
+    with("x").refused_with(&["n = x: expected a number"]);
     run(&["--sampler", "menagerie/samplers:top-n-sigma"]).refused_with(&["--plugin-dir DIR"]);
 }
 

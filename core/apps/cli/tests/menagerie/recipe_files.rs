@@ -1,4 +1,4 @@
-//! Recipes wherever a model is named, and canonical keys set by hand.
+//! Recipes wherever a model is named, and canonical keys set by the user.
 
 use super::{Changed, fixture, menagerie};
 use serde_json::Value;
@@ -35,7 +35,7 @@ fn keys_set_by_hand_win_over_the_files_and_are_said() {
             .contains("note: rope.freq_base = 1234.5 was set by the user; it replaces the value in the file"),
         "{shown}"
     );
-    assert!(shown.contains("set by hand (rope.freq_base)"), "{shown}");
+    assert!(shown.contains("set by the user (rope.freq_base)"), "{shown}");
     // What is wrong with a value is said of the setting, not of a line of a spec that is right.
     let wrong = menagerie(home.path(), &["show", &model, "--set", "rope.freq_base=abc"]);
     assert!(!wrong.err.contains(".toml:"), "{}", wrong.err);
@@ -86,8 +86,11 @@ fn a_recipe_is_good_wherever_a_model_is() {
     let shown = run(&["show"]).good();
     assert!(shown.contains("recipe         mine based on inner"), "{shown}");
     assert!(shown.starts_with("mine: a changed base\n"), "{shown}");
-    for line in ["base", "set            rope.freq_base = 1234.5", "chat template  chatml (from the recipe, "]
-    {
+    for line in [
+        "\nbase           ",
+        "set            rope.freq_base = 1234.5",
+        "chat template  chatml (from the recipe, ",
+    ] {
         assert!(shown.contains(line), "`{line}` is not in:\n{shown}");
     }
     assert!(!shown.contains("a base model"), "{shown}");

@@ -11,9 +11,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-// Without this line no architecture is linked in.
-use menagerie_all as _;
-
 /// Sockets that this process has open; other tests that have stages give theirs back too.
 fn sockets() -> usize {
     let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();

@@ -6,7 +6,6 @@ use ::menagerie::engine::{Capture, CaptureOptions, PipelineHooks, TextPipeline};
 use ::menagerie::measure::{GivenControlVector, LogitsOptions, SteeringOptions, logits, steering};
 use ::menagerie::model::{HookRecipe, LayerHook, SerializableHook};
 use ::menagerie::open::{LoadOptions, LoadedModel, StageLauncher, StageOptions, StageStart, open_text};
-use menagerie_all as _;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Commands and variables that there are not.
+//! Unknown commands and environment variables.
 
 use super::{call, menagerie};
 use std::process::Command;

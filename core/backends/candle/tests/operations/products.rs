@@ -173,7 +173,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_type_nobody_can_dequantize_is_refused_by_name() {
+fn a_type_without_dequantization_is_refused_and_named() {
     for block in [GgmlType::I32, GgmlType::Q8_K] {
         let bytes = vec![0; block.row_bytes(256).unwrap() as usize];
         let weight =

@@ -1,5 +1,5 @@
 //! One row of activations on float weights as they lie: two rows of weights at a time, half of the task's rows apart (see
-//! `one`), eight sums of each in a vector. The order of the sums: `order`.
+//! `gemv`), eight sums of each in a vector. The order of the sums: `order`.
 
 use std::arch::x86_64::*;
 

@@ -14,7 +14,7 @@ pub struct NameList {
 }
 
 /// A name and what it means.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct NameDef {
     /// As it is written.
     pub name: &'static str,

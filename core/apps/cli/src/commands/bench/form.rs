@@ -10,7 +10,7 @@ pub(super) enum OutputForm {
     Json,
 }
 
-/// The mean of samples; 0 if there are none.
+/// The mean of samples; 0 for an empty list.
 pub(super) fn mean_of(samples: &[f64]) -> f64 {
     samples.iter().sum::<f64>() / samples.len().max(1) as f64
 }

@@ -63,7 +63,7 @@ pub(crate) struct BenchCommand {
     /// Also measure the kernels alone: GB/s and GMAC/s for each weight type
     #[arg(long, hide_short_help = true)]
     kernels: bool,
-    /// BenchFormat of the measurements
+    /// Format of the measurements
     #[arg(long, hide_short_help = true, value_enum, default_value = "table", conflicts_with = "json")]
     format: BenchFormat,
     #[command(flatten)]

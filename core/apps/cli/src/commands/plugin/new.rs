@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct PluginNewCommand {
     /// Id of the plugin, AUTHOR/NAME: the prefix of its components' names
     id: String,
-    /// ComponentKind of the component
+    /// Kind of the component
     #[arg(long, value_enum, default_value_t = ComponentKind::Mixer, value_name = "KIND")]
     kind: ComponentKind,
     /// Name of the component [default: the plugin's NAME]

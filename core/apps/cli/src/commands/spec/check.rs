@@ -16,7 +16,7 @@ use menagerie::spec::MetadataValue;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Report all errors of a spec at once; if there are none, run a tiny random model of it
+/// Report all errors of a spec at once; for a valid spec, run a tiny random model of it
 ///
 /// Errors are sorted by line. For a spec without errors, a model of four small layers with random weights is created from
 /// the spec alone and run in one step, in chunks, and token by token with the cache, which must all produce the same
