@@ -64,7 +64,7 @@ impl ReasoningSplitter {
     }
 
     /// Whether a text is one of the tags.
-    pub fn is_tag(&self, text: &str) -> bool {
+    pub(crate) fn is_tag(&self, text: &str) -> bool {
         self.tags.iter().any(|tags| tags.open == text || tags.close == text)
     }
 

@@ -149,7 +149,7 @@ impl<'a> TransformContext<'a> {
     ///
     /// # Errors
     /// Those of the part.
-    pub fn timed_shared<T>(&self, part: Part, run: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+    pub(crate) fn timed_shared<T>(&self, part: Part, run: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
         let Some(trace) = self.trace else { return run(self) };
         let begun = trace.begin();
         let made = run(self)?;

@@ -29,11 +29,14 @@ pub enum ThreadCount {
 }
 
 /// Why a device cannot be opened. The texts are sentences without the name of the device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DeviceFault {
     /// A value of its options is invalid, or the device does not support it.
+    #[error("{0}")]
     Options(String),
     /// The device cannot be used on this machine or with this build.
+    #[error("{0}")]
     Unavailable(String),
 }
 

@@ -76,7 +76,7 @@ impl Positions {
     ///
     /// # Errors
     /// [`ModelError::Unsupported`] if rows have several.
-    pub fn only_axis(&self) -> Result<&[u32]> {
+    pub(crate) fn only_axis(&self) -> Result<&[u32]> {
         if self.axes == 1 {
             return Ok(&self.values);
         }

@@ -139,7 +139,7 @@ impl DeviceName {
         let request = DeviceRequest { number, threads, arithmetic, options: &self.options };
         (kind.open)(&request).map_err(|fault| match fault {
             DeviceFault::Options(reason) => LoadError::Options(format!("device {}: {reason}", self.text)),
-            DeviceFault::Unavailable(reason) => self.refused(reason),
+            other => self.refused(other.to_string()),
         })
     }
 

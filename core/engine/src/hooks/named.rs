@@ -104,7 +104,7 @@ impl NamedHook {
     ///
     /// # Errors
     /// Layers that the model does not have; what the hook itself refuses; as a sentence.
-    pub fn for_model(&self, n_layers: usize, width: usize) -> Result<Arc<dyn LayerHook>, String> {
+    pub(crate) fn for_model(&self, n_layers: usize, width: usize) -> Result<Arc<dyn LayerHook>, String> {
         let about = |fault: String| format!("hook `{}`: {fault}", self.name);
         let layers = match &self.layers {
             None => 0..n_layers,

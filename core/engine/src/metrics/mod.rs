@@ -44,7 +44,7 @@ impl Gauge {
     }
 
     /// One more.
-    pub fn rise(&self) {
+    pub(crate) fn rise(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 

@@ -87,7 +87,7 @@ fn a_recipe_is_good_wherever_a_model_is() {
     assert!(shown.contains("recipe         mine based on inner"), "{shown}");
     assert!(shown.starts_with("mine: a changed base\n"), "{shown}");
     for line in [
-        "\nbase           ",
+        "\n  base           ",
         "set            rope.freq_base = 1234.5",
         "chat template  chatml (from the recipe, ",
     ] {
