@@ -40,7 +40,7 @@ fn a_linked_plugin_is_listed_and_used() {
     let refused = answer(&["--sampler", &sampler("0")]).unwrap_err();
     assert!(refused.contains("n is 0") && refused.contains("above 0"), "{refused}");
     let unknown = answer(&["--sampler", "menagerie/samplers:top-m"]).unwrap_err();
-    assert!(unknown.contains("there are: menagerie/samplers:top-n-sigma"), "{unknown}");
+    assert!(unknown.contains("there are: outside/steps:only, menagerie/samplers:top-n-sigma"), "{unknown}");
 }
 
 #[test]

@@ -323,7 +323,7 @@ fn what_is_asked_for_and_is_not_there_is_refused_by_name() {
     };
     let last = layers() - 1;
     let cases: [(&str, &[&str]); 14] = [
-        ("clamp", &["`clamp` is no hook", "author/name:hook"]),
+        ("clamp", &["`clamp` is not a hook", "author/name:hook"]),
         (
             "asked/parts:row-lag",
             &["there is no hook `asked/parts:row-lag`", "asked/parts:row-log", "norm-clamp"],
@@ -331,7 +331,7 @@ fn what_is_asked_for_and_is_not_there_is_refused_by_name() {
         ("asked/parts:row-log", &["hook `asked/parts:row-log`: `file` must be given: Where the lines go."]),
         ("asked/parts:adding=loud=1", &["there is no option `loud`; it has amount, note"]),
         ("asked/parts:adding=amount", &["`amount`: key=value is expected"]),
-        ("asked/parts:adding=amount=much", &["amount = much: a number is wanted"]),
+        ("asked/parts:adding=amount=much", &["amount = much: expected a number"]),
         ("asked/parts:adding=note=do refuse", &["note = do refuse: as you wish"]),
         ("menagerie/layer-hooks:norm-clamp=most=-1", &["most is -1", "above 0"]),
         ("menagerie/layer-hooks:statistics=file=/no/where.tsv", &["there is no folder /no"]),
@@ -339,8 +339,8 @@ fn what_is_asked_for_and_is_not_there_is_refused_by_name() {
             "asked/parts:adding=layers=9-10",
             &["layers=9-10: the last layer of this model is ", &last.to_string()],
         ),
-        ("asked/parts:adding=layers=1-0", &["layers=1-0: A-B, A or all is wanted"]),
-        ("asked/parts:adding=phase=later", &["phase=later: prefill, decode or all is wanted"]),
+        ("asked/parts:adding=layers=1-0", &["layers=1-0: expected A-B, A or all"]),
+        ("asked/parts:adding=phase=later", &["phase=later: expected prefill, decode or all"]),
         ("asked/parts:adding=phase=prefill", &["it is for what is generated only", "phase=prefill"]),
         ("asked/parts:misbehaving-hook=how=ask-for-state", &["asks for a state of a model", "layer-hook"]),
     ];

@@ -157,7 +157,7 @@ fn what_the_linker_and_init_refuse_is_told_and_nothing_of_it_stays() {
         ("twice", "it registers the mixer `order/parts:decaying-mean` twice; nothing of it is used"),
         ("twice and go on", "it registers the mixer `order/parts:decaying-mean` twice"),
         ("no name", "it registers a component named ``"),
-        ("slash", "a component named `other/name:thing`; a name of a-z, 0-9 and `-` is wanted"),
+        ("slash", "a component named `other/name:thing`; expected a name of a-z, 0-9 and `-`"),
         ("null", "its component `null`: forward is null, which its family needs"),
         ("family", "its component `family`: family 99 is not known"),
         ("short", "it registers a component of 40 bytes"),
@@ -172,7 +172,7 @@ fn what_the_linker_and_init_refuse_is_told_and_nothing_of_it_stays() {
         ("short hook", "its component `old`: hook is null, which a layer hook needs"),
         ("taken", "architecture `llama` is registered twice, by menagerie-llama and by plugin order/parts"),
         ("faulty", "the spec of architecture `faulty` cannot be used:"),
-        ("path", "under the file name `../evil.toml`; NAME.toml is wanted"),
+        ("path", "under the file name `../evil.toml`; expected NAME.toml"),
     ];
     for (orders, text) in cases {
         place.refused(ordered(orders), Code::Ran, &[text]);

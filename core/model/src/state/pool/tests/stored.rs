@@ -121,8 +121,8 @@ fn what_does_not_fit_is_refused_and_the_sequence_stays_empty() {
     refuse(&mut pool, 25, &[0, 0, 0], "at most 24 tokens");
     refuse(&mut pool, 8, &[0, 0], "of 2 states");
     refuse(&mut pool, 20, &[0, 3, 0], "inside a page of 4 tokens");
-    refuse(&mut pool, 20, &[0, 16, 0], "those from 15 on are seen");
-    refuse(&mut pool, 20, &[4, 12, 0], "those from 0 on are seen");
+    refuse(&mut pool, 20, &[0, 16, 0], "those from 15 on are visible");
+    refuse(&mut pool, 20, &[4, 12, 0], "those from 0 on are visible");
     refuse(&mut pool, usize::MAX, &[0, 0, 0], "at most 24 tokens");
     pool.refill(sequence, 20, &[0, 12, 0]).unwrap();
     assert!(pool.refill(sequence, 20, &[0, 12, 0]).is_err(), "it has tokens");
