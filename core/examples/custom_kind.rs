@@ -9,7 +9,7 @@
 use menagerie::model::{Norm, Param, Result as ModelResult, Rows, TransformContext};
 use menagerie::open::{LoadOptions, environment, open_text_with};
 use menagerie::registry::{NormPlace, Part, Parts, component};
-use menagerie::spec::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
+use menagerie::spec::kind::{Definition, Family, RecordedFault, ResolveContext, RoleDef, Sizes};
 use menagerie::spec::options;
 
 /// `factor * weight * x`: no norm at all, but a kind.
@@ -33,7 +33,7 @@ impl Definition for ScaledConfig {
     const DOC: &'static str = "`factor * weight * x`.";
     const ROLES: &'static [RoleDef] = &[RoleDef::values("", &["width"], "Multiplies the row.")];
 
-    fn resolve(options: ScaledOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: ScaledOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let ScaledOptions { factor } = options;
         if factor == 0.0 {
             return at.fault("factor", "0 would silence the row");

@@ -1,4 +1,4 @@
-//! [`Arrows`]: which top-level modules of a crate name items of which others, and where.
+//! [`Arrows`]: which modules of a crate, or of one of its modules, name items of which others, and where.
 
 use super::names::Target;
 use super::tree::{self, ModuleId, Tree};
@@ -9,11 +9,12 @@ use syn::visit::{self, Visit};
 /// `(from, to)`, with the places in the code: `file:line`.
 pub type Arrows = BTreeMap<(String, String), Vec<String>>;
 
-/// The arrows between the top-level modules of a crate. Code for tests and re-exports of the root are left out.
-pub fn arrows(tree: &Tree) -> Arrows {
+/// The arrows between the modules directly below `scope`, and between them and the items of `scope` itself. Code for tests
+/// and re-exports of `scope` are left out.
+pub fn arrows(tree: &Tree, scope: ModuleId) -> Arrows {
     let mut found = Arrows::new();
-    for module in 0..tree.modules.len() {
-        let mut walk = Walk { tree, module, found: &mut found };
+    for module in (0..tree.modules.len()).filter(|module| tree.part(scope, *module).is_some()) {
+        let mut walk = Walk { tree, scope, module, found: &mut found };
         tree.modules[module].items.iter().for_each(|item| walk.visit_item(item));
     }
     found
@@ -31,14 +32,17 @@ pub fn graph(arrows: &Arrows) -> BTreeMap<String, BTreeSet<String>> {
 
 struct Walk<'a> {
     tree: &'a Tree,
+    scope: ModuleId,
     module: ModuleId,
     found: &'a mut Arrows,
 }
 
 impl Walk<'_> {
     fn arrow(&mut self, to: ModuleId, line: usize) {
-        let (from, to) = (self.tree.top(self.module), self.tree.top(to));
-        if from != to {
+        let (from, to) = (self.tree.part(self.scope, self.module), self.tree.part(self.scope, to));
+        if let (Some(from), Some(to)) = (from, to)
+            && from != to
+        {
             let place = format!("{}:{line}", self.tree.modules[self.module].file);
             let places = self.found.entry((from.to_owned(), to.to_owned())).or_default();
             if !places.contains(&place) {
@@ -122,7 +126,7 @@ impl<'ast> Visit<'ast> for Walk<'_> {
     fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        if self.module == 0 && !matches!(item.vis, syn::Visibility::Inherited) {
+        if self.module == self.scope && !matches!(item.vis, syn::Visibility::Inherited) {
             return;
         }
         let line = item.use_token.span.start().line;
@@ -135,8 +139,8 @@ impl<'ast> Visit<'ast> for Walk<'_> {
             }
             for target in targets {
                 match target {
-                    // The root holds every module; what is taken through it is found where it is used.
-                    Target::Module(0) => {}
+                    // The scope contains every module; an item that is reached through it is found where it is used.
+                    Target::Module(module) if module == self.scope => {}
                     Target::Module(module) | Target::Item(module) => self.arrow(module, line),
                 }
             }

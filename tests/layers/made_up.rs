@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 fn found(files: &[(&str, &str)]) -> Vec<String> {
     let files: BTreeMap<String, String> =
         files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
-    arrows(&Tree::read(&files)).keys().map(|(from, to)| format!("{from} -> {to}")).collect()
+    arrows(&Tree::read(&files), 0).keys().map(|(from, to)| format!("{from} -> {to}")).collect()
 }
 
 /// The arrows of module `a` of a crate where `b` defines things, `c` re-exports one and the root another.
@@ -97,6 +97,30 @@ fn the_root_is_a_module_by_its_own_items() {
     assert_eq!(found(&files), ["a -> lib", "lib -> a"]);
     let files = [("lib.rs", "mod a; pub use a::A;"), ("a.rs", "pub struct A; use crate::A as B;")];
     assert_eq!(found(&files), [""; 0]);
+}
+
+/// The modules inside a module have arrows of their own; those to the outside are of the crate.
+#[test]
+fn modules_inside_a_module_have_arrows() {
+    let files = [
+        ("lib.rs", "mod a; mod b; mod c;"),
+        ("a/mod.rs", "pub mod x; mod y; pub use y::Y; pub struct A; fn f() { x::X; }"),
+        ("a/x.rs", "pub mod deep; pub struct X; use super::Y; use crate::b::B;"),
+        ("a/x/deep.rs", "use super::super::A; use super::X;"),
+        ("a/y.rs", "pub struct Y; fn f(x: crate::a::x::X) {}"),
+        ("b.rs", "pub struct B; use crate::a::Y;"),
+        ("c.rs", ""),
+    ];
+    let files: BTreeMap<String, String> =
+        files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+    let tree = Tree::read(&files);
+    let scopes = tree.scopes();
+    assert_eq!(scopes.iter().map(|scope| &*tree.modules[*scope].name).collect::<Vec<_>>(), ["", "a"]);
+    let of = |scope: usize| -> Vec<String> {
+        arrows(&tree, scope).keys().map(|(from, to)| format!("{from} -> {to}")).collect()
+    };
+    assert_eq!(of(scopes[0]), ["a -> b", "b -> a"]);
+    assert_eq!(of(scopes[1]), ["mod -> x", "x -> mod", "x -> y", "y -> x"]);
 }
 
 fn made(arrows: &[&str]) -> Graph {

@@ -48,13 +48,22 @@ impl Tree {
         tree
     }
 
-    /// The module below the root that a module lies in; `lib` is the root itself.
-    pub fn top(&self, module: ModuleId) -> &str {
+    /// The module directly below `scope` that contains a module: `lib` or `mod` for `scope` itself, nothing for modules
+    /// outside of it.
+    pub fn part(&self, scope: ModuleId, module: ModuleId) -> Option<&str> {
         match self.modules[module].parent {
-            None => "lib",
-            Some(0) => &self.modules[module].name,
-            Some(parent) => self.top(parent),
+            _ if module == scope => Some(if scope == 0 { "lib" } else { "mod" }),
+            None => None,
+            Some(parent) if parent == scope => Some(&self.modules[module].name),
+            Some(parent) => self.part(scope, parent),
         }
+    }
+
+    /// The root, and the modules directly below it that contain modules themselves.
+    pub fn scopes(&self) -> Vec<ModuleId> {
+        let is_parent = |id: &ModuleId| self.modules.iter().any(|module| module.parent == Some(*id));
+        let is_near = |id: &ModuleId| matches!(self.modules[*id].parent, None | Some(0));
+        (0..self.modules.len()).filter(|id| is_near(id) && is_parent(id)).collect()
     }
 
     fn add(&mut self, parent: Option<ModuleId>, name: String, file: &str) -> ModuleId {

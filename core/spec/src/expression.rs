@@ -4,6 +4,7 @@
 //! counts as *read* is decided from the text), and by minijinja, which compiles and evaluates it.
 
 pub(crate) use shape::Shape;
+pub(crate) use value::{as_answer, as_bool, as_count, as_number};
 
 use crate::text::nearest::nearest_help;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
@@ -435,5 +436,6 @@ impl Reader {
 }
 
 mod shape;
+mod value;
 #[cfg(test)]
 mod tests;

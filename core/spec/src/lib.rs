@@ -42,6 +42,7 @@ mod text;
 pub mod config {
     pub use crate::kinds::configs::*;
     pub use crate::kinds::ends::MODEL_SIZES;
+    pub use crate::kind::{BiasRule, NormSite, Role};
     pub use crate::language::config::*;
     pub use menagerie_formulas::{
         Activation, BranchInput, ClassifierActivation, ClassifierScores, GroupScore, HeldStream, KeySharing,
@@ -52,7 +53,8 @@ pub mod config {
 
 pub use files::hf::{HfConfig, HfKeys, HfOrigin, HfPart, HfPlace, RowTimes, unwrapped, wrapping_classes};
 pub use language::config::ModelConfig;
-pub use language::report::{KeyCoverage, Resolution, ResolvedValue, ValueOrigin};
+pub use language::origin::ValueOrigin;
+pub use language::report::{KeyCoverage, Resolution, ResolvedValue};
 pub use language::spec::{ArchSpec, HfClass, HfMap, HfTensor, HfTimes, HfValue, Layout, Provenance};
 pub use language::{harmless, kind};
 pub use out::described::{KindDescription, OptionDescription, TensorDescription};

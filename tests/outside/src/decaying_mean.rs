@@ -4,7 +4,7 @@ use menagerie_model::{
     Linear, LinearInput, Result, Rows, SequenceMixer, StateId, StateSpec, TransformContext,
 };
 use menagerie_registry::{Parts, component};
-use menagerie_spec::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
+use menagerie_spec::kind::{Definition, Family, RecordedFault, ResolveContext, RoleDef, Sizes};
 use menagerie_spec::options;
 
 /// A decaying mean.
@@ -36,7 +36,7 @@ impl Definition for DecayingMeanConfig {
         RoleDef::linear("mean_output", &["channels", "D"], "The output projection."),
     ];
 
-    fn resolve(options: DecayingMeanOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: DecayingMeanOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let DecayingMeanOptions { channels, decay } = options;
         if !(0.0..1.0).contains(&decay) {
             return at.fault("decay", format!("{decay}; a number from 0 up to 1 is wanted"));

@@ -2,7 +2,7 @@
 
 use menagerie_model::{Norm, Param, Result, Rows, TransformContext};
 use menagerie_registry::{NormPlace, Part, Parts, component};
-use menagerie_spec::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
+use menagerie_spec::kind::{Definition, Family, RecordedFault, ResolveContext, RoleDef, Sizes};
 use menagerie_spec::options;
 
 /// A dynamic tanh.
@@ -30,7 +30,7 @@ impl Definition for DynamicTanhConfig {
         RoleDef::only_bias("", &["width"], "Added to the row."),
     ];
 
-    fn resolve(options: DynamicTanhOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: DynamicTanhOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let DynamicTanhOptions { alpha } = options;
         if alpha <= 0.0 {
             return at.fault("alpha", format!("{alpha}; a positive number is wanted"));

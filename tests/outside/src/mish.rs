@@ -2,7 +2,7 @@
 
 use menagerie_model::{ElementWise, Result};
 use menagerie_registry::{Parts, component};
-use menagerie_spec::kind::{Definition, Family, Noted, Resolving, Sizes};
+use menagerie_spec::kind::{Definition, Family, RecordedFault, ResolveContext, Sizes};
 use menagerie_spec::options;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Definition for MishConfig {
     const NAME: &'static str = "mish";
     const DOC: &'static str = "`x * tanh(ln(1 + exp(beta * x)))` (Misra, 2019).";
 
-    fn resolve(options: MishOptions, _at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: MishOptions, _at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let MishOptions { beta } = options;
         Ok(Self { beta })
     }

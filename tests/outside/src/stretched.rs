@@ -3,7 +3,7 @@
 use menagerie_model::Result;
 use menagerie_model::components::{FrequencyQuestion, RopeFrequencies, ScaledFrequencies, base_frequencies};
 use menagerie_registry::{Parts, component};
-use menagerie_spec::kind::{Definition, Family, Noted, Positive, Resolving, Sizes};
+use menagerie_spec::kind::{Definition, Family, RecordedFault, Positive, ResolveContext, Sizes};
 use menagerie_spec::options;
 
 /// Frequencies that are divided where the context is longer than the first one.
@@ -31,7 +31,7 @@ impl Definition for StretchedConfig {
     const NAME: &'static str = "stretched";
     const DOC: &'static str = "Frequencies divided by a factor (position interpolation; Chen et al., 2023).";
 
-    fn resolve(options: StretchedOptions, _at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: StretchedOptions, _at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let StretchedOptions { factor: Positive(factor), first_context } = options;
         Ok(Self { factor, first_context })
     }

@@ -6,7 +6,7 @@ use menagerie_model::{
 };
 use menagerie_registry::{Part, Parts, component};
 use menagerie_rwkv7::math::squared_relu_rows;
-use menagerie_spec::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
+use menagerie_spec::kind::{Definition, Family, RecordedFault, ResolveContext, RoleDef, Sizes};
 use menagerie_spec::options;
 
 /// Channel mixing.
@@ -31,8 +31,8 @@ impl Definition for ChannelMixingConfig {
 
     fn resolve(
         ChannelMixingOptions {}: ChannelMixingOptions,
-        _: &mut Resolving<'_, '_>,
-    ) -> Result<Self, Noted> {
+        _: &mut ResolveContext<'_>,
+    ) -> Result<Self, RecordedFault> {
         Ok(Self {})
     }
 

@@ -7,7 +7,7 @@ use menagerie_model::{
 };
 use menagerie_registry::{Part, Parts, component, noted, where_given};
 use menagerie_rwkv7::math::{FirstValues, HeadNorm, Heads, Projected, sigmoid_rows, tanh_rows};
-use menagerie_spec::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
+use menagerie_spec::kind::{Definition, Family, RecordedFault, ResolveContext, RoleDef, Sizes};
 use menagerie_spec::{names, options};
 
 names! {
@@ -80,7 +80,7 @@ impl Definition for TimeMixingConfig {
         RoleDef::only_bias("time_mix_ln", VECTOR, "Bias of the heads' norm.").when("norm"),
     ];
 
-    fn resolve(options: TimeMixingOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: TimeMixingOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let TimeMixingOptions { head_size, first_values, gate, head_norm } = options;
         if head_size == 0 || head_size > Heads::LARGEST {
             return at.fault("head_size", format!("{head_size}; 1 to {} is wanted", Heads::LARGEST));

@@ -105,3 +105,19 @@ impl TextDecoder {
         text
     }
 }
+
+impl Tokenizer {
+    /// The text of ids from the start of a text; special tokens by name if `show_special`, else left out.
+    ///
+    /// # Errors
+    /// An id past the vocabulary.
+    pub fn decode(&self, ids: &[u32], show_special: bool) -> Result<String, TokenizerError> {
+        let mut decoder = TextDecoder::new(self, TextDecoderOptions { show_special, at_start: true });
+        let mut text = String::new();
+        for id in ids {
+            text.push_str(&decoder.push(*id)?);
+        }
+        text.push_str(&decoder.flush());
+        Ok(text)
+    }
+}

@@ -9,8 +9,8 @@ use super::relative_bias::{RELATIVE_BIAS, RelativeBiasConfig, RelativeBiasOption
 use super::rope::{ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT, ROPE_FREQS, RopeConfig, RopeOptions, resolve_rope};
 use crate::config::{BiasRule, NormSite, Role};
 use crate::kind::{
-    Cap, Definition, Family, FreeSize, Lazy, Nested, NormPlace, Noted, OneOrEach, Optional, Positive,
-    Resolving, RoleDef, Sizes,
+    Cap, Definition, Family, FreeSize, Lazy, Nested, NormPlace, RecordedFault, OneOrEach, Optional, Positive,
+    ResolveContext, RoleDef, Sizes,
 };
 use crate::{names, options};
 
@@ -285,7 +285,7 @@ impl Definition for AttentionConfig {
         doc: "Rows of a gate: query heads, or their elements.",
     }];
 
-    fn resolve(options: AttentionOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: AttentionOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let AttentionOptions {
             heads: Positive(heads),
             kv_heads: Positive(kv_heads),
@@ -355,7 +355,7 @@ impl Definition for AttentionConfig {
         ] {
             into.set(symbol, size);
         }
-        gate_sizes(self, into);
+        gate_sizes(self.gate, self.heads, self.value_dim, into);
         into.norm_site("inner_norm", self.inner_norm.as_ref());
         let own_keys = self.keys_of.is_none();
         into.holds("own keys", own_keys);
@@ -393,8 +393,8 @@ fn heads_fit(
     [heads, kv_heads]: [usize; 2],
     dims: [usize; 2],
     gate: Option<AttentionGateConfig>,
-    at: &mut Resolving<'_, '_>,
-) -> Result<(), Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<(), RecordedFault> {
     if !heads.is_multiple_of(kv_heads) {
         let message = format!("{kv_heads} key-value heads do not divide {heads} heads");
         return at.key_fault("attention.head_count_kv", message);
@@ -406,8 +406,8 @@ fn heads_fit(
 fn norms(
     of_keys: Option<Nested<QkNormOptions>>,
     of_values: Option<Nested<ValueNormOptions>>,
-    at: &mut Resolving<'_, '_>,
-) -> Result<(Option<QkNormConfig>, Option<ValueNormConfig>), Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<(Option<QkNormConfig>, Option<ValueNormConfig>), RecordedFault> {
     let of_keys = of_keys.map(|norm| resolve_qk_norm(norm.options, at)).transpose();
     let of_values = of_values.map(|norm| resolve_value_norm(norm.options, at)).transpose();
     Ok((of_keys?, of_values?))
@@ -418,8 +418,8 @@ fn positions(
     temperature: Option<Nested<TemperatureOptions>>,
     rope: Option<Nested<RopeOptions>>,
     key_dim: usize,
-    at: &mut Resolving<'_, '_>,
-) -> Result<(Option<TemperatureConfig>, Option<RopeConfig>), Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<(Option<TemperatureConfig>, Option<RopeConfig>), RecordedFault> {
     let temperature = temperature.map_or(Ok(None), |it| resolve_temperature(it.options, at));
     let rope = rope.map(|rope| resolve_rope(rope, key_dim, at)).transpose();
     Ok((temperature?, rope?))
@@ -430,8 +430,8 @@ fn distance_biases(
     alibi: Option<Nested<AlibiOptions>>,
     learned: Option<Nested<RelativeBiasOptions>>,
     mask: MaskKind,
-    at: &mut Resolving<'_, '_>,
-) -> Result<(Option<f32>, Option<RelativeBiasConfig>), Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<(Option<f32>, Option<RelativeBiasConfig>), RecordedFault> {
     let sides = if mask == MaskKind::Bidirectional { 2 } else { 1 };
     let learned = learned.map(|it| resolve_relative_bias(it.options, sides, at)).transpose()?;
     let alibi = alibi.and_then(|alibi| alibi.options.max_bias.0);
@@ -443,7 +443,7 @@ fn distance_biases(
 }
 
 /// What multiplies q.k where the spec does not say it: `1 / sqrt(key_dim)`.
-pub(super) fn usual_scale(key_dim: usize, at: &mut Resolving<'_, '_>) -> f32 {
+pub(super) fn usual_scale(key_dim: usize, at: &mut ResolveContext<'_>) -> f32 {
     let scale = (1.0 / (key_dim as f64).sqrt()) as f32;
     at.computed("scale", scale);
     scale
@@ -454,8 +454,8 @@ fn sources(
     values: ValueOption,
     keys_of: Option<usize>,
     equal_dims: bool,
-    at: &mut Resolving<'_, '_>,
-) -> Result<(ValueSource, Option<usize>), Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<(ValueSource, Option<usize>), RecordedFault> {
     let values = match values {
         ValueOption::OwnOrKeys if !at.has("attn_v") && !at.has("attn_qkv") => ValueSource::Keys,
         ValueOption::Own | ValueOption::OwnOrKeys => ValueSource::Own,
@@ -473,8 +473,8 @@ fn sources(
 /// The temperature; a scale of 0 is none.
 pub(super) fn resolve_temperature(
     options: TemperatureOptions,
-    at: &mut Resolving<'_, '_>,
-) -> Result<Option<TemperatureConfig>, Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<Option<TemperatureConfig>, RecordedFault> {
     let TemperatureOptions { scale, length, offset } = options;
     if scale == 0.0 {
         return Ok(None);

@@ -1,7 +1,6 @@
 //! The gate of the mixer `attention`.
 
-use super::attention::AttentionConfig;
-use crate::kind::{Noted, Resolving, Sizes};
+use crate::kind::{RecordedFault, ResolveContext, Sizes};
 use crate::{names, options};
 
 options! {
@@ -49,9 +48,8 @@ names! {
     }
 }
 
-/// What a gate says of the tensors.
-pub(super) fn gate_sizes(attention: &AttentionConfig, into: &mut Sizes) {
-    let AttentionConfig { gate, heads, value_dim, .. } = attention;
+/// Sets the conditions and sizes of a gate's tensors.
+pub(super) fn gate_sizes(gate: Option<AttentionGateConfig>, heads: usize, value_dim: usize, into: &mut Sizes) {
     let among = gate.is_some_and(|gate| gate.from == GateSource::InterleavedQ);
     into.holds("gate among queries", among);
     into.holds("queries alone", !among);
@@ -59,7 +57,7 @@ pub(super) fn gate_sizes(attention: &AttentionConfig, into: &mut Sizes) {
     match gate.map(|gate| gate.per) {
         None | Some(GatePer::AsStored) => {}
         Some(GatePer::Element) => into.set("gate_rows", heads * value_dim),
-        Some(GatePer::Head) => into.set("gate_rows", *heads),
+        Some(GatePer::Head) => into.set("gate_rows", heads),
     }
 }
 
@@ -67,8 +65,8 @@ pub(super) fn gate_sizes(attention: &AttentionConfig, into: &mut Sizes) {
 pub(super) fn gate_fits(
     gate: Option<AttentionGateConfig>,
     [key_dim, value_dim]: [usize; 2],
-    at: &mut Resolving<'_, '_>,
-) -> Result<(), Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<(), RecordedFault> {
     let Some(AttentionGateConfig { from: GateSource::InterleavedQ, per, activation: _ }) = gate else {
         return Ok(());
     };

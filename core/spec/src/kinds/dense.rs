@@ -3,8 +3,8 @@
 use crate::config::{BiasRule, NormSite};
 use crate::kind::formulas::{definitions, with_numbers};
 use crate::kind::{
-    Cap, Component, Definition, Family, FieldType, FreeSize, NameDef, NameList, NormPlace, Noted, Options,
-    Resolving, RoleDef, Sizes, Value,
+    Cap, Component, Definition, Family, FieldType, FreeSize, NameDef, NameList, NormPlace, RecordedFault, Options,
+    ResolveContext, RoleDef, Sizes, Value,
 };
 use crate::{names, options};
 use menagerie_formulas::{Activation, Xielu};
@@ -83,7 +83,7 @@ impl From<Activation> for ActivationConfig {
 impl Value for ActivationConfig {
     const TYPE: FieldType = FieldType::NameOrKind(&ACTIVATIONS, Family::Activation);
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         if at.is_component(index) {
             return at.component(index).map(Self::Component);
         }
@@ -174,8 +174,8 @@ pub(super) fn form_fits(
     limit: Option<LimitConfig>,
     gated: bool,
     prefix: &str,
-    at: &mut Resolving<'_, '_>,
-) -> Result<(), Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<(), RecordedFault> {
     if limit.is_some() && (!gated || *activation != ActivationConfig::Formula(Activation::Silu)) {
         let message = "a limit requires a gate with the activation `silu`";
         return at.fault(&format!("{prefix}limit"), message);
@@ -258,7 +258,7 @@ impl Definition for GatedConfig {
     ];
     const FREE: &'static [FreeSize] = WIDTH;
 
-    fn resolve(options: DenseOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: DenseOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let DenseOptions { activation, bias, inner_norm: NormPlace(inner_norm), limit } = options;
         let limit = LimitOptions::config(limit);
         form_fits(&activation, limit, true, "", at)?;
@@ -284,7 +284,7 @@ impl Definition for PlainConfig {
     ];
     const FREE: &'static [FreeSize] = WIDTH;
 
-    fn resolve(options: DenseOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: DenseOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let DenseOptions { activation, bias, inner_norm: NormPlace(inner_norm), limit } = options;
         form_fits(&activation, LimitOptions::config(limit), false, "", at)?;
         Ok(PlainConfig { activation, bias, inner_norm })

@@ -3,7 +3,7 @@
 use super::gated_norm::{GatedNormConfig, GatedNormOptions, resolve_conv_bias, resolve_gated_norm};
 use crate::config::BiasRule;
 use crate::kind::formulas::as_name;
-use crate::kind::{Definition, Family, Noted, Optional, Positive, Resolving, RoleDef, Sizes};
+use crate::kind::{Definition, Family, RecordedFault, Optional, Positive, ResolveContext, RoleDef, Sizes};
 use crate::options;
 use menagerie_formulas::KeySharing;
 
@@ -90,7 +90,7 @@ impl Definition for GatedDeltaNetConfig {
         RoleDef::linear("ssm_out", &["inner", "D"], "The output projection."),
     ];
 
-    fn resolve(options: GatedDeltaNetOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: GatedDeltaNetOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let GatedDeltaNetOptions {
             heads: Positive(heads),
             key_heads: Positive(key_heads),

@@ -1,7 +1,7 @@
 //! What recurrent mixers share: the norm beside their gate, and the bias of their convolution.
 
 use crate::config::BiasRule;
-use crate::kind::{Component, Nested, NormHere, Noted, Resolving};
+use crate::kind::{Component, Nested, NormHere, RecordedFault, ResolveContext};
 use crate::{names, options};
 
 /// Norm on a recurrent mixer's output (role `ssm_norm`), and where its gate stands.
@@ -36,15 +36,15 @@ names! {
 /// The norm, if there is one.
 pub(super) fn resolve_gated_norm(
     options: Option<Nested<GatedNormOptions>>,
-    at: &mut Resolving<'_, '_>,
-) -> Result<Option<GatedNormConfig>, Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<Option<GatedNormConfig>, RecordedFault> {
     let Some(Nested { options: GatedNormOptions { gate, norm }, .. }) = options else { return Ok(None) };
     let norm = at.norm(&norm, &["ssm_norm"])?;
     Ok(Some(GatedNormConfig { gate, norm }))
 }
 
 /// Whether the convolution has a bias in this layer: `if-present` is decided.
-pub(super) fn resolve_conv_bias(rule: BiasRule, at: &Resolving<'_, '_>) -> BiasRule {
+pub(super) fn resolve_conv_bias(rule: BiasRule, at: &ResolveContext<'_>) -> BiasRule {
     match rule {
         BiasRule::IfPresent if at.has("ssm_conv1d.bias") => BiasRule::Required,
         BiasRule::IfPresent => BiasRule::None,

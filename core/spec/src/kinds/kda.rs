@@ -1,7 +1,7 @@
 //! The mixer `kda`.
 
 use super::mamba1::InnerNormOptions;
-use crate::kind::{Component, Definition, Family, Noted, Positive, Resolving, RoleDef, Sizes};
+use crate::kind::{Component, Definition, Family, RecordedFault, Positive, ResolveContext, RoleDef, Sizes};
 use crate::options;
 
 /// A delta net of one layer whose state decays by key element.
@@ -64,7 +64,7 @@ impl Definition for KdaConfig {
         RoleDef::linear("attn_output", &["inner", "D"], "The output projection."),
     ];
 
-    fn resolve(options: KdaOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: KdaOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let KdaOptions {
             heads: Positive(heads),
             dim: Positive(dim),

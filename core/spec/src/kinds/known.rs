@@ -2,7 +2,7 @@
 //!
 //! Whoever builds one moves it to a file of its own, with [`Definition`](crate::kind::Definition) for its config.
 
-use super::NoOptions;
+use super::none::NoOptions;
 use crate::kind::{Family, Kind, Options};
 
 pub(super) const fn mixer(name: &'static str, doc: &'static str) -> Kind {

@@ -3,7 +3,7 @@
 use super::attention::{TemperatureConfig, TemperatureOptions, resolve_temperature, usual_scale};
 use super::rope::{ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT, ROPE_FREQS, RopeConfig, RopeOptions, resolve_rope};
 use crate::kind::{
-    Component, Definition, Family, NormHere, Noted, Optional, Positive, Resolving, RoleDef, Sizes,
+    Component, Definition, Family, NormHere, RecordedFault, Optional, Positive, ResolveContext, RoleDef, Sizes,
 };
 use crate::options;
 
@@ -115,7 +115,7 @@ impl Definition for LatentAttentionConfig {
         ROPE_FACTORS_SHORT,
     ];
 
-    fn resolve(options: LatentAttentionOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: LatentAttentionOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let LatentAttentionOptions {
             heads: Positive(heads),
             key_dim: Positive(key_dim),
@@ -189,7 +189,7 @@ impl Definition for LatentAttentionConfig {
 }
 
 /// The size of the queries' latent, as written or as the file says; 0 is none.
-fn query_latent(written: Option<usize>, at: &mut Resolving<'_, '_>) -> Result<Option<usize>, Noted> {
+fn query_latent(written: Option<usize>, at: &mut ResolveContext<'_>) -> Result<Option<usize>, RecordedFault> {
     const KEY: &str = "attention.q_lora_rank";
     if let Some(size) = written {
         return Ok((size > 0).then_some(size));

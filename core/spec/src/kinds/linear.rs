@@ -1,7 +1,7 @@
 //! The mixer `linear`.
 
-use super::NoOptions;
-use crate::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
+use super::none::NoOptions;
+use crate::kind::{Definition, Family, RecordedFault, ResolveContext, RoleDef, Sizes};
 
 /// One product in the place of a mixer.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -14,7 +14,7 @@ impl Definition for LinearMixerConfig {
     const DOC: &'static str = "One linear in place of attention (Puzzle, 2024): tokens do not interact.";
     const ROLES: &'static [RoleDef] = &[RoleDef::linear("attn_output", &["D", "D"], "The product.")];
 
-    fn resolve(NoOptions {}: NoOptions, _: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(NoOptions {}: NoOptions, _: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         Ok(Self {})
     }
 

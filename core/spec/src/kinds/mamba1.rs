@@ -3,7 +3,7 @@
 use super::gated_norm::resolve_conv_bias;
 use crate::config::BiasRule;
 use crate::kind::{
-    Component, Definition, Family, Nested, NormHere, Noted, Optional, Positive, Resolving, RoleDef, Sizes,
+    Component, Definition, Family, Nested, NormHere, RecordedFault, Optional, Positive, ResolveContext, RoleDef, Sizes,
 };
 use crate::options;
 
@@ -85,7 +85,7 @@ impl Definition for Mamba1Config {
         RoleDef::linear("ssm_out", &["inner", "D"], "The output projection."),
     ];
 
-    fn resolve(options: Mamba1Options, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: Mamba1Options, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let Mamba1Options {
             inner: Positive(inner),
             state: Positive(state),
@@ -115,8 +115,8 @@ impl Definition for Mamba1Config {
 /// The norms, if there are any.
 pub(super) fn resolve_inner_norm(
     options: Option<Nested<InnerNormOptions>>,
-    at: &mut Resolving<'_, '_>,
-) -> Result<Option<InnerNormConfig>, Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<Option<InnerNormConfig>, RecordedFault> {
     let Some(Nested { options: InnerNormOptions { norm }, .. }) = options else { return Ok(None) };
     let step = at.norm(&norm, &["ssm_dt_norm"]);
     let write = at.norm(&norm, &["ssm_b_norm"]);

@@ -2,7 +2,7 @@
 
 use super::gated_norm::{GatedNormConfig, GatedNormOptions, resolve_conv_bias, resolve_gated_norm};
 use crate::config::BiasRule;
-use crate::kind::{Definition, Family, Noted, Optional, Positive, Resolving, RoleDef, Sizes};
+use crate::kind::{Definition, Family, RecordedFault, Optional, Positive, ResolveContext, RoleDef, Sizes};
 use crate::options;
 
 /// State space duality of one layer.
@@ -70,7 +70,7 @@ impl Definition for Mamba2Config {
         RoleDef::linear("ssm_out", &["inner", "D"], "The output projection."),
     ];
 
-    fn resolve(options: Mamba2Options, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: Mamba2Options, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let Mamba2Options {
             heads: Positive(heads),
             inner: Positive(inner),

@@ -1,7 +1,7 @@
 //! The mixer `mamba2-low-rank`.
 
 use super::mamba1::{InnerNormConfig, InnerNormOptions, resolve_inner_norm};
-use crate::kind::{Definition, Family, Noted, Optional, Positive, Resolving, RoleDef, Sizes};
+use crate::kind::{Definition, Family, RecordedFault, Optional, Positive, ResolveContext, RoleDef, Sizes};
 use crate::options;
 
 /// State space duality over time steps of low rank, of one layer.
@@ -71,7 +71,7 @@ impl Definition for Mamba2LowRankConfig {
         RoleDef::linear("ssm_out", &["inner", "D"], "The output projection."),
     ];
 
-    fn resolve(options: Mamba2LowRankOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: Mamba2LowRankOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let Mamba2LowRankOptions {
             heads: Positive(heads),
             inner: Positive(inner),

@@ -14,6 +14,7 @@ pub(crate) mod mamba1;
 pub(crate) mod mamba2;
 pub(crate) mod mamba2_low_rank;
 pub(crate) mod moe;
+mod none;
 pub(crate) mod norm;
 pub(crate) mod per_layer_input;
 pub(crate) mod qk_norm;
@@ -23,30 +24,33 @@ pub(crate) mod router;
 pub(crate) mod short_conv;
 pub(crate) mod sum;
 
-use crate::kind::{Definition, Family, Kind, Kinds, Options};
+use crate::kind::{Definition, Kind, Kinds};
+use crate::language::sections::SPEC;
 
 /// What kinds resolve to: re-exported by [`crate::config`].
 pub(crate) mod configs {
-    pub use super::attention::*;
-    pub use super::attention_gate::{AttentionGateConfig, GateActivation, GatePer, GateSource};
-    pub use super::dense::*;
-    pub use super::gated_delta_net::*;
-    pub use super::gated_norm::*;
-    pub use super::kda::*;
-    pub use super::latent_attention::*;
-    pub use super::linear::*;
-    pub use super::mamba1::*;
-    pub use super::mamba2::*;
-    pub use super::mamba2_low_rank::*;
-    pub use super::moe::*;
-    pub use super::norm::*;
-    pub use super::per_layer_input::*;
-    pub use super::qk_norm::*;
-    pub use super::relative_bias::RelativeBiasConfig;
-    pub use super::rope::*;
-    pub use super::router::*;
-    pub use super::short_conv::*;
-    pub use super::sum::*;
+    pub use super::{
+        attention::*,
+        attention_gate::{AttentionGateConfig, GateActivation, GatePer, GateSource},
+        dense::*,
+        gated_delta_net::*,
+        gated_norm::*,
+        kda::*,
+        latent_attention::*,
+        linear::*,
+        mamba1::*,
+        mamba2::*,
+        mamba2_low_rank::*,
+        moe::*,
+        norm::*,
+        per_layer_input::*,
+        qk_norm::*,
+        relative_bias::RelativeBiasConfig,
+        rope::*,
+        router::*,
+        short_conv::*,
+        sum::*,
+    };
 }
 
 /// Every kind this build has or knows.
@@ -54,7 +58,7 @@ const BUILT_IN: &[&Kind] = &[
     norm::RmsConfig::KIND,
     norm::LayerNormConfig::KIND,
     attention::AttentionConfig::KIND,
-    &NO_MIXER,
+    &none::MIXER,
     latent_attention::LatentAttentionConfig::KIND,
     mamba1::Mamba1Config::KIND,
     mamba2::Mamba2Config::KIND,
@@ -70,13 +74,13 @@ const BUILT_IN: &[&Kind] = &[
     dense::PlainConfig::KIND,
     moe::MoeConfig::KIND,
     per_layer_input::PerLayerInputConfig::KIND,
-    &NO_FEED_FORWARD,
+    &none::FEED_FORWARD,
 ];
 
 impl Kinds {
     /// The built-in kinds, and those that the language has and this build does not.
     pub fn built_in() -> Kinds {
-        Kinds { kinds: BUILT_IN.to_vec() }
+        Kinds { file: &SPEC, kinds: BUILT_IN.to_vec() }
     }
 }
 
@@ -86,18 +90,5 @@ impl Default for Kinds {
     }
 }
 
-crate::options! {
-    /// No options.
-    pub struct NoOptions {}
-}
-
-static NO_MIXER: Kind =
-    Kind::nothing(Family::Mixer, "none", "No mixer in this layer.", <NoOptions as Options>::TABLE);
-static NO_FEED_FORWARD: Kind = Kind::nothing(
-    Family::FeedForward,
-    "none",
-    "No feed-forward in this layer.",
-    <NoOptions as Options>::TABLE,
-);
 static RWKV6: Kind = known::mixer("rwkv6", "RWKV-6 (Peng et al., 2024).");
 static RWKV7: Kind = known::mixer("rwkv7", "RWKV-7 (Peng et al., 2025).");

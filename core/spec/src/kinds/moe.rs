@@ -3,7 +3,7 @@
 use super::dense::{ActivationConfig, LimitConfig, LimitOptions, form_fits};
 use super::router::{RouterConfig, RouterOptions, resolve_router};
 use crate::config::BiasRule;
-use crate::kind::{Bits, Definition, Family, FreeSize, Noted, Optional, Resolving, RoleDef, Sizes};
+use crate::kind::{Bits, Definition, Family, FreeSize, RecordedFault, Optional, ResolveContext, RoleDef, Sizes};
 use crate::{names, options};
 
 /// Mixture of experts.
@@ -192,7 +192,7 @@ impl Definition for MoeConfig {
         },
     ];
 
-    fn resolve(options: MoeOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: MoeOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let MoeOptions { experts, shared: Optional(shared), width, router } = options;
         let ExpertOptions { kind, activation, bias, limit } = experts;
         let experts = ExpertConfig { kind, activation, bias, limit: LimitOptions::config(limit) };
@@ -231,7 +231,7 @@ impl Definition for MoeConfig {
     }
 }
 
-fn expert_fits(expert: &ExpertConfig, prefix: &str, at: &mut Resolving<'_, '_>) -> Result<(), Noted> {
+fn expert_fits(expert: &ExpertConfig, prefix: &str, at: &mut ResolveContext<'_>) -> Result<(), RecordedFault> {
     let ExpertConfig { kind, activation, bias: _, limit } = expert;
     form_fits(activation, *limit, *kind == ExpertForm::Gated, prefix, at)
 }

@@ -1,7 +1,7 @@
 //! The norms `rms` and `layer`.
 
 use crate::config::BiasRule;
-use crate::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
+use crate::kind::{Definition, Family, RecordedFault, ResolveContext, RoleDef, Sizes};
 use crate::{names, options};
 
 names! {
@@ -60,7 +60,7 @@ impl Definition for RmsConfig {
         "Root mean square (Zhang and Sennrich, 2019): `x / sqrt(mean(x^2) + eps) * weight`.";
     const ROLES: &'static [RoleDef] = &[WEIGHT];
 
-    fn resolve(options: RmsOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: RmsOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let RmsOptions { eps, weight, offset } = options;
         Ok(RmsConfig { eps: epsilon(eps, at)?, weight, offset })
     }
@@ -106,7 +106,7 @@ impl Definition for LayerNormConfig {
         "Mean and variance (Ba et al., 2016): `(x - mean(x)) / sqrt(var(x) + eps) * weight + bias`.";
     const ROLES: &'static [RoleDef] = &[WEIGHT, BIAS];
 
-    fn resolve(options: LayerNormOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: LayerNormOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let LayerNormOptions { eps, weight, bias, offset } = options;
         let own = match bias {
             BiasRule::None => false,
@@ -124,7 +124,7 @@ impl Definition for LayerNormConfig {
     }
 }
 
-fn epsilon(eps: f32, at: &mut Resolving<'_, '_>) -> Result<f32, Noted> {
+fn epsilon(eps: f32, at: &mut ResolveContext<'_>) -> Result<f32, RecordedFault> {
     if eps < 0.0 {
         return at.fault("eps", format!("{eps}; must not be negative"));
     }

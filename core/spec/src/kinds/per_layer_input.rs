@@ -1,7 +1,7 @@
 //! The feed-forward `per-layer-input`.
 
 use super::dense::ActivationConfig;
-use crate::kind::{Definition, Family, Noted, Positive, Resolving, RoleDef, Sizes};
+use crate::kind::{Definition, Family, RecordedFault, Positive, ResolveContext, RoleDef, Sizes};
 use crate::options;
 
 /// What a layer makes of the row it gets beside the stream.
@@ -34,7 +34,7 @@ impl Definition for PerLayerInputConfig {
         RoleDef::linear("proj", &["per_layer", "D"], "The way back to the stream."),
     ];
 
-    fn resolve(options: PerLayerInputOptions, _: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: PerLayerInputOptions, _: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let PerLayerInputOptions { width: Positive(width), activation } = options;
         Ok(Self { width, activation })
     }

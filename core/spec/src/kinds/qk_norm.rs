@@ -1,7 +1,7 @@
 //! Norms on queries, keys and values of an attention.
 
 use super::norm::{NormWeight, RmsConfig};
-use crate::kind::{Component, NormHere, Noted, Resolving};
+use crate::kind::{Component, NormHere, RecordedFault, ResolveContext};
 use crate::{names, options};
 
 /// Norm on queries and keys (roles `attn_q_norm`, `attn_k_norm`).
@@ -72,8 +72,8 @@ names! {
 
 pub(super) fn resolve_qk_norm(
     options: QkNormOptions,
-    at: &mut Resolving<'_, '_>,
-) -> Result<QkNormConfig, Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<QkNormConfig, RecordedFault> {
     let QkNormOptions { over, at: place, key_weight, norm } = options;
     let norm = at.norm(&norm, &["attn_q_norm", "attn_k_norm"])?;
     let bare = match key_weight {
@@ -89,8 +89,8 @@ pub(super) fn resolve_qk_norm(
 
 pub(super) fn resolve_value_norm(
     options: ValueNormOptions,
-    at: &mut Resolving<'_, '_>,
-) -> Result<ValueNormConfig, Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<ValueNormConfig, RecordedFault> {
     let ValueNormOptions { over, norm } = options;
     let norm = at.norm(&norm, &["attn_v_norm"])?;
     Ok(ValueNormConfig { over, norm })

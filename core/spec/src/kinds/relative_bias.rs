@@ -1,7 +1,7 @@
 //! Learned biases of attention by distance, in buckets (T5).
 
 use crate::config::Role;
-use crate::kind::{Noted, Positive, Resolving, RoleDef};
+use crate::kind::{RecordedFault, Positive, ResolveContext, RoleDef};
 use crate::options;
 
 /// Farthest distance that has a bucket of its own: a table by distance is made of it, for each head.
@@ -43,8 +43,8 @@ pub(super) const RELATIVE_BIAS: RoleDef =
 pub(super) fn resolve_relative_bias(
     options: RelativeBiasOptions,
     sides: usize,
-    at: &mut Resolving<'_, '_>,
-) -> Result<RelativeBiasConfig, Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<RelativeBiasConfig, RecordedFault> {
     let RelativeBiasOptions { role, buckets: Positive(buckets), max_distance: Positive(max_distance) } =
         options;
     let near = buckets / sides / 2;

@@ -2,11 +2,11 @@
 
 mod scaling;
 
-use super::NoOptions;
+use super::none::NoOptions;
 use crate::config::Role;
 use crate::kind::formulas::as_name;
 use crate::kind::{
-    Component, FieldType, InnerRope, Lazy, Nested, Noted, Positive, Resolving, RoleDef, Sizes, Value,
+    Component, FieldType, InnerRope, Lazy, Nested, RecordedFault, Positive, ResolveContext, RoleDef, Sizes, Value,
 };
 use crate::{names, options};
 use menagerie_formulas::RopePairs;
@@ -216,7 +216,7 @@ names! {
 impl Value for Vec<ScalingKind> {
     const TYPE: FieldType = FieldType::Names(<ScalingKind as crate::kind::Named>::LIST);
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         at.names(index)
     }
 }
@@ -276,8 +276,8 @@ options! {
 pub(crate) fn resolve_rope(
     rope: Nested<RopeOptions>,
     key_dim: usize,
-    at: &mut Resolving<'_, '_>,
-) -> Result<RopeConfig, Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<RopeConfig, RecordedFault> {
     let mut at = at.at(&rope);
     let RopeOptions {
         kind: RotaryKind::Rotary,

@@ -4,7 +4,7 @@ use super::dense::one_entry;
 use crate::config::{BiasRule, Role};
 use crate::kind::formulas::{as_name, definitions, with_numbers};
 use crate::kind::{
-    Component, FieldType, Lazy, NameList, NormHere, Noted, Optional, Options, Positive, Resolving, Value,
+    Component, FieldType, Lazy, NameList, NormHere, RecordedFault, Optional, Options, Positive, ResolveContext, Value,
 };
 use crate::options;
 use menagerie_formulas::{
@@ -67,7 +67,7 @@ static SCORES: NameList = NameList {
 impl Value for RouterScore {
     const TYPE: FieldType = FieldType::Name(&SCORES);
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         let place = at.place_in(index, &SCORES)?;
         let Some(score) = RouterScore::ALL.get(place) else { return at.misread(index) };
         Ok(match score {
@@ -161,8 +161,8 @@ const SELECT_BIAS: &str = "exp_probs_b.bias";
 /// The router of one layer.
 pub(super) fn resolve_router(
     options: RouterOptions,
-    at: &mut Resolving<'_, '_>,
-) -> Result<RouterConfig, Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<RouterConfig, RecordedFault> {
     let RouterOptions {
         score,
         bias,
@@ -219,7 +219,7 @@ pub(super) fn resolve_router(
     })
 }
 
-fn resolve_groups(options: GroupOptions, at: &mut Resolving<'_, '_>) -> Result<Option<RouterGroups>, Noted> {
+fn resolve_groups(options: GroupOptions, at: &mut ResolveContext<'_>) -> Result<Option<RouterGroups>, RecordedFault> {
     let GroupOptions { count, keep, score } = options;
     if count <= 1 {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! The mixer `short-conv`.
 
-use crate::kind::{Definition, Family, Noted, Resolving, RoleDef, Sizes};
+use crate::kind::{Definition, Family, RecordedFault, ResolveContext, RoleDef, Sizes};
 use crate::options;
 
 /// A short convolution of one layer.
@@ -37,7 +37,7 @@ impl Definition for ShortConvConfig {
         RoleDef::linear("shortconv.out_proj", &["D", "D"], "The output projection."),
     ];
 
-    fn resolve(options: ShortConvOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: ShortConvOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let ShortConvOptions { length } = options;
         if length == 0 {
             return at.key_fault("shortconv.l_cache", "a convolution requires at least one tap".to_owned());

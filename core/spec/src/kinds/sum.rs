@@ -1,6 +1,6 @@
 //! The mixer `sum`.
 
-use crate::kind::{Component, Definition, Family, InnerMixer, Noted, Resolving, Sizes};
+use crate::kind::{Component, Definition, Family, InnerMixer, RecordedFault, ResolveContext, Sizes};
 use crate::options;
 
 /// Two mixers on the same rows, whose outputs are added.
@@ -28,7 +28,7 @@ impl Definition for SumConfig {
     const NAME: &'static str = "sum";
     const DOC: &'static str = "Two mixers on the same rows, whose outputs are added (Falcon-H1).";
 
-    fn resolve(options: SumOptions, _at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: SumOptions, _at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let SumOptions { first: InnerMixer(first), second: InnerMixer(second) } = options;
         Ok(Self { first, second })
     }

@@ -2,17 +2,13 @@
 //!
 //! Produced by `ArchSpec::resolve`; consumed by the assembler. No expression, default or choice is left in it.
 
-use crate::kind::Component;
+use crate::kind::{BiasRule, Component, NormSite, Role};
 use crate::kind::formulas::as_name;
 use crate::{names, options};
 use menagerie_formulas::{
     BranchInput, ClassifierActivation, ClassifierScores, HeldStream, ParallelInput, Pooling,
 };
 use std::collections::BTreeMap;
-
-/// A role: the GGUF tensor name without `blk.N.` and suffix, e.g. `attn_q`. A role written with its suffix
-/// (`exp_probs_b.bias`) names exactly that tensor.
-pub type Role = String;
 
 /// A resolved model: what to build, in which order, with which numbers.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -170,27 +166,6 @@ pub struct BranchConfig {
     pub reads: BranchInput,
     /// Multiplies the branch output before it is added.
     pub scale: f32,
-}
-
-/// A place where a norm is applied, with everything it needs.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct NormSite {
-    /// Role of the weight (and bias); the site's name even where there is no weight.
-    pub role: Role,
-    /// The norm.
-    pub norm: Component,
-}
-
-names! {
-    /// Whether a linear has a bias.
-    pub enum BiasRule {
-        /// A bias in the file is an unclaimed tensor.
-        None = "none",
-        /// Taken where the file has it.
-        IfPresent = "if-present",
-        /// Missing is an error.
-        Required = "required",
-    }
 }
 
 /// From the last block to logits.

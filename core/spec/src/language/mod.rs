@@ -3,14 +3,15 @@
 //!
 //! These refer to each other: a kind is a table and a function that makes its config while a model is resolved.
 
+pub(crate) mod body;
 pub(crate) mod closure;
 pub(crate) mod config;
 pub mod harmless;
 pub mod kind;
+pub(crate) mod origin;
 pub(crate) mod reads;
 pub(crate) mod report;
-pub(crate) mod resolving;
+pub(crate) mod resolver;
 pub(crate) mod roles;
 pub(crate) mod sections;
 pub(crate) mod spec;
-pub(crate) mod written;

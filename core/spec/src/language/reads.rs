@@ -3,7 +3,8 @@
 
 use crate::expression::Expression;
 use crate::kind::{Default, Field, FieldType};
-use crate::language::written::{Body, BySource, Choice, Written, WrittenTable};
+use crate::kind::written::{BySource, Choice, Written, WrittenTable};
+use crate::language::body::Body;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use super::closure::Closure;
 use crate::kind::Kinds;
 use crate::language::reads::Reads;
-use crate::language::written::Body;
+use crate::language::body::Body;
 use crate::names;
 use crate::text::fault::Fault;
 use crate::text::literal::Literal;

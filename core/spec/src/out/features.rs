@@ -2,36 +2,35 @@
 
 use crate::kind::{Default, Field, FieldType};
 use crate::language::spec::ArchSpec;
-use crate::language::written::{BySource, Cases, Choice, Written, WrittenTable};
+use crate::kind::written::{BySource, Cases, Choice, Written, WrittenTable};
 
 impl ArchSpec {
-    /// What it uses, in words of the language: `attention`, `qk-norm`, `gated silu`, `yarn`, ... for listings.
+    /// The features of the spec for listings, in words of the language: `attention`, `qk-norm`, `gated silu`, `yarn`, ...
     pub fn features(&self) -> Vec<String> {
-        features(self)
-    }
-
-    /// What it names that this build does not have; resolving a layer that needs it is an error.
-    pub fn not_built_in(&self) -> Vec<String> {
-        not_built_in(self)
-    }
-}
-
-/// See [`ArchSpec::features`].
-fn features(spec: &ArchSpec) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for case in spec.body.components().into_iter().flat_map(|cases| &cases.cases) {
-        let nothing = case.table.kind.is_none_or(|kind| kind.name == "none");
-        let mut add = |text: String| {
-            if !found.contains(&text) {
-                found.push(text);
+        let mut found: Vec<String> = Vec::new();
+        for case in self.body.components().into_iter().flat_map(|cases| &cases.cases) {
+            let nothing = case.table.kind.is_none_or(|kind| kind.name == "none");
+            let mut add = |text: String| {
+                if !found.contains(&text) {
+                    found.push(text);
+                }
+            };
+            if let (false, Some(kind)) = (nothing, case.table.kind) {
+                add(format!("{}{}", kind.name, names(&case.table)));
+                options(&case.table, &mut add);
             }
-        };
-        if let (false, Some(kind)) = (nothing, case.table.kind) {
-            add(format!("{}{}", kind.name, names(&case.table)));
-            options(&case.table, &mut add);
         }
+        found
     }
-    found
+
+    /// The kinds and options of the spec that this build does not support; resolving a layer that needs one is an error.
+    pub fn not_built_in(&self) -> Vec<String> {
+        let mut found: Vec<String> = Vec::new();
+        for cases in self.body.components() {
+            unavailable_cases(cases, &mut found);
+        }
+        found
+    }
 }
 
 /// The names that make a component what it is: those of its own table that only logits can guard and have no default.
@@ -70,15 +69,6 @@ fn options(table: &WrittenTable, add: &mut dyn FnMut(String)) {
             _ => {}
         }
     }
-}
-
-/// See [`ArchSpec::not_built_in`].
-fn not_built_in(spec: &ArchSpec) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
-    for cases in spec.body.components() {
-        unavailable_cases(cases, &mut found);
-    }
-    found
 }
 
 fn unavailable_cases(cases: &Cases, found: &mut Vec<String>) {

@@ -3,7 +3,7 @@
 use crate::language::sections::SCHEMA;
 use crate::language::spec::ArchSpec;
 use crate::text::toml_text::{key, value};
-use crate::text::tree::{Entry, Node, Table};
+use crate::text::tree::{Entry, Table};
 
 /// Longest text of a table that stands in one line.
 const LINE: usize = 100;
@@ -12,17 +12,12 @@ impl ArchSpec {
     /// The whole spec as TOML, with all that it extends laid under it; what another file states ends in a comment with
     /// that file and line.
     pub fn merged(&self) -> String {
-        merged_text(&self.document, &self.source_name)
+        let mut text = format!("schema = {SCHEMA}\n");
+        if let Some(table) = self.document.table() {
+            section(table, "", &self.source_name, &mut text);
+        }
+        text
     }
-}
-
-/// The whole document; lines that another file than `own` states end in a comment that says where.
-fn merged_text(document: &Node, own: &str) -> String {
-    let mut text = format!("schema = {SCHEMA}\n");
-    if let Some(table) = document.table() {
-        section(table, "", own, &mut text);
-    }
-    text
 }
 
 /// The lines of a table, then the tables in it that are no lines.

@@ -3,7 +3,7 @@
 use super::decoder::{At, Decoder, join};
 use super::table::field_at;
 use crate::kind::{Family, Field, FieldType, Kind, Table as Definition};
-use crate::language::written::{Case, Cases, When, Written, WrittenTable};
+use crate::kind::written::{Case, Cases, When, Written, WrittenTable};
 use crate::text::nearest::nearest_help;
 use crate::text::tree::Table;
 use std::sync::Arc;

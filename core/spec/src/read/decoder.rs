@@ -2,9 +2,9 @@
 
 use crate::expression::{Expression, Scope};
 use crate::kind::{Kinds, NameList, Table as Definition};
-use crate::language::resolving::{as_bool, as_count, as_number};
+use crate::expression::{as_bool, as_count, as_number};
 use crate::language::roles::{ROLES, bare};
-use crate::language::written::{BySource, Choice, Condition, Scalar, When, Written, WrittenTable};
+use crate::kind::written::{BySource, Choice, Condition, Scalar, When, Written, WrittenTable};
 use crate::text::fault::SpecFaults;
 use crate::text::nearest::nearest_help;
 use crate::text::tree::{Item, Node, Place, Table};

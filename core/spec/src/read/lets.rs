@@ -4,7 +4,8 @@ use super::decoder::{At, Decoder, join};
 use crate::expression::FUNCTIONS;
 use crate::language::closure::Closure;
 use crate::language::reads::STANDARD;
-use crate::language::written::{Body, Let, Scalar};
+use crate::kind::written::Scalar;
+use crate::language::body::{Body, Let};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most named expressions of a spec.

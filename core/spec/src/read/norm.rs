@@ -4,7 +4,7 @@ use super::decoder::{At, CommonNorm, Decoder, join};
 use super::table::field_at;
 use crate::kind::{Default, Family, Field, FieldType, Kind};
 use crate::language::sections::SITE;
-use crate::language::written::{Site, WrittenField, WrittenTable};
+use crate::kind::written::{Site, WrittenField, WrittenTable};
 use crate::text::tree::Item;
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use crate::kind::Named;
 use crate::language::roles::bare;
 use crate::language::sections::{self, Reference};
 use crate::language::spec::{Architecture, HfClass, Provenance};
-use crate::language::written::{Check, Gguf};
+use crate::language::body::{Check, Gguf};
 use crate::text::tree::Item;
 
 /// `[architecture]`.

@@ -2,7 +2,7 @@
 
 use super::decoder::{At, Decoder, join};
 use crate::kind::{Default, Field, FieldType, NameList, Table as Definition};
-use crate::language::written::{Choice, Written, WrittenField, WrittenTable};
+use crate::kind::written::{Choice, Written, WrittenField, WrittenTable};
 use crate::text::tree::{Item, Table};
 use std::sync::Arc;
 

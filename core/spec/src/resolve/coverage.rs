@@ -1,9 +1,10 @@
 //! What became of every key of the file: read, ignored with a reason, accepted by the user, or refused.
 
+use crate::kind::OptionResolver;
 use crate::language::harmless;
 use crate::language::reads::STANDARD;
 use crate::language::report::KeyCoverage;
-use crate::language::resolving::Resolver;
+use crate::language::resolver::Resolver;
 use crate::text::glob::matches;
 use crate::text::nearest::nearest_help;
 use crate::text::source::{NameUse, NamedKey};

@@ -5,12 +5,12 @@ mod runs;
 mod whole;
 
 use crate::config::{BesideConfig, BranchConfig, LayerConfig, ModelConfig};
-use crate::kind::Component;
+use crate::kind::{Component, OptionResolver};
 use crate::language::report::Resolution;
-use crate::language::resolving::Resolver;
+use crate::language::resolver::Resolver;
 use crate::language::sections::{BesideOptions, BlockOptions, BranchOptions};
 use crate::language::spec::ArchSpec;
-use crate::text::fault::{Noted, SpecFaults};
+use crate::text::fault::{RecordedFault, SpecFaults};
 use crate::text::source::ResolveInput;
 use std::sync::Arc;
 
@@ -29,26 +29,21 @@ impl ArchSpec {
     /// # Errors
     /// As [`ArchSpec::resolve`].
     pub fn resolve_report(&self, input: &ResolveInput<'_>) -> Result<Resolution, SpecFaults> {
-        resolve(self, input)
+        let mut resolver = Resolver::new(self, input);
+        let config = resolver.model();
+        let coverage = resolver.coverage();
+        let resolution = config.ok().map(|config| Resolution {
+            config,
+            coverage,
+            values: resolver.resolved,
+            warnings: resolver.warnings,
+        });
+        resolver.faults.check(resolution)
     }
 }
 
-/// Resolves a spec; see [`ArchSpec::resolve_report`].
-fn resolve(spec: &ArchSpec, input: &ResolveInput<'_>) -> Result<Resolution, SpecFaults> {
-    let mut resolver = Resolver::new(spec, input);
-    let config = resolver.model();
-    let coverage = resolver.coverage();
-    let resolution = config.ok().map(|config| Resolution {
-        config,
-        coverage,
-        values: resolver.resolved,
-        warnings: resolver.warnings,
-    });
-    resolver.faults.check(resolution)
-}
-
 impl Resolver<'_> {
-    fn model(&mut self) -> Result<ModelConfig, Noted> {
+    fn model(&mut self) -> Result<ModelConfig, RecordedFault> {
         let embedding_length = self.standard_count("embedding_length", None);
         let context_length = self.context_length();
         let runs = self.runs();
@@ -61,7 +56,7 @@ impl Resolver<'_> {
         }
         self.checks(count);
         self.unroped_scaling();
-        let layers = runs?.of(layers.into_iter().collect::<Result<_, Noted>>()?);
+        let layers = runs?.of(layers.into_iter().collect::<Result<_, RecordedFault>>()?);
         let body = &self.spec.body;
         Ok(ModelConfig {
             architecture: self.spec.architecture.id.clone(),
@@ -77,7 +72,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn layer(&mut self, index: usize) -> Result<LayerConfig, Noted> {
+    fn layer(&mut self, index: usize) -> Result<LayerConfig, RecordedFault> {
         let spec = self.spec;
         let block = self.options::<BlockOptions>(Arc::clone(&spec.body.block), Some(index));
         let mixer = self.component(&spec.body.mixer, index);

@@ -1,8 +1,8 @@
 //! [`Runs`]: which blocks are run, in which order, and how often.
 
 use crate::config::{EntryConfig, HeldStream, LayerConfig, NormSite};
-use crate::kind::{Noted, Optional, Options, Positive};
-use crate::language::resolving::{MOST_BLOCKS, Resolver, Resolving};
+use crate::kind::{Optional, Options, Positive, RecordedFault, ResolveContext};
+use crate::language::resolver::{MOST_BLOCKS, Resolver};
 use crate::language::sections::{CycleOptions, LayersOptions};
 use std::sync::Arc;
 
@@ -23,13 +23,14 @@ enum Order {
 
 impl Resolver<'_> {
     /// Which blocks are run, and how often.
-    pub(super) fn runs(&mut self) -> Result<Runs, Noted> {
+    pub(super) fn runs(&mut self) -> Result<Runs, RecordedFault> {
         let blocks = self.standard_count("block_count", None)?;
         if blocks == 0 || blocks > MOST_BLOCKS {
             let message = format!("{blocks}; expected 1 to {MOST_BLOCKS} blocks");
             return Err(self.key_fault(None, "block_count", message));
         }
-        let mut at = Resolving::new(self, Arc::clone(&self.spec.body.layers), None);
+        let table = Arc::clone(&self.spec.body.layers);
+        let mut at = ResolveContext::new(self, table, None);
         let options = LayersOptions::read(&mut at)?;
         let LayersOptions { count, loops: Positive(loops), loop_norm, cycles: Optional(cycles) } = options;
         if count == 0 || count > blocks {

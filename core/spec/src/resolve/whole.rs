@@ -3,11 +3,11 @@
 use crate::config::{
     BiasRule, ClassifierConfig, EmbeddingConfig, HeadKind, OutputConfig, PerLayerConfig, Pooling,
 };
-use crate::expression::Expression;
-use crate::kind::{Cap, Noted, Optional, Positive};
+use crate::expression::{Expression, as_bool};
+use crate::kind::{Cap, OptionResolver, Optional, Positive, RecordedFault, ResolveContext};
 use crate::kinds::rope;
 use crate::language::reads::HINTS;
-use crate::language::resolving::{Resolver, Resolving, as_bool};
+use crate::language::resolver::Resolver;
 use crate::language::sections::{
     ClassifierOptions, DenseOptions, EmbeddingOptions, OutputOptions, PerLayerOptions,
 };
@@ -17,14 +17,14 @@ use std::sync::Arc;
 
 impl Resolver<'_> {
     /// The trained context, if the file states one.
-    pub(super) fn context_length(&mut self) -> Result<Option<usize>, Noted> {
+    pub(super) fn context_length(&mut self) -> Result<Option<usize>, RecordedFault> {
         if !self.values.facts.keys.contains_key("context_length") {
             return Ok(None);
         }
         self.standard_count("context_length", None).map(Some)
     }
 
-    pub(super) fn embedding(&mut self, layers: usize) -> Result<EmbeddingConfig, Noted> {
+    pub(super) fn embedding(&mut self, layers: usize) -> Result<EmbeddingConfig, RecordedFault> {
         let options = self.options::<EmbeddingOptions>(Arc::clone(&self.spec.body.embedding), None)?;
         let EmbeddingOptions { scale, norm, positions, token_types, per_layer: Optional(per_layer) } =
             options;
@@ -37,7 +37,7 @@ impl Resolver<'_> {
         Ok(EmbeddingConfig { scale, norm: norm.0, positions, token_types, per_layer })
     }
 
-    pub(super) fn output(&mut self) -> Result<OutputConfig, Noted> {
+    pub(super) fn output(&mut self) -> Result<OutputConfig, RecordedFault> {
         let options = self.options::<OutputOptions>(Arc::clone(&self.spec.body.output), None)?;
         let OutputOptions {
             norm,
@@ -54,7 +54,8 @@ impl Resolver<'_> {
             let ClassifierOptions { activation, norm, scores } = classifier.options;
             ClassifierConfig { activation, norm: norm.0, scores }
         });
-        let mut at = Resolving::new(self, Arc::clone(&self.spec.body.output), None);
+        let table = Arc::clone(&self.spec.body.output);
+        let mut at = ResolveContext::new(self, table, None);
         let without_head = [
             ("bias", bias != BiasRule::None),
             ("scale", scale != 1.0),
@@ -106,7 +107,7 @@ impl Resolver<'_> {
             return;
         }
         let nothing = Arc::clone(&self.spec.body.layers);
-        rope::refuse_scaling(&mut Resolving::new(self, nothing, None));
+        rope::refuse_scaling(&mut ResolveContext::new(self, nothing, None));
     }
 
     /// `[check]`: every line must hold in every layer.

@@ -37,7 +37,7 @@ impl fmt::Display for Fault {
 /// Proof that a fault was recorded: only [`SpecFaults::push`] makes one. A function that returns it as an error cannot
 /// fail without a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Noted(());
+pub struct RecordedFault(());
 
 /// All faults of a spec, or of a file under a spec. Never empty when returned as an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl SpecFaults {
     }
 
     /// Adds a fault; the same fault in another layer only adds the layer.
-    pub fn push(&mut self, fault: Fault) -> Noted {
+    pub fn push(&mut self, fault: Fault) -> RecordedFault {
         let same = self.faults.iter_mut().find(|old| {
             old.file == fault.file
                 && old.position == fault.position
@@ -68,7 +68,7 @@ impl SpecFaults {
             Some(old) => old.layers.extend(fault.layers),
             None => self.faults.push(fault),
         }
-        Noted(())
+        RecordedFault(())
     }
 
     /// `Ok(value)` if nothing is wrong, else the faults.

@@ -59,7 +59,7 @@ impl Definition for LeakyConfig {
     ];
     const READS: &'static [&'static str] = &["leaky.version"];
 
-    fn resolve(options: LeakyOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: LeakyOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let LeakyOptions { channels: Positive(channels), decay, inner: Optional(inner), gain } = options;
         if at.key_number("leaky.version")?.is_some_and(|version| version > 1.0) {
             return at.key_fault("leaky.version", "only version 1 is understood");
@@ -113,7 +113,7 @@ impl Definition for TanhConfig {
     const DOC: &'static str = "Dynamic tanh (Zhu et al., 2025).";
     const ROLES: &'static [RoleDef] = &[RoleDef::values("", &["width"], "Scale.")];
 
-    fn resolve(options: TanhOptions, _at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: TanhOptions, _at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let TanhOptions { alpha } = options;
         Ok(TanhConfig { alpha })
     }
@@ -237,7 +237,7 @@ impl Definition for OtherTanhConfig {
     const NAME: &'static str = "tanh";
     const DOC: &'static str = "Another.";
 
-    fn resolve(_options: TanhOptions, _at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(_options: TanhOptions, _at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         Ok(OtherTanhConfig)
     }
 
@@ -262,7 +262,7 @@ impl Definition for Rwkv7Config {
     const NAME: &'static str = "rwkv7";
     const DOC: &'static str = "RWKV-7.";
 
-    fn resolve(options: Rwkv7Options, _at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+    fn resolve(options: Rwkv7Options, _at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let Rwkv7Options { inner_norm: _ } = options;
         Ok(Rwkv7Config)
     }

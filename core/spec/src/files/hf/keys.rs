@@ -136,7 +136,7 @@ impl<'a> Translation<'a> {
         };
         match own.or_else(common) {
             Some(MetadataValue::Integer(count)) => {
-                usize::try_from(count).unwrap_or(0).min(crate::language::resolving::MOST_BLOCKS)
+                usize::try_from(count).unwrap_or(0).min(crate::language::resolver::MOST_BLOCKS)
             }
             _ => 0,
         }

@@ -3,7 +3,7 @@
 use super::wrapped::unwrapped;
 use crate::language::roles::bare;
 use crate::language::spec::{ArchSpec, HfClass, HfTensor, Layout};
-use crate::language::written::{BySource, Choice, Written, WrittenTable};
+use crate::kind::written::{BySource, Choice, Written, WrittenTable};
 use crate::text::glob::matches_tail;
 use menagerie_formulas::RopePairs;
 use std::borrow::Cow;

@@ -1,9 +1,9 @@
 //! What the file says about the scaling of rotary frequencies: read, accepted and understood, or refused.
 
 use super::{LongRopeOptions, RopeOptions, RopeScaling, ScalingKind, ScalingOptions, YarnOptions};
-use crate::kind::{Component, Default, Noted, Options, Positive, Resolving};
-use crate::language::report::ValueOrigin;
-use crate::language::written::{Written, WrittenTable};
+use crate::kind::{Component, Default, RecordedFault, Options, Positive, ResolveContext};
+use crate::language::origin::ValueOrigin;
+use crate::kind::written::{Written, WrittenTable};
 use crate::text::source::MetadataValue;
 
 /// Role of divisors of the rotary frequencies.
@@ -47,16 +47,16 @@ fn holds_rope(value: &Written) -> bool {
 }
 
 /// Refuses a scaling of the file where nothing applies it.
-pub(crate) fn refuse_scaling(at: &mut Resolving<'_, '_>) {
+pub(crate) fn refuse_scaling(at: &mut ResolveContext<'_>) {
     if let Ok(Some(kind)) = stated(at) {
         let message =
-            format!("the file has rope scaling `{}`, and spec {} has no rope", kind.name(), at.spec_id());
-        let _: Result<(), Noted> = at.key_fault(TYPE, message);
+            format!("the file has rope scaling `{}`, and spec {} has no rope", kind.name(), at.resolver.spec_id());
+        let _: Result<(), RecordedFault> = at.key_fault(TYPE, message);
     }
 }
 
 /// The scaling of a rope in one layer.
-pub(super) fn resolve(own: Own, at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
+pub(super) fn resolve(own: Own, at: &mut ResolveContext<'_>) -> Result<RopeScaling, RecordedFault> {
     let stated = stated(at)?;
     let Some(kind) = stated else {
         plain_magnitude(at, "no scaling")?;
@@ -108,8 +108,8 @@ pub(super) fn of_component(
     component: Component,
     long_after: Option<usize>,
     beside_scaling: bool,
-    at: &mut Resolving<'_, '_>,
-) -> Result<RopeScaling, Noted> {
+    at: &mut ResolveContext<'_>,
+) -> Result<RopeScaling, RecordedFault> {
     if beside_scaling {
         return at.fault("frequencies", "`frequencies` replaces `scaling`; write only one of them");
     }
@@ -138,23 +138,23 @@ pub(super) fn of_component(
     Ok(RopeScaling::Component { component, context: context as usize, long_after })
 }
 
-fn refused<T>(kind: ScalingKind, accept: &[ScalingKind], at: &mut Resolving<'_, '_>) -> Result<T, Noted> {
+fn refused<T>(kind: ScalingKind, accept: &[ScalingKind], at: &mut ResolveContext<'_>) -> Result<T, RecordedFault> {
     let mut names: Vec<&str> = vec!["none"];
     names.extend(accept.iter().map(|kind| kind.name()));
     let message = format!(
         "rope scaling `{}` ({}) is not accepted by spec {}; accepted: {}",
         kind.name(),
         who_says(at, kind),
-        at.spec_id(),
+        at.resolver.spec_id(),
         names.join(", ")
     );
     at.key_fault(TYPE, message)
 }
 
-fn scaled(at: &mut Resolving<'_, '_>, scaling: RopeScaling) -> RopeScaling {
+fn scaled(at: &mut ResolveContext<'_>, scaling: RopeScaling) -> RopeScaling {
     let keys: Vec<String> = [TYPE, FACTOR, LEGACY_FACTOR, ORIGINAL, ATTN_FACTOR]
         .into_iter()
-        .filter(|key| at.has_key(key))
+        .filter(|key| at.resolver.has_key(key))
         .map(str::to_string)
         .collect();
     let origin = match &scaling {
@@ -174,7 +174,7 @@ fn scaled(at: &mut Resolving<'_, '_>, scaling: RopeScaling) -> RopeScaling {
 }
 
 /// The scaling that the file has, by key and by tensor.
-fn stated(at: &mut Resolving<'_, '_>) -> Result<Option<ScalingKind>, Noted> {
+fn stated(at: &mut ResolveContext<'_>) -> Result<Option<ScalingKind>, RecordedFault> {
     let said = match at.key(TYPE) {
         None => None,
         Some(MetadataValue::Text(text)) => Some(text.clone()),
@@ -210,8 +210,8 @@ fn stated(at: &mut Resolving<'_, '_>) -> Result<Option<ScalingKind>, Noted> {
     Ok(kind)
 }
 
-fn stated_by_tensors(at: &mut Resolving<'_, '_>) -> Result<Option<ScalingKind>, Noted> {
-    let has = |role| at.has_in_model(role);
+fn stated_by_tensors(at: &mut ResolveContext<'_>) -> Result<Option<ScalingKind>, RecordedFault> {
+    let has = |role| at.resolver.has_role(role, None);
     let (short, long, freqs) = (has(SHORT), has(LONG), has(FREQS));
     if short != long {
         let (there, missing) = if short { (SHORT, LONG) } else { (LONG, SHORT) };
@@ -232,11 +232,11 @@ fn stated_by_tensors(at: &mut Resolving<'_, '_>) -> Result<Option<ScalingKind>, 
 
 /// Checks that keys do not ask for another scaling than the factor tensors do.
 fn agreeing(
-    at: &mut Resolving<'_, '_>,
+    at: &mut ResolveContext<'_>,
     kind: ScalingKind,
     said: Option<&str>,
     factor: Option<f64>,
-) -> Result<ScalingKind, Noted> {
+) -> Result<ScalingKind, RecordedFault> {
     let same = match (kind, said) {
         (_, None | Some("none" | "default")) => true,
         (ScalingKind::LongRope, Some(said)) => matches!(said, "longrope" | "su"),
@@ -257,7 +257,7 @@ fn agreeing(
 }
 
 /// `rope.scaling.factor`, or its old name; 0 is the old way to say 1.
-fn factor(at: &mut Resolving<'_, '_>) -> Result<Option<f64>, Noted> {
+fn factor(at: &mut ResolveContext<'_>) -> Result<Option<f64>, RecordedFault> {
     for key in [FACTOR, LEGACY_FACTOR] {
         if let Some(factor) = at.key_number(key)? {
             if factor < 0.0 {
@@ -270,7 +270,7 @@ fn factor(at: &mut Resolving<'_, '_>) -> Result<Option<f64>, Noted> {
 }
 
 /// A positive number of the file that must be there for a scaling.
-fn needed(at: &mut Resolving<'_, '_>, key: &str, kind: &str) -> Result<f64, Noted> {
+fn needed(at: &mut ResolveContext<'_>, key: &str, kind: &str) -> Result<f64, RecordedFault> {
     match at.key_number(key)? {
         Some(value) if value > 0.0 => Ok(value),
         Some(value) => {
@@ -281,7 +281,7 @@ fn needed(at: &mut Resolving<'_, '_>, key: &str, kind: &str) -> Result<f64, Note
 }
 
 /// Refuses an attention factor where nothing applies it.
-fn plain_magnitude(at: &mut Resolving<'_, '_>, kind: &str) -> Result<(), Noted> {
+fn plain_magnitude(at: &mut ResolveContext<'_>, kind: &str) -> Result<(), RecordedFault> {
     match at.key_number(ATTN_FACTOR)? {
         Some(value) if value != 1.0 => {
             at.key_fault(ATTN_FACTOR, format!("{value}; it has no effect with {kind} and would be ignored"))
@@ -290,7 +290,7 @@ fn plain_magnitude(at: &mut Resolving<'_, '_>, kind: &str) -> Result<(), Noted> 
     }
 }
 
-fn linear(at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
+fn linear(at: &mut ResolveContext<'_>) -> Result<RopeScaling, RecordedFault> {
     plain_magnitude(at, "linear scaling")?;
     let factor = match factor(at)? {
         Some(factor) => factor as f32,
@@ -301,7 +301,7 @@ fn linear(at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
     Ok(RopeScaling::Linear { factor })
 }
 
-fn llama3(at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
+fn llama3(at: &mut ResolveContext<'_>) -> Result<RopeScaling, RecordedFault> {
     plain_magnitude(at, "llama3 scaling")?;
     let factor = needed(at, FACTOR, "llama3");
     let low = needed(at, "rope.scaling.low_freq_factor", "llama3");
@@ -320,7 +320,7 @@ fn llama3(at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
     })
 }
 
-fn proportional(at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
+fn proportional(at: &mut ResolveContext<'_>) -> Result<RopeScaling, RecordedFault> {
     plain_magnitude(at, "proportional scaling")?;
     match needed(at, SHARE, "proportional")? {
         share if share > 1.0 => at.key_fault(SHARE, format!("{share}; must be at most 1 (all pairs rotate)")),
@@ -329,7 +329,7 @@ fn proportional(at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
 }
 
 /// YaRN: numbers from the file, the whole magnitude from the spec or `attn_factor * (1 + 0.1 ln factor)`.
-fn yarn(own: YarnOptions, at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
+fn yarn(own: YarnOptions, at: &mut ResolveContext<'_>) -> Result<RopeScaling, RecordedFault> {
     let YarnOptions { magnitude, round: rounding } = own;
     let factor = needed(at, FACTOR, "yarn");
     let original = match at.key_number(ORIGINAL)? {
@@ -367,15 +367,15 @@ fn yarn(own: YarnOptions, at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Not
 }
 
 /// A key that implementations read differently (HF takes it, llama.cpp does not): it must say what is computed anyway.
-fn settled(at: &mut Resolving<'_, '_>, key: &'static str, computed: f32) -> Result<(), Noted> {
+fn settled(at: &mut ResolveContext<'_>, key: &'static str, computed: f32) -> Result<(), RecordedFault> {
     let Some(value) = at.key_number(key)? else { return Ok(()) };
     if (value - f64::from(computed)).abs() <= 1e-4 * f64::from(computed).abs() {
         return Ok(());
     }
-    if at.accepts(key) {
+    if at.resolver.accept(key) {
         return Ok(());
     }
-    let spelled = at.spelled(key);
+    let spelled = at.resolver.spelled(key);
     let message = format!(
         "{value}, but {computed} is used: llama.cpp ignores this key, transformers reads it; \
          accept the computed value with --accept-unread {spelled}"
@@ -383,7 +383,7 @@ fn settled(at: &mut Resolving<'_, '_>, key: &'static str, computed: f32) -> Resu
     at.key_fault(key, message)
 }
 
-fn longrope(own: LongRopeOptions, at: &mut Resolving<'_, '_>) -> Result<RopeScaling, Noted> {
+fn longrope(own: LongRopeOptions, at: &mut ResolveContext<'_>) -> Result<RopeScaling, RecordedFault> {
     let LongRopeOptions { original_context, magnitude } = own;
     let original = match original_context {
         Some(Positive(tokens)) => Ok(tokens as f64),
@@ -405,7 +405,7 @@ fn longrope(own: LongRopeOptions, at: &mut Resolving<'_, '_>) -> Result<RopeScal
     })
 }
 
-fn who_says(at: &Resolving<'_, '_>, kind: ScalingKind) -> String {
+fn who_says(at: &ResolveContext<'_>, kind: ScalingKind) -> String {
     match kind {
         ScalingKind::Factors => format!("tensor {FREQS}"),
         ScalingKind::LongRope => format!("tensors {SHORT} and {LONG}"),
@@ -418,7 +418,7 @@ fn who_says(at: &Resolving<'_, '_>, kind: ScalingKind) -> String {
                     MetadataValue::Integer(number) => number.to_string(),
                     other => format!("{other:?}"),
                 };
-                Some(format!("{} = {value}", at.spelled(key)))
+                Some(format!("{} = {value}", at.resolver.spelled(key)))
             })
             .unwrap_or_default(),
     }

@@ -1,7 +1,6 @@
 //! What a table must keep to: checked once when kinds are gathered, because types cannot say it.
 
 use super::{Default, Family, Field, FieldType, Kind, RoleDef, Sizes, Table};
-use crate::language::sections::SPEC;
 use std::collections::BTreeMap;
 
 /// Keys that a component's options share their table with.
@@ -10,15 +9,15 @@ const TAKEN: [&str; 2] = ["kind", "when"];
 const BESIDE_NORMS: [&str; 3] = ["role", "over", "at"];
 
 /// Tables that were checked: their names and fields.
-pub(super) struct Checked {
+pub(super) struct TableCheck {
     tables: BTreeMap<&'static str, Vec<&'static str>>,
 }
 
-impl Checked {
-    /// The tables of the sections of a file are there already.
-    pub(super) fn of_file() -> Checked {
-        let mut checked = Checked { tables: BTreeMap::new() };
-        for field in SPEC.fields {
+impl TableCheck {
+    /// A check that knows the sections of a spec file.
+    pub(super) fn new(file: &'static Table) -> TableCheck {
+        let mut checked = TableCheck { tables: BTreeMap::new() };
+        for field in file.fields {
             if let FieldType::Table(table) = field.ty {
                 checked.tables.insert(table.shown(), names(table));
             }

@@ -1,6 +1,6 @@
 //! The lists of `menagerie-formulas` as lists of names of the language.
 
-use super::{FieldType, NameDef, NameList, Named, Noted, Resolving, Table, Value};
+use super::{FieldType, NameDef, NameList, Named, RecordedFault, ResolveContext, Table, Value};
 use menagerie_formulas as formulas;
 use serde::Serializer;
 
@@ -53,7 +53,7 @@ macro_rules! formulas {
         impl Value for formulas::$list {
             const TYPE: FieldType = FieldType::Name(<Self as Named>::LIST);
 
-            fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+            fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
                 at.named(index)
             }
         }

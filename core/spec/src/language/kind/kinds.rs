@@ -1,11 +1,13 @@
 //! [`Kinds`]: the kinds a spec may name.
 
-use super::check::Checked;
-use super::{Family, Kind};
+use super::check::TableCheck;
+use super::{Family, Kind, Table};
 
 /// The kinds a spec may name: the built-in ones and those of others.
 #[derive(Clone, Debug)]
 pub struct Kinds {
+    /// The table of a spec file, whose sections share the names of tables with the kinds.
+    pub(crate) file: &'static Table,
     pub(crate) kinds: Vec<&'static Kind>,
 }
 
@@ -41,7 +43,7 @@ impl Kinds {
     /// # Errors
     /// A family and name that another kind has, or a table that contradicts itself.
     pub fn with(mut self, more: impl IntoIterator<Item = &'static Kind>) -> Result<Kinds, KindsError> {
-        let mut checked = Checked::of_file();
+        let mut checked = TableCheck::new(self.file);
         for kind in &self.kinds {
             checked.kind(kind).map_err(|why| refused(kind, why))?;
         }

@@ -1,9 +1,8 @@
 //! [`MadeConfig`]: the config of a kind that is made at run time, from tables that another file describes.
 
 use super::{
-    Component, Family, FieldType, FreeSize, Kind, Noted, Resolve, Resolving, RoleDef, Sizes, Table, Tensor,
+    BiasRule, Component, Family, FieldType, FreeSize, Kind, RecordedFault, Resolve, ResolveContext, RoleDef, Sizes, Table, Tensor,
 };
-use crate::config::BiasRule;
 use std::any::TypeId;
 
 /// Rule under which a row of a made kind's tensors has its bias: always.
@@ -84,7 +83,7 @@ impl serde::Serialize for MadeConfig {
 }
 
 /// The config, by the table of the kind that was written.
-fn resolve(at: &mut Resolving<'_, '_>) -> Result<Component, Noted> {
+fn resolve(at: &mut ResolveContext<'_>) -> Result<Component, RecordedFault> {
     let written = at.written();
     let Some(kind) = written.kind else { return at.fault("kind", "the options of no kind") };
     let mut values = Vec::with_capacity(kind.options.fields.len());
@@ -100,12 +99,12 @@ fn resolve(at: &mut Resolving<'_, '_>) -> Result<Component, Noted> {
     let present = kind.roles.iter().filter_map(|role| Some((role.when?, is_there(role, at)))).collect();
     Ok(Component::made(
         kind,
-        MadeConfig { values: values.into_iter().collect::<Result<_, Noted>>()?, present },
+        MadeConfig { values: values.into_iter().collect::<Result<_, RecordedFault>>()?, present },
     ))
 }
 
 /// Whether the file has the tensor of a row.
-fn is_there(role: &RoleDef, at: &Resolving<'_, '_>) -> bool {
+fn is_there(role: &RoleDef, at: &ResolveContext<'_>) -> bool {
     let suffix = if role.tensor == Tensor::Bias { ".bias" } else { "" };
     let site = at.site().first().map_or("", String::as_str);
     let name = if role.name.is_empty() { site } else { role.name };

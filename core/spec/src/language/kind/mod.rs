@@ -31,7 +31,7 @@
 //!     const DOC: &'static str = "Dynamic tanh (Zhu et al., 2025).";
 //!     const ROLES: &'static [RoleDef] = &[RoleDef::values("", &["width"], "Multiplies the row.")];
 //!
-//!     fn resolve(options: TanhOptions, at: &mut Resolving<'_, '_>) -> Result<Self, Noted> {
+//!     fn resolve(options: TanhOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
 //!         let TanhOptions { alpha, channels: Positive(channels) } = options;
 //!         if alpha <= 0.0 {
 //!             return at.fault("alpha", format!("{alpha}; expected a positive number"));
@@ -71,22 +71,28 @@
 
 mod check;
 mod component;
+mod context;
 pub(crate) mod formulas;
 mod kinds;
 mod made;
 mod name_list;
 mod options;
 mod role;
+mod site;
 mod sizes;
 mod table;
 mod value;
+pub(crate) mod written;
 
 pub use component::{Component, ComponentConfig};
+pub use context::ResolveContext;
+pub(crate) use context::{OptionRecord, OptionResolver};
 pub use kinds::{Kinds, KindsError};
 pub use made::{BIAS_IF_PRESENT, BIAS_REQUIRED, MadeConfig, MadeKind, OptionValue};
 pub use name_list::{NameDef, NameList, Named};
 pub use options::Options;
 pub use role::{Bits, FreeSize, RoleDef, Scope, Tensor};
+pub use site::{BiasRule, NormSite, Role};
 pub use sizes::{Dim, Sizes, Stored, WantedRole};
 pub use table::{Default, Field, FieldType, Table};
 pub use value::{
@@ -94,8 +100,7 @@ pub use value::{
     Value,
 };
 
-pub use crate::language::resolving::Resolving;
-pub use crate::text::fault::Noted;
+pub use crate::text::fault::RecordedFault;
 
 use std::any::TypeId;
 use std::fmt;
@@ -136,7 +141,7 @@ impl Family {
 #[derive(Clone, Copy)]
 pub(crate) enum Resolve {
     /// A config.
-    Config(fn(&mut Resolving<'_, '_>) -> Result<Component, Noted>),
+    Config(fn(&mut ResolveContext<'_>) -> Result<Component, RecordedFault>),
     /// No component in this layer.
     Nothing,
     /// The language knows the kind; this build does not have it.
@@ -285,7 +290,7 @@ pub trait Definition: ComponentConfig + Clone + PartialEq + serde::Serialize + S
     ///
     /// # Errors
     /// A fault was recorded.
-    fn resolve(options: Self::Options, at: &mut Resolving<'_, '_>) -> Result<Self, Noted>;
+    fn resolve(options: Self::Options, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault>;
 
     /// Values of the symbols, conditions, bias rules and role names in [`Definition::ROLES`].
     fn sizes(&self, into: &mut Sizes);
@@ -302,7 +307,7 @@ pub trait Definition: ComponentConfig + Clone + PartialEq + serde::Serialize + S
     }
 }
 
-fn resolve<D: Definition>(at: &mut Resolving<'_, '_>) -> Result<Component, Noted> {
+fn resolve<D: Definition>(at: &mut ResolveContext<'_>) -> Result<Component, RecordedFault> {
     let options = D::Options::read(at)?;
     D::resolve(options, at).map(Component::new)
 }

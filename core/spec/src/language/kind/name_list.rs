@@ -42,8 +42,7 @@ pub trait Named: Copy + 'static {
 }
 
 /// Declares a closed list of names as an enum: `Variant = "name"`, each with its doc comment, which the reference page
-/// and the schema show. `=> &[..]` after a name are keys that a spec reads by naming it, `with Numbers` the options
-/// ([`options!`](crate::options)) that must stand beside it.
+/// and the schema show. `=> &[..]` after a name lists the keys that a spec reads if it uses the name.
 #[macro_export]
 macro_rules! names {
     (
@@ -51,7 +50,7 @@ macro_rules! names {
         $vis:vis enum $list:ident {
             $(
                 $(#[doc = $doc:literal])+
-                $variant:ident = $name:literal $(with $numbers:ty)? $(=> $reads:expr)?
+                $variant:ident = $name:literal $(=> $reads:expr)?
             ),+ $(,)?
         }
     ) => {
@@ -78,7 +77,7 @@ macro_rules! names {
                     name: $name,
                     doc: concat!($($doc, "\n"),+),
                     reads: $crate::names!(@reads $($reads)?),
-                    numbers: $crate::names!(@numbers $($numbers)?),
+                    numbers: None,
                 }),+],
             };
             const VALUES: &'static [Self] = &[$($list::$variant),+];
@@ -88,7 +87,7 @@ macro_rules! names {
             const TYPE: $crate::kind::FieldType =
                 $crate::kind::FieldType::Name(<$list as $crate::kind::Named>::LIST);
 
-            fn read(at: &mut $crate::kind::Resolving<'_, '_>, index: usize) -> Result<Self, $crate::kind::Noted> {
+            fn read(at: &mut $crate::kind::ResolveContext<'_>, index: usize) -> Result<Self, $crate::kind::RecordedFault> {
                 at.named(index)
             }
         }
@@ -101,6 +100,4 @@ macro_rules! names {
     };
     (@reads) => { &[] };
     (@reads $reads:expr) => { $reads };
-    (@numbers) => { None };
-    (@numbers $numbers:ty) => { Some(<$numbers as $crate::kind::Options>::TABLE) };
 }

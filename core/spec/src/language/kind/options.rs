@@ -1,6 +1,6 @@
 //! [`Options`]: the decoded options of a table as a struct, declared together with the table.
 
-use super::{Noted, Resolving, Table};
+use super::{RecordedFault, ResolveContext, Table};
 
 /// Options of a table; [`options!`](crate::options) makes it.
 pub trait Options: Sized {
@@ -11,7 +11,7 @@ pub trait Options: Sized {
     ///
     /// # Errors
     /// A fault was recorded.
-    fn read(at: &mut Resolving<'_, '_>) -> Result<Self, Noted>;
+    fn read(at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault>;
 }
 
 /// Declares a table of the language and the struct of its decoded options at once.
@@ -54,7 +54,7 @@ macro_rules! options {
             };
 
             #[allow(unused_variables, unused_mut, unused_assignments)]
-            fn read(at: &mut $crate::kind::Resolving<'_, '_>) -> Result<Self, $crate::kind::Noted> {
+            fn read(at: &mut $crate::kind::ResolveContext<'_>) -> Result<Self, $crate::kind::RecordedFault> {
                 let mut index = 0;
                 $(
                     let $field = <$ty as $crate::kind::Value>::read(at, index);
@@ -68,7 +68,7 @@ macro_rules! options {
             const TYPE: $crate::kind::FieldType =
                 $crate::kind::FieldType::Table(<$table as $crate::kind::Options>::TABLE);
 
-            fn read(at: &mut $crate::kind::Resolving<'_, '_>, index: usize) -> Result<Self, $crate::kind::Noted> {
+            fn read(at: &mut $crate::kind::ResolveContext<'_>, index: usize) -> Result<Self, $crate::kind::RecordedFault> {
                 at.table(index)
             }
         }

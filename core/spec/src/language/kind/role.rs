@@ -120,13 +120,13 @@ impl RoleDef {
     }
 
     /// One form of a group; the file decides which.
-    pub const fn in_form(mut self, group: &'static str, form: &'static str) -> RoleDef {
+    pub(crate) const fn in_form(mut self, group: &'static str, form: &'static str) -> RoleDef {
         self.form = Some((group, form));
         self
     }
 
     /// Named by the spec: [`Sizes`](super::Sizes) has the role under this name, or has it not.
-    pub const fn given_by(mut self, name: &'static str) -> RoleDef {
+    pub(crate) const fn given_by(mut self, name: &'static str) -> RoleDef {
         self.given_by = Some(name);
         self
     }

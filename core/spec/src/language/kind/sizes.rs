@@ -1,7 +1,6 @@
 //! [`Sizes`]: what a config says of the table of tensors of its kind, and the tensors it wants by that.
 
-use super::{Component, RoleDef, Tensor};
-use crate::config::{BiasRule, NormSite, Role};
+use super::{BiasRule, Component, NormSite, Role, RoleDef, Tensor};
 use std::collections::BTreeMap;
 
 /// What a config says of the symbols, conditions, bias rules, given roles and norms in its kind's [`RoleDef`]s.
@@ -46,7 +45,7 @@ impl Sizes {
     }
 
     /// A norm at a role that the spec gives; `None` = there is none, and its tensors are not wanted.
-    pub fn norm_site(&mut self, name: &'static str, site: Option<&NormSite>) {
+    pub(crate) fn norm_site(&mut self, name: &'static str, site: Option<&NormSite>) {
         self.role(name, site.map(|site| &site.role));
         self.norm(name, site.map(|site| &site.norm));
     }

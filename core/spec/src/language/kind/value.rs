@@ -1,8 +1,7 @@
 //! [`Value`]: what a field of a table is read as.
 
-use super::{Component, Family, FieldType, Noted, Options, Resolving};
-use crate::config::{NormSite, Role};
-use crate::language::written::WrittenTable;
+use super::written::WrittenTable;
+use super::{Component, Family, FieldType, NormSite, Options, RecordedFault, ResolveContext, Role};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -15,13 +14,13 @@ pub trait Value: Sized {
     ///
     /// # Errors
     /// A fault was recorded.
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted>;
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault>;
 }
 
 impl Value for usize {
     const TYPE: FieldType = FieldType::Count;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         at.count(index)
     }
 }
@@ -29,7 +28,7 @@ impl Value for usize {
 impl Value for f32 {
     const TYPE: FieldType = FieldType::Real;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         at.real(index)
     }
 }
@@ -37,7 +36,7 @@ impl Value for f32 {
 impl Value for bool {
     const TYPE: FieldType = FieldType::Bool;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         at.boolean(index)
     }
 }
@@ -45,7 +44,7 @@ impl Value for bool {
 impl Value for Role {
     const TYPE: FieldType = FieldType::Role;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         at.role(index)
     }
 }
@@ -54,7 +53,7 @@ impl Value for Role {
 impl<T: Value> Value for Option<T> {
     const TYPE: FieldType = T::TYPE;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         if at.is_written(index) { T::read(at, index).map(Some) } else { Ok(None) }
     }
 }
@@ -66,7 +65,7 @@ pub struct Positive<T>(pub T);
 impl Value for Positive<usize> {
     const TYPE: FieldType = FieldType::Count;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         let value = at.count(index)?;
         if value == 0 {
             return at.refuse(index, "0; must be at least 1");
@@ -78,7 +77,7 @@ impl Value for Positive<usize> {
 impl Value for Positive<f32> {
     const TYPE: FieldType = FieldType::Real;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         let value = at.real(index)?;
         if value <= 0.0 {
             return at.refuse(index, format!("{value}; expected a positive number"));
@@ -94,7 +93,7 @@ pub struct Cap(pub Option<f32>);
 impl Value for Cap {
     const TYPE: FieldType = FieldType::Real;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         if !at.is_written(index) {
             return Ok(Cap(None));
         }
@@ -110,7 +109,7 @@ impl Value for Cap {
 #[derive(Clone, Debug)]
 pub struct Optional<T>(pub Option<Nested<T>>);
 
-/// Options with the place they were written at: [`Resolving::at`] notes faults there.
+/// Options with the place they were written at: [`ResolveContext::at`] notes faults there.
 #[derive(Clone, Debug)]
 pub struct Nested<T> {
     /// The options.
@@ -121,7 +120,7 @@ pub struct Nested<T> {
 impl<T: Options> Value for Optional<T> {
     const TYPE: FieldType = FieldType::Optional(T::TABLE);
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         at.optional(index).map(Optional)
     }
 }
@@ -133,12 +132,12 @@ pub struct OneOrEach<T>(pub T);
 impl<T: Options> Value for OneOrEach<T> {
     const TYPE: FieldType = FieldType::OneOrEach(T::TABLE);
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         at.table(index).map(OneOrEach)
     }
 }
 
-/// A field that is read only where its kind asks for it: [`Resolving::force`].
+/// A field that is read only where its kind asks for it: [`ResolveContext::force`].
 #[derive(Clone, Debug)]
 pub struct Lazy<T> {
     pub(crate) table: Arc<WrittenTable>,
@@ -149,19 +148,19 @@ pub struct Lazy<T> {
 impl<T: Value> Value for Lazy<T> {
     const TYPE: FieldType = T::TYPE;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         Ok(Lazy { table: at.written(), index, value: PhantomData })
     }
 }
 
-/// The options of a norm beside other fields, laid over `[norm]`: [`Resolving::norm`] makes the norm.
+/// The options of a norm beside other fields, laid over `[norm]`: [`ResolveContext::norm`] makes the norm.
 #[derive(Clone, Debug)]
 pub struct NormHere(pub(crate) Arc<WrittenTable>);
 
 impl Value for NormHere {
     const TYPE: FieldType = FieldType::NormHere;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         at.norm_here(index).map(NormHere)
     }
 }
@@ -173,7 +172,7 @@ pub struct InnerMixer(pub Component);
 impl Value for InnerMixer {
     const TYPE: FieldType = FieldType::Component(Family::Mixer);
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         at.component(index).map(InnerMixer)
     }
 }
@@ -185,7 +184,7 @@ pub struct InnerRope(pub Component);
 impl Value for InnerRope {
     const TYPE: FieldType = FieldType::Component(Family::Rope);
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         at.component(index).map(InnerRope)
     }
 }
@@ -197,7 +196,7 @@ pub struct NormPlace(pub Option<NormSite>);
 impl Value for NormPlace {
     const TYPE: FieldType = FieldType::NormSite;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         at.norm_place(index).map(NormPlace)
     }
 }
@@ -209,7 +208,7 @@ pub struct NotBuiltIn;
 impl Value for NotBuiltIn {
     const TYPE: FieldType = FieldType::NotBuiltIn;
 
-    fn read(at: &mut Resolving<'_, '_>, index: usize) -> Result<Self, Noted> {
+    fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         if at.is_written(index) {
             return at.not_built_in(index);
         }

@@ -1,8 +1,9 @@
-//! A spec as written: what the decoder makes of the TOML tree, by the tables of the kinds, and the resolver reads.
+//! Tables of options as written: the decoder builds them from the TOML tree, and [`ResolveContext`](super::ResolveContext)
+//! reads them.
 
-use crate::config::Role;
+use super::{Kind, Role, Table};
 use crate::expression::Expression;
-use crate::kind::{Kind, Table};
+use crate::text::source::SourceFormat;
 use crate::text::tree::Place;
 use std::sync::Arc;
 
@@ -11,6 +12,17 @@ use std::sync::Arc;
 pub(crate) enum BySource<T> {
     Same(T),
     Each { gguf: T, hf: T },
+}
+
+impl<T> BySource<T> {
+    /// The value for a source format.
+    pub(crate) fn for_source(&self, source: SourceFormat) -> &T {
+        match (self, source) {
+            (BySource::Same(value), _) => value,
+            (BySource::Each { gguf, .. }, SourceFormat::Gguf) => gguf,
+            (BySource::Each { hf, .. }, SourceFormat::Hf) => hf,
+        }
+    }
 }
 
 /// A number or the expression that gives it.
@@ -115,69 +127,4 @@ pub(crate) struct Site {
     pub(crate) roles: Vec<Role>,
     pub(crate) when: Option<When>,
     pub(crate) norm: Arc<WrittenTable>,
-}
-
-/// A spec without its names and its Hugging Face side.
-#[derive(Clone, Debug)]
-pub(crate) struct Body {
-    pub(crate) lets: Vec<Let>,
-    pub(crate) layers: Arc<WrittenTable>,
-    pub(crate) embedding: Arc<WrittenTable>,
-    pub(crate) block: Arc<WrittenTable>,
-    pub(crate) mixer: Cases,
-    pub(crate) feed_forward: Cases,
-    pub(crate) beside: Cases,
-    pub(crate) last: Cases,
-    pub(crate) output: Arc<WrittenTable>,
-    pub(crate) checks: Vec<Check>,
-    pub(crate) gguf: Gguf,
-    pub(crate) adapter_order: Vec<Role>,
-    pub(crate) pre: Option<String>,
-    pub(crate) end: Vec<String>,
-    pub(crate) chat_fallback: Option<String>,
-}
-
-impl Body {
-    /// Every table of options, as it is written.
-    pub(crate) fn tables(&self) -> Vec<Arc<WrittenTable>> {
-        let sections = [&self.layers, &self.embedding, &self.block, &self.output];
-        let cases = self.components().into_iter().flat_map(|cases| &cases.cases).map(|case| &case.table);
-        sections.into_iter().chain(cases).cloned().collect()
-    }
-
-    /// The components of a block.
-    pub(crate) fn components(&self) -> [&Cases; 4] {
-        [&self.mixer, &self.feed_forward, &self.beside, &self.last]
-    }
-}
-
-/// A named expression.
-#[derive(Clone, Debug)]
-pub(crate) struct Let {
-    pub(crate) name: String,
-    pub(crate) place: Place,
-    pub(crate) value: Scalar,
-}
-
-/// One line of `[check]`.
-#[derive(Clone, Debug)]
-pub(crate) struct Check {
-    pub(crate) place: Place,
-    pub(crate) expression: Arc<Expression>,
-    pub(crate) message: String,
-}
-
-/// `[gguf]`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Gguf {
-    /// Prefix of a block's tensors, with `{layer}`; absent = `blk.{layer}`.
-    pub(crate) layer: Option<String>,
-    /// Role and the name it is stored under.
-    pub(crate) tensors: Vec<(Role, String)>,
-    /// Roles of fused matrices that files have part by part.
-    pub(crate) apart: Vec<String>,
-    /// Globs and reasons.
-    pub(crate) ignore_tensors: Vec<(String, String)>,
-    /// Globs and reasons.
-    pub(crate) ignore_keys: Vec<(String, String)>,
 }

@@ -1,6 +1,6 @@
 //! Values of expressions as numbers, booleans and answers of choices.
 
-use crate::expression::Expression;
+use super::Expression;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 

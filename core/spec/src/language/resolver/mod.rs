@@ -1,27 +1,24 @@
 //! How written values become numbers: expressions over the keys and roles of a file, in one layer or in the whole model.
-//! [`Resolving`] is what a kind sees of it.
+//! A kind has access to it through [`ResolveContext`](crate::kind::ResolveContext).
 
-mod component;
-mod context;
 mod evaluate;
-mod field;
+mod faults;
 mod frame;
 mod key;
+mod options;
 mod origin;
-mod value;
 
+use crate::kind::OptionResolver;
 use crate::language::report::ResolvedValue;
 use crate::language::spec::ArchSpec;
-use crate::text::fault::{Fault, Noted, SpecFaults};
-use crate::text::source::{ResolveInput, SourceFormat};
+use crate::text::fault::{Fault, RecordedFault, SpecFaults};
+use crate::text::source::ResolveInput;
 use evaluate::Evaluator;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use context::Resolving;
 pub(crate) use frame::MOST_BLOCKS;
-pub(crate) use value::{as_bool, as_count, as_number};
 
-/// One run of resolving.
+/// The state of one resolution.
 pub(crate) struct Resolver<'a> {
     pub(crate) spec: &'a ArchSpec,
     pub(crate) input: &'a ResolveInput<'a>,
@@ -36,7 +33,7 @@ pub(crate) struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    /// A run that has not read anything.
+    /// A resolution that has not read anything.
     pub(crate) fn new(spec: &'a ArchSpec, input: &'a ResolveInput<'a>) -> Resolver<'a> {
         Resolver {
             spec,
@@ -50,22 +47,13 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// A key as the file spells it.
-    pub(crate) fn spelled(&self, key: &str) -> String {
-        match self.input.source {
-            SourceFormat::Gguf if self.values.facts.foreign.contains(key) => key.to_string(),
-            SourceFormat::Gguf => format!("{}.{key}", self.input.architecture),
-            SourceFormat::Hf => self.input.keys.spelled(key).unwrap_or_else(|| key.to_string()),
-        }
-    }
-
     /// A fault of the file.
     pub(crate) fn file_fault(
         &mut self,
         layer: Option<usize>,
         subject: impl Into<String>,
         message: impl Into<String>,
-    ) -> Noted {
+    ) -> RecordedFault {
         self.faults.push(Fault {
             file: self.input.file.clone(),
             position: None,
@@ -76,7 +64,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// A fault of a key of the file.
-    pub(crate) fn key_fault(&mut self, layer: Option<usize>, key: &str, message: impl Into<String>) -> Noted {
+    pub(crate) fn key_fault(&mut self, layer: Option<usize>, key: &str, message: impl Into<String>) -> RecordedFault {
         let subject = format!("key {}", self.spelled(key));
         self.file_fault(layer, subject, message)
     }

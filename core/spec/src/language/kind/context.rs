@@ -1,41 +1,140 @@
-//! [`Resolving`]: what a kind sees while its config is made: one table of options, in one layer, against one file.
+//! [`ResolveContext`]: a table of options in one layer of one file, from which a kind makes its config.
 
-use super::Resolver;
-use super::field::Record;
-use super::value::as_count;
-use crate::config::{NormSite, Role};
-use crate::kind::{
-    Component, Default, Field, FieldType, Lazy, NameList, Named, Nested, NormHere, Noted, Options, Table,
-    Value,
+use super::written::{BySource, Cases, Choice, Condition, Scalar, When, Written, WrittenField, WrittenTable};
+use super::{
+    Component, Default, Field, FieldType, Lazy, NameList, Named, Nested, NormHere, NormSite, Options, RecordedFault,
+    Role, Table, Value,
 };
-use crate::language::report::ValueOrigin;
-use crate::language::written::{Written, WrittenField, WrittenTable};
+use crate::expression::as_count;
+use crate::language::origin::ValueOrigin;
 use crate::text::source::MetadataValue;
 use crate::text::tree::Place;
 use std::sync::Arc;
 
-/// One table of options, in one layer (or the whole model), against one file.
+/// A value to be recorded.
+pub(crate) struct OptionRecord<'p> {
+    /// Dotted path in the spec.
+    pub(crate) path: &'p str,
+    /// The layer, or the whole model.
+    pub(crate) layer: Option<usize>,
+    /// The value, as text.
+    pub(crate) value: String,
+    /// Where it came from.
+    pub(crate) origin: ValueOrigin,
+    /// Whether only logits would show that it is wrong.
+    pub(crate) guarded: bool,
+}
+
+/// Resolves written options against one file.
 ///
-/// Methods that return [`Noted`] have recorded a fault.
-pub struct Resolving<'r, 'a> {
-    resolver: &'r mut Resolver<'a>,
+/// A kind's table refers to the function that makes its config, which reads options through a [`ResolveContext`]; the
+/// resolver knows specs, which refer to kinds. This trait keeps the kinds below the resolver.
+pub(crate) trait OptionResolver {
+    /// Id of the spec.
+    fn spec_id(&self) -> &str;
+
+    /// Whether the file has a role's tensor, in a layer or in the whole model.
+    fn has_role(&self, role: &str, layer: Option<usize>) -> bool;
+
+    /// A key of the file as it is, for a value that depends on it.
+    fn consult(&self, key: &str) -> Option<&MetadataValue>;
+
+    /// A key of the file in a layer.
+    fn key_in_layer(&self, key: &str, layer: Option<usize>) -> Option<&MetadataValue>;
+
+    /// Whether the file has a key; asking does not count as a use of it.
+    fn has_key(&self, key: &str) -> bool;
+
+    /// A key as the file spells it.
+    fn spelled(&self, key: &str) -> String;
+
+    /// Whether the user accepts a key unread; the key is then reported as accepted.
+    fn accept(&mut self, key: &str) -> bool;
+
+    /// Records a fault of the spec, in a layer or in the whole model.
+    fn record_fault(&mut self, place: &Place, path: &str, layer: Option<usize>, message: String) -> RecordedFault;
+
+    /// Records a fault of the file.
+    fn record_file_fault(&mut self, layer: Option<usize>, subject: String, message: String) -> RecordedFault;
+
+    /// The number that a key (or its standard default) gives, and where it came from.
+    fn key_value(
+        &mut self,
+        key: &'static str,
+        layer: Option<usize>,
+    ) -> Result<(f64, ValueOrigin), RecordedFault>;
+
+    /// A number, before rounding.
+    fn number(
+        &mut self,
+        at: &WrittenField,
+        value: &BySource<Scalar>,
+        layer: Option<usize>,
+    ) -> Result<(f64, ValueOrigin), RecordedFault>;
+
+    /// A boolean and its origin.
+    fn condition(
+        &mut self,
+        at: (&Place, &str),
+        condition: &Condition,
+        layer: Option<usize>,
+    ) -> Result<(bool, ValueOrigin), RecordedFault>;
+
+    /// The value of a condition, recorded.
+    fn when(&mut self, when: &When, layer: Option<usize>) -> Result<bool, RecordedFault>;
+
+    /// A name of a list and where it came from.
+    fn choice(
+        &mut self,
+        at: &WrittenField,
+        choice: &Choice,
+        layer: Option<usize>,
+    ) -> Result<(usize, ValueOrigin), RecordedFault>;
+
+    /// The case that holds in a layer; for an unnamed component, itself unless its `when` is false.
+    fn case(
+        &mut self,
+        cases: &Cases,
+        layer: Option<usize>,
+    ) -> Result<Option<Arc<WrittenTable>>, RecordedFault>;
+
+    /// The component of a layer, if it has one.
+    fn component(&mut self, cases: &Cases, layer: usize) -> Result<Option<Component>, RecordedFault>;
+
+    /// The config of a table that has a kind. `roles` are where a norm has its tensors.
+    fn resolve_kind(
+        &mut self,
+        table: Arc<WrittenTable>,
+        layer: Option<usize>,
+        roles: &[&str],
+    ) -> Result<Option<Component>, RecordedFault>;
+
+    /// Records where a value came from; the same value in another layer only adds the layer.
+    fn record(&mut self, record: OptionRecord<'_>);
+}
+
+/// A table of options, in one layer or in the whole model, of one file.
+///
+/// Methods that return [`RecordedFault`] have recorded a fault.
+pub struct ResolveContext<'r> {
+    pub(crate) resolver: &'r mut (dyn OptionResolver + 'r),
     table: Arc<WrittenTable>,
     layer: Option<usize>,
     site: Vec<Role>,
 }
 
-impl<'r, 'a> Resolving<'r, 'a> {
+impl<'r> ResolveContext<'r> {
     pub(crate) fn new(
-        resolver: &'r mut Resolver<'a>,
+        resolver: &'r mut (dyn OptionResolver + 'r),
         table: Arc<WrittenTable>,
         layer: Option<usize>,
     ) -> Self {
-        Resolving { resolver, table, layer, site: Vec::new() }
+        ResolveContext { resolver, table, layer, site: Vec::new() }
     }
 
     /// The same, at another table.
-    fn inside(&mut self, table: Arc<WrittenTable>) -> Resolving<'_, 'a> {
-        Resolving { resolver: self.resolver, table, layer: self.layer, site: self.site.clone() }
+    fn inside(&mut self, table: Arc<WrittenTable>) -> ResolveContext<'_> {
+        ResolveContext { resolver: self.resolver, table, layer: self.layer, site: self.site.clone() }
     }
 
     /// Says which roles a norm stands at.
@@ -44,7 +143,7 @@ impl<'r, 'a> Resolving<'r, 'a> {
     }
 
     /// The same, at nested options.
-    pub fn at<T>(&mut self, nested: &Nested<T>) -> Resolving<'_, 'a> {
+    pub fn at<T>(&mut self, nested: &Nested<T>) -> ResolveContext<'_> {
         self.inside(Arc::clone(&nested.table))
     }
 
@@ -60,31 +159,21 @@ impl<'r, 'a> Resolving<'r, 'a> {
 
     /// Whether the file has a role's tensor in this layer (in the whole model, where there is no layer).
     pub fn has(&self, role: &str) -> bool {
-        self.resolver.input.roles.has(role, self.layer)
-    }
-
-    /// Whether the file has a role's tensor that is the whole model's.
-    pub(crate) fn has_in_model(&self, role: &str) -> bool {
-        self.resolver.input.roles.has(role, None)
+        self.resolver.has_role(role, self.layer)
     }
 
     /// A key of the file as it is, arrays per layer included. Name it in the kind's `reads`.
     pub fn key(&self, key: &str) -> Option<&MetadataValue> {
-        self.resolver.values.facts.consult(key)
-    }
-
-    /// Whether the file has a key, for telling where a value came from.
-    pub(crate) fn has_key(&self, key: &str) -> bool {
-        self.resolver.values.facts.keys.contains_key(key)
+        self.resolver.consult(key)
     }
 
     /// A number of the file in this layer; `None` where the file has no such key. Name it in the kind's `reads`.
     ///
     /// # Errors
-    /// [`Noted`]: the value cannot be used, and the fault is recorded.
-    pub fn key_number(&mut self, key: &str) -> Result<Option<f64>, Noted> {
-        self.resolver.values.facts.consult(key);
-        let value = match self.resolver.values.facts.in_layer(key, self.layer) {
+    /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
+    pub fn key_number(&mut self, key: &str) -> Result<Option<f64>, RecordedFault> {
+        self.resolver.consult(key);
+        let value = match self.resolver.key_in_layer(key, self.layer) {
             None => return Ok(None),
             Some(MetadataValue::Number(value)) => *value,
             Some(MetadataValue::Integer(value)) => *value as f64,
@@ -99,19 +188,20 @@ impl<'r, 'a> Resolving<'r, 'a> {
     /// Records what is wrong with a field of the table, dotted for one of a table in it.
     ///
     /// # Errors
-    /// [`Noted`]: the value cannot be used, and the fault is recorded.
-    pub fn fault<T>(&mut self, field: &str, message: impl Into<String>) -> Result<T, Noted> {
+    /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
+    pub fn fault<T>(&mut self, field: &str, message: impl Into<String>) -> Result<T, RecordedFault> {
         let place = self.place_of(field);
         let path = self.path_of(field);
-        Err(self.resolver.fault(&place, &path, self.layer, message))
+        Err(self.resolver.record_fault(&place, &path, self.layer, message.into()))
     }
 
     /// Records what is wrong with a key of the file.
     ///
     /// # Errors
-    /// [`Noted`]: the value cannot be used, and the fault is recorded.
-    pub fn key_fault<T>(&mut self, key: &str, message: impl Into<String>) -> Result<T, Noted> {
-        Err(self.resolver.key_fault(self.layer, key, message))
+    /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
+    pub fn key_fault<T>(&mut self, key: &str, message: impl Into<String>) -> Result<T, RecordedFault> {
+        let subject = format!("key {}", self.resolver.spelled(key));
+        Err(self.resolver.record_file_fault(self.layer, subject, message.into()))
     }
 
     /// Records a value that the kind computed because the field is not written.
@@ -119,26 +209,26 @@ impl<'r, 'a> Resolving<'r, 'a> {
         let guarded = is_guarded(self.table.table, field);
         let path = self.path_of(field);
         let (layer, origin) = (self.layer, ValueOrigin::Default);
-        self.resolver.record(Record { path: &path, layer, value: value.to_string(), origin, guarded });
+        self.resolver.record(OptionRecord { path: &path, layer, value: value.to_string(), origin, guarded });
     }
 
     /// The value of a field that is read only where it counts.
     ///
     /// # Errors
-    /// [`Noted`]: the value cannot be used, and the fault is recorded.
-    pub fn force<T: Value>(&mut self, lazy: &Lazy<T>) -> Result<T, Noted> {
+    /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
+    pub fn force<T: Value>(&mut self, lazy: &Lazy<T>) -> Result<T, RecordedFault> {
         T::read(&mut self.inside(Arc::clone(&lazy.table)), lazy.index)
     }
 
     /// A norm whose options stand beside others; `roles` are where it has its tensors.
     ///
     /// # Errors
-    /// [`Noted`]: the value cannot be used, and the fault is recorded.
-    pub fn norm(&mut self, norm: &NormHere, roles: &[&str]) -> Result<Component, Noted> {
+    /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
+    pub fn norm(&mut self, norm: &NormHere, roles: &[&str]) -> Result<Component, RecordedFault> {
         self.norm_of(Arc::clone(&norm.0), roles)
     }
 
-    fn norm_of(&mut self, norm: Arc<WrittenTable>, roles: &[&str]) -> Result<Component, Noted> {
+    fn norm_of(&mut self, norm: Arc<WrittenTable>, roles: &[&str]) -> Result<Component, RecordedFault> {
         match self.resolver.resolve_kind(norm, self.layer, roles)? {
             Some(norm) => Ok(norm),
             None => self.fault("kind", "this kind is not a norm"),
@@ -168,9 +258,9 @@ impl<'r, 'a> Resolving<'r, 'a> {
 }
 
 /// What reads fields for [`Value`]s.
-impl<'a> Resolving<'_, 'a> {
+impl ResolveContext<'_> {
     /// A field of the table; a kind that reads more fields than its table has is at fault.
-    fn definition(&mut self, index: usize) -> Result<&'static Field, Noted> {
+    fn definition(&mut self, index: usize) -> Result<&'static Field, RecordedFault> {
         match self.table.table.fields.get(index) {
             Some(field) => Ok(field),
             None => self.fault("", "the kind reads more options than its table has"),
@@ -187,15 +277,15 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// Whether a field is written.
-    pub fn is_written(&self, index: usize) -> bool {
+    pub(crate) fn is_written(&self, index: usize) -> bool {
         self.table.fields.get(index).is_some_and(Option::is_some)
     }
 
     /// Records what is wrong with the value of a field, by its index: of the key where the file gave it.
     ///
     /// # Errors
-    /// [`Noted`]: the value cannot be used, and the fault is recorded.
-    pub fn refuse<T>(&mut self, index: usize, message: impl Into<String>) -> Result<T, Noted> {
+    /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
+    pub fn refuse<T>(&mut self, index: usize, message: impl Into<String>) -> Result<T, RecordedFault> {
         let field = self.definition(index)?;
         match field.default {
             Default::Key(key) | Default::KeyOr(key, _) if !self.is_written(index) => {
@@ -207,7 +297,7 @@ impl<'a> Resolving<'_, 'a> {
 
     fn record(&mut self, index: usize, path: &str, value: String, origin: ValueOrigin) {
         let guarded = self.table.table.fields.get(index).is_some_and(|field| field.guarded);
-        self.resolver.record(Record { path, layer: self.layer, value, origin, guarded });
+        self.resolver.record(OptionRecord { path, layer: self.layer, value, origin, guarded });
     }
 
     /// Records a default of the language, where only logits would show that it is wrong.
@@ -219,7 +309,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// A number, before rounding, with its path and origin; no origin where it is a default that is not guarded.
-    fn number(&mut self, index: usize) -> Result<(f64, String, Option<ValueOrigin>), Noted> {
+    fn number(&mut self, index: usize) -> Result<(f64, String, Option<ValueOrigin>), RecordedFault> {
         let layer = self.layer;
         if let Some(field) = self.field(index) {
             let Written::Number(number) = &field.value else { return self.misread(index) };
@@ -230,7 +320,7 @@ impl<'a> Resolving<'_, 'a> {
         let path = self.path_of(field.name);
         match field.default {
             Default::Number(value) => Ok((value, path, field.guarded.then_some(ValueOrigin::Default))),
-            Default::KeyOr(key, value) if !self.has_key(key) => {
+            Default::KeyOr(key, value) if !self.resolver.has_key(key) => {
                 Ok((value, path, field.guarded.then_some(ValueOrigin::Default)))
             }
             Default::Key(key) | Default::KeyOr(key, _) => {
@@ -242,7 +332,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// A field of another type than its table says: a table that contradicts itself.
-    pub(crate) fn misread<T>(&mut self, index: usize) -> Result<T, Noted> {
+    pub(crate) fn misread<T>(&mut self, index: usize) -> Result<T, RecordedFault> {
         self.refuse(
             index,
             "the kind reads this option with another type than its table declares, or without a default",
@@ -250,7 +340,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// A count.
-    pub(crate) fn count(&mut self, index: usize) -> Result<usize, Noted> {
+    pub(crate) fn count(&mut self, index: usize) -> Result<usize, RecordedFault> {
         let (value, path, origin) = self.number(index)?;
         let Some(count) = as_count(value) else {
             let message = format!("{value} is not a count");
@@ -266,7 +356,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// A real: computed in f64, rounded to f32 once.
-    pub(crate) fn real(&mut self, index: usize) -> Result<f32, Noted> {
+    pub(crate) fn real(&mut self, index: usize) -> Result<f32, RecordedFault> {
         let (value, path, origin) = self.number(index)?;
         let rounded = value as f32;
         if !rounded.is_finite() {
@@ -279,7 +369,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// A boolean.
-    pub(crate) fn boolean(&mut self, index: usize) -> Result<bool, Noted> {
+    pub(crate) fn boolean(&mut self, index: usize) -> Result<bool, RecordedFault> {
         let Some(field) = self.field(index) else { return self.misread(index) };
         let Written::Bool(condition) = &field.value else { return self.misread(index) };
         let at = (&field.place, field.path.as_str());
@@ -289,7 +379,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// A role.
-    pub(crate) fn role(&mut self, index: usize) -> Result<Role, Noted> {
+    pub(crate) fn role(&mut self, index: usize) -> Result<Role, RecordedFault> {
         match self.field(index).map(|field| field.value) {
             Some(Written::Role(role)) => Ok(role),
             _ => self.misread(index),
@@ -299,20 +389,20 @@ impl<'a> Resolving<'_, 'a> {
     /// A name of a closed list.
     ///
     /// # Errors
-    /// [`Noted`]: the value cannot be used, and the fault is recorded.
-    pub fn named<T: Named>(&mut self, index: usize) -> Result<T, Noted> {
+    /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
+    pub fn named<T: Named>(&mut self, index: usize) -> Result<T, RecordedFault> {
         let place = self.place_in(index, T::LIST)?;
         T::VALUES.get(place).copied().map_or_else(|| self.misread(index), Ok)
     }
 
     /// A name of a closed list, as text.
-    pub(crate) fn name_in(&mut self, index: usize, list: &'static NameList) -> Result<&'static str, Noted> {
+    pub(crate) fn name_in(&mut self, index: usize, list: &'static NameList) -> Result<&'static str, RecordedFault> {
         let place = self.place_in(index, list)?;
         list.names.get(place).map_or_else(|| self.misread(index), |def| Ok(def.name))
     }
 
     /// Where a name stands in its list.
-    pub(crate) fn place_in(&mut self, index: usize, list: &'static NameList) -> Result<usize, Noted> {
+    pub(crate) fn place_in(&mut self, index: usize, list: &'static NameList) -> Result<usize, RecordedFault> {
         let Some(field) = self.field(index) else {
             let Default::Name(name) = self.definition(index)?.default else { return self.misread(index) };
             self.record_default(index, name.to_string());
@@ -332,8 +422,8 @@ impl<'a> Resolving<'_, 'a> {
     /// The numbers beside the name in a field.
     ///
     /// # Errors
-    /// [`Noted`]: the value cannot be used, and the fault is recorded.
-    pub fn numbers<T: Options>(&mut self, index: usize) -> Result<T, Noted> {
+    /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
+    pub fn numbers<T: Options>(&mut self, index: usize) -> Result<T, RecordedFault> {
         match self.field(index).map(|field| field.value) {
             Some(Written::NumberedName(_, numbers)) => T::read(&mut self.inside(numbers)),
             _ => self.misread(index),
@@ -343,8 +433,8 @@ impl<'a> Resolving<'_, 'a> {
     /// A list of names of a closed list.
     ///
     /// # Errors
-    /// [`Noted`]: the value cannot be used, and the fault is recorded.
-    pub fn names<T: Named>(&mut self, index: usize) -> Result<Vec<T>, Noted> {
+    /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
+    pub fn names<T: Named>(&mut self, index: usize) -> Result<Vec<T>, RecordedFault> {
         match self.field(index).map(|field| field.value) {
             Some(Written::Names(names)) => {
                 Ok(names.into_iter().filter_map(|name| T::VALUES.get(name).copied()).collect())
@@ -356,8 +446,8 @@ impl<'a> Resolving<'_, 'a> {
     /// The options of a table in a field; its defaults where it is not written.
     ///
     /// # Errors
-    /// [`Noted`]: the value cannot be used, and the fault is recorded.
-    pub fn table<T: Options>(&mut self, index: usize) -> Result<T, Noted> {
+    /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
+    pub fn table<T: Options>(&mut self, index: usize) -> Result<T, RecordedFault> {
         let table = match self.field(index) {
             Some(WrittenField { value: Written::Table(table), .. }) => table,
             Some(_) => return self.misread(index),
@@ -367,7 +457,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// A table of which nothing is written.
-    fn unwritten(&mut self, index: usize) -> Result<Arc<WrittenTable>, Noted> {
+    fn unwritten(&mut self, index: usize) -> Result<Arc<WrittenTable>, RecordedFault> {
         let field = self.definition(index)?;
         let definition: &'static Table = match (&field.ty, field.default) {
             (FieldType::Table(table) | FieldType::OneOrEach(table), Default::Fields | Default::Listed) => {
@@ -380,7 +470,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// The options of a table that may be left out, or not hold in this layer.
-    pub(crate) fn optional<T: Options>(&mut self, index: usize) -> Result<Option<Nested<T>>, Noted> {
+    pub(crate) fn optional<T: Options>(&mut self, index: usize) -> Result<Option<Nested<T>>, RecordedFault> {
         let Some(field) = self.field(index) else { return Ok(None) };
         let Written::Cases(cases) = &field.value else { return self.misread(index) };
         match self.resolver.case(cases, self.layer)? {
@@ -393,7 +483,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// A component inside another one.
-    pub(crate) fn component(&mut self, index: usize) -> Result<Component, Noted> {
+    pub(crate) fn component(&mut self, index: usize) -> Result<Component, RecordedFault> {
         let (Some(field), Some(layer)) = (self.field(index), self.layer) else { return self.misread(index) };
         let Written::Cases(cases) = &field.value else { return self.misread(index) };
         match self.resolver.component(cases, layer)? {
@@ -408,7 +498,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// The options of a norm beside other fields.
-    pub(crate) fn norm_here(&mut self, index: usize) -> Result<Arc<WrittenTable>, Noted> {
+    pub(crate) fn norm_here(&mut self, index: usize) -> Result<Arc<WrittenTable>, RecordedFault> {
         match self.field(index).map(|field| field.value) {
             Some(Written::Table(table)) => Ok(table),
             _ => self.misread(index),
@@ -416,7 +506,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// A norm at a role.
-    pub(crate) fn norm_place(&mut self, index: usize) -> Result<Option<NormSite>, Noted> {
+    pub(crate) fn norm_place(&mut self, index: usize) -> Result<Option<NormSite>, RecordedFault> {
         let Some(field) = self.field(index) else { return Ok(None) };
         let Written::Site(site) = &field.value else { return self.misread(index) };
         if let Some(when) = &site.when
@@ -431,7 +521,7 @@ impl<'a> Resolving<'_, 'a> {
     }
 
     /// Refuses an option that this build does not have.
-    pub(crate) fn not_built_in<T>(&mut self, index: usize) -> Result<T, Noted> {
+    pub(crate) fn not_built_in<T>(&mut self, index: usize) -> Result<T, RecordedFault> {
         let name = self.definition(index)?.name;
         let others =
             self.table.table.fields.iter().filter(|field| !matches!(field.ty, FieldType::NotBuiltIn));
@@ -442,36 +532,17 @@ impl<'a> Resolving<'_, 'a> {
     }
 }
 
-/// What the rope needs besides.
-impl Resolving<'_, '_> {
-    /// Id of the spec.
-    pub(crate) fn spec_id(&self) -> &str {
-        self.resolver.spec.id()
-    }
-
-    /// A key as the file spells it.
-    pub(crate) fn spelled(&self, key: &str) -> String {
-        self.resolver.spelled(key)
-    }
-
+/// Access for rope scaling.
+impl ResolveContext<'_> {
     /// Records what is wrong with a tensor of the file.
-    pub(crate) fn tensor_fault<T>(&mut self, role: &str, message: impl Into<String>) -> Result<T, Noted> {
-        Err(self.resolver.file_fault(self.layer, format!("tensor {role}"), message))
+    pub(crate) fn tensor_fault<T>(&mut self, role: &str, message: impl Into<String>) -> Result<T, RecordedFault> {
+        Err(self.resolver.record_file_fault(self.layer, format!("tensor {role}"), message.into()))
     }
 
     /// Records a value that the file gives, by a path under the table.
     pub(crate) fn record_at(&mut self, field: &str, value: String, origin: ValueOrigin) {
         let path = self.path_of(field);
-        self.resolver.record(Record { path: &path, layer: self.layer, value, origin, guarded: false });
-    }
-
-    /// Whether the user accepts a key unread; then it counts as met.
-    pub(crate) fn accepts(&mut self, key: &str) -> bool {
-        let accepted = self.resolver.accepts(key);
-        if accepted {
-            self.resolver.accepted.insert(key.to_string());
-        }
-        accepted
+        self.resolver.record(OptionRecord { path: &path, layer: self.layer, value, origin, guarded: false });
     }
 }
 

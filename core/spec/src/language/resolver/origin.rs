@@ -1,10 +1,9 @@
 //! Where the value of an expression comes from: from the file only if no constant and no formula of the spec stands in it.
 
 use super::evaluate::Evaluator;
-use super::value::as_bool;
-use crate::expression::{Expression, Shape};
-use crate::language::report::ValueOrigin;
-use crate::language::written::Scalar;
+use crate::expression::{Expression, Shape, as_bool};
+use crate::language::origin::ValueOrigin;
+use crate::kind::written::Scalar;
 use std::collections::BTreeSet;
 
 impl Evaluator<'_> {

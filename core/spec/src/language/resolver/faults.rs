@@ -1,0 +1,54 @@
+//! Faults of fields and expressions.
+
+use super::Resolver;
+use crate::expression::Expression;
+use crate::language::origin::ValueOrigin;
+use crate::text::fault::RecordedFault;
+use crate::text::source::MetadataValue;
+use crate::text::tree::Place;
+
+impl Resolver<'_> {
+    /// A fault of the spec in a layer.
+    pub(crate) fn fault(
+        &mut self,
+        place: &Place,
+        path: &str,
+        layer: Option<usize>,
+        message: impl Into<String>,
+    ) -> RecordedFault {
+        let mut fault = place.fault(path, message);
+        fault.layers.extend(layer);
+        self.faults.push(fault)
+    }
+
+    /// A fault of an expression: of the layer where it can differ between layers, else of the whole model. Where the expression
+    /// depends on a key that was set by hand, the fault is of that setting: the spec is good for other values.
+    pub(crate) fn expression_fault(
+        &mut self,
+        at: (&Place, &str),
+        by: &Expression,
+        layer: Option<usize>,
+        message: String,
+    ) -> RecordedFault {
+        let layer = layer.filter(|_| self.values.varies(by));
+        match self.set_by_hand(by, layer) {
+            Some(settings) => {
+                let message = format!("{message}\nnote: {} of spec {} depends on it", at.1, self.spec.id());
+                self.file_fault(layer, settings, message)
+            }
+            None => self.fault(at.0, at.1, layer, message),
+        }
+    }
+
+    /// The settings by hand that an expression depends on, as they are typed.
+    fn set_by_hand(&mut self, by: &Expression, layer: Option<usize>) -> Option<String> {
+        let ValueOrigin::Override { keys } = self.values.origin(by, layer) else { return None };
+        let input = self.input;
+        let typed = |key: &String| match input.overrides.get(key)? {
+            MetadataValue::Text(text) => Some(format!("--set {key}={text}")),
+            other => Some(format!("--set {key}={other}")),
+        };
+        let settings: Vec<String> = keys.iter().filter_map(typed).collect();
+        (!settings.is_empty()).then(|| settings.join(" "))
+    }
+}
