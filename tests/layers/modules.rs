@@ -175,7 +175,11 @@ fn modules_form_no_large_cycles() {
         faults.push(format!("{LIST} has a list for `{name}`, which is neither a crate of core nor a module of one with modules"));
     }
     let crates = scopes.iter().filter(|inside| !inside.name.contains('/')).count();
-    assert!(crates > 15 && scopes.len() > 3 * crates, "only {} scopes of {crates} crates were checked", scopes.len());
+    assert!(
+        crates > 15 && scopes.len() > 3 * crates,
+        "only {} scopes of {crates} crates were checked",
+        scopes.len()
+    );
     assert!(scopes.iter().map(|inside| inside.arrows.len()).sum::<usize>() > 500, "few arrows were found");
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }

@@ -8,7 +8,7 @@ use menagerie_model::{
     SlotDeclarations, StateDeclarations, Weight,
 };
 use menagerie_registry::{Build, NormPlace, Part, Parts};
-use menagerie_spec::kind::{Component as Config, Dim, Scope, Sizes, Tensor, WantedRole};
+use menagerie_spec::kind::{Component as Config, Dim, Scope, Sizes, TensorKind, WantedRole};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl<'p, 'a> Place<'p, 'a> {
 
     /// The row of the kind's table for a role: of several forms the fused one where it is asked for.
     fn row(&mut self, role: &str, part: Part, fused: bool) -> Option<WantedRole> {
-        let is_bias = |wanted: &WantedRole| wanted.def.tensor == Tensor::Bias;
+        let is_bias = |wanted: &WantedRole| wanted.def.tensor == TensorKind::Bias;
         let form = |wanted: &&WantedRole| wanted.def.form.is_some_and(|(_, form)| form == "fused") == fused;
         let mut rows: Vec<&WantedRole> = self.wanted.iter().filter(|wanted| wanted.role == role).collect();
         // A norm's weight and bias are two rows of one role.

@@ -20,12 +20,12 @@ pub(crate) struct Short {
 
 /// Why the header cannot be read: it is wrong, or more of the file is needed (up to this byte) to say.
 #[derive(Debug)]
-pub(crate) enum Fault {
+pub(crate) enum CursorFault {
     More(u64),
     Bad(GgufErrorKind),
 }
 
-impl From<GgufErrorKind> for Fault {
+impl From<GgufErrorKind> for CursorFault {
     fn from(kind: GgufErrorKind) -> Self {
         Self::Bad(kind)
     }
@@ -33,11 +33,11 @@ impl From<GgufErrorKind> for Fault {
 
 impl Short {
     /// The fault, with what was being read in words.
-    pub(crate) fn during(self, what: impl FnOnce() -> String) -> Fault {
+    pub(crate) fn during(self, what: impl FnOnce() -> String) -> CursorFault {
         if self.needed <= self.left {
-            return Fault::More(self.at.saturating_add(self.needed));
+            return CursorFault::More(self.at.saturating_add(self.needed));
         }
-        Fault::Bad(GgufErrorKind::Truncated {
+        CursorFault::Bad(GgufErrorKind::Truncated {
             at: self.at,
             what: what(),
             needed: self.needed,

@@ -3,7 +3,7 @@
 use crate::GgmlType;
 use crate::cursor::Cursor;
 use crate::error::{GgufErrorKind, quoted};
-use crate::header::{Header, MAX_DIMS};
+use crate::header::{GgufHeader, MAX_DIMS};
 use crate::tensor::TensorInfo;
 
 /// Reads the tensors of one part into `out`, which has room for them. The header was scanned; `len` is the part's
@@ -13,7 +13,7 @@ use crate::tensor::TensorInfo;
 /// Impossible dimensions, cut blocks, misplaced, overlapping or missing bytes.
 pub(crate) fn read(
     header: &[u8],
-    shape: &Header,
+    shape: &GgufHeader,
     part: u16,
     len: u64,
     out: &mut Vec<TensorInfo>,

@@ -7,7 +7,7 @@ use crate::directory;
 use crate::error::{GgufError, GgufErrorKind, quoted};
 use crate::metadata::Metadata;
 use crate::split::{self, SplitKeys, SplitName};
-use crate::storage::{Part, Storage};
+use crate::storage::{FilePart, Storage};
 use crate::tensor::{TensorBytes, TensorInfo};
 use menagerie_files::path_text;
 
@@ -56,7 +56,7 @@ impl GgufFile {
     /// it. A tensor type that is not known is no error here, but in [`Self::data`].
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, GgufError> {
         let path = path.as_ref();
-        let given = Part::open(path, options.mmap).map_err(of(path))?;
+        let given = FilePart::open(path, options.mmap).map_err(of(path))?;
         let metadata = Metadata::build(given.header.clone(), &given.shape).map_err(of(path))?;
         let Some(keys) = SplitKeys::read(&metadata).map_err(of(path))? else {
             return Self::assemble(vec![path.into()], vec![given], metadata, None);
@@ -85,7 +85,7 @@ impl GgufFile {
     /// As [`Self::open`], and a part of a split model.
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, GgufError> {
         let path = Path::new(name);
-        let part = Part::in_memory(Storage::Given(bytes)).map_err(of(path))?;
+        let part = FilePart::in_memory(Storage::Given(bytes)).map_err(of(path))?;
         let metadata = Metadata::build(part.header.clone(), &part.shape).map_err(of(path))?;
         if let Some(keys) = SplitKeys::read(&metadata).map_err(of(path))? {
             let problem =
@@ -97,7 +97,7 @@ impl GgufFile {
 
     fn assemble(
         paths: Vec<PathBuf>,
-        parts: Vec<Part>,
+        parts: Vec<FilePart>,
         metadata: Metadata,
         expected: Option<u64>,
     ) -> Result<Self, GgufError> {
@@ -199,8 +199,8 @@ impl GgufFile {
 }
 
 /// Opens another part of a split model and compares its split keys with the expected ones.
-fn open_sibling(path: &Path, mmap: bool, expected: SplitKeys) -> Result<(Part, Metadata), GgufError> {
-    let part = Part::open(path, mmap).map_err(of(path))?;
+fn open_sibling(path: &Path, mmap: bool, expected: SplitKeys) -> Result<(FilePart, Metadata), GgufError> {
+    let part = FilePart::open(path, mmap).map_err(of(path))?;
     let metadata = Metadata::build(part.header.clone(), &part.shape).map_err(of(path))?;
     let found = SplitKeys::read(&metadata).map_err(of(path))?;
     let agrees = found.is_some_and(|found| {

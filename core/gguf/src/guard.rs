@@ -5,8 +5,10 @@ mod bus;
 #[cfg(unix)]
 mod table;
 
+#[cfg(not(unix))]
+pub(crate) use UnguardedSlot as GuardSlot;
 #[cfg(unix)]
-pub(crate) use table::Slot;
+pub(crate) use table::GuardSlot;
 
 use crate::GgufError;
 
@@ -25,13 +27,13 @@ pub fn install_fault_guard() -> Result<(), GgufError> {
     Ok(())
 }
 
-/// Where faults are not signals, a mapping needs no place in a table.
+/// The slot of a mapping on systems without fault signals, where no table is needed.
 #[cfg(not(unix))]
 #[derive(Debug)]
-pub(crate) struct Slot;
+pub(crate) struct UnguardedSlot;
 
 #[cfg(not(unix))]
-impl Slot {
+impl UnguardedSlot {
     pub(crate) fn register(_start: usize, _len: usize) -> Option<Self> {
         Some(Self)
     }

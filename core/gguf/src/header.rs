@@ -1,7 +1,7 @@
 //! The header's shape: one pass that checks every length and allocates nothing.
 
 use crate::DEFAULT_ALIGNMENT;
-use crate::cursor::{Cursor, Fault};
+use crate::cursor::{Cursor, CursorFault};
 use crate::error::{GgufErrorKind, quoted};
 use crate::foreign;
 use crate::value::{self, Value, ValueFault, ValueType};
@@ -21,7 +21,7 @@ const LEAST_TENSOR: u64 = 8 + 1 + 4 + 4 + 8;
 
 /// Where things are in a header that is known to be whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct GgufHeader {
     pub(crate) version: u32,
     pub(crate) keys: usize,
     pub(crate) keys_at: usize,
@@ -31,9 +31,9 @@ pub(crate) struct Header {
     pub(crate) alignment: u64,
 }
 
-impl Header {
+impl GgufHeader {
     /// Reads the header of a file of `total` bytes that begins with `bytes`.
-    pub(crate) fn scan(bytes: &[u8], total: u64) -> Result<Self, Fault> {
+    pub(crate) fn scan(bytes: &[u8], total: u64) -> Result<Self, CursorFault> {
         foreign::check(bytes, total)?;
         let mut cursor = Cursor::new(bytes, total);
         let version = read_version(&mut cursor)?;
@@ -59,7 +59,7 @@ impl Header {
     }
 }
 
-fn read_version(cursor: &mut Cursor<'_>) -> Result<u32, Fault> {
+fn read_version(cursor: &mut Cursor<'_>) -> Result<u32, CursorFault> {
     cursor.take(4).map_err(|short| short.during(|| "the magic".into()))?;
     let version = cursor.u32().map_err(|short| short.during(|| "the version".into()))?;
     let advice = match version {
@@ -75,7 +75,7 @@ fn read_version(cursor: &mut Cursor<'_>) -> Result<u32, Fault> {
 }
 
 /// Tensor count and metadata count, both compared with the bytes that are there.
-fn read_counts(cursor: &mut Cursor<'_>) -> Result<(u64, u64), Fault> {
+fn read_counts(cursor: &mut Cursor<'_>) -> Result<(u64, u64), CursorFault> {
     let tensors = cursor.u64().map_err(|short| short.during(|| "the tensor count".into()))?;
     let keys = cursor.u64().map_err(|short| short.during(|| "the metadata count".into()))?;
     let room = cursor.room(keys, LEAST_ENTRY);
@@ -86,13 +86,13 @@ fn read_counts(cursor: &mut Cursor<'_>) -> Result<(u64, u64), Fault> {
 }
 
 /// Every tensor takes its entry and, but for the last one, at least `alignment` bytes of data.
-fn check_tensor_room(cursor: &Cursor<'_>, tensors: u64, alignment: u64) -> Result<(), Fault> {
+fn check_tensor_room(cursor: &Cursor<'_>, tensors: u64, alignment: u64) -> Result<(), CursorFault> {
     let first = cursor.room(tensors.saturating_sub(1), LEAST_TENSOR + alignment);
     let all = first.and_then(|()| cursor.room(tensors, LEAST_TENSOR));
     all.map_err(|short| short.during(|| format!("a list of {tensors} tensors with their data")))
 }
 
-fn scan_entry(cursor: &mut Cursor<'_>, index: u64, alignment: &mut u64) -> Result<(), Fault> {
+fn scan_entry(cursor: &mut Cursor<'_>, index: u64, alignment: &mut u64) -> Result<(), CursorFault> {
     let at = cursor.position() as u64;
     let key = read_name(cursor, || format!("metadata key {index}"))?;
     let name = || quoted(key.as_bytes());
@@ -122,7 +122,10 @@ pub(crate) fn alignment_is_sane(alignment: u64) -> bool {
 }
 
 /// A name that is text, not empty and not too long. `what` names it in errors.
-pub(crate) fn read_name<'a>(cursor: &mut Cursor<'a>, what: impl Fn() -> String) -> Result<&'a str, Fault> {
+pub(crate) fn read_name<'a>(
+    cursor: &mut Cursor<'a>,
+    what: impl Fn() -> String,
+) -> Result<&'a str, CursorFault> {
     let at = cursor.position() as u64;
     let bad = |problem: String| GgufErrorKind::Malformed { at, problem };
     let mut ahead = *cursor;
@@ -140,7 +143,7 @@ pub(crate) fn read_name<'a>(cursor: &mut Cursor<'a>, what: impl Fn() -> String) 
 }
 
 /// Moves past a tensor entry; what it says is checked by the directory.
-fn scan_tensor(cursor: &mut Cursor<'_>, index: u64) -> Result<(), Fault> {
+fn scan_tensor(cursor: &mut Cursor<'_>, index: u64) -> Result<(), CursorFault> {
     let at = cursor.position() as u64;
     let name = read_name(cursor, || format!("tensor {index}"))?;
     let what = || format!("the entry of tensor {}", quoted(name.as_bytes()));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cursor::Cursor;
 use crate::error::{GgufErrorKind, quoted};
-use crate::header::Header;
+use crate::header::GgufHeader;
 use crate::storage::HeaderBytes;
 use crate::value::{self, Value, ValueType};
 
@@ -12,20 +12,20 @@ use crate::value::{self, Value, ValueType};
 #[derive(Debug, Clone)]
 pub struct Metadata {
     header: Arc<HeaderBytes>,
-    entries: Arc<[Entry]>,
+    entries: Arc<[MetadataEntry]>,
     by_key: Arc<[u32]>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct MetadataEntry {
     key_at: u64,
     key_len: u16,
     kind: ValueType,
 }
 
 impl Metadata {
-    /// The entries of a header that [`Header::scan`] found whole; an error for a key that is there twice.
-    pub(crate) fn build(header: Arc<HeaderBytes>, shape: &Header) -> Result<Self, GgufErrorKind> {
+    /// The entries of a header that [`GgufHeader::scan`] found whole; an error for a key that is there twice.
+    pub(crate) fn build(header: Arc<HeaderBytes>, shape: &GgufHeader) -> Result<Self, GgufErrorKind> {
         let entries = read_entries(header.bytes(), shape)?;
         let mut by_key: Arc<[u32]> = (0..entries.len() as u32).collect();
         let bytes = header.bytes();
@@ -52,7 +52,7 @@ impl Metadata {
         Ok(Self { header, entries, by_key })
     }
 
-    fn decode(&self, entry: &Entry) -> Option<Value<'_>> {
+    fn decode(&self, entry: &MetadataEntry) -> Option<Value<'_>> {
         let at = usize::try_from(entry.key_at).ok()?;
         let mut cursor = Cursor::at(self.header.bytes(), at);
         cursor.string().ok()?;
@@ -60,7 +60,7 @@ impl Metadata {
         Value::decode(entry.kind, &mut cursor)
     }
 
-    fn find(&self, key: &str) -> Option<&Entry> {
+    fn find(&self, key: &str) -> Option<&MetadataEntry> {
         let bytes = self.header.bytes();
         let of = |index: &u32| self.entries.get(*index as usize).map(|entry| entry.key(bytes));
         let at = self.by_key.binary_search_by(|index| of(index).cmp(&Some(key))).ok()?;
@@ -100,7 +100,7 @@ impl Metadata {
     }
 }
 
-impl Entry {
+impl MetadataEntry {
     /// The key; checked to be UTF-8 by the scan.
     fn key<'a>(&self, header: &'a [u8]) -> &'a str {
         let start = usize::try_from(self.key_at).unwrap_or(usize::MAX).saturating_add(8);
@@ -109,23 +109,25 @@ impl Entry {
     }
 }
 
-fn read_entries(bytes: &[u8], shape: &Header) -> Result<Arc<[Entry]>, GgufErrorKind> {
+fn read_entries(bytes: &[u8], shape: &GgufHeader) -> Result<Arc<[MetadataEntry]>, GgufErrorKind> {
     let unread = || GgufErrorKind::Malformed {
         at: shape.keys_at as u64,
         problem: "the metadata changed while it was read".into(),
     };
     let mut cursor = Cursor::at(bytes, shape.keys_at);
     // An exact size hint lets the list be built in one allocation.
-    let entries: Arc<[Entry]> = (0..shape.keys)
-        .map(|_| read_entry(&mut cursor).unwrap_or(Entry { key_at: 0, key_len: 0, kind: ValueType::U8 }))
+    let entries: Arc<[MetadataEntry]> = (0..shape.keys)
+        .map(|_| {
+            read_entry(&mut cursor).unwrap_or(MetadataEntry { key_at: 0, key_len: 0, kind: ValueType::U8 })
+        })
         .collect();
     if cursor.position() != shape.tensors_at { Err(unread()) } else { Ok(entries) }
 }
 
-fn read_entry(cursor: &mut Cursor<'_>) -> Option<Entry> {
+fn read_entry(cursor: &mut Cursor<'_>) -> Option<MetadataEntry> {
     let key_at = cursor.position() as u64;
     let key_len = u16::try_from(cursor.string().ok()?.len()).ok()?;
     let kind = value::read_type(cursor).ok()?;
     value::check(kind, cursor).ok()?;
-    Some(Entry { key_at, key_len, kind })
+    Some(MetadataEntry { key_at, key_len, kind })
 }

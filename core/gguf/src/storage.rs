@@ -8,10 +8,10 @@ use std::time::SystemTime;
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
 
-use crate::cursor::Fault;
+use crate::cursor::CursorFault;
 use crate::error::GgufErrorKind;
-use crate::guard::Slot;
-use crate::header::Header;
+use crate::guard::GuardSlot;
+use crate::header::GgufHeader;
 
 /// The first piece of a file that is read to find its header, in bytes.
 const FIRST_PIECE: u64 = 256 << 10;
@@ -35,7 +35,7 @@ pub(crate) enum Storage {
 #[derive(Debug)]
 pub(crate) struct Mapping {
     // Dropped in this order: the range leaves the table before it is unmapped.
-    slot: Slot,
+    slot: GuardSlot,
     map: Mmap,
     file: File,
     modified: Option<SystemTime>,
@@ -95,7 +95,7 @@ impl Storage {
             source,
             advice: "; read it into memory in its place (--no-mmap)".into(),
         })?;
-        let Some(slot) = Slot::register(map.as_ptr() as usize, map.len()) else {
+        let Some(slot) = GuardSlot::register(map.as_ptr() as usize, map.len()) else {
             let source = io::Error::other("too many files are mapped");
             let advice = "; read it into memory in its place (--no-mmap)".into();
             return Err(GgufErrorKind::Io { action: "map the file", source, advice });
@@ -140,13 +140,13 @@ impl HeaderBytes {
 
 /// A part with its header scanned and nothing else looked at.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct FilePart {
     pub(crate) storage: Arc<Storage>,
     pub(crate) header: Arc<HeaderBytes>,
-    pub(crate) shape: Header,
+    pub(crate) shape: GgufHeader,
 }
 
-impl Part {
+impl FilePart {
     /// Opens a regular file and scans its header.
     pub(crate) fn open(path: &Path, mmap: bool) -> Result<Self, GgufErrorKind> {
         let (mut file, about) = open_regular(path, GGUF)?;
@@ -166,10 +166,10 @@ impl Part {
     /// A part whose bytes are all there.
     pub(crate) fn in_memory(storage: Storage) -> Result<Self, GgufErrorKind> {
         let bytes = storage.bytes();
-        let shape = match Header::scan(bytes, bytes.len() as u64) {
+        let shape = match GgufHeader::scan(bytes, bytes.len() as u64) {
             Ok(shape) => shape,
-            Err(Fault::Bad(kind)) => return Err(kind),
-            Err(Fault::More(_)) => return Err(changed_while_read()),
+            Err(CursorFault::Bad(kind)) => return Err(kind),
+            Err(CursorFault::More(_)) => return Err(changed_while_read()),
         };
         if shape.end as u64 > MAX_HEADER {
             return Err(too_long(shape.end as u64));
@@ -189,7 +189,7 @@ fn too_long(end: u64) -> GgufErrorKind {
 }
 
 /// Reads as much of the file's beginning as its header needs, and not more than about twice that.
-fn read_header(file: &mut File, len: u64) -> Result<(Vec<u8>, Header), GgufErrorKind> {
+fn read_header(file: &mut File, len: u64) -> Result<(Vec<u8>, GgufHeader), GgufErrorKind> {
     let mut bytes = Vec::new();
     let mut wanted = FIRST_PIECE;
     loop {
@@ -201,12 +201,12 @@ fn read_header(file: &mut File, len: u64) -> Result<(Vec<u8>, Header), GgufError
         if (read as u64) < missing {
             return Err(changed_while_read());
         }
-        match Header::scan(&bytes, len) {
+        match GgufHeader::scan(&bytes, len) {
             Ok(shape) if shape.end as u64 > MAX_HEADER => return Err(too_long(shape.end as u64)),
             Ok(shape) => return Ok((bytes, shape)),
-            Err(Fault::Bad(kind)) => return Err(kind),
-            Err(Fault::More(end)) if end > MAX_HEADER => return Err(too_long(end)),
-            Err(Fault::More(end)) => wanted = end.max((bytes.len() as u64).saturating_mul(2)),
+            Err(CursorFault::Bad(kind)) => return Err(kind),
+            Err(CursorFault::More(end)) if end > MAX_HEADER => return Err(too_long(end)),
+            Err(CursorFault::More(end)) => wanted = end.max((bytes.len() as u64).saturating_mul(2)),
         }
     }
 }

@@ -7,7 +7,7 @@ use menagerie_files::AtomicFile;
 
 /// A declared tensor: its name and how many bytes must follow.
 #[derive(Debug, Clone)]
-pub(crate) struct Planned {
+pub(crate) struct StreamTensor {
     pub(crate) name: String,
     pub(crate) bytes: u64,
 }
@@ -17,7 +17,7 @@ pub(crate) struct Planned {
 #[must_use = "a stream that is not finished leaves no file"]
 pub struct TensorStream<W> {
     sink: W,
-    plan: std::vec::IntoIter<Planned>,
+    plan: std::vec::IntoIter<StreamTensor>,
     alignment: u64,
     broken: bool,
 }
@@ -31,7 +31,7 @@ impl<W: Write> TensorStream<W> {
     pub(crate) fn begin(
         mut sink: W,
         header: &[u8],
-        plan: Vec<Planned>,
+        plan: Vec<StreamTensor>,
         alignment: u64,
     ) -> Result<Self, GgufError> {
         sink.write_all(header).map_err(|source| failed(GgufErrorKind::io("write the header", source)))?;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::array::ArrayView;
-use crate::cursor::{Cursor, Fault, Short};
+use crate::cursor::{Cursor, CursorFault, Short};
 
 /// Arrays inside arrays deeper than this are refused.
 pub(crate) const MAX_NESTING: usize = 8;
@@ -231,10 +231,10 @@ impl From<Short> for ValueFault {
 
 impl ValueFault {
     /// The fault with the key named by `key` (quoted) that begins at `at`.
-    pub(crate) fn of_key(self, at: u64, key: impl Fn() -> String) -> Fault {
+    pub(crate) fn of_key(self, at: u64, key: impl Fn() -> String) -> CursorFault {
         match self {
             Self::Short(short) => short.during(|| format!("the value of metadata key {}", key())),
-            Self::Wrong(problem) => Fault::Bad(crate::GgufErrorKind::Key { key: key(), at, problem }),
+            Self::Wrong(problem) => CursorFault::Bad(crate::GgufErrorKind::Key { key: key(), at, problem }),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::{GgufError, GgufErrorKind, quoted};
 use crate::header::{ALIGNMENT_KEY, MAX_ALIGNMENT, MAX_DIMS, MAX_NAME, alignment_is_sane};
 use crate::owned_value::{OwnedArray, OwnedValue, encode_string};
-use crate::stream::{Planned, TensorStream};
+use crate::stream::{StreamTensor, TensorStream};
 use crate::value::MAX_NESTING;
 use crate::{DEFAULT_ALIGNMENT, GgmlType, directory, foreign};
 use menagerie_files::AtomicFile;
@@ -19,13 +19,13 @@ const VERSION: u32 = 3;
 #[derive(Debug, Clone)]
 pub struct GgufWriter {
     keys: Vec<(String, OwnedValue)>,
-    tensors: Vec<Declared>,
+    tensors: Vec<DeclaredTensor>,
     names: HashSet<String>,
     alignment: u64,
 }
 
 #[derive(Debug, Clone)]
-struct Declared {
+struct DeclaredTensor {
     name: String,
     dims: Vec<u64>,
     kind: GgmlType,
@@ -161,12 +161,12 @@ impl GgufWriter {
         data: Option<Vec<u8>>,
     ) -> &mut Self {
         self.names.insert(name.to_string());
-        self.tensors.push(Declared { name: name.into(), dims: dims.into(), kind, bytes, data });
+        self.tensors.push(DeclaredTensor { name: name.into(), dims: dims.into(), kind, bytes, data });
         self
     }
 
     /// Header and directory, padded to where tensor data begins, and where each tensor goes after that.
-    fn encode(&self) -> Result<(Vec<u8>, Vec<Planned>), GgufError> {
+    fn encode(&self) -> Result<(Vec<u8>, Vec<StreamTensor>), GgufError> {
         let mut out = Vec::new();
         out.extend(foreign::MAGIC);
         out.extend(VERSION.to_le_bytes());
@@ -188,7 +188,7 @@ impl GgufWriter {
                 offset.checked_add(tensor.bytes).and_then(|end| end.checked_next_multiple_of(self.alignment));
             let too_much = || refused("all tensors together overflow 64 bits".into());
             offset = end.ok_or_else(too_much)?;
-            plan.push(Planned { name: tensor.name.clone(), bytes: tensor.bytes });
+            plan.push(StreamTensor { name: tensor.name.clone(), bytes: tensor.bytes });
         }
         let aligned = (out.len() as u64).next_multiple_of(self.alignment);
         out.resize(usize::try_from(aligned).map_err(|_| refused("the header is too long".into()))?, 0);

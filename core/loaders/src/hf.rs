@@ -19,13 +19,13 @@ use gguf_file::{GgufFile, GgufWriter, OwnedArray, OwnedValue};
 use document::Document;
 pub use gguf_keys::VocabularyKeys;
 use sentence_piece::SentencePiece;
-use vocabulary_keys::Lists;
+use vocabulary_keys::TokenColumns;
 
 use crate::loader::{LoadError, SamplingDefaults};
 use crate::tables::TokenizerTables;
 use crate::template::ChatTemplate;
 use crate::tokenizer::json::file::File;
-use crate::tokenizer::json::{self, Named, Settings};
+use crate::tokenizer::json::{self, Settings, TokenReference};
 use crate::tokenizer::keys;
 use crate::tokenizer::{Tokenizer, TokenizerOptions};
 
@@ -147,10 +147,10 @@ impl HfTexts {
         tables: &TokenizerTables,
     ) -> Result<Vec<(String, OwnedValue)>, LoadError> {
         let lists =
-            Lists::new(model, &self.settings.added, size).map_err(|problem| refused(path, problem))?;
-        let id = |named: &Option<Named>| match named {
-            Some(Named::Text(text)) => lists.texts.iter().position(|known| known == text),
-            Some(Named::Id(id)) => Some(*id as usize),
+            TokenColumns::new(model, &self.settings.added, size).map_err(|problem| refused(path, problem))?;
+        let id = |named: &Option<TokenReference>| match named {
+            Some(TokenReference::Text(text)) => lists.texts.iter().position(|known| known == text),
+            Some(TokenReference::Id(id)) => Some(*id as usize),
             None => None,
         };
         let ids = [(keys::BOS, id(&self.settings.bos)), (keys::EOS, id(&self.settings.eos))];

@@ -98,7 +98,7 @@ impl SafetensorsFile {
         let of = |kind: Kind| SafetensorsError::new(file.path(), kind);
         let header = header::read(&file).map_err(of)?;
         let by_name = header::by_name(&header.tensors).map_err(of)?;
-        let header::Header { tensors, metadata } = header;
+        let header::SafetensorsHeader { tensors, metadata } = header;
         Ok(Self { file, tensors, by_name, metadata })
     }
 

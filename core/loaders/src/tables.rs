@@ -15,10 +15,12 @@ use std::sync::{Arc, OnceLock};
 use crate::nearest::{nearest, nearest_clause};
 use crate::tokenizer::CodecKind;
 pub use entries::ReasoningPair;
-pub(crate) use entries::{Algorithm, FillIn, NotEnd, PreTokenizer, RankedKind, StripAfter, VocabularyKind};
+pub(crate) use entries::{
+    Algorithm, FillIn, NotEnd, PreTokenizerEntry, RankedKind, StripAfter, VocabularyKind,
+};
 pub use error::{TableError, TableFault};
-use merge::Merge;
-use read::Source;
+use merge::TableMerge;
+use read::TableSource;
 
 /// The files of `specs/tokenizers/`, which `tables` of this package links to, so that the package is whole.
 const BUILT_IN: [(&str, &str); 6] = [
@@ -38,21 +40,21 @@ const BUILT_IN: [(&str, &str); 6] = [
 pub struct TokenizerTables {
     files: Vec<String>,
     built_in_files: usize,
-    splits: BTreeMap<String, Held<Vec<String>>>,
-    pre: BTreeMap<String, Held<PreTokenizer>>,
+    splits: BTreeMap<String, FileEntry<Vec<String>>>,
+    pre: BTreeMap<String, FileEntry<PreTokenizerEntry>>,
     /// The first name of each of their entries.
     usual_pre: Vec<String>,
-    vocabularies: BTreeMap<String, Held<VocabularyKind>>,
+    vocabularies: BTreeMap<String, FileEntry<VocabularyKind>>,
     /// By `tokenizer_class`, or by the file's name.
-    ranked: BTreeMap<String, Held<RankedKind>>,
+    ranked: BTreeMap<String, FileEntry<RankedKind>>,
     /// Text and file.
     end: BTreeMap<String, usize>,
     steering: BTreeMap<String, usize>,
     fill_in: Vec<FillIn>,
-    not_end: Vec<Held<NotEnd>>,
+    not_end: Vec<FileEntry<NotEnd>>,
     strip_after: Vec<StripAfter>,
-    reasoning: Vec<Held<ReasoningPair>>,
-    templates: BTreeMap<String, Held<String>>,
+    reasoning: Vec<FileEntry<ReasoningPair>>,
+    templates: BTreeMap<String, FileEntry<String>>,
     codecs: Codecs,
 }
 
@@ -68,7 +70,7 @@ impl fmt::Debug for Codecs {
 
 /// An entry and the number of the file that it is from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Held<T> {
+struct FileEntry<T> {
     value: T,
     file: usize,
 }
@@ -98,12 +100,12 @@ impl TokenizerTables {
     /// # Errors
     /// The file is faulty, or says something else about a name that another file has; the tables are then unchanged.
     pub fn add(&mut self, file: &str, text: &str, allow_shadow: bool) -> Result<(), TableError> {
-        let source = Source { file, text };
+        let source = TableSource { file, text };
         let written = source.read()?;
         let mut tables = self.clone();
         let number = tables.files.len();
         tables.files.push(file.to_owned());
-        Merge { tables: &mut tables, source, file: number, allow_shadow }.run(written)?;
+        TableMerge { tables: &mut tables, source, file: number, allow_shadow }.run(written)?;
         *self = tables;
         Ok(())
     }
@@ -158,13 +160,13 @@ impl TokenizerTables {
         self.templates.keys().map(String::as_str)
     }
 
-    pub(crate) fn pre(&self, name: &str) -> Option<&PreTokenizer> {
+    pub(crate) fn pre(&self, name: &str) -> Option<&PreTokenizerEntry> {
         self.pre.get(name).map(|held| &held.value)
     }
 
     /// The names of pre-tokenizers that cut as these regexes do; the usual ones of their entries come first.
     pub(crate) fn pre_of(&self, regexes: &[String], ignore_merges: bool) -> Vec<&str> {
-        let same = |pre: &PreTokenizer| {
+        let same = |pre: &PreTokenizerEntry| {
             pre.ignore_merges == ignore_merges && !pre.text && pre.regexes.iter().eq(regexes)
         };
         let mut names: Vec<(bool, &str)> = (self.pre.iter())
@@ -190,13 +192,13 @@ impl TokenizerTables {
 
     /// The value of `tokenizer.ggml.model` for an algorithm, where no pre-tokenizer goes with the name.
     pub(crate) fn vocabulary_of(&self, wanted: Algorithm) -> Option<&str> {
-        let fits = |held: &Held<VocabularyKind>| matches!(&held.value, VocabularyKind::Known { algorithm, pre: None } if *algorithm == wanted);
+        let fits = |held: &FileEntry<VocabularyKind>| matches!(&held.value, VocabularyKind::Known { algorithm, pre: None } if *algorithm == wanted);
         self.vocabularies.iter().find(|(_, held)| fits(held)).map(|(name, _)| name.as_str())
     }
 
     /// Values of `tokenizer.ggml.model` that can be used.
     pub(crate) fn usable_vocabularies(&self) -> impl Iterator<Item = &str> {
-        let usable = |held: &Held<VocabularyKind>| {
+        let usable = |held: &FileEntry<VocabularyKind>| {
             matches!(held.value, VocabularyKind::Known { .. } | VocabularyKind::Codec { .. })
         };
         self.vocabularies.iter().filter(move |(_, held)| usable(held)).map(|(name, _)| name.as_str())

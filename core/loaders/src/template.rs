@@ -25,8 +25,8 @@ use minijinja::{Error, ErrorKind, Value};
 pub use error::TemplateError;
 
 use crate::segment::Segment;
-use budget::Budget;
-use environment::Raised;
+use budget::RenderBudget;
+use environment::TemplateException;
 use marks::{Extent, Marker};
 use program::Program;
 
@@ -219,7 +219,7 @@ impl ChatTemplate {
         }
         variables.extend(options.extra.iter().map(|(name, value)| (name.as_str(), convert(value))));
         let given = messages.iter().chain(tools.unwrap_or_default()).map(weight).sum();
-        let environment = environment::build(&Arc::new(Budget::new(given)));
+        let environment = environment::build(&Arc::new(RenderBudget::new(given)));
         self.compile()?.run(&environment, Value::from_pairs(variables)).map_err(|error| self.failure(&error))
     }
 
@@ -227,7 +227,7 @@ impl ChatTemplate {
         let (template, line) = (self.name.clone(), error.line());
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
         while let Some(current) = cause {
-            if let Some(Raised(message)) = current.downcast_ref() {
+            if let Some(TemplateException(message)) = current.downcast_ref() {
                 return TemplateError::Raised { template, line, message: message.clone() };
             }
             cause = current.source();

@@ -49,7 +49,7 @@ use crate::segment::Segment;
 use crate::tables::TokenizerTables;
 use algorithm::{Algorithm, Before, Leading};
 use budget::Budget;
-use build::Build;
+use build::TokenizerBuilder;
 use framing::Framing;
 use special::{Fragment, SpecialTokens, Trust};
 pub(crate) use splitter::Splitter;
@@ -58,11 +58,11 @@ use vocabulary::Vocabulary;
 /// A vocabulary with its way of cutting text; cheap to clone and to share between threads.
 #[derive(Clone)]
 pub struct Tokenizer {
-    parts: Arc<Parts>,
+    parts: Arc<TokenizerParts>,
     ends: Arc<[u32]>,
 }
 
-struct Parts {
+struct TokenizerParts {
     vocabulary: Vocabulary,
     special: SpecialTokens,
     algorithm: Algorithm,
@@ -114,7 +114,7 @@ impl Tokenizer {
             Some(tables) => Arc::clone(tables),
             None => TokenizerTables::built_in()?,
         };
-        Build { metadata, model, tables }.run(options.pre)
+        TokenizerBuilder { metadata, model, tables }.run(options.pre)
     }
 
     /// The same tokenizer with more end-of-generation tokens (a spec's `[tokenizer] end`); texts that the vocabulary

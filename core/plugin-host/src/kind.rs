@@ -4,8 +4,8 @@ use crate::component::{Described, OptionRow, RoleRow, Work};
 use crate::texts::leaked;
 use menagerie_plugin::abi::{OptionDef, RoleDef as Row};
 use menagerie_spec::kind::{
-    BIAS_IF_PRESENT, BIAS_REQUIRED, Default, Family, Field, FieldType, FreeSize, Kind, MadeKind, NameDef,
-    NameList, RoleDef, Table,
+    BIAS_IF_PRESENT, BIAS_REQUIRED, Family, Field, FieldDefault, FieldType, FreeSize, Kind, MadeKind,
+    NameDef, NameList, RoleDef, Table,
 };
 
 /// The kind of a component that stands in specs as one; `None` for other families.
@@ -67,10 +67,10 @@ fn field(row: &OptionRow, owner: &str) -> Result<Field, String> {
         (false, _) => return refused("its default is no number"),
     };
     let number = match (given, row.key) {
-        (None, "") => Default::Required,
-        (None, key) => Default::Key(key),
-        (Some(number), "") => Default::Number(number),
-        (Some(number), key) => Default::KeyOr(key, number),
+        (None, "") => FieldDefault::Required,
+        (None, key) => FieldDefault::Key(key),
+        (Some(number), "") => FieldDefault::Number(number),
+        (Some(number), key) => FieldDefault::KeyOr(key, number),
     };
     let is_count = |number: f64| number >= 0.0 && number.fract() == 0.0;
     let (ty, default) = match row.kind {
@@ -90,13 +90,13 @@ fn field(row: &OptionRow, owner: &str) -> Result<Field, String> {
 }
 
 /// The name that holds where none is written.
-fn default_name(row: &OptionRow) -> Result<Default, String> {
+fn default_name(row: &OptionRow) -> Result<FieldDefault, String> {
     if row.default.is_empty() {
-        return Ok(Default::Required);
+        return Ok(FieldDefault::Required);
     }
     let bare = row.default.trim_matches('"');
     match row.names.iter().find(|name| **name == bare) {
-        Some(name) => Ok(Default::Name(name)),
+        Some(name) => Ok(FieldDefault::Name(name)),
         None => Err(format!("option `{}`: its default is not on its list of names", row.name)),
     }
 }

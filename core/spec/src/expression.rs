@@ -37,7 +37,7 @@ const WORDS: [&str; 8] = ["and", "or", "not", "if", "else", "is", "true", "false
 
 /// What an expression ranges over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum NameScope {
     /// Canonical keys and `[let]` names.
     Keys,
     /// Names of an HF config; lists, tables and indexing are allowed.
@@ -49,7 +49,7 @@ pub(crate) struct Expression {
     /// As written.
     pub(crate) text: String,
     /// Names it mentions, without functions and words.
-    pub(crate) names: Vec<NameUse>,
+    pub(crate) names: Vec<MentionedName>,
     /// Roles it asks for with `has`.
     pub(crate) roles: Vec<String>,
     /// Keys it asks for with `pattern`.
@@ -69,7 +69,7 @@ impl fmt::Debug for Expression {
 
 /// A name in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NameUse {
+pub(crate) struct MentionedName {
     /// Dotted name.
     pub(crate) name: String,
     /// Whether `| default(..)` or `is defined` follows, so that its absence is no fault.
@@ -81,7 +81,7 @@ impl Expression {
     ///
     /// # Errors
     /// What is wrong with it, with the sub-expression.
-    pub(crate) fn parse(text: &str, scope: Scope) -> Result<Expression, String> {
+    pub(crate) fn parse(text: &str, scope: NameScope) -> Result<Expression, String> {
         if text.len() > MOST_CHARACTERS {
             let start: String = text.chars().take(40).collect();
             return Err(format!(
@@ -89,7 +89,7 @@ impl Expression {
                 text.len()
             ));
         }
-        let mut reader = Reader { tokens: tokens(text, scope)?, at: 0, scope };
+        let mut reader = ExpressionReader { tokens: tokens(text, scope)?, at: 0, scope };
         let mut found = Mentions { text: text.to_string(), ..Mentions::default() };
         reader.read(&mut found)?;
         let compiled = ENVIRONMENT.compile_expression_owned(found.text.clone());
@@ -134,7 +134,7 @@ impl Expression {
 #[derive(Default)]
 struct Mentions {
     text: String,
-    names: Vec<NameUse>,
+    names: Vec<MentionedName>,
     roles: Vec<String>,
     patterns: Vec<String>,
     layer: bool,
@@ -191,14 +191,14 @@ pub(crate) fn explain(error: &Error, text: &str) -> String {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Token {
+enum Lexeme {
     Name(String),
     Text(String),
     Number,
     Sign(&'static str),
 }
 
-fn tokens(text: &str, scope: Scope) -> Result<Vec<Token>, String> {
+fn tokens(text: &str, scope: NameScope) -> Result<Vec<Lexeme>, String> {
     let mut found = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
@@ -206,10 +206,10 @@ fn tokens(text: &str, scope: Scope) -> Result<Vec<Token>, String> {
             let length = rest
                 .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'))
                 .unwrap_or(rest.len());
-            found.push(Token::Name(name(&rest[..length], text)?));
+            found.push(Lexeme::Name(name(&rest[..length], text)?));
             length
         } else if first.is_ascii_digit() {
-            found.push(Token::Number);
+            found.push(Lexeme::Number);
             number(rest, text)?
         } else if first == '\'' || first == '"' {
             let end = rest[1..].find(first).ok_or_else(|| format!("`{text}`: a string is not closed"))?;
@@ -217,11 +217,11 @@ fn tokens(text: &str, scope: Scope) -> Result<Vec<Token>, String> {
             if inner.contains('\\') {
                 return Err(format!("`{text}`: escapes are not allowed in strings"));
             }
-            found.push(Token::Text(inner.to_string()));
+            found.push(Lexeme::Text(inner.to_string()));
             end + 2
         } else {
             let sign = sign(rest, scope).ok_or_else(|| refuse_sign(first, text, scope))?;
-            found.push(Token::Sign(sign));
+            found.push(Lexeme::Sign(sign));
             sign.len()
         };
         if found.len() > MOST_TOKENS {
@@ -260,38 +260,39 @@ fn number(rest: &str, text: &str) -> Result<usize, String> {
     }
 }
 
-fn sign(rest: &str, scope: Scope) -> Option<&'static str> {
+fn sign(rest: &str, scope: NameScope) -> Option<&'static str> {
     const MORE: [&str; 3] = ["|", ",", "="];
     const CONFIG: [&str; 5] = ["[", "]", "{", "}", ":"];
-    let allowed = OPERATORS.iter().chain(&MORE).chain(if scope == Scope::Config { &CONFIG[..] } else { &[] });
+    let allowed =
+        OPERATORS.iter().chain(&MORE).chain(if scope == NameScope::Config { &CONFIG[..] } else { &[] });
     allowed.copied().find(|sign| rest.starts_with(sign))
 }
 
-fn refuse_sign(found: char, text: &str, scope: Scope) -> String {
-    let lists = if scope == Scope::Keys { "" } else { " [ ] { }" };
+fn refuse_sign(found: char, text: &str, scope: NameScope) -> String {
+    let lists = if scope == NameScope::Keys { "" } else { " [ ] { }" };
     format!(
         "`{text}`: `{found}` may not be used; operators are + - * / // % ** == != < <= > >= and or not, `a if c else b`, \
          `is defined`, `| default(x)`, ( ){lists}"
     )
 }
 
-struct Reader {
-    tokens: Vec<Token>,
+struct ExpressionReader {
+    tokens: Vec<Lexeme>,
     at: usize,
-    scope: Scope,
+    scope: NameScope,
 }
 
-impl Reader {
-    fn peek(&self, ahead: usize) -> Option<&Token> {
+impl ExpressionReader {
+    fn peek(&self, ahead: usize) -> Option<&Lexeme> {
         self.tokens.get(self.at + ahead)
     }
 
     fn is_sign(&self, ahead: usize, sign: &str) -> bool {
-        matches!(self.peek(ahead), Some(Token::Sign(found)) if *found == sign)
+        matches!(self.peek(ahead), Some(Lexeme::Sign(found)) if *found == sign)
     }
 
     fn is_word(&self, ahead: usize, word: &str) -> bool {
-        matches!(self.peek(ahead), Some(Token::Name(found)) if found == word)
+        matches!(self.peek(ahead), Some(Lexeme::Name(found)) if found == word)
     }
 
     fn read(&mut self, into: &mut Mentions) -> Result<(), String> {
@@ -300,10 +301,10 @@ impl Reader {
         }
         while let Some(token) = self.peek(0).cloned() {
             match token {
-                Token::Name(name) => self.name(&name, into)?,
-                Token::Sign("|") => self.filter(&into.text)?,
-                Token::Sign("-") => self.minus(&into.text)?,
-                Token::Sign("=") => {
+                Lexeme::Name(name) => self.name(&name, into)?,
+                Lexeme::Sign("|") => self.filter(&into.text)?,
+                Lexeme::Sign("-") => self.minus(&into.text)?,
+                Lexeme::Sign("=") => {
                     return Err(format!("`{}`: `=` may not be used; did you mean `==`?", into.text));
                 }
                 _ => {}
@@ -338,14 +339,14 @@ impl Reader {
             into.layer = true;
         } else {
             let optional = self.is_sign(1, "|") || self.is_word(1, "is");
-            into.names.push(NameUse { name: name.to_string(), optional });
+            into.names.push(MentionedName { name: name.to_string(), optional });
         }
         Ok(())
     }
 
     fn call(&mut self, name: &str, into: &mut Mentions) -> Result<(), String> {
-        let of_keys = |name: &&str| self.scope == Scope::Keys || !matches!(*name, "has" | "pattern");
-        let more: &[&str] = if self.scope == Scope::Config { &LIST_FUNCTIONS } else { &[] };
+        let of_keys = |name: &&str| self.scope == NameScope::Keys || !matches!(*name, "has" | "pattern");
+        let more: &[&str] = if self.scope == NameScope::Config { &LIST_FUNCTIONS } else { &[] };
         let known: Vec<&str> = FUNCTIONS.into_iter().filter(of_keys).chain(more.iter().copied()).collect();
         if !known.contains(&name) {
             let help = nearest_help(name, known.iter().copied());
@@ -360,13 +361,13 @@ impl Reader {
         }
         if !matches!(name, "has" | "pattern") {
             return match self.peek(2) {
-                Some(Token::Text(given)) => {
+                Some(Lexeme::Text(given)) => {
                     Err(format!("`{}`: {name} takes numbers; '{given}' in quotes is a string", into.text))
                 }
                 _ => Ok(()),
             };
         }
-        let Some(Token::Text(argument)) = self.peek(2).cloned() else {
+        let Some(Lexeme::Text(argument)) = self.peek(2).cloned() else {
             return Err(format!(
                 "`{}`: {name} takes a name in quotes, e.g. {name}('attn_q_norm')",
                 into.text
@@ -392,7 +393,7 @@ impl Reader {
         while self.peek(ahead).is_some() && !self.is_sign(ahead, ")") {
             if self.is_sign(ahead, "=") {
                 let named = self.is_word(ahead - 1, "full");
-                let value = matches!(self.peek(ahead + 1), Some(Token::Text(value)) if value == "last" || value == "first");
+                let value = matches!(self.peek(ahead + 1), Some(Lexeme::Text(value)) if value == "last" || value == "first");
                 if !(named && value) {
                     return Err(format!("`{text}`: pattern takes full='last' or full='first'"));
                 }
@@ -406,14 +407,16 @@ impl Reader {
 
     fn filter(&mut self, text: &str) -> Result<(), String> {
         match self.peek(1) {
-            Some(Token::Name(name)) if name == "default" && self.is_sign(2, "(") && !self.is_sign(3, ")") => {
+            Some(Lexeme::Name(name))
+                if name == "default" && self.is_sign(2, "(") && !self.is_sign(3, ")") =>
+            {
                 self.at += 2;
                 Ok(())
             }
-            Some(Token::Name(name)) if name == "default" => {
+            Some(Lexeme::Name(name)) if name == "default" => {
                 Err(format!("`{text}`: default takes a value: `| default(0)`"))
             }
-            Some(Token::Name(name)) => {
+            Some(Lexeme::Name(name)) => {
                 Err(format!("`{text}`: unknown filter `{name}`; the only one is default(x)"))
             }
             _ => Err(format!("`{text}`: expected a filter after `|`; the only one is default(x)")),
@@ -424,8 +427,8 @@ impl Reader {
     fn minus(&self, text: &str) -> Result<(), String> {
         let unary = match self.at.checked_sub(1).and_then(|before| self.tokens.get(before)) {
             None => true,
-            Some(Token::Sign(sign)) => *sign != ")" && *sign != "]",
-            Some(Token::Name(name)) => WORDS.contains(&name.as_str()) && name != "true" && name != "false",
+            Some(Lexeme::Sign(sign)) => *sign != ")" && *sign != "]",
+            Some(Lexeme::Name(name)) => WORDS.contains(&name.as_str()) && name != "true" && name != "false",
             Some(_) => false,
         };
         if unary && self.is_sign(2, "**") {
@@ -436,6 +439,6 @@ impl Reader {
 }
 
 mod shape;
-mod value;
 #[cfg(test)]
 mod tests;
+mod value;

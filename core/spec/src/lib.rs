@@ -40,9 +40,9 @@ mod text;
 
 /// What an architecture spec means for one file, and the configs of the built-in kinds.
 pub mod config {
+    pub use crate::kind::{BiasRule, NormSite, Role};
     pub use crate::kinds::configs::*;
     pub use crate::kinds::ends::MODEL_SIZES;
-    pub use crate::kind::{BiasRule, NormSite, Role};
     pub use crate::language::config::*;
     pub use menagerie_formulas::{
         Activation, BranchInput, ClassifierActivation, ClassifierScores, GroupScore, HeldStream, KeySharing,
@@ -61,7 +61,7 @@ pub use out::described::{KindDescription, OptionDescription, TensorDescription};
 pub use out::{
     reference::reference_page,
     schema::json_schema,
-    stated::{Stated, StatedOption},
+    stated::{SpecValue, StatedOption},
 };
 pub use recipe::{
     AdapterKind, MixtureChoice, RECIPE_SUFFIX, Recipe, RecipeAdapter, RecipeBase, RecipeExpert, RecipeMixture,

@@ -7,7 +7,7 @@ pub use mixture::{MixtureChoice, RecipeExpert, RecipeMixture};
 use crate::text::fault::SpecFaults;
 use crate::text::nearest::nearest_help;
 use crate::text::source::{MetadataValue, SpecSource};
-use crate::text::tree::{self, Entry, Item, Node, Place, Table};
+use crate::text::tree::{self, Item, SourcePlace, TomlEntry, TomlNode, TomlTable};
 use std::collections::BTreeMap;
 
 /// The version of the language that is read.
@@ -82,7 +82,7 @@ impl Recipe {
     /// # Errors
     /// Everything that is wrong with it, each fault with its place.
     pub fn parse(source: &SpecSource) -> Result<Self, SpecFaults> {
-        let mut reader = Reader::default();
+        let mut reader = RecipeReader::default();
         let recipe = match tree::read(source) {
             Ok(document) => reader.recipe(&document, source),
             Err(fault) => {
@@ -101,14 +101,14 @@ impl Recipe {
 }
 
 #[derive(Default)]
-struct Reader {
+struct RecipeReader {
     faults: SpecFaults,
 }
 
 /// A table that was opened, with the path of its keys.
 struct Open<'a> {
-    table: &'a Table,
-    place: &'a Place,
+    table: &'a TomlTable,
+    place: &'a SourcePlace,
     path: &'a str,
 }
 
@@ -118,8 +118,8 @@ impl Open<'_> {
     }
 }
 
-impl Reader {
-    fn recipe(&mut self, document: &Node, source: &SpecSource) -> Option<Recipe> {
+impl RecipeReader {
+    fn recipe(&mut self, document: &TomlNode, source: &SpecSource) -> Option<Recipe> {
         let root = self.open(document, "", &["schema", "recipe", "adapters", "mixture", "set", "chat"])?;
         self.schema(&root);
         let head = match root.table.get("recipe") {
@@ -192,7 +192,7 @@ impl Reader {
         None
     }
 
-    fn adapters(&mut self, node: &Node, is_form: bool) -> Vec<RecipeAdapter> {
+    fn adapters(&mut self, node: &TomlNode, is_form: bool) -> Vec<RecipeAdapter> {
         let Item::List(nodes) = &node.item else {
             let message = format!("expected a list of tables, [[adapters]], found {}", node.item.describe());
             self.faults.push(node.place.fault("adapters", message));
@@ -211,7 +211,7 @@ impl Reader {
         adapters
     }
 
-    fn adapter(&mut self, node: &Node, path: &str, is_form: bool) -> Option<RecipeAdapter> {
+    fn adapter(&mut self, node: &TomlNode, path: &str, is_form: bool) -> Option<RecipeAdapter> {
         let table = self.open(node, path, &["kind", "from", "weight"])?;
         let kind = match self.need(&table, "kind", "`lora` or `xlora`") {
             Some(text) => self.kind(&table, &text),
@@ -254,7 +254,7 @@ impl Reader {
     }
 
     /// Keys with dots, quoted or as tables in tables.
-    fn set(&mut self, node: &Node) -> BTreeMap<String, MetadataValue> {
+    fn set(&mut self, node: &TomlNode) -> BTreeMap<String, MetadataValue> {
         let mut values = BTreeMap::new();
         match node.table() {
             Some(table) => table.entries.iter().for_each(|entry| self.key(entry, "", &mut values)),
@@ -266,7 +266,7 @@ impl Reader {
         values
     }
 
-    fn key(&mut self, entry: &Entry, above: &str, values: &mut BTreeMap<String, MetadataValue>) {
+    fn key(&mut self, entry: &TomlEntry, above: &str, values: &mut BTreeMap<String, MetadataValue>) {
         let key = if above.is_empty() { entry.key.clone() } else { format!("{above}.{}", entry.key) };
         if let Some(table) = entry.node.table() {
             table.entries.iter().for_each(|inner| self.key(inner, &key, values));
@@ -287,7 +287,7 @@ impl Reader {
         }
     }
 
-    fn open<'a>(&mut self, node: &'a Node, path: &'a str, allowed: &[&str]) -> Option<Open<'a>> {
+    fn open<'a>(&mut self, node: &'a TomlNode, path: &'a str, allowed: &[&str]) -> Option<Open<'a>> {
         let Some(table) = node.table() else {
             let message =
                 format!("expected a table with {}, found {}", allowed.join(", "), node.item.describe());
@@ -331,7 +331,7 @@ impl Reader {
     }
 }
 
-fn key_value(node: &Node) -> Option<MetadataValue> {
+fn key_value(node: &TomlNode) -> Option<MetadataValue> {
     Some(match &node.item {
         Item::Text(text) => MetadataValue::Text(text.clone()),
         Item::Integer(value) => MetadataValue::Integer(*value),

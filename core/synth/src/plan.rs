@@ -3,7 +3,7 @@
 use crate::error::SynthError;
 use menagerie_spec::ModelConfig;
 use menagerie_spec::config::{BiasRule, HeadKind, LayerConfig, MODEL_SIZES, NormSite};
-use menagerie_spec::kind::{Bits, Component, FreeSize, Scope, Sizes, Stored, WantedRole};
+use menagerie_spec::kind::{Bits, Component, FreeSize, Scope, Sizes, StoredTensor, WantedRole};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A tensor to be made.
@@ -116,7 +116,12 @@ impl Plan<'_> {
         Ok(())
     }
 
-    fn push(&mut self, stored: &Stored, layer: Option<usize>, free: &[FreeSize]) -> Result<(), SynthError> {
+    fn push(
+        &mut self,
+        stored: &StoredTensor,
+        layer: Option<usize>,
+        free: &[FreeSize],
+    ) -> Result<(), SynthError> {
         if !self.seen.insert((layer, stored.role.clone())) {
             return Ok(());
         }

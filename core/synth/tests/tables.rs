@@ -4,7 +4,7 @@
 
 use gguf_file::{GgufFile, OpenOptions, Value};
 use menagerie_spec::config::{BiasRule, ModelConfig, NormSite};
-use menagerie_spec::kind::{Kinds, Scope, Sizes, Stored, WantedRole};
+use menagerie_spec::kind::{Kinds, Scope, Sizes, StoredTensor, WantedRole};
 use menagerie_spec::{
     ArchSpec, MetadataValue, ResolveInput, RoleSource, SourceFormat, SpecLookup, SpecSource,
 };
@@ -81,7 +81,7 @@ impl Fixture {
     }
 
     /// The tensor of the file, if it has the dims; unknown ones may be anything.
-    fn fitting(&self, stored: &Stored, layer: Option<usize>) -> Option<String> {
+    fn fitting(&self, stored: &StoredTensor, layer: Option<usize>) -> Option<String> {
         let name = self.spec.role_to_gguf_name(&stored.role, layer);
         let dims = self.tensors.get(&name)?;
         let fits = dims.len() == stored.dims.len()

@@ -3,7 +3,7 @@
 use menagerie_model::Result;
 use menagerie_model::components::{FrequencyQuestion, RopeFrequencies, ScaledFrequencies, base_frequencies};
 use menagerie_registry::{Parts, component};
-use menagerie_spec::kind::{Definition, Family, RecordedFault, Positive, ResolveContext, Sizes};
+use menagerie_spec::kind::{Definition, Family, Positive, RecordedFault, ResolveContext, Sizes};
 use menagerie_spec::options;
 
 /// Frequencies that are divided where the context is longer than the first one.

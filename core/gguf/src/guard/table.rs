@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// How many files can be mapped at once.
 const SLOTS: usize = 4096;
 
-static TABLE: [Entry; SLOTS] = [const { Entry::new() }; SLOTS];
+static TABLE: [GuardEntry; SLOTS] = [const { GuardEntry::new() }; SLOTS];
 
-struct Entry {
+struct GuardEntry {
     taken: AtomicBool,
     /// Grows with every change, so that a reader sees that start and length belong together.
     changes: AtomicUsize,
@@ -16,7 +16,7 @@ struct Entry {
     poisoned: AtomicBool,
 }
 
-impl Entry {
+impl GuardEntry {
     const fn new() -> Self {
         Self {
             taken: AtomicBool::new(false),
@@ -44,9 +44,9 @@ impl Entry {
 
 /// A mapping's place in the table; freed when dropped, which must be before the range is unmapped.
 #[derive(Debug)]
-pub(crate) struct Slot(usize);
+pub(crate) struct GuardSlot(usize);
 
-impl Slot {
+impl GuardSlot {
     /// A place for the range, or `None` where all are taken.
     pub(crate) fn register(start: usize, len: usize) -> Option<Self> {
         let free = TABLE.iter().position(|entry| !entry.taken.swap(true, Ordering::SeqCst))?;
@@ -62,7 +62,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for GuardSlot {
     fn drop(&mut self) {
         if let Some(entry) = TABLE.get(self.0) {
             entry.set(0, 0);
@@ -99,7 +99,7 @@ mod tests {
                 scope.spawn(move || {
                     for round in 0..rounds {
                         let start = base + writer * 1_000_000 + round % 100 * 1000;
-                        drop(Slot::register(start, start % 977 + 1).unwrap());
+                        drop(GuardSlot::register(start, start % 977 + 1).unwrap());
                     }
                 });
             }
@@ -117,7 +117,7 @@ mod tests {
         // Addresses that no mapping can have.
         let base = usize::MAX / 2 + 12_345;
         assert!(poison(base).is_none());
-        let slot = Slot::register(base, 100).unwrap();
+        let slot = GuardSlot::register(base, 100).unwrap();
         assert!(!slot.poisoned());
         assert!(poison(base - 1).is_none() && poison(base + 100).is_none());
         assert!(!slot.poisoned());
@@ -125,7 +125,7 @@ mod tests {
         assert!(slot.poisoned());
         drop(slot);
         assert!(poison(base).is_none());
-        let again = Slot::register(base, 100).unwrap();
+        let again = GuardSlot::register(base, 100).unwrap();
         assert!(!again.poisoned());
     }
 }

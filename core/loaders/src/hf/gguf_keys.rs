@@ -10,7 +10,7 @@ use crate::tables::{Algorithm, TokenizerTables};
 use crate::tokenizer::json::file::File;
 use crate::tokenizer::json::part::refused as unsupported;
 use crate::tokenizer::json::pre_tokenizer::PreTokenizer;
-use crate::tokenizer::json::{self, Named, frame, model, vocabulary};
+use crate::tokenizer::json::{self, TokenReference, frame, model, vocabulary};
 use crate::tokenizer::regex_room::RegexRoom;
 use crate::tokenizer::vocabulary::Vocabulary;
 use crate::tokenizer::{TokenKind, TokenizerError, keys};
@@ -98,9 +98,9 @@ impl HfTexts {
         tokens: &Vocabulary,
         found: &mut VocabularyKeys,
     ) -> Result<(), TokenizerError> {
-        let id = |named: &Option<Named>| match named {
-            Some(Named::Text(text)) => tokens.id(text),
-            Some(Named::Id(id)) => Some(*id),
+        let id = |named: &Option<TokenReference>| match named {
+            Some(TokenReference::Text(text)) => tokens.id(text),
+            Some(TokenReference::Id(id)) => Some(*id),
             None => None,
         };
         let (bos, eos) = (id(&self.settings.bos), id(&self.settings.eos));

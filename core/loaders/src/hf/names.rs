@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::document::Document;
 use crate::loader::LoadError;
 use crate::tokenizer::json::file::AddedToken;
-use crate::tokenizer::json::{Adds, Named, Settings};
+use crate::tokenizer::json::{Adds, Settings, TokenReference};
 
 const ONE_EACH: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
@@ -38,9 +38,9 @@ pub(super) fn settings(
         special.extend(listed(tokenizer, field)?);
         special.extend(listed(map, field)?);
     }
-    let token = |text: &str, id: &str| -> Result<Option<Named>, LoadError> {
-        let named = named(text)?.map(Named::Text);
-        Ok(named.or(all_ids(ids, id)?.first().map(|id| Named::Id(*id))))
+    let token = |text: &str, id: &str| -> Result<Option<TokenReference>, LoadError> {
+        let named = named(text)?.map(TokenReference::Text);
+        Ok(named.or(all_ids(ids, id)?.first().map(|id| TokenReference::Id(*id))))
     };
     let (bos, eos) = (tokenizer.flag("add_bos_token")?, tokenizer.flag("add_eos_token")?);
     let adds = (bos.is_some() || eos.is_some())

@@ -5,8 +5,8 @@ use crate::tokenizer::TokenKind;
 /// A vocabulary of sentencepiece.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SentencePiece {
-    pub(super) pieces: Vec<Piece>,
-    pub(super) algorithm: Algorithm,
+    pub(super) pieces: Vec<SentencePieceToken>,
+    pub(super) algorithm: SentencePieceAlgorithm,
     pub(super) bos: i64,
     pub(super) eos: i64,
     pub(super) unknown: i64,
@@ -19,7 +19,7 @@ pub(super) struct SentencePiece {
 
 /// A token.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Piece {
+pub(super) struct SentencePieceToken {
     pub(super) text: String,
     pub(super) score: f32,
     /// `SentencePiece.Type`, whose numbers GGUF has taken over.
@@ -28,7 +28,7 @@ pub(super) struct Piece {
 
 /// `TrainerSpec.ModelType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Algorithm {
+pub(super) enum SentencePieceAlgorithm {
     Unigram,
     Pairs,
     Words,
@@ -41,7 +41,7 @@ impl SentencePiece {
         // The values of the message's own defaults.
         let mut model = Self {
             pieces: Vec::new(),
-            algorithm: Algorithm::Unigram,
+            algorithm: SentencePieceAlgorithm::Unigram,
             bos: 1,
             eos: 2,
             unknown: 0,
@@ -52,9 +52,9 @@ impl SentencePiece {
         };
         each_field(bytes, |field, value| {
             match (field, value) {
-                (1, Field::Bytes(piece)) => model.pieces.push(Piece::read(piece)?),
-                (2, Field::Bytes(trainer)) => model.trainer(trainer)?,
-                (3, Field::Bytes(normalizer)) => model.normalizer(normalizer)?,
+                (1, ProtobufField::Bytes(piece)) => model.pieces.push(SentencePieceToken::read(piece)?),
+                (2, ProtobufField::Bytes(trainer)) => model.trainer(trainer)?,
+                (3, ProtobufField::Bytes(normalizer)) => model.normalizer(normalizer)?,
                 _ => {}
             }
             Ok(())
@@ -68,23 +68,23 @@ impl SentencePiece {
     fn trainer(&mut self, bytes: &[u8]) -> Result<(), String> {
         each_field(bytes, |field, value| {
             match (field, value) {
-                (3, Field::Number(kind)) => {
+                (3, ProtobufField::Number(kind)) => {
                     self.algorithm = match kind {
-                        1 => Algorithm::Unigram,
-                        2 => Algorithm::Pairs,
-                        3 => Algorithm::Words,
-                        4 => Algorithm::Characters,
+                        1 => SentencePieceAlgorithm::Unigram,
+                        2 => SentencePieceAlgorithm::Pairs,
+                        3 => SentencePieceAlgorithm::Words,
+                        4 => SentencePieceAlgorithm::Characters,
                         other => return Err(format!("its model type is {other}, known are 1 to 4")),
                     }
                 }
-                (24, Field::Number(1)) => {
+                (24, ProtobufField::Number(1)) => {
                     return Err("it writes spaces after words, which is not done".to_owned());
                 }
                 // Ids are int32: negative ones are written in ten bytes.
-                (40, Field::Number(id)) => self.unknown = id as i64,
-                (41, Field::Number(id)) => self.bos = id as i64,
-                (42, Field::Number(id)) => self.eos = id as i64,
-                (43, Field::Number(id)) => self.pad = id as i64,
+                (40, ProtobufField::Number(id)) => self.unknown = id as i64,
+                (41, ProtobufField::Number(id)) => self.bos = id as i64,
+                (42, ProtobufField::Number(id)) => self.eos = id as i64,
+                (43, ProtobufField::Number(id)) => self.pad = id as i64,
                 _ => {}
             }
             Ok(())
@@ -94,10 +94,10 @@ impl SentencePiece {
     fn normalizer(&mut self, bytes: &[u8]) -> Result<(), String> {
         each_field(bytes, |field, value| {
             match (field, value) {
-                (2, Field::Bytes(map)) => self.characters = map.to_vec(),
-                (3, Field::Number(flag)) => self.dummy_prefix = flag != 0,
-                (4, Field::Number(flag)) => self.remove_extra_whitespaces = flag != 0,
-                (5, Field::Number(0)) => {
+                (2, ProtobufField::Bytes(map)) => self.characters = map.to_vec(),
+                (3, ProtobufField::Number(flag)) => self.dummy_prefix = flag != 0,
+                (4, ProtobufField::Number(flag)) => self.remove_extra_whitespaces = flag != 0,
+                (5, ProtobufField::Number(0)) => {
                     return Err("it keeps spaces as they are, which is not done".to_owned());
                 }
                 _ => {}
@@ -107,17 +107,17 @@ impl SentencePiece {
     }
 }
 
-impl Piece {
+impl SentencePieceToken {
     fn read(bytes: &[u8]) -> Result<Self, String> {
         let mut piece = Self { text: String::new(), score: 0.0, kind: TokenKind::Normal };
         each_field(bytes, |field, value| {
             match (field, value) {
-                (1, Field::Bytes(text)) => {
+                (1, ProtobufField::Bytes(text)) => {
                     let text = std::str::from_utf8(text).map_err(|_| "a token is not UTF-8".to_owned())?;
                     piece.text = text.to_owned();
                 }
-                (2, Field::Four(score)) => piece.score = f32::from_le_bytes(score),
-                (3, Field::Number(kind)) => {
+                (2, ProtobufField::Four(score)) => piece.score = f32::from_le_bytes(score),
+                (3, ProtobufField::Number(kind)) => {
                     let known = i64::try_from(kind).ok().filter(|kind| *kind != 0);
                     piece.kind = known
                         .and_then(TokenKind::from_id)
@@ -135,7 +135,7 @@ impl Piece {
 }
 
 /// A value of a message, by how it is written.
-enum Field<'b> {
+enum ProtobufField<'b> {
     Number(u64),
     Bytes(&'b [u8]),
     Four([u8; 4]),
@@ -146,28 +146,28 @@ enum Field<'b> {
 /// Calls `take` with each field's number and value.
 fn each_field(
     bytes: &[u8],
-    mut take: impl FnMut(u64, Field<'_>) -> Result<(), String>,
+    mut take: impl FnMut(u64, ProtobufField<'_>) -> Result<(), String>,
 ) -> Result<(), String> {
     let mut rest = bytes;
     let cut = || "it ends in the middle of a value".to_owned();
     while !rest.is_empty() {
         let key = varint(&mut rest).ok_or_else(cut)?;
         let value = match key & 7 {
-            0 => Field::Number(varint(&mut rest).ok_or_else(cut)?),
+            0 => ProtobufField::Number(varint(&mut rest).ok_or_else(cut)?),
             1 => {
                 rest = rest.get(8..).ok_or_else(cut)?;
-                Field::Eight
+                ProtobufField::Eight
             }
             2 => {
                 let length = usize::try_from(varint(&mut rest).ok_or_else(cut)?).map_err(|_| cut())?;
                 let (own, after) = rest.split_at_checked(length).ok_or_else(cut)?;
                 rest = after;
-                Field::Bytes(own)
+                ProtobufField::Bytes(own)
             }
             5 => {
                 let (own, after) = rest.split_first_chunk::<4>().ok_or_else(cut)?;
                 rest = after;
-                Field::Four(*own)
+                ProtobufField::Four(*own)
             }
             other => {
                 return Err(format!("a value is of the wire type {other}, which this format does not use"));
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(model.pieces.len(), 380);
         assert_eq!(
             (model.algorithm, model.unknown, model.bos, model.eos, model.pad),
-            (Algorithm::Pairs, 0, 1, 2, -1)
+            (SentencePieceAlgorithm::Pairs, 0, 1, 2, -1)
         );
         assert!(model.dummy_prefix && !model.remove_extra_whitespaces && model.characters.is_empty());
         let kinds: Vec<TokenKind> = model.pieces.iter().take(4).map(|piece| piece.kind).collect();

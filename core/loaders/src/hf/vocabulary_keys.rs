@@ -3,7 +3,7 @@
 
 use gguf_file::{OwnedArray, OwnedValue};
 
-use super::sentence_piece::{Algorithm, SentencePiece};
+use super::sentence_piece::{SentencePiece, SentencePieceAlgorithm};
 use crate::tables::{self, TokenizerTables};
 use crate::tokenizer::TokenKind;
 use crate::tokenizer::json::file::AddedToken;
@@ -16,13 +16,13 @@ const NOTHING: f32 = -10_000.0;
 
 /// Tokens by id, as lists.
 #[derive(Debug, Default)]
-pub(super) struct Lists {
+pub(super) struct TokenColumns {
     pub(super) texts: Vec<String>,
     pub(super) scores: Vec<f32>,
     pub(super) kinds: Vec<TokenKind>,
 }
 
-impl Lists {
+impl TokenColumns {
     /// The pieces, and over them the added tokens; `size` places at least, those without a token unused.
     ///
     /// # Errors
@@ -74,18 +74,22 @@ impl Lists {
 /// The keys of a vocabulary; an error is what is not done.
 pub(super) fn of(
     model: &SentencePiece,
-    lists: Lists,
+    lists: TokenColumns,
     tables: &TokenizerTables,
 ) -> Result<Vec<(String, OwnedValue)>, String> {
     let named = match model.algorithm {
-        Algorithm::Pairs => tables::Algorithm::Spm,
-        Algorithm::Unigram => tables::Algorithm::Unigram,
-        Algorithm::Words => return Err("its tokens are whole words, which is not done".to_owned()),
-        Algorithm::Characters => return Err("its tokens are characters, which is not done".to_owned()),
+        SentencePieceAlgorithm::Pairs => tables::Algorithm::Spm,
+        SentencePieceAlgorithm::Unigram => tables::Algorithm::Unigram,
+        SentencePieceAlgorithm::Words => {
+            return Err("its tokens are whole words, which is not done".to_owned());
+        }
+        SentencePieceAlgorithm::Characters => {
+            return Err("its tokens are characters, which is not done".to_owned());
+        }
     };
     let name =
         tables.vocabulary_of(named).ok_or_else(|| "no name for its algorithm in the tables".to_owned())?;
-    let Lists { texts, scores, kinds } = lists;
+    let TokenColumns { texts, scores, kinds } = lists;
     let kinds: Vec<i32> = kinds.into_iter().map(TokenKind::id).collect();
     let mut found = vec![
         (keys::MODEL, OwnedValue::String(name.to_owned())),
@@ -105,7 +109,7 @@ pub(super) fn of(
         }
     }
     // What a vocabulary of pairs does where the file does not say so.
-    let plain = model.algorithm == Algorithm::Pairs && model.dummy_prefix;
+    let plain = model.algorithm == SentencePieceAlgorithm::Pairs && model.dummy_prefix;
     if !plain {
         found.push((keys::ADD_SPACE_PREFIX, OwnedValue::Bool(model.dummy_prefix)));
     }

@@ -21,7 +21,7 @@ const METADATA: &str = "__metadata__";
 
 /// What a header says.
 #[derive(Debug, Default)]
-pub(super) struct Header {
+pub(super) struct SafetensorsHeader {
     /// In the order of their bytes.
     pub(super) tensors: Vec<SafetensorsTensor>,
     /// Texts about the file.
@@ -29,7 +29,7 @@ pub(super) struct Header {
 }
 
 /// Reads the header of a file and holds it against the file's length.
-pub(super) fn read(file: &MappedFile) -> Result<Header, Kind> {
+pub(super) fn read(file: &MappedFile) -> Result<SafetensorsHeader, Kind> {
     let total = file.bytes();
     let head = file.copied(0..total.min(64) as usize).unwrap_or_default();
     let Some(length) = head.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes)) else {
@@ -144,7 +144,7 @@ pub(super) fn by_name(tensors: &[SafetensorsTensor]) -> Result<Vec<u32>, Kind> {
     }
 }
 
-fn parse(json: &[u8]) -> Result<Header, Kind> {
+fn parse(json: &[u8]) -> Result<SafetensorsHeader, Kind> {
     let mut fault = None;
     let mut reader = serde_json::Deserializer::from_slice(json);
     let read =
@@ -160,23 +160,23 @@ fn parse(json: &[u8]) -> Result<Header, Kind> {
 struct HeaderEntries<'f>(&'f mut Option<Kind>);
 
 impl<'de> Visitor<'de> for HeaderEntries<'_> {
-    type Value = Header;
+    type Value = SafetensorsHeader;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a table of tensors")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
-        let mut header = Header::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SafetensorsHeader, A::Error> {
+        let mut header = SafetensorsHeader::default();
         while let Some(name) = map.next_key::<String>()? {
             if name == METADATA {
                 if !header.metadata.is_empty() {
                     return Err(A::Error::custom("__metadata__ is there twice"));
                 }
-                header.metadata = map.next_value_seed(Texts)?;
+                header.metadata = map.next_value_seed(MetadataSeed)?;
                 continue;
             }
-            let entry = match map.next_value_seed(Entry) {
+            let entry = match map.next_value_seed(TensorSeed) {
                 Ok(entry) => entry,
                 Err(error) => {
                     *self.0 = Some(Kind::tensor(&name, format!("{error}; the file is damaged")));
@@ -196,9 +196,9 @@ impl<'de> Visitor<'de> for HeaderEntries<'_> {
 }
 
 /// `__metadata__`: a table of texts.
-struct Texts;
+struct MetadataSeed;
 
-impl<'de> DeserializeSeed<'de> for Texts {
+impl<'de> DeserializeSeed<'de> for MetadataSeed {
     type Value = BTreeMap<String, String>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -206,7 +206,7 @@ impl<'de> DeserializeSeed<'de> for Texts {
     }
 }
 
-impl<'de> Visitor<'de> for Texts {
+impl<'de> Visitor<'de> for MetadataSeed {
     type Value = BTreeMap<String, String>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -223,16 +223,16 @@ impl<'de> Visitor<'de> for Texts {
 }
 
 /// What the header says of one tensor.
-struct Entry;
+struct TensorSeed;
 
 /// The three fields as they stand there.
-struct Stated {
+struct TensorFields {
     dtype: String,
     shape: Vec<u64>,
     offsets: Vec<u64>,
 }
 
-impl Stated {
+impl TensorFields {
     /// The tensor; its offset is still from the end of the header.
     fn tensor(self, name: &str) -> Result<SafetensorsTensor, String> {
         let Self { dtype, shape, offsets } = self;
@@ -261,28 +261,28 @@ impl Stated {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Entry {
-    type Value = Stated;
+impl<'de> DeserializeSeed<'de> for TensorSeed {
+    type Value = TensorFields;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Stated, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<TensorFields, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
-impl<'de> Visitor<'de> for Entry {
-    type Value = Stated;
+impl<'de> Visitor<'de> for TensorSeed {
+    type Value = TensorFields;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a table with dtype, shape and data_offsets")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Stated, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TensorFields, A::Error> {
         let (mut dtype, mut shape, mut offsets) = (None, None, None);
         while let Some(field) = map.next_key::<String>()? {
             let twice = match &*field {
                 "dtype" => dtype.replace(map.next_value::<String>()?).is_some(),
-                "shape" => shape.replace(map.next_value_seed(Numbers(MOST_DIMS))?).is_some(),
-                "data_offsets" => offsets.replace(map.next_value_seed(Numbers(2))?).is_some(),
+                "shape" => shape.replace(map.next_value_seed(NumberList(MOST_DIMS))?).is_some(),
+                "data_offsets" => offsets.replace(map.next_value_seed(NumberList(2))?).is_some(),
                 other => {
                     let other = shortened(other);
                     return Err(A::Error::custom(format!("nothing reads its field '{other}'")));
@@ -293,7 +293,7 @@ impl<'de> Visitor<'de> for Entry {
             }
         }
         let missing = |field| A::Error::custom(format!("it has no {field}"));
-        Ok(Stated {
+        Ok(TensorFields {
             dtype: dtype.ok_or_else(|| missing("dtype"))?,
             shape: shape.ok_or_else(|| missing("shape"))?,
             offsets: offsets.ok_or_else(|| missing("data_offsets"))?,
@@ -302,9 +302,9 @@ impl<'de> Visitor<'de> for Entry {
 }
 
 /// A list of so many whole numbers at most.
-struct Numbers(usize);
+struct NumberList(usize);
 
-impl<'de> DeserializeSeed<'de> for Numbers {
+impl<'de> DeserializeSeed<'de> for NumberList {
     type Value = Vec<u64>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<u64>, D::Error> {
@@ -312,7 +312,7 @@ impl<'de> DeserializeSeed<'de> for Numbers {
     }
 }
 
-impl<'de> Visitor<'de> for Numbers {
+impl<'de> Visitor<'de> for NumberList {
     type Value = Vec<u64>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,7 +2,7 @@
 
 /// How a vocabulary cuts text before merging, and what goes with it (`[[pre]]`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct PreTokenizer {
+pub(crate) struct PreTokenizerEntry {
     /// Applied one after the other to every piece the one before it left.
     pub(crate) regexes: Vec<String>,
     /// A piece that is a token is that token, whatever the merges say.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::error::{TableError, TableFault};
-use super::read::{At, Placed, Source, Written};
-use super::{Held, TokenizerTables};
+use super::read::{EntryFile, EntryPlace, PlacedEntry, TableSource};
+use super::{FileEntry, TokenizerTables};
 use crate::nearest::nearest;
 use crate::template::ChatTemplate;
 use crate::tokenizer::Splitter;
@@ -15,18 +15,18 @@ use crate::tokenizer::Splitter;
 const COMPILING: Duration = Duration::from_secs(3);
 
 /// Adds the entries of one file.
-pub(super) struct Merge<'a> {
+pub(super) struct TableMerge<'a> {
     pub(super) tables: &'a mut TokenizerTables,
-    pub(super) source: Source<'a>,
+    pub(super) source: TableSource<'a>,
     /// Number of the file.
     pub(super) file: usize,
     /// Whether entries of built-in files may be replaced.
     pub(super) allow_shadow: bool,
 }
 
-impl Merge<'_> {
+impl TableMerge<'_> {
     /// Adds everything that was read; the tables are half changed where it fails.
-    pub(super) fn run(mut self, written: Written) -> Result<(), TableError> {
+    pub(super) fn run(mut self, written: EntryFile) -> Result<(), TableError> {
         self.splits(&written)?;
         self.pre(&written)?;
         self.vocabularies(&written)?;
@@ -56,7 +56,7 @@ impl Merge<'_> {
     }
 
     /// What another file says about `name`, unless this file may replace it.
-    fn conflict(&self, at: &At, name: &str, other: usize) -> Result<(), TableError> {
+    fn conflict(&self, at: &EntryPlace, name: &str, other: usize) -> Result<(), TableError> {
         if other == self.file {
             return Err(self.source.error(at, TableFault::Twice { name: name.to_owned() }));
         }
@@ -71,8 +71,8 @@ impl Merge<'_> {
     /// Puts a value under a name; the same value again is no change.
     fn put<T: PartialEq + Clone>(
         &mut self,
-        of: fn(&mut TokenizerTables) -> &mut BTreeMap<String, Held<T>>,
-        at: &At,
+        of: fn(&mut TokenizerTables) -> &mut BTreeMap<String, FileEntry<T>>,
+        at: &EntryPlace,
         name: &str,
         value: &T,
     ) -> Result<(), TableError> {
@@ -83,14 +83,14 @@ impl Merge<'_> {
             }
             self.conflict(at, name, other)?;
         }
-        of(self.tables).insert(name.to_owned(), Held { value: value.clone(), file: self.file });
+        of(self.tables).insert(name.to_owned(), FileEntry { value: value.clone(), file: self.file });
         Ok(())
     }
 
-    fn splits(&mut self, written: &Written) -> Result<(), TableError> {
+    fn splits(&mut self, written: &EntryFile) -> Result<(), TableError> {
         let built_in = self.file < self.tables.built_in_files;
         let start = Instant::now();
-        for Placed { at, value: (name, regexes) } in &written.splits {
+        for PlacedEntry { at, value: (name, regexes) } in &written.splits {
             if !built_in && start.elapsed() > COMPILING {
                 let problem =
                     format!("the lists before it took more than {} s to compile", COMPILING.as_secs());
@@ -107,10 +107,10 @@ impl Merge<'_> {
         Ok(())
     }
 
-    fn pre(&mut self, written: &Written) -> Result<(), TableError> {
-        for Placed { at, value: (names, split, pre) } in &written.pre {
+    fn pre(&mut self, written: &EntryFile) -> Result<(), TableError> {
+        for PlacedEntry { at, value: (names, split, pre) } in &written.pre {
             let regexes = self.regexes(at, split)?;
-            let pre = super::PreTokenizer { regexes, ..pre.clone() };
+            let pre = super::PreTokenizerEntry { regexes, ..pre.clone() };
             self.tables.usual_pre.extend(names.first().cloned());
             for name in names {
                 self.put(|tables| &mut tables.pre, at, name, &pre)?;
@@ -120,7 +120,7 @@ impl Merge<'_> {
     }
 
     /// The regexes of a split.
-    fn regexes(&self, at: &At, split: &str) -> Result<Vec<String>, TableError> {
+    fn regexes(&self, at: &EntryPlace, split: &str) -> Result<Vec<String>, TableError> {
         let splits = &self.tables.splits;
         splits.get(split).map(|held| held.value.clone()).ok_or_else(|| {
             let near = nearest(split, splits.keys().map(String::as_str));
@@ -128,8 +128,8 @@ impl Merge<'_> {
         })
     }
 
-    fn ranked(&mut self, written: &Written) -> Result<(), TableError> {
-        for Placed { at, value: (names, split, kind) } in &written.ranked {
+    fn ranked(&mut self, written: &EntryFile) -> Result<(), TableError> {
+        for PlacedEntry { at, value: (names, split, kind) } in &written.ranked {
             let regexes = split.as_ref().map_or(Ok(Vec::new()), |split| self.regexes(at, split))?;
             let kind = super::RankedKind { regexes, ..kind.clone() };
             for name in names {
@@ -139,17 +139,17 @@ impl Merge<'_> {
         Ok(())
     }
 
-    fn vocabularies(&mut self, written: &Written) -> Result<(), TableError> {
-        for Placed { at, value: (name, kind) } in &written.vocabularies {
+    fn vocabularies(&mut self, written: &EntryFile) -> Result<(), TableError> {
+        for PlacedEntry { at, value: (name, kind) } in &written.vocabularies {
             self.put(|tables| &mut tables.vocabularies, at, name, kind)?;
         }
         Ok(())
     }
 
-    fn templates(&mut self, written: &Written) -> Result<(), TableError> {
+    fn templates(&mut self, written: &EntryFile) -> Result<(), TableError> {
         // Those of the program are compiled by the tests.
         let built_in = self.file < self.tables.built_in_files;
-        for Placed { at, value: (name, source) } in &written.templates {
+        for PlacedEntry { at, value: (name, source) } in &written.templates {
             if !built_in {
                 ChatTemplate::new(name, source, None, None).map_err(|error| {
                     self.source.error(at, TableFault::Template { problem: error.to_string() })
@@ -172,7 +172,7 @@ impl Merge<'_> {
     }
 
     /// A rule about an end that another file declares takes something back from that file.
-    fn not_end(&mut self, one: &Placed<super::NotEnd>) -> Result<(), TableError> {
+    fn not_end(&mut self, one: &PlacedEntry<super::NotEnd>) -> Result<(), TableError> {
         if self.tables.not_end.iter().any(|held| held.value == one.value) {
             return Ok(());
         }
@@ -180,12 +180,12 @@ impl Merge<'_> {
         if let Some(other) = declared.filter(|other| *other != self.file) {
             self.conflict(&one.at, &one.value.text, other)?;
         }
-        self.tables.not_end.push(Held { value: one.value.clone(), file: self.file });
+        self.tables.not_end.push(FileEntry { value: one.value.clone(), file: self.file });
         Ok(())
     }
 
-    fn reasoning(&mut self, one: &Placed<super::ReasoningPair>) -> Result<(), TableError> {
-        let new = Held { value: one.value.clone(), file: self.file };
+    fn reasoning(&mut self, one: &PlacedEntry<super::ReasoningPair>) -> Result<(), TableError> {
+        let new = FileEntry { value: one.value.clone(), file: self.file };
         let known = self.tables.reasoning.iter().position(|held| held.value.open == one.value.open);
         let Some((place, held)) = known.and_then(|at| Some((at, self.tables.reasoning.get(at)?))) else {
             self.tables.reasoning.push(new);

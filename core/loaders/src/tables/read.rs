@@ -5,21 +5,21 @@ use std::collections::BTreeSet;
 use toml_span::{Value, value::Table};
 
 use super::entries::{
-    Algorithm, FillIn, NotEnd, PreTokenizer, RankedKind, ReasoningPair, StripAfter, VocabularyKind,
+    Algorithm, FillIn, NotEnd, PreTokenizerEntry, RankedKind, ReasoningPair, StripAfter, VocabularyKind,
 };
 use super::error::{TableError, TableFault};
 use crate::nearest::nearest;
 
 /// An entry with its place in the file.
 #[derive(Debug)]
-pub(super) struct Placed<T> {
-    pub(super) at: At,
+pub(super) struct PlacedEntry<T> {
+    pub(super) at: EntryPlace,
     pub(super) value: T,
 }
 
 /// A place in a file: byte and key.
 #[derive(Debug, Clone)]
-pub(super) struct At {
+pub(super) struct EntryPlace {
     pub(super) byte: usize,
     pub(super) key: String,
 }
@@ -28,27 +28,27 @@ pub(super) struct At {
 pub(super) type Split = (String, Vec<String>);
 
 /// Names, the split they use, and flags (without regexes).
-pub(super) type Pre = (Vec<String>, String, PreTokenizer);
+pub(super) type Pre = (Vec<String>, String, PreTokenizerEntry);
 
 /// Names, the split they use, and the rest (without regexes).
 pub(super) type Ranked = (Vec<String>, Option<String>, RankedKind);
 
 /// One file, read and not yet compared with others.
 #[derive(Debug, Default)]
-pub(super) struct Written {
-    pub(super) splits: Vec<Placed<Split>>,
-    pub(super) pre: Vec<Placed<Pre>>,
-    pub(super) vocabularies: Vec<Placed<(String, VocabularyKind)>>,
+pub(super) struct EntryFile {
+    pub(super) splits: Vec<PlacedEntry<Split>>,
+    pub(super) pre: Vec<PlacedEntry<Pre>>,
+    pub(super) vocabularies: Vec<PlacedEntry<(String, VocabularyKind)>>,
     /// Names, the split they use, and the rest (without regexes).
-    pub(super) ranked: Vec<Placed<Ranked>>,
-    pub(super) end: Vec<Placed<String>>,
-    pub(super) steering: Vec<Placed<String>>,
-    pub(super) fill_in: Vec<Placed<FillIn>>,
-    pub(super) not_end: Vec<Placed<NotEnd>>,
-    pub(super) strip_after: Vec<Placed<StripAfter>>,
-    pub(super) reasoning: Vec<Placed<ReasoningPair>>,
+    pub(super) ranked: Vec<PlacedEntry<Ranked>>,
+    pub(super) end: Vec<PlacedEntry<String>>,
+    pub(super) steering: Vec<PlacedEntry<String>>,
+    pub(super) fill_in: Vec<PlacedEntry<FillIn>>,
+    pub(super) not_end: Vec<PlacedEntry<NotEnd>>,
+    pub(super) strip_after: Vec<PlacedEntry<StripAfter>>,
+    pub(super) reasoning: Vec<PlacedEntry<ReasoningPair>>,
     /// Names and sources.
-    pub(super) templates: Vec<Placed<(String, String)>>,
+    pub(super) templates: Vec<PlacedEntry<(String, String)>>,
 }
 
 /// How many special tokens may differ by a number alone.
@@ -70,14 +70,14 @@ const TABLES: [&str; 11] = [
 
 /// A file's name and text.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Source<'s> {
+pub(super) struct TableSource<'s> {
     pub(super) file: &'s str,
     pub(super) text: &'s str,
 }
 
-impl Source<'_> {
+impl TableSource<'_> {
     /// The error for a fault at a place.
-    pub(super) fn error(self, at: &At, fault: TableFault) -> TableError {
+    pub(super) fn error(self, at: &EntryPlace, fault: TableFault) -> TableError {
         let before = self.text.get(..at.byte).unwrap_or(self.text);
         let line = before.rsplit('\n').next().unwrap_or_default();
         TableError {
@@ -93,27 +93,27 @@ impl Source<'_> {
     ///
     /// # Errors
     /// The first thing that is not TOML, not known, missing, empty or of another type.
-    pub(super) fn read(self) -> Result<Written, TableError> {
+    pub(super) fn read(self) -> Result<EntryFile, TableError> {
         let root = toml_span::parse(self.text).map_err(|error| {
-            let at = At { byte: error.span.start, key: "file".to_owned() };
+            let at = EntryPlace { byte: error.span.start, key: "file".to_owned() };
             self.error(&at, TableFault::Toml(error.to_string()))
         })?;
-        let root = Node { source: self, value: &root, key: String::new() };
+        let root = KeyedValue { source: self, value: &root, key: String::new() };
         let table = root.table(&TABLES)?;
-        let mut written = Written::default();
+        let mut written = EntryFile::default();
         for (key, node) in root.entries(table) {
             match key {
                 "split" => written.splits = node.splits()?,
-                "pre" => written.pre = node.list(Node::pre)?,
-                "vocabulary" => written.vocabularies = node.list(Node::vocabulary)?,
-                "ranked" => written.ranked = node.list(Node::ranked)?,
+                "pre" => written.pre = node.list(KeyedValue::pre)?,
+                "vocabulary" => written.vocabularies = node.list(KeyedValue::vocabulary)?,
+                "ranked" => written.ranked = node.list(KeyedValue::ranked)?,
                 "end" => written.end = node.only_texts()?,
                 "steering" => written.steering = node.only_texts()?,
-                "fill_in_the_middle" => written.fill_in = node.list(Node::fill_in)?,
-                "not_end" => written.not_end = node.list(Node::not_end)?,
-                "strip_after" => written.strip_after = node.list(Node::strip_after)?,
-                "chat_template" => written.templates = node.list(Node::chat_template)?,
-                _ => written.reasoning = node.list(Node::reasoning)?,
+                "fill_in_the_middle" => written.fill_in = node.list(KeyedValue::fill_in)?,
+                "not_end" => written.not_end = node.list(KeyedValue::not_end)?,
+                "strip_after" => written.strip_after = node.list(KeyedValue::strip_after)?,
+                "chat_template" => written.templates = node.list(KeyedValue::chat_template)?,
+                _ => written.reasoning = node.list(KeyedValue::reasoning)?,
             }
         }
         Ok(written)
@@ -121,15 +121,15 @@ impl Source<'_> {
 }
 
 /// A value with its key.
-struct Node<'s, 'v> {
-    source: Source<'s>,
+struct KeyedValue<'s, 'v> {
+    source: TableSource<'s>,
     value: &'v Value<'s>,
     key: String,
 }
 
-impl<'s, 'v> Node<'s, 'v> {
-    fn at(&self) -> At {
-        At { byte: self.value.span.start, key: self.key.clone() }
+impl<'s, 'v> KeyedValue<'s, 'v> {
+    fn at(&self) -> EntryPlace {
+        EntryPlace { byte: self.value.span.start, key: self.key.clone() }
     }
 
     fn fault<T>(&self, fault: TableFault) -> Result<T, TableError> {
@@ -147,8 +147,8 @@ impl<'s, 'v> Node<'s, 'v> {
         self.fault(TableFault::Type { wanted, found })
     }
 
-    fn placed<T>(&self, value: T) -> Placed<T> {
-        Placed { at: self.at(), value }
+    fn placed<T>(&self, value: T) -> PlacedEntry<T> {
+        PlacedEntry { at: self.at(), value }
     }
 
     fn child(&self, key: &str, value: &'v Value<'s>) -> Self {
@@ -160,7 +160,7 @@ impl<'s, 'v> Node<'s, 'v> {
     fn table(&self, known: &[&str]) -> Result<&'v Table<'s>, TableError> {
         let Some(table) = self.value.as_table() else { return self.wanted("a table") };
         if let Some(key) = table.keys().find(|key| !known.contains(&key.name.as_ref())) {
-            let at = At { byte: key.span.start, key: self.child(&key.name, self.value).key };
+            let at = EntryPlace { byte: key.span.start, key: self.child(&key.name, self.value).key };
             let near = nearest(&key.name, known.iter().copied());
             return Err(self.source.error(&at, TableFault::UnknownKey { near }));
         }
@@ -176,7 +176,7 @@ impl<'s, 'v> Node<'s, 'v> {
     }
 
     fn need(&self, key: &str) -> Result<Self, TableError> {
-        let at = At { byte: self.value.span.start, key: self.child(key, self.value).key };
+        let at = EntryPlace { byte: self.value.span.start, key: self.child(key, self.value).key };
         self.get(key).ok_or_else(|| self.source.error(&at, TableFault::Missing))
     }
 
@@ -200,7 +200,7 @@ impl<'s, 'v> Node<'s, 'v> {
     }
 
     /// A list of texts, each with its place, none twice.
-    fn texts(&self) -> Result<Vec<Placed<String>>, TableError> {
+    fn texts(&self) -> Result<Vec<PlacedEntry<String>>, TableError> {
         let mut seen = BTreeSet::new();
         let mut texts = Vec::new();
         for item in self.items()? {
@@ -222,21 +222,21 @@ impl<'s, 'v> Node<'s, 'v> {
 
     fn list<T>(
         &self,
-        read: impl Fn(&Self) -> Result<Placed<T>, TableError>,
-    ) -> Result<Vec<Placed<T>>, TableError> {
+        read: impl Fn(&Self) -> Result<PlacedEntry<T>, TableError>,
+    ) -> Result<Vec<PlacedEntry<T>>, TableError> {
         self.items()?.iter().map(read).collect()
     }
 
     /// A table whose only key is `texts`.
-    fn only_texts(&self) -> Result<Vec<Placed<String>>, TableError> {
+    fn only_texts(&self) -> Result<Vec<PlacedEntry<String>>, TableError> {
         self.table(&["texts"])?;
         self.need("texts")?.texts()
     }
 
-    fn splits(&self) -> Result<Vec<Placed<Split>>, TableError> {
+    fn splits(&self) -> Result<Vec<PlacedEntry<Split>>, TableError> {
         let Some(table) = self.value.as_table() else { return self.wanted("a table") };
         let read = |(name, node): (&str, Self)| {
-            let regexes = node.items()?.iter().map(Node::text).collect::<Result<Vec<_>, _>>()?;
+            let regexes = node.items()?.iter().map(KeyedValue::text).collect::<Result<Vec<_>, _>>()?;
             if regexes.is_empty() {
                 return node.fault(TableFault::Empty { wanted: "a list of regexes" });
             }
@@ -245,9 +245,9 @@ impl<'s, 'v> Node<'s, 'v> {
         self.entries(table).map(read).collect()
     }
 
-    fn pre(&self) -> Result<Placed<Pre>, TableError> {
+    fn pre(&self) -> Result<PlacedEntry<Pre>, TableError> {
         self.table(&["names", "split", "ignore_merges", "add_bos", "text"])?;
-        let pre = PreTokenizer {
+        let pre = PreTokenizerEntry {
             regexes: Vec::new(),
             ignore_merges: self.flag("ignore_merges")?,
             add_bos: self.flag("add_bos")?,
@@ -256,7 +256,7 @@ impl<'s, 'v> Node<'s, 'v> {
         Ok(self.placed((self.need("names")?.plain_texts()?, self.need("split")?.text()?, pre)))
     }
 
-    fn vocabulary(&self) -> Result<Placed<(String, VocabularyKind)>, TableError> {
+    fn vocabulary(&self) -> Result<PlacedEntry<(String, VocabularyKind)>, TableError> {
         self.table(&["name", "algorithm", "pre", "options", "refused"])?;
         let name = self.need("name")?.text()?;
         if let Some(what) = self.get("refused") {
@@ -292,7 +292,7 @@ impl<'s, 'v> Node<'s, 'v> {
         self.entries(table).map(text).collect()
     }
 
-    fn ranked(&self) -> Result<Placed<Ranked>, TableError> {
+    fn ranked(&self) -> Result<PlacedEntry<Ranked>, TableError> {
         self.table(&["names", "split", "specials", "numbered", "opening", "nfc"])?;
         let list = |key: &str| self.get(key).map_or(Ok(Vec::new()), |node| node.plain_texts());
         let numbered = match self.get("numbered") {
@@ -316,24 +316,24 @@ impl<'s, 'v> Node<'s, 'v> {
         Ok(self.placed((self.need("names")?.plain_texts()?, split, kind)))
     }
 
-    fn fill_in(&self) -> Result<Placed<FillIn>, TableError> {
+    fn fill_in(&self) -> Result<PlacedEntry<FillIn>, TableError> {
         self.table(&["key", "texts"])?;
         let (key, texts) = (self.need("key")?.text()?, self.need("texts")?.plain_texts()?);
         Ok(self.placed(FillIn { key, texts }))
     }
 
-    fn not_end(&self) -> Result<Placed<NotEnd>, TableError> {
+    fn not_end(&self) -> Result<PlacedEntry<NotEnd>, TableError> {
         self.table(&["text", "beside", "plain"])?;
         let text = self.need("text")?.text()?;
         let lists = self.need("beside")?;
-        let beside = lists.items()?.iter().map(Node::plain_texts).collect::<Result<Vec<_>, _>>()?;
+        let beside = lists.items()?.iter().map(KeyedValue::plain_texts).collect::<Result<Vec<_>, _>>()?;
         if beside.is_empty() {
             return lists.fault(TableFault::Empty { wanted: "a list of lists of texts" });
         }
         Ok(self.placed(NotEnd { text, beside, plain: self.flag("plain")? }))
     }
 
-    fn strip_after(&self) -> Result<Placed<StripAfter>, TableError> {
+    fn strip_after(&self) -> Result<PlacedEntry<StripAfter>, TableError> {
         self.table(&["model", "tokens", "also", "except"])?;
         let list = |key: &str| self.get(key).map_or(Ok(Vec::new()), |node| node.plain_texts());
         Ok(self.placed(StripAfter {
@@ -344,12 +344,12 @@ impl<'s, 'v> Node<'s, 'v> {
         }))
     }
 
-    fn chat_template(&self) -> Result<Placed<(String, String)>, TableError> {
+    fn chat_template(&self) -> Result<PlacedEntry<(String, String)>, TableError> {
         self.table(&["name", "source"])?;
         Ok(self.placed((self.need("name")?.text()?, self.need("source")?.text()?)))
     }
 
-    fn reasoning(&self) -> Result<Placed<ReasoningPair>, TableError> {
+    fn reasoning(&self) -> Result<PlacedEntry<ReasoningPair>, TableError> {
         self.table(&["open", "close", "always"])?;
         let (open, close) = (self.need("open")?.text()?, self.need("close")?.text()?);
         Ok(self.placed(ReasoningPair { open, close, always: self.flag("always")? }))

@@ -25,13 +25,13 @@ const DEPTH: usize = 64;
 
 /// What is left of a rendering's bytes and time.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct RenderBudget {
     limit: u64,
     used: AtomicU64,
     deadline: Instant,
 }
 
-impl Budget {
+impl RenderBudget {
     /// The budget of a rendering that is given so many bytes.
     pub(super) fn new(given: u64) -> Self {
         let limit = BYTES.saturating_add(given.saturating_mul(PER_BYTE));
@@ -65,7 +65,7 @@ impl Budget {
             return Ok(text.to_owned());
         }
         self.size(value)?;
-        let mut out = Limited { text: String::new(), left: self.left() };
+        let mut out = BoundedText { text: String::new(), left: self.left() };
         let written = if literal::holds_float(value) {
             literal::write(value, &mut out)
         } else {
@@ -128,12 +128,12 @@ pub(super) fn refused(problem: String) -> Error {
 
 /// Text that may have so many bytes more.
 #[derive(Debug)]
-pub(super) struct Limited {
+pub(super) struct BoundedText {
     pub(super) text: String,
     pub(super) left: u64,
 }
 
-impl Write for Limited {
+impl Write for BoundedText {
     fn write_str(&mut self, part: &str) -> fmt::Result {
         self.left = self.left.checked_sub(part.len() as u64).ok_or(fmt::Error)?;
         self.text.push_str(part);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 
-use super::budget::Budget;
+use super::budget::RenderBudget;
 use super::{filters, json, operations};
 
 /// Steps after which a rendering is stopped: no conversation needs as many.
@@ -14,7 +14,7 @@ const FUEL: u64 = 50_000_000;
 /// What `raise_exception` was called with.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Raised(pub(crate) String);
+pub(crate) struct TemplateException(pub(crate) String);
 
 /// How blocks are trimmed: transformers, utils/chat_template_utils.py, `_compile_jinja_template`.
 ///
@@ -25,7 +25,7 @@ pub(crate) fn syntax() -> Result<SyntaxConfig, Error> {
 }
 
 /// The environment of one rendering. Settings and functions are those of `_compile_jinja_template`.
-pub(crate) fn build(budget: &Arc<Budget>) -> Environment<'static> {
+pub(crate) fn build(budget: &Arc<RenderBudget>) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
@@ -38,5 +38,5 @@ pub(crate) fn build(budget: &Arc<Budget>) -> Environment<'static> {
 }
 
 fn raise_exception(message: String) -> Result<String, Error> {
-    Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Raised(message)))
+    Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(TemplateException(message)))
 }

@@ -5,14 +5,14 @@ use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::budget::Budget;
+use super::budget::RenderBudget;
 use super::source::UNFOLDED;
 
 /// What `for` loops go over goes through this filter.
 pub(super) const ITERATED: &str = "operator:for";
 
 /// Puts the filters and tests in place.
-pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
+pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<RenderBudget>) {
     let own = Arc::clone(budget);
     environment.add_filter(ITERATED, move |value: Value| {
         own.charge(0)?;
@@ -58,7 +58,7 @@ pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
 }
 
 /// What Jinja2 says of single values.
-fn values(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
+fn values(environment: &mut Environment<'_>, budget: &Arc<RenderBudget>) {
     environment.add_test("iterable", |value: &Value| {
         value.is_undefined() || (!value.is_none() && value.try_iter().is_ok())
     });
@@ -91,7 +91,7 @@ fn iterated(value: Value) -> Result<Value, Error> {
 }
 
 /// Text with the characters of HTML as Jinja2's `escape` writes them; a safe text stays as it is.
-fn escape(budget: &Budget, value: Value) -> Result<Value, Error> {
+fn escape(budget: &RenderBudget, value: Value) -> Result<Value, Error> {
     if value.is_safe() {
         return Ok(value);
     }
@@ -132,7 +132,12 @@ fn generator(values: Vec<Value>) -> Value {
 }
 
 /// Jinja2's `indent(width=4, first=False, blank=False)`, which keeps a line feed at the end.
-fn indent(budget: &Budget, text: &Value, positional: Rest<Value>, named: Kwargs) -> Result<String, Error> {
+fn indent(
+    budget: &RenderBudget,
+    text: &Value,
+    positional: Rest<Value>,
+    named: Kwargs,
+) -> Result<String, Error> {
     let argument = |at: usize, name: &str| -> Result<Option<Value>, Error> {
         match positional.get(at) {
             Some(value) => Ok(Some(value.clone())),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use minijinja::value::{Kwargs, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value};
 
-use super::budget::Budget;
+use super::budget::RenderBudget;
 
 /// How values are written (arguments of `json.dumps`).
 #[derive(Debug)]
@@ -24,7 +24,7 @@ struct Style {
 const LONGEST_SEPARATOR: usize = 64;
 
 /// Puts the filter in place.
-pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
+pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<RenderBudget>) {
     let own = Arc::clone(budget);
     environment.add_filter("tojson", move |value: &Value, positional: Rest<Value>, named: Kwargs| {
         own.size(value)?;

@@ -9,7 +9,7 @@ use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, Expression, State, UndefinedBehavior, Value};
 use minijinja_contrib::pycompat;
 
-use super::budget::{Budget, refused};
+use super::budget::{RenderBudget, refused};
 use super::literal::holds_float;
 use super::slicing::slice;
 
@@ -104,7 +104,7 @@ static PLAIN: LazyLock<Environment<'static>> = LazyLock::new(|| {
 });
 
 /// Puts operators, filters and functions in place.
-pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
+pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<RenderBudget>) {
     operators(environment, budget);
     for name in FILTERS {
         let own = Arc::clone(budget);
@@ -151,7 +151,7 @@ pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
     });
 }
 
-fn operators(environment: &mut Environment<'_>, budget: &Arc<Budget>) {
+fn operators(environment: &mut Environment<'_>, budget: &Arc<RenderBudget>) {
     let own = Arc::clone(budget);
     environment.add_filter(ADD, move |a: Value, b: Value| {
         let safe = escaped(&a, &b)?;
@@ -260,7 +260,7 @@ fn evaluate(expression: &'static str, values: &[(&'static str, Value)]) -> Resul
 }
 
 /// The arguments of a filter or method, floating-point numbers as texts where it makes them into text.
-fn spelled(budget: &Budget, name: &str, args: Vec<Value>) -> Result<Vec<Value>, Error> {
+fn spelled(budget: &RenderBudget, name: &str, args: Vec<Value>) -> Result<Vec<Value>, Error> {
     if !["string", "join", "format"].contains(&name) {
         return Ok(args);
     }
@@ -276,7 +276,7 @@ fn spelled(budget: &Budget, name: &str, args: Vec<Value>) -> Result<Vec<Value>, 
 }
 
 /// Charges what a filter or method may make many times over, and looks at all it is given.
-fn prepay(budget: &Budget, name: &str, args: &[Value]) -> Result<(), Error> {
+fn prepay(budget: &RenderBudget, name: &str, args: &[Value]) -> Result<(), Error> {
     let mut sizes = Vec::with_capacity(args.len());
     for arg in args {
         sizes.push(budget.size(arg)?);
@@ -330,7 +330,7 @@ fn numbers(args: &[Value]) -> u64 {
 }
 
 /// Charges what was made.
-fn afterwards(budget: &Budget, made: Value) -> Result<Value, Error> {
+fn afterwards(budget: &RenderBudget, made: Value) -> Result<Value, Error> {
     let size = match made.kind() {
         ValueKind::Seq | ValueKind::Map => shallow(&made).saturating_mul(32),
         _ => shallow(&made),

@@ -6,7 +6,7 @@ use super::byte_letters;
 use super::cheapest::Cheapest;
 use super::codec::Codec;
 use super::error::TokenizerError;
-use super::json::Staged;
+use super::json::StagedAlgorithm;
 use super::longest::{Longest, unescape};
 use super::special::{Special, Trust};
 use super::spm::{SPACE, Spm};
@@ -32,7 +32,7 @@ pub(crate) enum Algorithm {
     /// That of a registered tokenizer.
     Codec(Codec),
     /// The stages of a `tokenizer.json`, which find special tokens themselves.
-    Staged(Box<Staged>),
+    Staged(Box<StagedAlgorithm>),
 }
 
 /// What happens to spaces at the start of a decoded text.

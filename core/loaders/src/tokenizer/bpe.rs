@@ -11,7 +11,7 @@ use super::error::TokenizerError;
 use super::merges::{Merges, takes_part};
 use super::splitter::Splitter;
 use super::vocabulary::Vocabulary;
-use crate::tables::PreTokenizer;
+use crate::tables::PreTokenizerEntry;
 
 /// A splitter, the merges of a file, and the tokens of single bytes.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Bpe {
     pub(crate) fn new(
         metadata: &Metadata,
         vocabulary: &Vocabulary,
-        pre: &PreTokenizer,
+        pre: &PreTokenizerEntry,
     ) -> Result<Self, TokenizerError> {
         let byte_token = |byte: u8| match pre.text {
             true => vocabulary.id(&format!("<0x{byte:02X}>")),

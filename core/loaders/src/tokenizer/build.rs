@@ -15,22 +15,22 @@ use super::framing::Framing;
 use super::longest::Longest;
 use super::special::{self, SpecialTokens};
 use super::spm::Spm;
-use super::unigram::{Normalization, Spaces, Unigram};
+use super::unigram::{Spaces, Unigram, UnigramNormalization};
 use super::vocabulary::Vocabulary;
-use super::word_piece::{Accents, Case, WordPiece};
-use super::{Parts, Tokenizer, ends, keys};
+use super::word_piece::{Accents, LetterCase, WordPiece};
+use super::{Tokenizer, TokenizerParts, ends, keys};
 use crate::nearest::nearest;
 use crate::tables::{self, TokenizerTables, VocabularyKind};
 
 /// A tokenizer under construction.
-pub(super) struct Build<'a> {
+pub(super) struct TokenizerBuilder<'a> {
     pub(super) metadata: &'a Metadata,
     /// `tokenizer.ggml.model`.
     pub(super) model: &'a str,
     pub(super) tables: Arc<TokenizerTables>,
 }
 
-struct Settings<'a> {
+struct GgufSettings<'a> {
     pre: Option<&'a str>,
     bos: Option<u32>,
     eos: Option<u32>,
@@ -50,7 +50,7 @@ enum Closing {
     Always(u32),
 }
 
-impl Build<'_> {
+impl TokenizerBuilder<'_> {
     /// Reads what the file's algorithm needs. `pre`: the pre-tokenizer where the file names none.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl Build<'_> {
         self.finish(
             vocabulary,
             algorithm,
-            Settings { pre: None, bos, eos, add_bos: true, closing: Closing::Asked, ends },
+            GgufSettings { pre: None, bos, eos, add_bos: true, closing: Closing::Asked, ends },
         )
     }
 
@@ -124,7 +124,7 @@ impl Build<'_> {
         self.finish(
             vocabulary,
             algorithm,
-            Settings { pre: Some(pre), bos, eos, add_bos, closing: Closing::Asked, ends },
+            GgufSettings { pre: Some(pre), bos, eos, add_bos, closing: Closing::Asked, ends },
         )
     }
 
@@ -143,11 +143,11 @@ impl Build<'_> {
         let ends = ends::of_file(metadata, &mut vocabulary, eos, &self.tables)?;
         let lowered = keys::flag(metadata, keys::LOWERCASE)?.unwrap_or(true);
         let stripped = keys::flag(metadata, keys::STRIP_ACCENTS)?.unwrap_or(lowered);
-        let case = if lowered { Case::Lowered } else { Case::Kept };
+        let case = if lowered { LetterCase::Lowered } else { LetterCase::Kept };
         let accents = if stripped { Accents::Stripped } else { Accents::Kept };
         let algorithm = Algorithm::WordPiece(WordPiece::new(&vocabulary, unknown, case, accents));
         let closing = Closing::Always(separator);
-        self.finish(vocabulary, algorithm, Settings { pre: None, bos, eos, add_bos: true, closing, ends })
+        self.finish(vocabulary, algorithm, GgufSettings { pre: None, bos, eos, add_bos: true, closing, ends })
     }
 
     fn unigram(self) -> Result<Tokenizer, TokenizerError> {
@@ -165,10 +165,14 @@ impl Build<'_> {
         let merged = keys::flag(metadata, keys::REMOVE_EXTRA_WHITESPACES)?.unwrap_or(false);
         let spaces = if merged { Spaces::Merged } else { Spaces::Kept };
         let space_prefix = keys::flag(metadata, keys::ADD_SPACE_PREFIX)?.unwrap_or(true);
-        let normalization = Normalization { characters, spaces, space_prefix };
+        let normalization = UnigramNormalization { characters, spaces, space_prefix };
         let algorithm = Algorithm::Unigram(Unigram::new(&vocabulary, unknown, normalization));
         let closing = Closing::Usual;
-        self.finish(vocabulary, algorithm, Settings { pre: None, bos, eos, add_bos: false, closing, ends })
+        self.finish(
+            vocabulary,
+            algorithm,
+            GgufSettings { pre: None, bos, eos, add_bos: false, closing, ends },
+        )
     }
 
     fn longest(self) -> Result<Tokenizer, TokenizerError> {
@@ -181,7 +185,11 @@ impl Build<'_> {
         let ends = ends::of_file(metadata, &mut vocabulary, eos, &self.tables)?;
         let algorithm = Algorithm::Longest(Longest::new(&vocabulary, unknown));
         let closing = Closing::Asked;
-        self.finish(vocabulary, algorithm, Settings { pre: None, bos, eos, add_bos: false, closing, ends })
+        self.finish(
+            vocabulary,
+            algorithm,
+            GgufSettings { pre: None, bos, eos, add_bos: false, closing, ends },
+        )
     }
 
     fn cheapest(self) -> Result<Tokenizer, TokenizerError> {
@@ -193,7 +201,11 @@ impl Build<'_> {
         let ends = ends::of_file(metadata, &mut vocabulary, eos, &self.tables)?;
         let algorithm = Algorithm::Cheapest(Cheapest::new(&vocabulary)?);
         let closing = Closing::Asked;
-        self.finish(vocabulary, algorithm, Settings { pre: None, bos, eos, add_bos: false, closing, ends })
+        self.finish(
+            vocabulary,
+            algorithm,
+            GgufSettings { pre: None, bos, eos, add_bos: false, closing, ends },
+        )
     }
 
     fn codec(self, name: &str, options: &[(String, String)]) -> Result<Tokenizer, TokenizerError> {
@@ -209,17 +221,21 @@ impl Build<'_> {
         let ends = ends::of_file(metadata, &mut vocabulary, eos, &self.tables)?;
         let algorithm = Algorithm::Codec(Codec::new(&*kind, options, &vocabulary, metadata)?);
         let closing = Closing::Asked;
-        self.finish(vocabulary, algorithm, Settings { pre: None, bos, eos, add_bos: false, closing, ends })
+        self.finish(
+            vocabulary,
+            algorithm,
+            GgufSettings { pre: None, bos, eos, add_bos: false, closing, ends },
+        )
     }
 
     fn finish(
         self,
         vocabulary: Vocabulary,
         algorithm: Algorithm,
-        settings: Settings<'_>,
+        settings: GgufSettings<'_>,
     ) -> Result<Tokenizer, TokenizerError> {
         let Self { metadata, model, tables } = self;
-        let Settings { pre, bos, eos, add_bos, closing, ends } = settings;
+        let GgufSettings { pre, bos, eos, add_bos, closing, ends } = settings;
         let add_bos = keys::flag(metadata, keys::ADD_BOS)?.unwrap_or(add_bos);
         let asked = keys::flag(metadata, keys::ADD_EOS)?;
         let add_eos = asked.unwrap_or(matches!(closing, Closing::Usual));
@@ -248,8 +264,19 @@ impl Build<'_> {
         let strip_after = special::strips_after(&vocabulary, model, tables.strip_after());
         let special = SpecialTokens::new(&vocabulary, strip_after);
         let (model, pre) = (model.to_owned(), pre.map(str::to_owned));
-        let parts =
-            Parts { vocabulary, special, algorithm, tables, model, pre, bos, eos, add_bos, add_eos, framing };
+        let parts = TokenizerParts {
+            vocabulary,
+            special,
+            algorithm,
+            tables,
+            model,
+            pre,
+            bos,
+            eos,
+            add_bos,
+            add_eos,
+            framing,
+        };
         Ok(Tokenizer { parts: Arc::new(parts), ends: ends.into_iter().collect() })
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct CharacterMap {
 
 /// Whether a search goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum SearchState {
     Longer,
     Enough,
 }
@@ -55,7 +55,7 @@ impl CharacterMap {
         let mut longest = None;
         budget.work(self.prefixes(text, |length, at| {
             longest = Some((length, at));
-            Next::Longer
+            SearchState::Longer
         }))?;
         Ok(longest.and_then(|(length, at)| Some((length, self.text(at)?))))
     }
@@ -65,7 +65,7 @@ impl CharacterMap {
         let mut shortest = None;
         self.prefixes(text, |_, at| {
             shortest = Some(at);
-            Next::Enough
+            SearchState::Enough
         });
         self.text(shortest?)
     }
@@ -78,7 +78,7 @@ impl CharacterMap {
 
     /// Every prefix that is replaced, the shortest first: its length, and where its text is. Gives how many bytes were looked
     /// at.
-    fn prefixes(&self, text: &[u8], mut found: impl FnMut(usize, u32) -> Next) -> usize {
+    fn prefixes(&self, text: &[u8], mut found: impl FnMut(usize, u32) -> SearchState) -> usize {
         let Some(root) = self.node(0) else { return 0 };
         let mut node = base(root);
         for (at, byte) in text.iter().enumerate() {
@@ -93,7 +93,7 @@ impl CharacterMap {
             node ^= base(packed);
             if packed & (1 << 8) != 0
                 && let Some(value) = self.node(node)
-                && found(at + 1, value & !(1 << 31)) == Next::Enough
+                && found(at + 1, value & !(1 << 31)) == SearchState::Enough
             {
                 return at + 1;
             }

@@ -28,7 +28,7 @@ pub(crate) struct Cheapest {
 
 /// How the rest of the text from a byte on is cut.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct Continuation {
     cost: i64,
     length: usize,
     /// Absent = the bytes of the character.
@@ -88,22 +88,22 @@ impl Cheapest {
 
     /// For each character's first byte the cheapest way from there, found from the end; of equal ones the one that
     /// begins with the longest token.
-    fn ways(&self, text: &str, budget: &Budget) -> Result<Vec<Way>, TokenizerError> {
-        let none = Way { cost: 0, length: 0, id: None };
+    fn ways(&self, text: &str, budget: &Budget) -> Result<Vec<Continuation>, TokenizerError> {
+        let none = Continuation { cost: 0, length: 0, id: None };
         let mut ways = vec![none; text.len() + 1];
         for (at, character) in text.char_indices().rev() {
-            let mut best: Option<Way> = None;
+            let mut best: Option<Continuation> = None;
             let cost_after = |length: usize| ways.get(at + length).map_or(0, |way| way.cost);
             self.tokens.of(text.as_bytes().get(at..).unwrap_or_default(), budget, |length, id| {
                 let own = self.costs.get(id as usize).copied().unwrap_or(NEVER);
                 let cost = cost_after(length).saturating_add(own);
                 if best.is_none_or(|best| cost <= best.cost) {
-                    best = Some(Way { cost, length, id: Some(id) });
+                    best = Some(Continuation { cost, length, id: Some(id) });
                 }
             })?;
             let length = character.len_utf8();
             let cost = cost_after(length).saturating_add(UNKNOWN);
-            let bytes = Way { cost, length, id: None };
+            let bytes = Continuation { cost, length, id: None };
             let best = best.filter(|best| best.cost <= cost).unwrap_or(bytes);
             if let Some(way) = ways.get_mut(at) {
                 *way = best;

@@ -1,4 +1,4 @@
-//! [`Finder`]: all matches of one regex, in bounded time.
+//! [`RegexFinder`]: all matches of one regex, in bounded time.
 
 use std::ops::Range;
 
@@ -10,11 +10,11 @@ use super::regex_room::RegexRoom;
 
 /// A regex.
 #[derive(Debug)]
-pub(crate) struct Finder {
+pub(crate) struct RegexFinder {
     regex: Regex,
 }
 
-impl Finder {
+impl RegexFinder {
     /// Compiles a regex; an error is what is wrong with it.
     pub(crate) fn new(source: &str, room: RegexRoom) -> Result<Self, String> {
         Ok(Self { regex: room.compile(source)? })

@@ -22,13 +22,13 @@ pub(crate) mod vocabulary;
 use std::sync::Arc;
 
 use file::{AddedToken, File};
-pub(crate) use staged::Staged;
+pub(crate) use staged::StagedAlgorithm;
 
 use super::algorithm::Algorithm;
 use super::error::TokenizerError;
 use super::framing::Framing;
 use super::special::SpecialTokens;
-use super::{Parts, Tokenizer, ends};
+use super::{Tokenizer, TokenizerParts, ends};
 use crate::tables::TokenizerTables;
 
 /// What other files of a folder say about its tokenizer.
@@ -38,8 +38,8 @@ pub(crate) struct Settings {
     pub(crate) added: Vec<AddedToken>,
     /// Texts that are special tokens, if the vocabulary has them.
     pub(crate) special: Vec<String>,
-    pub(crate) bos: Option<Named>,
-    pub(crate) eos: Option<Named>,
+    pub(crate) bos: Option<TokenReference>,
+    pub(crate) eos: Option<TokenReference>,
     /// Whether a beginning-of-sequence and an end-of-sequence token are put around a text, where that is said in words:
     /// it then counts more than the file's template.
     pub(crate) adds: Option<Adds>,
@@ -52,7 +52,7 @@ pub(crate) struct Settings {
 
 /// A token by text or by id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Named {
+pub(crate) enum TokenReference {
     Text(String),
     Id(u32),
 }
@@ -96,9 +96,9 @@ pub(crate) fn build(
     vocabulary::add(&mut file, settings)?;
     let mut vocabulary = vocabulary::read(&file)?;
     let size = vocabulary.len();
-    let named = |named: &Option<Named>| match named {
-        Some(Named::Text(text)) => vocabulary.id(text),
-        Some(Named::Id(id)) => Some(*id).filter(|id| (*id as usize) < size),
+    let named = |named: &Option<TokenReference>| match named {
+        Some(TokenReference::Text(text)) => vocabulary.id(text),
+        Some(TokenReference::Id(id)) => Some(*id).filter(|id| (*id as usize) < size),
         None => None,
     };
     let (bos, eos) = (named(&settings.bos), named(&settings.eos));
@@ -108,11 +108,11 @@ pub(crate) fn build(
     }
     let stated = eos.into_iter().chain(settings.ends.iter().copied()).filter(|id| (*id as usize) < size);
     let ends = ends::find(&mut vocabulary, stated.collect(), |_| Ok(None), &tables)?;
-    let staged = Staged::read(&file, &vocabulary)?;
+    let staged = StagedAlgorithm::read(&file, &vocabulary)?;
     let bos = bos.or(framing.opening.first().copied());
     let starts = |id: u32| framing.opening.first() == Some(&id);
     let closes = |id: u32| framing.closing.last() == Some(&id);
-    let parts = Parts {
+    let parts = TokenizerParts {
         add_bos: bos.is_some_and(starts),
         add_eos: eos.is_some_and(closes),
         special: SpecialTokens::new(&vocabulary, Default::default()),

@@ -13,18 +13,18 @@ use super::vocabulary::Vocabulary;
 /// What two adjacent tokens become, and how early; by the ids of the two.
 #[derive(Debug)]
 pub(crate) struct Merges {
-    by_pair: HashMap<u64, Merge>,
+    by_pair: HashMap<u64, MergeRule>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Merge {
+struct MergeRule {
     rank: u32,
     id: u32,
 }
 
 /// A token of the piece; `NONE` as id once it was merged into the one on its left.
 #[derive(Debug, Clone, Copy)]
-struct Symbol {
+struct MergeSymbol {
     id: u32,
     previous: u32,
     next: u32,
@@ -61,7 +61,7 @@ impl Merges {
             joined.push_str(right);
             let (left, right, id) = (token(left)?, token(right)?, token(&joined)?);
             if [left, right, id].iter().all(|id| takes_part(vocabulary.kind(*id))) {
-                by_pair.entry(pair(left, right)).or_insert(Merge { rank, id });
+                by_pair.entry(pair(left, right)).or_insert(MergeRule { rank, id });
             }
         }
         Ok(Self { by_pair })
@@ -73,16 +73,20 @@ impl Merges {
         let ranked = (0u32..).zip(merges);
         Self {
             by_pair: ranked
-                .map(|(rank, (left, right, id))| (pair(left, right), Merge { rank, id }))
+                .map(|(rank, (left, right, id))| (pair(left, right), MergeRule { rank, id }))
                 .collect(),
         }
     }
 
     /// Merges the tokens of a piece, the earliest merge first, the leftmost of equals, and appends what is left.
     pub(crate) fn apply(&self, ids: &[u32], out: &mut Vec<u32>) {
-        let mut symbols: Vec<Symbol> = (0u32..)
+        let mut symbols: Vec<MergeSymbol> = (0u32..)
             .zip(ids)
-            .map(|(at, id)| Symbol { id: *id, previous: at.checked_sub(1).unwrap_or(NONE), next: at + 1 })
+            .map(|(at, id)| MergeSymbol {
+                id: *id,
+                previous: at.checked_sub(1).unwrap_or(NONE),
+                next: at + 1,
+            })
             .collect();
         if let Some(last) = symbols.last_mut() {
             last.next = NONE;
@@ -98,21 +102,21 @@ impl Merges {
     }
 
     /// Queues a symbol and its right neighbor if they merge.
-    fn consider(&self, symbols: &[Symbol], left: u32, queue: &mut Queue) {
+    fn consider(&self, symbols: &[MergeSymbol], left: u32, queue: &mut Queue) {
         if let Some((merge, _)) = self.find(symbols, left) {
             queue.push(Reverse((merge.rank, left)));
         }
     }
 
     /// How a symbol merges with its right neighbor, and the neighbor.
-    fn find(&self, symbols: &[Symbol], left: u32) -> Option<(Merge, u32)> {
+    fn find(&self, symbols: &[MergeSymbol], left: u32) -> Option<(MergeRule, u32)> {
         let first = symbols.get(left as usize).filter(|symbol| symbol.id != NONE)?;
         let second = symbols.get(first.next as usize)?;
         Some((*self.by_pair.get(&pair(first.id, second.id))?, first.next))
     }
 
     /// Merges a symbol with its right neighbor, unless one of them has changed since they were queued.
-    fn merge(&self, symbols: &mut [Symbol], rank: u32, left: u32, queue: &mut Queue) {
+    fn merge(&self, symbols: &mut [MergeSymbol], rank: u32, left: u32, queue: &mut Queue) {
         let Some((merge, right)) = self.find(symbols, left).filter(|(merge, _)| merge.rank == rank) else {
             return;
         };

@@ -8,13 +8,13 @@ use super::error::TokenizerError;
 pub(crate) struct Prefixes {
     bytes: Vec<u8>,
     /// Sorted by text.
-    entries: Vec<Entry>,
+    entries: Vec<PrefixEntry>,
     /// Where the texts that begin with a byte start; one more than there are bytes.
     starts: Vec<usize>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct PrefixEntry {
     start: usize,
     length: usize,
     id: u32,
@@ -27,7 +27,7 @@ impl Prefixes {
         for (id, text) in tokens {
             let text = text.as_ref();
             if !text.is_empty() {
-                entries.push(Entry { start: bytes.len(), length: text.len(), id });
+                entries.push(PrefixEntry { start: bytes.len(), length: text.len(), id });
                 bytes.extend_from_slice(text);
             }
         }
@@ -74,7 +74,7 @@ impl Prefixes {
             let Some(next) = text.get(depth) else {
                 return depth;
             };
-            let byte = |entry: &Entry| self.bytes.get(entry.start + depth).copied().unwrap_or_default();
+            let byte = |entry: &PrefixEntry| self.bytes.get(entry.start + depth).copied().unwrap_or_default();
             let from = left.partition_point(|entry| byte(entry) < *next);
             let to = left.partition_point(|entry| byte(entry) <= *next);
             left = left.get(from..to).unwrap_or_default();
@@ -97,7 +97,7 @@ impl Prefixes {
     }
 }
 
-fn text_of<'b>(bytes: &'b [u8], entry: &Entry) -> &'b [u8] {
+fn text_of<'b>(bytes: &'b [u8], entry: &PrefixEntry) -> &'b [u8] {
     bytes.get(entry.start..entry.start + entry.length).unwrap_or_default()
 }
 

@@ -31,24 +31,24 @@ pub(crate) struct Splitter {
 #[derive(Debug)]
 struct Rule {
     regex: Regex,
-    way: Way,
+    way: MatchRule,
 }
 
 /// How the matches of a rule's regex become pieces. Look-ahead makes a regex a backtracking one, which takes quadratic
 /// time or gives up on a long run: the look-aheads that tables use are left out of the regex and done by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Way {
+enum MatchRule {
     /// The regex is used as it stands.
     AsWritten,
     /// What its last group finds is a run of white space: cut into pieces of these lengths in characters, longest first,
     /// and what then is left.
     White(&'static [usize]),
     /// The regex finds runs of digits; these are grouped by three from the right, the shorter group first.
-    Digits(Digits),
+    DigitRule(DigitRule),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Digits {
+enum DigitRule {
     /// Each group is a piece.
     Groups,
     /// As `Groups`, unless a letter or `_` follows the run.
@@ -58,10 +58,10 @@ enum Digits {
 }
 
 /// Regexes that group digits from the right, what finds the runs, and how they are cut.
-const DIGITS: [(&str, &str, Digits); 3] = [
-    (r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))", r"\p{N}+", Digits::Groups),
-    (r"\d{1,3}(?=(?:\d{3})*\b)", r"\d+", Digits::GroupsOfNumbers),
-    (r"(?=(\d{3})+(?!\d))", r"\d+", Digits::Cuts),
+const DIGITS: [(&str, &str, DigitRule); 3] = [
+    (r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))", r"\p{N}+", DigitRule::Groups),
+    (r"\d{1,3}(?=(?:\d{3})*\b)", r"\d+", DigitRule::GroupsOfNumbers),
+    (r"(?=(\d{3})+(?!\d))", r"\d+", DigitRule::Cuts),
 ];
 
 impl Splitter {
@@ -110,9 +110,9 @@ impl Rule {
     fn new(source: &str, room: RegexRoom) -> Result<Self, String> {
         let digits = DIGITS.iter().find(|(written, _, _)| *written == source);
         let (source, way) = match (digits, white_tail(source)) {
-            (Some((_, run, digits)), _) => ((*run).to_owned(), Way::Digits(*digits)),
-            (None, Some((head, steps))) => (format!("{head}{WHITE_RUN}"), Way::White(steps)),
-            (None, None) => (source.to_owned(), Way::AsWritten),
+            (Some((_, run, digits)), _) => ((*run).to_owned(), MatchRule::DigitRule(*digits)),
+            (None, Some((head, steps))) => (format!("{head}{WHITE_RUN}"), MatchRule::White(steps)),
+            (None, None) => (source.to_owned(), MatchRule::AsWritten),
         };
         Ok(Self { regex: room.compile(&source)?, way })
     }
@@ -137,7 +137,7 @@ impl Rule {
                 break;
             };
             let range = found.start()..found.end();
-            if let Way::Digits(digits) = self.way {
+            if let MatchRule::DigitRule(digits) = self.way {
                 from = range.end;
                 digits.cut(piece, range, &mut done, out);
                 continue;
@@ -158,7 +158,7 @@ impl Rule {
 
     /// The lengths that the match found from a place on is cut into, if it is a run of white space of several characters.
     fn steps(&self, piece: &str, from: usize, found: &Range<usize>) -> fancy_regex::Result<Option<&[usize]>> {
-        let Way::White(steps) = &self.way else {
+        let MatchRule::White(steps) = &self.way else {
             return Ok(None);
         };
         let mut characters = piece.get(found.clone()).unwrap_or_default().chars();
@@ -200,7 +200,7 @@ fn cut_white<'t>(piece: &'t str, run: Range<usize>, steps: &[usize], out: &mut V
     end
 }
 
-impl Digits {
+impl DigitRule {
     /// Cuts one run of digits; `done` is the end of what was pushed.
     fn cut<'t>(self, piece: &'t str, run: Range<usize>, done: &mut usize, out: &mut Vec<&'t str>) {
         let after = piece.get(run.end..).and_then(|rest| rest.chars().next());

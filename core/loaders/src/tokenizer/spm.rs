@@ -58,9 +58,14 @@ impl Spm {
             }
             escaped.push_str(part);
         }
-        let joined =
-            Joining { spm: self, vocabulary, text: &escaped, parts: Vec::new(), queue: BinaryHeap::new() }
-                .run();
+        let joined = SymbolMerger {
+            spm: self,
+            vocabulary,
+            text: &escaped,
+            parts: Vec::new(),
+            queue: BinaryHeap::new(),
+        }
+        .run();
         for part in joined {
             let piece = escaped.get(part.start..part.end).unwrap_or_default();
             match piece_id(vocabulary, piece) {
@@ -95,7 +100,7 @@ const NONE: usize = usize::MAX;
 
 /// A stretch of the text; empty once it was joined to the one on its left.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct Symbol {
     start: usize,
     end: usize,
     previous: usize,
@@ -104,47 +109,47 @@ struct Part {
 
 /// Two neighbors that would make a token.
 #[derive(Debug, Clone, Copy)]
-struct Pair {
+struct SymbolPair {
     score: f32,
     left: usize,
     right: usize,
     bytes: usize,
 }
 
-impl Ord for Pair {
+impl Ord for SymbolPair {
     /// The best score first, then the leftmost.
     fn cmp(&self, other: &Self) -> Ordering {
         self.score.total_cmp(&other.score).then_with(|| other.left.cmp(&self.left))
     }
 }
 
-impl PartialOrd for Pair {
+impl PartialOrd for SymbolPair {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Pair {
+impl PartialEq for SymbolPair {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Pair {}
+impl Eq for SymbolPair {}
 
-struct Joining<'a> {
+struct SymbolMerger<'a> {
     spm: &'a Spm,
     vocabulary: &'a Vocabulary,
     text: &'a str,
-    parts: Vec<Part>,
-    queue: BinaryHeap<Pair>,
+    parts: Vec<Symbol>,
+    queue: BinaryHeap<SymbolPair>,
 }
 
-impl Joining<'_> {
-    fn run(mut self) -> Vec<Part> {
+impl SymbolMerger<'_> {
+    fn run(mut self) -> Vec<Symbol> {
         let count = self.text.chars().count();
         self.parts = (self.text.char_indices().enumerate())
-            .map(|(at, (start, character))| Part {
+            .map(|(at, (start, character))| Symbol {
                 start,
                 end: start + character.len_utf8(),
                 previous: at.checked_sub(1).unwrap_or(NONE),
@@ -172,12 +177,12 @@ impl Joining<'_> {
         }
         let joined = self.text.get(first.start..second.end).unwrap_or_default();
         if let Some(id) = piece_id(self.vocabulary, joined) {
-            self.queue.push(Pair { score: self.vocabulary.score(id), left, right, bytes });
+            self.queue.push(SymbolPair { score: self.vocabulary.score(id), left, right, bytes });
         }
     }
 
     /// Joins a pair, unless one of the two has changed since it was queued.
-    fn join(&mut self, pair: Pair) {
+    fn join(&mut self, pair: SymbolPair) {
         let (Some(&left), Some(&right)) = (self.parts.get(pair.left), self.parts.get(pair.right)) else {
             return;
         };

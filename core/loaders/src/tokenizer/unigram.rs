@@ -48,7 +48,7 @@ pub(crate) struct BestCut {
 
 /// How a text is normalized before it is cut.
 #[derive(Debug)]
-pub(crate) struct Normalization {
+pub(crate) struct UnigramNormalization {
     pub(crate) characters: Option<CharacterMap>,
     pub(crate) spaces: Spaces,
     pub(crate) space_prefix: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Normalization {
 
 /// The best way to get to a byte.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct BestPath {
     score: f64,
     from: usize,
     id: u32,
@@ -64,8 +64,8 @@ struct Way {
 
 impl Unigram {
     /// Takes the ordinary tokens; user-defined ones are found before a text comes here.
-    pub(crate) fn new(vocabulary: &Vocabulary, unknown: u32, normalization: Normalization) -> Self {
-        let Normalization { characters, spaces, space_prefix } = normalization;
+    pub(crate) fn new(vocabulary: &Vocabulary, unknown: u32, normalization: UnigramNormalization) -> Self {
+        let UnigramNormalization { characters, spaces, space_prefix } = normalization;
         let normal = || vocabulary.iter().filter(|(_, _, kind)| *kind == TokenKind::Normal);
         let worst = normal().map(|(id, _, _)| vocabulary.score(id)).fold(f32::MAX, f32::min);
         Self {
@@ -170,8 +170,8 @@ impl BestCut {
         Ok(parts)
     }
 
-    fn ways(&self, text: &str, budget: &Budget) -> Result<Vec<Option<Way>>, TokenizerError> {
-        let mut ways: Vec<Option<Way>> = vec![None; text.len() + 1];
+    fn ways(&self, text: &str, budget: &Budget) -> Result<Vec<Option<BestPath>>, TokenizerError> {
+        let mut ways: Vec<Option<BestPath>> = vec![None; text.len() + 1];
         for (from, character) in text.char_indices() {
             let before = ways.get(from).copied().flatten().map_or(0.0, |way| way.score);
             let mut better = |length: usize, id: u32, score: f64| {
@@ -179,7 +179,7 @@ impl BestCut {
                 if let Some(place) = ways.get_mut(from + length)
                     && place.is_none_or(|best| score > best.score)
                 {
-                    *place = Some(Way { score, from, id });
+                    *place = Some(BestPath { score, from, id });
                 }
             };
             let mut whole = false;

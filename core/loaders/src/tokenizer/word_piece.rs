@@ -18,7 +18,7 @@ const LONGEST_WORD: usize = 100;
 
 /// What happens to the case of letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Case {
+pub(crate) enum LetterCase {
     /// It is kept.
     Kept,
     /// All become small.
@@ -39,13 +39,13 @@ pub(crate) enum Accents {
 pub(crate) struct WordPiece {
     tokens: Prefixes,
     unknown: u32,
-    case: Case,
+    case: LetterCase,
     accents: Accents,
 }
 
 impl WordPiece {
     /// Takes the ordinary tokens; `unknown` stands for a word that they do not cover.
-    pub(crate) fn new(vocabulary: &Vocabulary, unknown: u32, case: Case, accents: Accents) -> Self {
+    pub(crate) fn new(vocabulary: &Vocabulary, unknown: u32, case: LetterCase, accents: Accents) -> Self {
         let normal = vocabulary.iter().filter(|(_, text, kind)| *kind == TokenKind::Normal && *text != SPACE);
         Self { tokens: Prefixes::new(normal.map(|(id, text, _)| (id, text))), unknown, case, accents }
     }
@@ -111,8 +111,8 @@ impl WordPiece {
             Accents::Stripped => clean.nfd().filter(|character| !CharClass::Mark.has(*character)).collect(),
         };
         match self.case {
-            Case::Kept => bare,
-            Case::Lowered => bare.chars().flat_map(char::to_lowercase).collect(),
+            LetterCase::Kept => bare,
+            LetterCase::Lowered => bare.chars().flat_map(char::to_lowercase).collect(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! [`Shape`]: which parts of an expression its value may be, so that it can be told whose value it is.
 
-use super::{Expression, Scope};
+use super::{Expression, NameScope};
 use std::sync::Arc;
 
 /// How the value of an expression comes about.
@@ -26,7 +26,7 @@ impl Shape {
 
     fn read(text: &str) -> Option<Shape> {
         let text = unwrapped(text);
-        let part = |text: &str| Expression::parse(text.trim(), Scope::Keys).ok().map(Arc::new);
+        let part = |text: &str| Expression::parse(text.trim(), NameScope::Keys).ok().map(Arc::new);
         if let Some((then, rest)) = split(text, " if ") {
             let (condition, otherwise) = match split(rest, " else ") {
                 Some((condition, otherwise)) => (condition, Some(part(otherwise)?)),

@@ -3,7 +3,7 @@
 use super::*;
 
 fn refused(text: &str) -> String {
-    match Expression::parse(text, Scope::Keys) {
+    match Expression::parse(text, NameScope::Keys) {
         Ok(found) => panic!("`{text}` was taken: {found:?}"),
         Err(message) => message,
     }
@@ -20,7 +20,7 @@ fn value(text: &str) -> Value {
 #[test]
 fn collects_names_roles_and_patterns() {
     let text = "pattern('attention.sliding_window_pattern', 6, full='first') and has('attn_q_norm') or layer % 2 == a.b | default(c.d) if e is not defined else sqrt(f)";
-    let found = Expression::parse(text, Scope::Keys).unwrap();
+    let found = Expression::parse(text, NameScope::Keys).unwrap();
     let names: Vec<(&str, bool)> =
         found.names.iter().map(|used| (used.name.as_str(), used.optional)).collect();
     assert_eq!(names, [("a.b", true), ("c.d", false), ("e", true), ("f", false)]);
@@ -66,9 +66,9 @@ fn refuses_what_is_not_on_the_list() {
 #[test]
 fn config_expressions_may_hold_tables() {
     let text = "{'softmax': 1, 'sigmoid': 2}[scoring_func] if scoring_func is defined";
-    let found = Expression::parse(text, Scope::Config).unwrap();
+    let found = Expression::parse(text, NameScope::Config).unwrap();
     assert_eq!(found.names.len(), 2);
-    assert!(Expression::parse("has('x')", Scope::Config).is_err());
+    assert!(Expression::parse("has('x')", NameScope::Config).is_err());
 }
 
 #[test]
@@ -79,7 +79,10 @@ fn evaluates_as_the_language_says() {
     // 50 digits of 2.5 ** -0.5 rounded to f64: the same on every machine.
     assert_eq!(f64::try_from(value("pow(x, -0.5)")).unwrap(), 0.632_455_532_033_675_9);
     assert!(
-        Expression::parse("pow(0 - 1, 0.5)", Scope::Keys).unwrap().evaluate(minijinja::context!()).is_err()
+        Expression::parse("pow(0 - 1, 0.5)", NameScope::Keys)
+            .unwrap()
+            .evaluate(minijinja::context!())
+            .is_err()
     );
     assert_eq!(f64::try_from(value("7 // 2 + min(1, 2) + floor(2.7)")).unwrap(), 6.0);
     assert!(!value("a.c is defined").is_true());
@@ -102,7 +105,7 @@ fn strict_means_that_missing_names_do_not_compare() {
 #[test]
 fn lists_and_texts_of_a_config() {
     let value = |text: &str| {
-        Expression::parse(text, Scope::Config)
+        Expression::parse(text, NameScope::Config)
             .unwrap()
             .evaluate(minijinja::context!(kinds => vec!["a", "a", "b", "a"], order => "MEM*", x => 3))
     };

@@ -9,8 +9,8 @@ use super::relative_bias::{RELATIVE_BIAS, RelativeBiasConfig, RelativeBiasOption
 use super::rope::{ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT, ROPE_FREQS, RopeConfig, RopeOptions, resolve_rope};
 use crate::config::{BiasRule, NormSite, Role};
 use crate::kind::{
-    Cap, Definition, Family, FreeSize, Lazy, Nested, NormPlace, RecordedFault, OneOrEach, Optional, Positive,
-    ResolveContext, RoleDef, Sizes,
+    Cap, Definition, Family, FreeSize, Lazy, Nested, OneOrEach, Optional, OptionalNorm, Positive,
+    RecordedFault, ResolveContext, RoleDef, Sizes,
 };
 use crate::{names, options};
 
@@ -101,7 +101,7 @@ options! {
         /// Gate on the heads' outputs, before the output projection.
         gate: Optional<AttentionGateConfig> = Absent,
         /// Norm on the heads' outputs together, before the output projection.
-        inner_norm: NormPlace = Absent,
+        inner_norm: OptionalNorm = Absent,
         /// Rotary positions; absent = no positions.
         rope: Optional<RopeOptions> = Absent,
         /// Source of the values.
@@ -304,7 +304,7 @@ impl Definition for AttentionConfig {
             window: Optional(window),
             temperature: Optional(temperature),
             gate: Optional(gate),
-            inner_norm: NormPlace(inner_norm),
+            inner_norm: OptionalNorm(inner_norm),
             rope: Optional(rope),
             values,
             keys_of,

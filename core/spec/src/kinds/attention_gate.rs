@@ -49,7 +49,12 @@ names! {
 }
 
 /// Sets the conditions and sizes of a gate's tensors.
-pub(super) fn gate_sizes(gate: Option<AttentionGateConfig>, heads: usize, value_dim: usize, into: &mut Sizes) {
+pub(super) fn gate_sizes(
+    gate: Option<AttentionGateConfig>,
+    heads: usize,
+    value_dim: usize,
+    into: &mut Sizes,
+) {
     let among = gate.is_some_and(|gate| gate.from == GateSource::InterleavedQ);
     into.holds("gate among queries", among);
     into.holds("queries alone", !among);

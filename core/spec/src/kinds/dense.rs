@@ -3,8 +3,8 @@
 use crate::config::{BiasRule, NormSite};
 use crate::kind::formulas::{definitions, with_numbers};
 use crate::kind::{
-    Cap, Component, Definition, Family, FieldType, FreeSize, NameDef, NameList, NormPlace, RecordedFault, Options,
-    ResolveContext, RoleDef, Sizes, Value,
+    Cap, Component, Definition, Family, FieldType, FreeSize, NameDef, NameList, OptionalNorm, Options,
+    RecordedFault, ResolveContext, RoleDef, Sizes, Value,
 };
 use crate::{names, options};
 use menagerie_formulas::{Activation, Xielu};
@@ -200,7 +200,7 @@ options! {
         /// Biases of the linears.
         bias: BiasRule = Name("none"),
         /// Norm before the down projection.
-        inner_norm: NormPlace = Absent,
+        inner_norm: OptionalNorm = Absent,
         /// Limit on gate and up projection.
         limit: Option<LimitOptions> = Absent,
     }
@@ -259,7 +259,7 @@ impl Definition for GatedConfig {
     const FREE: &'static [FreeSize] = WIDTH;
 
     fn resolve(options: DenseOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
-        let DenseOptions { activation, bias, inner_norm: NormPlace(inner_norm), limit } = options;
+        let DenseOptions { activation, bias, inner_norm: OptionalNorm(inner_norm), limit } = options;
         let limit = LimitOptions::config(limit);
         form_fits(&activation, limit, true, "", at)?;
         Ok(GatedConfig { activation, bias, inner_norm, limit })
@@ -285,7 +285,7 @@ impl Definition for PlainConfig {
     const FREE: &'static [FreeSize] = WIDTH;
 
     fn resolve(options: DenseOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
-        let DenseOptions { activation, bias, inner_norm: NormPlace(inner_norm), limit } = options;
+        let DenseOptions { activation, bias, inner_norm: OptionalNorm(inner_norm), limit } = options;
         form_fits(&activation, LimitOptions::config(limit), false, "", at)?;
         Ok(PlainConfig { activation, bias, inner_norm })
     }

@@ -3,7 +3,7 @@
 use super::gated_norm::{GatedNormConfig, GatedNormOptions, resolve_conv_bias, resolve_gated_norm};
 use crate::config::BiasRule;
 use crate::kind::formulas::as_name;
-use crate::kind::{Definition, Family, RecordedFault, Optional, Positive, ResolveContext, RoleDef, Sizes};
+use crate::kind::{Definition, Family, Optional, Positive, RecordedFault, ResolveContext, RoleDef, Sizes};
 use crate::options;
 use menagerie_formulas::KeySharing;
 

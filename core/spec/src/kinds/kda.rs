@@ -1,7 +1,7 @@
 //! The mixer `kda`.
 
 use super::mamba1::InnerNormOptions;
-use crate::kind::{Component, Definition, Family, RecordedFault, Positive, ResolveContext, RoleDef, Sizes};
+use crate::kind::{Component, Definition, Family, Positive, RecordedFault, ResolveContext, RoleDef, Sizes};
 use crate::options;
 
 /// A delta net of one layer whose state decays by key element.

@@ -3,7 +3,8 @@
 use super::attention::{TemperatureConfig, TemperatureOptions, resolve_temperature, usual_scale};
 use super::rope::{ROPE_FACTORS_LONG, ROPE_FACTORS_SHORT, ROPE_FREQS, RopeConfig, RopeOptions, resolve_rope};
 use crate::kind::{
-    Component, Definition, Family, NormHere, RecordedFault, Optional, Positive, ResolveContext, RoleDef, Sizes,
+    Component, Definition, Family, NormHere, Optional, Positive, RecordedFault, ResolveContext, RoleDef,
+    Sizes,
 };
 use crate::options;
 

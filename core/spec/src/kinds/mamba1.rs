@@ -3,7 +3,8 @@
 use super::gated_norm::resolve_conv_bias;
 use crate::config::BiasRule;
 use crate::kind::{
-    Component, Definition, Family, Nested, NormHere, RecordedFault, Optional, Positive, ResolveContext, RoleDef, Sizes,
+    Component, Definition, Family, Nested, NormHere, Optional, Positive, RecordedFault, ResolveContext,
+    RoleDef, Sizes,
 };
 use crate::options;
 

@@ -2,7 +2,7 @@
 
 use super::gated_norm::{GatedNormConfig, GatedNormOptions, resolve_conv_bias, resolve_gated_norm};
 use crate::config::BiasRule;
-use crate::kind::{Definition, Family, RecordedFault, Optional, Positive, ResolveContext, RoleDef, Sizes};
+use crate::kind::{Definition, Family, Optional, Positive, RecordedFault, ResolveContext, RoleDef, Sizes};
 use crate::options;
 
 /// State space duality of one layer.

@@ -1,7 +1,7 @@
 //! The mixer `mamba2-low-rank`.
 
 use super::mamba1::{InnerNormConfig, InnerNormOptions, resolve_inner_norm};
-use crate::kind::{Definition, Family, RecordedFault, Optional, Positive, ResolveContext, RoleDef, Sizes};
+use crate::kind::{Definition, Family, Optional, Positive, RecordedFault, ResolveContext, RoleDef, Sizes};
 use crate::options;
 
 /// State space duality over time steps of low rank, of one layer.

@@ -3,7 +3,9 @@
 use super::dense::{ActivationConfig, LimitConfig, LimitOptions, form_fits};
 use super::router::{RouterConfig, RouterOptions, resolve_router};
 use crate::config::BiasRule;
-use crate::kind::{Bits, Definition, Family, FreeSize, RecordedFault, Optional, ResolveContext, RoleDef, Sizes};
+use crate::kind::{
+    Bits, Definition, Family, FreeSize, Optional, RecordedFault, ResolveContext, RoleDef, Sizes,
+};
 use crate::{names, options};
 
 /// Mixture of experts.
@@ -231,7 +233,11 @@ impl Definition for MoeConfig {
     }
 }
 
-fn expert_fits(expert: &ExpertConfig, prefix: &str, at: &mut ResolveContext<'_>) -> Result<(), RecordedFault> {
+fn expert_fits(
+    expert: &ExpertConfig,
+    prefix: &str,
+    at: &mut ResolveContext<'_>,
+) -> Result<(), RecordedFault> {
     let ExpertConfig { kind, activation, bias: _, limit } = expert;
     form_fits(activation, *limit, *kind == ExpertForm::Gated, prefix, at)
 }

@@ -1,7 +1,7 @@
 //! The feed-forward `per-layer-input`.
 
 use super::dense::ActivationConfig;
-use crate::kind::{Definition, Family, RecordedFault, Positive, ResolveContext, RoleDef, Sizes};
+use crate::kind::{Definition, Family, Positive, RecordedFault, ResolveContext, RoleDef, Sizes};
 use crate::options;
 
 /// What a layer makes of the row it gets beside the stream.

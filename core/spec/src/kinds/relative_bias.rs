@@ -1,7 +1,7 @@
 //! Learned biases of attention by distance, in buckets (T5).
 
 use crate::config::Role;
-use crate::kind::{RecordedFault, Positive, ResolveContext, RoleDef};
+use crate::kind::{Positive, RecordedFault, ResolveContext, RoleDef};
 use crate::options;
 
 /// Farthest distance that has a bucket of its own: a table by distance is made of it, for each head.

@@ -6,7 +6,8 @@ use super::none::NoOptions;
 use crate::config::Role;
 use crate::kind::formulas::as_name;
 use crate::kind::{
-    Component, FieldType, InnerRope, Lazy, Nested, RecordedFault, Positive, ResolveContext, RoleDef, Sizes, Value,
+    Component, FieldType, InnerRope, Lazy, Nested, Positive, RecordedFault, ResolveContext, RoleDef, Sizes,
+    Value,
 };
 use crate::{names, options};
 use menagerie_formulas::RopePairs;
@@ -214,7 +215,7 @@ names! {
 }
 
 impl Value for Vec<ScalingKind> {
-    const TYPE: FieldType = FieldType::Names(<ScalingKind as crate::kind::Named>::LIST);
+    const TYPE: FieldType = FieldType::Names(<ScalingKind as crate::kind::NameEnum>::LIST);
 
     fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
         at.names(index)

@@ -4,7 +4,8 @@ use super::dense::one_entry;
 use crate::config::{BiasRule, Role};
 use crate::kind::formulas::{as_name, definitions, with_numbers};
 use crate::kind::{
-    Component, FieldType, Lazy, NameList, NormHere, RecordedFault, Optional, Options, Positive, ResolveContext, Value,
+    Component, FieldType, Lazy, NameList, NormHere, Optional, Options, Positive, RecordedFault,
+    ResolveContext, Value,
 };
 use crate::options;
 use menagerie_formulas::{
@@ -219,7 +220,10 @@ pub(super) fn resolve_router(
     })
 }
 
-fn resolve_groups(options: GroupOptions, at: &mut ResolveContext<'_>) -> Result<Option<RouterGroups>, RecordedFault> {
+fn resolve_groups(
+    options: GroupOptions,
+    at: &mut ResolveContext<'_>,
+) -> Result<Option<RouterGroups>, RecordedFault> {
     let GroupOptions { count, keep, score } = options;
     if count <= 1 {
         return Ok(None);

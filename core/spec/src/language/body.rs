@@ -3,7 +3,7 @@
 use crate::expression::Expression;
 use crate::kind::Role;
 use crate::kind::written::{Cases, Scalar, WrittenTable};
-use crate::text::tree::Place;
+use crate::text::tree::SourcePlace;
 use std::sync::Arc;
 
 /// A spec without its names and its Hugging Face side.
@@ -44,14 +44,14 @@ impl Body {
 #[derive(Clone, Debug)]
 pub(crate) struct Let {
     pub(crate) name: String,
-    pub(crate) place: Place,
+    pub(crate) place: SourcePlace,
     pub(crate) value: Scalar,
 }
 
 /// One line of `[check]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Check {
-    pub(crate) place: Place,
+    pub(crate) place: SourcePlace,
     pub(crate) expression: Arc<Expression>,
     pub(crate) message: String,
 }

@@ -1,13 +1,13 @@
 //! [`Closure`]: everything that a named expression depends on.
 
-use crate::expression::{Expression, NameUse};
+use crate::expression::{Expression, MentionedName};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a named expression comes down to, through every other one it uses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closure {
     /// Keys, in the order they are met.
-    pub(crate) keys: Vec<NameUse>,
+    pub(crate) keys: Vec<MentionedName>,
     /// Keys it asks for with `pattern`.
     pub(crate) patterns: BTreeSet<String>,
     /// Roles it asks for with `has`.
@@ -17,7 +17,7 @@ pub(crate) struct Closure {
 }
 
 impl Closure {
-    fn add_key(&mut self, key: &NameUse) {
+    fn add_key(&mut self, key: &MentionedName) {
         if !self.keys.contains(key) {
             self.keys.push(key.clone());
         }

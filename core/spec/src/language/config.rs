@@ -2,8 +2,8 @@
 //!
 //! Produced by `ArchSpec::resolve`; consumed by the assembler. No expression, default or choice is left in it.
 
-use crate::kind::{BiasRule, Component, NormSite, Role};
 use crate::kind::formulas::as_name;
+use crate::kind::{BiasRule, Component, NormSite, Role};
 use crate::{names, options};
 use menagerie_formulas::{
     BranchInput, ClassifierActivation, ClassifierScores, HeldStream, ParallelInput, Pooling,

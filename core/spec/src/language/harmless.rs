@@ -2,7 +2,7 @@
 
 use crate::text::glob::matches;
 use crate::text::source::SpecSource;
-use crate::text::tree::{Table, read};
+use crate::text::tree::{TomlTable, read};
 use std::sync::LazyLock;
 
 /// Globs and reasons.
@@ -17,7 +17,7 @@ static TABLE: LazyLock<(Reasons, Reasons)> = LazyLock::new(|| {
     (section("outside").unwrap_or_default(), section("under").unwrap_or_default())
 });
 
-fn reasons(table: &Table) -> Reasons {
+fn reasons(table: &TomlTable) -> Reasons {
     table
         .entries
         .iter()

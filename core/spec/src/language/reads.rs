@@ -2,8 +2,8 @@
 //! file.
 
 use crate::expression::Expression;
-use crate::kind::{Default, Field, FieldType};
-use crate::kind::written::{BySource, Choice, Written, WrittenTable};
+use crate::kind::written::{BySource, NameChoice, WrittenTable, WrittenValue};
+use crate::kind::{Field, FieldDefault, FieldType};
 use crate::language::body::Body;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ fn table_keys(table: &WrittenTable, into: &mut Reads) {
     }
 }
 
-fn written_keys(field: &Field, value: &Written, listed: &[&str], into: &mut Reads) {
+fn written_keys(field: &Field, value: &WrittenValue, listed: &[&str], into: &mut Reads) {
     let named = |index: usize| match &field.ty {
         FieldType::Name(list) | FieldType::NameOrKind(list, _) | FieldType::Names(list) => {
             list.names[index].reads
@@ -110,40 +110,43 @@ fn written_keys(field: &Field, value: &Written, listed: &[&str], into: &mut Read
         _ => &[],
     };
     match value {
-        Written::Name(Choice::Given(BySource::Same(name))) => into.add(named(*name)),
-        Written::Name(Choice::Given(BySource::Each { gguf, hf })) => {
+        WrittenValue::Name(NameChoice::Given(BySource::Same(name))) => into.add(named(*name)),
+        WrittenValue::Name(NameChoice::Given(BySource::Each { gguf, hf })) => {
             into.add(named(*gguf));
             into.add(named(*hf));
         }
-        Written::Name(Choice::By { answers, .. }) => {
+        WrittenValue::Name(NameChoice::By { answers, .. }) => {
             answers.iter().for_each(|(_, name)| into.add(named(*name)));
         }
-        Written::Names(names) => names.iter().for_each(|name| into.add(named(*name))),
-        Written::NumberedName(name, numbers) => {
+        WrittenValue::Names(names) => names.iter().for_each(|name| into.add(named(*name))),
+        WrittenValue::NumberedName(name, numbers) => {
             into.add(named(*name));
             table_keys(numbers, into);
         }
-        Written::Table(table) => {
-            if field.default != Default::Listed || listed.contains(&field.name) {
+        WrittenValue::Table(table) => {
+            if field.default != FieldDefault::Listed || listed.contains(&field.name) {
                 table_keys(table, into);
             }
         }
-        Written::Cases(cases) => cases.cases.iter().for_each(|case| table_keys(&case.table, into)),
-        Written::Site(site) => table_keys(&site.norm, into),
-        Written::Number(_) | Written::Bool(_) | Written::Role(_) | Written::NotBuiltIn => {}
+        WrittenValue::Cases(cases) => cases.cases.iter().for_each(|case| table_keys(&case.table, into)),
+        WrittenValue::Site(site) => table_keys(&site.norm, into),
+        WrittenValue::Number(_)
+        | WrittenValue::Bool(_)
+        | WrittenValue::Role(_)
+        | WrittenValue::NotBuiltIn => {}
     }
 }
 
 fn default_keys(field: &Field, listed: &[&str], into: &mut Reads) {
     match field.default {
-        Default::Key(key) => {
+        FieldDefault::Key(key) => {
             into.add(&[key]);
             into.needed.insert(key.to_string());
         }
-        Default::KeyOr(key, _) => into.add(&[key]),
-        Default::Computed { reads, .. } => into.add(reads),
-        Default::Fields => inner_default_keys(field, into),
-        Default::Listed if listed.contains(&field.name) => inner_default_keys(field, into),
+        FieldDefault::KeyOr(key, _) => into.add(&[key]),
+        FieldDefault::Computed { reads, .. } => into.add(reads),
+        FieldDefault::Fields => inner_default_keys(field, into),
+        FieldDefault::Listed if listed.contains(&field.name) => inner_default_keys(field, into),
         _ => {}
     }
 }
@@ -158,7 +161,7 @@ fn inner_default_keys(field: &Field, into: &mut Reads) {
 fn listed_names(table: &WrittenTable) -> Vec<&'static str> {
     let mut found = Vec::new();
     for (field, written) in table.table.fields.iter().zip(&table.fields) {
-        if let (FieldType::Names(list), Some(Written::Names(names))) =
+        if let (FieldType::Names(list), Some(WrittenValue::Names(names))) =
             (&field.ty, written.as_ref().map(|written| &written.value))
         {
             found.extend(names.iter().map(|index| list.names[*index].name));

@@ -4,9 +4,9 @@ use crate::config::{
     BiasRule, BranchInput, ClassifierActivation, ClassifierScores, HeadKind, ParallelInput, Pooling, Role,
     SuppressConfig,
 };
-use crate::kind::Default::{Absent, Required};
+use crate::kind::FieldDefault::{Absent, Required};
 use crate::kind::{
-    Cap, Family, Field, FieldType, NormHere, NormPlace, Optional, Options, Positive, Table, Value,
+    Cap, Family, Field, FieldType, NormHere, Optional, OptionalNorm, Options, Positive, Table, Value,
 };
 use crate::language::spec::Layout;
 use crate::names;
@@ -43,7 +43,7 @@ pub(crate) static SPEC: Table = Table {
             "let",
             FieldType::Expressions,
             Absent,
-            "Named expressions; they may use each other. Per layer if they mention `layer`, `has`, `pattern` or a key \
+            "NameEnum expressions; they may use each other. Per layer if they mention `layer`, `has`, `pattern` or a key \
              with a value per layer.",
         ),
         Field::new("layers", FieldType::Table(LayersOptions::TABLE), Absent, "Blocks."),
@@ -156,7 +156,7 @@ options! {
         /// Number of passes over the blocks; each pass has its own states.
         loops: Positive<usize> = Number(1.0),
         /// Norm on the stream between two passes, and after each run of a stack of `cycles` (a tensor of the whole model).
-        loop_norm: NormPlace = Absent,
+        loop_norm: OptionalNorm = Absent,
         /// Two stacks that run alternately.
         cycles: Optional<CycleOptions> = Absent,
     }
@@ -183,7 +183,7 @@ options! {
         /// Multiplies every embedded row.
         scale: f32 = Number(1.0) => guarded,
         /// Norm on the embedded rows.
-        norm: NormPlace = Absent,
+        norm: OptionalNorm = Absent,
         /// Role of learned absolute positions, `[context, D]`.
         positions: Option<Role> = Absent,
         /// Role of token types; row 0 is added to every token.
@@ -203,7 +203,7 @@ options! {
         /// Multiplies the projection of the embedded rows, before the norm.
         projection_scale: f32 = Number(1.0) => guarded,
         /// Norm on the projection, over the row of a layer.
-        norm: NormPlace = Absent,
+        norm: OptionalNorm = Absent,
         /// Multiplies the sum.
         scale: f32 = Number(1.0) => guarded,
     }
@@ -233,11 +233,11 @@ options! {
         /// Its input.
         reads: ParallelInput = Name("branch") => guarded,
         /// Norm before it.
-        pre: NormPlace = Absent,
+        pre: OptionalNorm = Absent,
         /// Norm on its output.
-        post: NormPlace = Absent,
+        post: OptionalNorm = Absent,
         /// Norm on the output of the first feed-forward, before the two are added.
-        first_post: NormPlace = Absent,
+        first_post: OptionalNorm = Absent,
         /// Multiplies the sum.
         factor: f32 = Number(1.0) => guarded,
     }
@@ -248,13 +248,13 @@ options! {
     /// stream before the branch was added: `x = again(x + i)`.
     pub(crate) struct BranchOptions {
         /// Norm before the branch.
-        pre: NormPlace = Absent,
+        pre: OptionalNorm = Absent,
         /// Norm on the branch output.
-        post: NormPlace = Absent,
+        post: OptionalNorm = Absent,
         /// Norm on the stream after the branch was added.
-        after: NormPlace = Absent,
+        after: OptionalNorm = Absent,
         /// Second norm after the branch: on the output of `after` plus the stream before the branch (Jina BERT for code).
-        again: NormPlace = Absent,
+        again: OptionalNorm = Absent,
         /// Input of the branch.
         reads: BranchInput = Name("stream") => guarded,
         /// Multiplies the branch output before it is added.
@@ -276,7 +276,7 @@ options! {
     /// From the last block to logits.
     pub(crate) struct OutputOptions {
         /// Norm before the head.
-        norm: NormPlace = Absent,
+        norm: OptionalNorm = Absent,
         /// The matrix that computes logits.
         head: HeadKind = Required,
         /// Bias of the head (role `output`).
@@ -315,7 +315,7 @@ options! {
         /// Between the two linears.
         activation: ClassifierActivation = Name("tanh") => guarded,
         /// Norm after the activation.
-        norm: NormPlace = Absent,
+        norm: OptionalNorm = Absent,
         /// Function applied to the outputs.
         scores: ClassifierScores = Name("as-they-are") => guarded,
     }
@@ -409,7 +409,7 @@ pub(crate) static HF_TENSOR: Table = Table {
         ),
         Field::new(
             "layout",
-            FieldType::OneOrMore(<Layout as crate::kind::Named>::LIST),
+            FieldType::OneOrMore(<Layout as crate::kind::NameEnum>::LIST),
             Absent,
             "From stored to canonical.",
         ),

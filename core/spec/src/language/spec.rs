@@ -2,12 +2,12 @@
 
 use super::closure::Closure;
 use crate::kind::Kinds;
-use crate::language::reads::Reads;
 use crate::language::body::Body;
+use crate::language::reads::Reads;
 use crate::names;
 use crate::text::fault::Fault;
 use crate::text::literal::Literal;
-use crate::text::tree::Node;
+use crate::text::tree::TomlNode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct ArchSpec {
     pub(crate) source_name: String,
     pub(crate) extends: Vec<String>,
     pub(crate) warnings: Vec<Fault>,
-    pub(crate) architecture: Architecture,
+    pub(crate) architecture: SpecNames,
     pub(crate) provenance: Option<Provenance>,
     pub(crate) hf: HfMap,
     pub(crate) body: Body,
@@ -29,12 +29,12 @@ pub struct ArchSpec {
     pub(crate) lets: BTreeMap<String, Closure>,
     pub(crate) reads: Reads,
     /// Everything that is written, without `schema`, `extends` and `unset`.
-    pub(crate) document: Arc<Node>,
+    pub(crate) document: Arc<TomlNode>,
 }
 
 /// `[architecture]`: what it is called.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Architecture {
+pub(crate) struct SpecNames {
     /// Id of the spec.
     pub(crate) id: String,
     /// Names in `general.architecture`.

@@ -1,6 +1,6 @@
 //! [`KindDescription`]: what a spec may say of a kind, for people and programs; read off its table.
 
-use crate::kind::{Default, Field, FieldType, Kind, RoleDef, Table, Tensor};
+use crate::kind::{Field, FieldDefault, FieldType, Kind, RoleDef, Table, TensorKind};
 use crate::out::schema::plain;
 
 /// A kind, with everything a spec may say of it.
@@ -84,7 +84,7 @@ fn fields(
             FieldType::NormHere => format!("{path}kind, and the options of the norm"),
             _ => format!("{path}{}", field.name),
         };
-        let required = matches!(field.default, Default::Required | Default::RequiredUnless { .. });
+        let required = matches!(field.default, FieldDefault::Required | FieldDefault::RequiredUnless { .. });
         into.push(OptionDescription {
             accepts: value_text(&field.ty),
             required,
@@ -104,9 +104,9 @@ fn fields(
 
 fn tensor(role: &RoleDef) -> TensorDescription {
     let name = match (role.name, role.tensor) {
-        ("", Tensor::Bias) => "the site's role, .bias".to_owned(),
+        ("", TensorKind::Bias) => "the site's role, .bias".to_owned(),
         ("", _) => "the site's role".to_owned(),
-        (name, Tensor::Bias) => format!("{name}.bias"),
+        (name, TensorKind::Bias) => format!("{name}.bias"),
         (name, _) => name.to_owned(),
     };
     let mut when: Vec<String> = role.when.map(str::to_owned).into_iter().collect();
@@ -158,13 +158,13 @@ pub(crate) fn value_text(ty: &FieldType) -> String {
 /// What holds where a field is not written.
 pub(crate) fn default_text(field: &Field) -> String {
     match field.default {
-        Default::Required | Default::Absent | Default::Listed => String::new(),
-        Default::RequiredUnless { field, is, .. } => format!("only with {field} = \"{is}\""),
-        Default::Number(number) => number.to_string(),
-        Default::Name(name) => name.to_owned(),
-        Default::Key(key) => format!("key {key}"),
-        Default::KeyOr(key, number) => format!("key {key}, or {number}"),
-        Default::Computed { how, .. } => how.to_owned(),
-        Default::Fields => "its own".to_owned(),
+        FieldDefault::Required | FieldDefault::Absent | FieldDefault::Listed => String::new(),
+        FieldDefault::RequiredUnless { field, is, .. } => format!("only with {field} = \"{is}\""),
+        FieldDefault::Number(number) => number.to_string(),
+        FieldDefault::Name(name) => name.to_owned(),
+        FieldDefault::Key(key) => format!("key {key}"),
+        FieldDefault::KeyOr(key, number) => format!("key {key}, or {number}"),
+        FieldDefault::Computed { how, .. } => how.to_owned(),
+        FieldDefault::Fields => "its own".to_owned(),
     }
 }

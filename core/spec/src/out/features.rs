@@ -1,8 +1,8 @@
 //! What a spec uses, in words of the language, for listings: read off the tables.
 
-use crate::kind::{Default, Field, FieldType};
+use crate::kind::written::{BySource, Cases, NameChoice, WrittenTable, WrittenValue};
+use crate::kind::{Field, FieldDefault, FieldType};
 use crate::language::spec::ArchSpec;
-use crate::kind::written::{BySource, Cases, Choice, Written, WrittenTable};
 
 impl ArchSpec {
     /// The features of the spec for listings, in words of the language: `attention`, `qk-norm`, `gated silu`, `yarn`, ...
@@ -36,17 +36,19 @@ impl ArchSpec {
 /// The names that make a component what it is: those of its own table that only logits can guard and have no default.
 fn names(table: &WrittenTable) -> String {
     let fields = table.table.fields.iter().zip(&table.fields);
-    let telling = fields.filter(|(field, _)| field.guarded && field.default == Default::Required);
+    let telling = fields.filter(|(field, _)| field.guarded && field.default == FieldDefault::Required);
     telling.filter_map(|(field, written)| name(field, &written.as_ref()?.value)).collect()
 }
 
-fn name(field: &Field, value: &Written) -> Option<String> {
+fn name(field: &Field, value: &WrittenValue) -> Option<String> {
     let (FieldType::Name(list) | FieldType::NameOrKind(list, _)) = &field.ty else { return None };
     let index = match value {
-        Written::Name(Choice::Given(BySource::Same(index) | BySource::Each { gguf: index, .. })) => *index,
-        Written::Name(Choice::By { .. }) => return Some(" by key".into()),
-        Written::NumberedName(index, _) => *index,
-        Written::Cases(cases) => return Some(format!(" {}", cases.cases.first()?.table.kind?.name)),
+        WrittenValue::Name(NameChoice::Given(BySource::Same(index) | BySource::Each { gguf: index, .. })) => {
+            *index
+        }
+        WrittenValue::Name(NameChoice::By { .. }) => return Some(" by key".into()),
+        WrittenValue::NumberedName(index, _) => *index,
+        WrittenValue::Cases(cases) => return Some(format!(" {}", cases.cases.first()?.table.kind?.name)),
         _ => return None,
     };
     Some(format!(" {}", list.names[index].name))
@@ -57,15 +59,15 @@ fn options(table: &WrittenTable, add: &mut dyn FnMut(String)) {
     for (field, written) in table.table.fields.iter().zip(&table.fields) {
         let Some(written) = written else { continue };
         let telling = matches!(field.ty, FieldType::Optional(_) | FieldType::Role | FieldType::Real);
-        if telling && field.default == Default::Absent {
+        if telling && field.default == FieldDefault::Absent {
             add(field.name.replace('_', "-"));
         }
         match (&written.value, &field.ty) {
-            (Written::Names(names), FieldType::Names(list)) => {
+            (WrittenValue::Names(names), FieldType::Names(list)) => {
                 names.iter().for_each(|index| add(list.names[*index].name.to_string()));
             }
-            (Written::Table(inner), _) => options(inner, add),
-            (Written::Cases(cases), _) => cases.cases.iter().for_each(|case| options(&case.table, add)),
+            (WrittenValue::Table(inner), _) => options(inner, add),
+            (WrittenValue::Cases(cases), _) => cases.cases.iter().for_each(|case| options(&case.table, add)),
             _ => {}
         }
     }
@@ -83,9 +85,9 @@ fn unavailable_cases(cases: &Cases, found: &mut Vec<String>) {
 fn unavailable(table: &WrittenTable, found: &mut Vec<String>) {
     for written in table.fields.iter().flatten() {
         match &written.value {
-            Written::NotBuiltIn => found.push(written.path.clone()),
-            Written::Table(inner) => unavailable(inner, found),
-            Written::Cases(cases) => unavailable_cases(cases, found),
+            WrittenValue::NotBuiltIn => found.push(written.path.clone()),
+            WrittenValue::Table(inner) => unavailable(inner, found),
+            WrittenValue::Cases(cases) => unavailable_cases(cases, found),
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 use crate::language::sections::SCHEMA;
 use crate::language::spec::ArchSpec;
 use crate::text::toml_text::{key, value};
-use crate::text::tree::{Entry, Table};
+use crate::text::tree::{TomlEntry, TomlTable};
 
 /// Longest text of a table that stands in one line.
 const LINE: usize = 100;
@@ -21,10 +21,10 @@ impl ArchSpec {
 }
 
 /// The lines of a table, then the tables in it that are no lines.
-fn section(table: &Table, path: &str, own: &str, text: &mut String) {
+fn section(table: &TomlTable, path: &str, own: &str, text: &mut String) {
     // Where one table needs a header, all have one: their order may mean something.
     let headers = table.entries.iter().any(|entry| is_section(entry, path));
-    let (tables, lines): (Vec<&Entry>, Vec<&Entry>) =
+    let (tables, lines): (Vec<&TomlEntry>, Vec<&TomlEntry>) =
         table.entries.iter().partition(|entry| headers && entry.node.table().is_some());
     if !path.is_empty() && (!lines.is_empty() || tables.is_empty()) {
         text.push_str(&format!("\n[{path}]\n"));
@@ -40,7 +40,7 @@ fn section(table: &Table, path: &str, own: &str, text: &mut String) {
 }
 
 /// Whether an entry is a table with a header: one of the file, of several files, with tables in it, or a long one.
-fn is_section(entry: &Entry, path: &str) -> bool {
+fn is_section(entry: &TomlEntry, path: &str) -> bool {
     let Some(table) = entry.node.table() else { return false };
     let file = entry.node.place.file();
     let mixed = table.entries.iter().any(|inner| inner.node.place.file() != file);
@@ -48,7 +48,7 @@ fn is_section(entry: &Entry, path: &str) -> bool {
     path.is_empty() || mixed || nested || value(&entry.node).len() > LINE
 }
 
-fn origin(entry: &Entry, own: &str) -> String {
+fn origin(entry: &TomlEntry, own: &str) -> String {
     let place = &entry.node.place;
     if place.file() == own { String::new() } else { format!("  # {}:{}", place.file(), place.position().0) }
 }

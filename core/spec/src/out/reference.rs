@@ -1,7 +1,8 @@
 //! The reference page of the language, made from its tables: every section, kind, option, tensor and key.
 
 use crate::kind::{
-    Default, Family, Field, FieldType, FreeSize, Kind, Kinds, NameDef, NameList, RoleDef, Table, Tensor,
+    Family, Field, FieldDefault, FieldType, FreeSize, Kind, Kinds, NameDef, NameList, RoleDef, Table,
+    TensorKind,
 };
 use crate::kinds::ends::{EMBEDDING, MODEL_SIZES, OUTPUT};
 use crate::language::reads::{HINTS, STANDARD};
@@ -90,7 +91,9 @@ impl Page {
                 continue;
             }
             let name = match field.default {
-                Default::Required | Default::RequiredUnless { .. } => format!("**`{}`**", field.name),
+                FieldDefault::Required | FieldDefault::RequiredUnless { .. } => {
+                    format!("**`{}`**", field.name)
+                }
                 _ => format!("`{}`", field.name),
             };
             let value = self.value(&field.ty);
@@ -227,7 +230,7 @@ pub(crate) fn only_role(table: &Table) -> bool {
 fn numbers_of(name: &NameDef) -> String {
     let Some(numbers) = name.numbers else { return String::new() };
     let form: Vec<String> = numbers.fields.iter().map(|field| format!("{} = ..", field.name)).collect();
-    let mut text = format!(" Written `{{ kind = \"{}\", {} }}`:", name.name, form.join(", "));
+    let mut text = format!(" WrittenValue `{{ kind = \"{}\", {} }}`:", name.name, form.join(", "));
     for field in numbers.fields {
         let _ = write!(text, " `{}`: {}", field.name, plain(field.doc));
     }
@@ -236,9 +239,9 @@ fn numbers_of(name: &NameDef) -> String {
 
 fn role_row(role: &RoleDef) -> String {
     let name = match (role.name, role.tensor) {
-        ("", Tensor::Bias) => "`.bias` of the site".to_string(),
+        ("", TensorKind::Bias) => "`.bias` of the site".to_string(),
         ("", _) => "the site's role".to_string(),
-        (name, Tensor::Bias) => format!("`{name}.bias`"),
+        (name, TensorKind::Bias) => format!("`{name}.bias`"),
         (name, _) => format!("`{name}`"),
     };
     let dims: Vec<String> = role.dims.iter().map(|dim| cell(dim)).collect();
@@ -257,14 +260,14 @@ fn role_row(role: &RoleDef) -> String {
 
 fn default(field: &Field) -> String {
     match field.default {
-        Default::Required | Default::Absent | Default::Listed => String::new(),
-        Default::RequiredUnless { field, is, .. } => format!("only with `{field} = \"{is}\"`"),
-        Default::Number(number) => number.to_string(),
-        Default::Name(name) => format!("`{name}`"),
-        Default::Key(key) => format!("`{key}`"),
-        Default::KeyOr(key, number) => format!("`{key}`, or {number}"),
-        Default::Computed { how, .. } => format!("`{how}`"),
-        Default::Fields => "its own".into(),
+        FieldDefault::Required | FieldDefault::Absent | FieldDefault::Listed => String::new(),
+        FieldDefault::RequiredUnless { field, is, .. } => format!("only with `{field} = \"{is}\"`"),
+        FieldDefault::Number(number) => number.to_string(),
+        FieldDefault::Name(name) => format!("`{name}`"),
+        FieldDefault::Key(key) => format!("`{key}`"),
+        FieldDefault::KeyOr(key, number) => format!("`{key}`, or {number}"),
+        FieldDefault::Computed { how, .. } => format!("`{how}`"),
+        FieldDefault::Fields => "its own".into(),
     }
 }
 

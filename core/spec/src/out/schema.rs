@@ -1,6 +1,6 @@
 //! JSON Schema of a spec file, for editors: made from the tables of the language and of the kinds.
 
-use crate::kind::{Default, Family, Field, FieldType, Kind, Kinds, NameList, Table};
+use crate::kind::{Family, Field, FieldDefault, FieldType, Kind, Kinds, NameList, Table};
 use crate::language::sections::{HF_CONFIG_TENSOR, HF_TENSOR, SITE, SPEC};
 use crate::out::reference::only_role;
 use serde_json::{Map, Value, json};
@@ -114,16 +114,16 @@ impl Schema<'_> {
         let mut value = self.form(&field.ty);
         let Value::Object(object) = &mut value else { return value };
         let (default, said) = match field.default {
-            Default::Number(number) => (Some(json!(number)), String::new()),
-            Default::Name(name) => (Some(json!(name)), String::new()),
-            Default::Key(key) => (None, format!(" Default: the key `{key}`.")),
-            Default::KeyOr(key, number) => (None, format!(" Default: the key `{key}`, or {number}.")),
-            Default::Computed { how, .. } => (None, format!(" Default: `{how}`.")),
-            Default::Required => (None, " Required.".to_string()),
-            Default::RequiredUnless { field, is, why } => {
+            FieldDefault::Number(number) => (Some(json!(number)), String::new()),
+            FieldDefault::Name(name) => (Some(json!(name)), String::new()),
+            FieldDefault::Key(key) => (None, format!(" Default: the key `{key}`.")),
+            FieldDefault::KeyOr(key, number) => (None, format!(" Default: the key `{key}`, or {number}.")),
+            FieldDefault::Computed { how, .. } => (None, format!(" Default: `{how}`.")),
+            FieldDefault::Required => (None, " Required.".to_string()),
+            FieldDefault::RequiredUnless { field, is, why } => {
                 (None, format!(" Required unless `{field} = \"{is}\"`: {why}."))
             }
-            Default::Absent | Default::Fields | Default::Listed => (None, String::new()),
+            FieldDefault::Absent | FieldDefault::Fields | FieldDefault::Listed => (None, String::new()),
         };
         // A child of another spec leaves out what its base says, so nothing is required of the text of one file.
         object.insert("description".into(), format!("{}{said}", plain(field.doc)).into());
@@ -192,7 +192,7 @@ impl Schema<'_> {
             let more: &[(&str, Value)] = if with_when { &[("when", when)] } else { &[] };
             let mut object = self.object(table, more);
             if OWN.contains(&title) {
-                let required = table.fields.iter().filter(|field| field.default == Default::Required);
+                let required = table.fields.iter().filter(|field| field.default == FieldDefault::Required);
                 object.insert("required".into(), required.map(|field| field.name).collect());
             }
             self.definitions.insert(title.into(), Value::Object(object));
@@ -238,7 +238,7 @@ impl Schema<'_> {
             let Some(numbers) = name.numbers else { continue };
             let kind = json!({ "const": name.name, "description": plain(name.doc) });
             let mut object = self.object(numbers, &[("kind", kind)]);
-            let fields = numbers.fields.iter().filter(|field| field.default == Default::Required);
+            let fields = numbers.fields.iter().filter(|field| field.default == FieldDefault::Required);
             let required: Vec<&str> = ["kind"].into_iter().chain(fields.map(|field| field.name)).collect();
             object.insert("required".into(), json!(required));
             forms.push(Value::Object(object));

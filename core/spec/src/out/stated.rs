@@ -6,12 +6,12 @@ use crate::language::spec::ArchSpec;
 use crate::out::described::{default_text, value_text};
 use crate::out::schema::plain;
 use crate::text::toml_text::value;
-use crate::text::tree::{Entry, Item, Node};
+use crate::text::tree::{Item, TomlEntry, TomlNode};
 use serde_json::Value;
 
 /// A value that a spec states, itself or by what it extends.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Stated {
+pub struct SpecValue {
     /// Dotted path.
     pub path: String,
     /// The value, as TOML.
@@ -43,7 +43,7 @@ pub struct StatedOption {
 
 impl ArchSpec {
     /// Every value that is stated, in the order of the spec with all that it extends laid under it.
-    pub fn stated(&self) -> Vec<Stated> {
+    pub fn stated(&self) -> Vec<SpecValue> {
         let mut found = Vec::new();
         leaves(&self.document, "", &mut found);
         found
@@ -52,7 +52,7 @@ impl ArchSpec {
     /// The options of every section and component, with those that are not stated; reasons and the Hugging Face side are
     /// left out.
     pub fn options(&self) -> Vec<StatedOption> {
-        let mut walk = Walk { kinds: &self.kinds, found: Vec::new() };
+        let mut walk = OptionWalk { kinds: &self.kinds, found: Vec::new() };
         const LEFT_OUT: [&str; 10] = [
             "schema",
             "extends",
@@ -79,7 +79,7 @@ impl ArchSpec {
 }
 
 /// A TOML value as JSON; what is no number there becomes null.
-fn json(node: &Node) -> Value {
+fn json(node: &TomlNode) -> Value {
     match &node.item {
         Item::Text(text) => text.as_str().into(),
         Item::Integer(number) => (*number).into(),
@@ -92,14 +92,14 @@ fn json(node: &Node) -> Value {
     }
 }
 
-fn leaves(node: &Node, path: &str, found: &mut Vec<Stated>) {
+fn leaves(node: &TomlNode, path: &str, found: &mut Vec<SpecValue>) {
     match node.table().filter(|table| !table.entries.is_empty()) {
         Some(table) => {
-            for Entry { key, node, .. } in &table.entries {
+            for TomlEntry { key, node, .. } in &table.entries {
                 leaves(node, &below(path, key), found);
             }
         }
-        None => found.push(Stated {
+        None => found.push(SpecValue {
             path: path.to_owned(),
             value: value(node),
             file: node.place.file().to_owned(),
@@ -113,13 +113,13 @@ fn below(path: &str, key: &str) -> String {
 }
 
 /// The document and the tables of the language, walked together.
-struct Walk<'k> {
+struct OptionWalk<'k> {
     kinds: &'k Kinds,
     found: Vec<StatedOption>,
 }
 
-impl Walk<'_> {
-    fn field(&mut self, field: &'static Field, node: Option<&Node>, path: &str) {
+impl OptionWalk<'_> {
+    fn field(&mut self, field: &'static Field, node: Option<&TomlNode>, path: &str) {
         let path = below(path, field.name);
         let is_table = matches!(
             field.ty,
@@ -155,17 +155,17 @@ impl Walk<'_> {
         }
     }
 
-    fn table(&mut self, table: &'static Table, node: &Node, path: &str) {
+    fn table(&mut self, table: &'static Table, node: &TomlNode, path: &str) {
         let Some(written) = node.table() else { return };
         for field in table.fields.iter().filter(|field| !matches!(field.ty, FieldType::NormHere)) {
             self.field(field, written.get(field.name), path);
         }
     }
 
-    fn component(&mut self, family: Family, node: &Node, path: &str) {
+    fn component(&mut self, family: Family, node: &TomlNode, path: &str) {
         let kinds = self.kinds;
         self.cases(node, path, &mut |walk, node, path| {
-            let named = node.table().and_then(|table| table.get("kind")).and_then(Node::text);
+            let named = node.table().and_then(|table| table.get("kind")).and_then(TomlNode::text);
             let Some(kind) = named.and_then(|name| kinds.find(family, name)) else { return };
             if family != Family::Norm {
                 walk.when(node, path);
@@ -175,7 +175,7 @@ impl Walk<'_> {
     }
 
     /// A table itself, or each of its named cases.
-    fn cases(&mut self, node: &Node, path: &str, each: &mut dyn FnMut(&mut Self, &Node, &str)) {
+    fn cases(&mut self, node: &TomlNode, path: &str, each: &mut dyn FnMut(&mut Self, &TomlNode, &str)) {
         let Some(table) = node.table() else { return };
         let named = !table.has("kind") && table.entries.iter().all(|entry| entry.node.table().is_some());
         if !named || table.entries.is_empty() {
@@ -187,7 +187,7 @@ impl Walk<'_> {
     }
 
     /// The condition of a case or of a table that may be left out, where it is stated.
-    fn when(&mut self, node: &Node, path: &str) {
+    fn when(&mut self, node: &TomlNode, path: &str) {
         let Some(condition) = node.table().and_then(|table| table.get("when")) else { return };
         self.found.push(StatedOption {
             path: below(path, "when"),

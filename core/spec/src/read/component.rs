@@ -1,16 +1,16 @@
 //! Components: one table, or named cases of which exactly one holds in every layer.
 
-use super::decoder::{At, Decoder, join};
+use super::decoder::{Decoder, TreePoint, join};
 use super::table::field_at;
+use crate::kind::written::{Case, Cases, When, WrittenTable, WrittenValue};
 use crate::kind::{Family, Field, FieldType, Kind, Table as Definition};
-use crate::kind::written::{Case, Cases, When, Written, WrittenTable};
 use crate::text::nearest::nearest_help;
-use crate::text::tree::Table;
+use crate::text::tree::TomlTable;
 use std::sync::Arc;
 
 impl Decoder<'_> {
     /// `[mixer]`, `[feed_forward]`.
-    pub(crate) fn component(&mut self, at: &At<'_>, family: Family) -> Option<Cases> {
+    pub(crate) fn component(&mut self, at: &TreePoint<'_>, family: Family) -> Option<Cases> {
         let Some(table) = at.node.table() else { return self.wanted(at, "a table") };
         let fields_of_one =
             |kind: &Kind| table.entries.iter().all(|entry| is_field(kind.options, &entry.key));
@@ -30,7 +30,7 @@ impl Decoder<'_> {
     }
 
     /// Whether a place of names and components holds a component: one that is known, or what is spelled like one.
-    pub(super) fn names_kind(&self, at: &At<'_>, field: &Field) -> bool {
+    pub(super) fn names_kind(&self, at: &TreePoint<'_>, field: &Field) -> bool {
         let FieldType::NameOrKind(list, family) = &field.ty else { return false };
         let written = at.node.text().or_else(|| at.node.table()?.get("kind")?.text());
         let is_kind = |name: &str| name.contains(':') || self.kinds.find(*family, name).is_some();
@@ -38,21 +38,21 @@ impl Decoder<'_> {
     }
 
     /// A component, or the name alone of one that needs no options.
-    pub(super) fn component_or_name(&mut self, at: &At<'_>, family: Family) -> Option<Cases> {
+    pub(super) fn component_or_name(&mut self, at: &TreePoint<'_>, family: Family) -> Option<Cases> {
         let Some(name) = at.node.text() else { return self.component(at, family) };
         let kind = self.known_kind(at, name, family)?;
-        let mut written = self.fields(at, &Table::default(), kind.options);
+        let mut written = self.fields(at, &TomlTable::default(), kind.options);
         written.kind = Some(kind);
         Some(one_case(at, None, Arc::new(written)))
     }
 
     /// A table that may be left out, have a `when`, or be cases.
-    pub(super) fn optional(&mut self, at: &At<'_>, definition: &'static Definition) -> Option<Cases> {
+    pub(super) fn optional(&mut self, at: &TreePoint<'_>, definition: &'static Definition) -> Option<Cases> {
         if let ([only], Some(_)) = (definition.fields, at.node.text())
             && matches!(only.ty, FieldType::Role)
         {
             let mut written = WrittenTable::empty(definition, at.node.place.clone(), at.path.clone());
-            written.fields[0] = self.role(at).map(|role| field_at(at, Written::Role(role)));
+            written.fields[0] = self.role(at).map(|role| field_at(at, WrittenValue::Role(role)));
             return Some(one_case(at, None, Arc::new(written)));
         }
         let Some(table) = at.node.table() else { return self.wanted(at, "a table") };
@@ -66,16 +66,16 @@ impl Decoder<'_> {
         Some(one_case(at, when, table))
     }
 
-    fn is_norm_field(&self, definition: &Definition, at: &At<'_>, key: &str) -> bool {
+    fn is_norm_field(&self, definition: &Definition, at: &TreePoint<'_>, key: &str) -> bool {
         let holds_norm = definition.fields.iter().any(|field| matches!(field.ty, FieldType::NormHere));
         holds_norm && (key == "kind" || self.norm_fields(at).contains(&key))
     }
 
     fn named_cases(
         &mut self,
-        at: &At<'_>,
-        table: &Table,
-        read: impl Fn(&mut Self, &At<'_>) -> Option<Arc<WrittenTable>>,
+        at: &TreePoint<'_>,
+        table: &TomlTable,
+        read: impl Fn(&mut Self, &TreePoint<'_>) -> Option<Arc<WrittenTable>>,
     ) -> Option<Cases> {
         let mut cases = Vec::new();
         for entry in &table.entries {
@@ -95,7 +95,7 @@ impl Decoder<'_> {
     /// The table of a component of a family, by its `kind`.
     pub(super) fn kind_table(
         &mut self,
-        at: &At<'_>,
+        at: &TreePoint<'_>,
         family: Family,
         more: &[&'static str],
     ) -> Option<Arc<WrittenTable>> {
@@ -107,7 +107,7 @@ impl Decoder<'_> {
     }
 
     /// The kind that a table names.
-    pub(super) fn kind(&mut self, at: &At<'_>, family: Family) -> Option<&'static Kind> {
+    pub(super) fn kind(&mut self, at: &TreePoint<'_>, family: Family) -> Option<&'static Kind> {
         let Some(table) = at.node.table() else { return self.wanted(at, "a table") };
         let names: Vec<&'static str> = self.kinds.of(family).map(|kind| kind.name).collect();
         let Some(node) = table.get("kind") else {
@@ -127,7 +127,7 @@ impl Decoder<'_> {
     }
 
     /// The kind of a name.
-    fn known_kind(&mut self, at: &At<'_>, name: &str, family: Family) -> Option<&'static Kind> {
+    fn known_kind(&mut self, at: &TreePoint<'_>, name: &str, family: Family) -> Option<&'static Kind> {
         let found = self.kinds.find(family, name);
         if found.is_none() {
             let names: Vec<&'static str> = self.kinds.of(family).map(|kind| kind.name).collect();
@@ -144,13 +144,13 @@ impl Decoder<'_> {
     }
 }
 
-fn one_case(at: &At<'_>, when: Option<When>, table: Arc<WrittenTable>) -> Cases {
+fn one_case(at: &TreePoint<'_>, when: Option<When>, table: Arc<WrittenTable>) -> Cases {
     let cases = vec![Case { name: String::new(), when, table }];
     Cases { place: at.node.place.clone(), path: at.path.clone(), named: false, cases }
 }
 
 /// Whether every entry of a table is a table, and none is `kind`.
-fn are_cases(table: &Table) -> bool {
+fn are_cases(table: &TomlTable) -> bool {
     !table.entries.is_empty() && table.entries.iter().all(|entry| entry.node.table().is_some())
 }
 

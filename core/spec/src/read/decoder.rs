@@ -1,13 +1,13 @@
 //! Reading values of the tree: what each must be, and everything that is wrong with it.
 
-use crate::expression::{Expression, Scope};
-use crate::kind::{Kinds, NameList, Table as Definition};
+use crate::expression::{Expression, NameScope};
 use crate::expression::{as_bool, as_count, as_number};
+use crate::kind::written::{BySource, Condition, NameChoice, Scalar, When, WrittenTable, WrittenValue};
+use crate::kind::{Kinds, NameList, Table as Definition};
 use crate::language::roles::{ROLES, bare};
-use crate::kind::written::{BySource, Choice, Condition, Scalar, When, Written, WrittenTable};
 use crate::text::fault::SpecFaults;
 use crate::text::nearest::nearest_help;
-use crate::text::tree::{Item, Node, Place, Table};
+use crate::text::tree::{Item, SourcePlace, TomlNode, TomlTable};
 use minijinja::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,22 +47,22 @@ pub(crate) struct Decoder<'k> {
 
 /// A value in the tree and its dotted path.
 #[derive(Clone)]
-pub(crate) struct At<'a> {
-    pub(crate) node: &'a Node,
+pub(crate) struct TreePoint<'a> {
+    pub(crate) node: &'a TomlNode,
     pub(crate) path: String,
 }
 
-impl<'a> At<'a> {
+impl<'a> TreePoint<'a> {
     /// A value under this one.
-    pub(crate) fn inner(&self, node: &'a Node, key: &str) -> At<'a> {
-        At { node, path: join(&self.path, key) }
+    pub(crate) fn inner(&self, node: &'a TomlNode, key: &str) -> TreePoint<'a> {
+        TreePoint { node, path: join(&self.path, key) }
     }
 }
 
 /// An opened table.
-pub(crate) struct Fields<'a> {
-    pub(crate) at: At<'a>,
-    pub(crate) table: &'a Table,
+pub(crate) struct TableReader<'a> {
+    pub(crate) at: TreePoint<'a>,
+    pub(crate) table: &'a TomlTable,
     definition: &'static Definition,
 }
 
@@ -72,15 +72,15 @@ pub(crate) fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key } else { format!("{path}.{key}") }
 }
 
-impl<'a> Fields<'a> {
+impl<'a> TableReader<'a> {
     /// The value of a field.
-    pub(crate) fn get(&self, key: &'static str) -> Option<At<'a>> {
+    pub(crate) fn get(&self, key: &'static str) -> Option<TreePoint<'a>> {
         debug_assert!(self.definition.fields.iter().any(|field| field.name == key), "{key} is in no table");
         Some(self.at.inner(self.table.get(key)?, key))
     }
 
     /// The value of a field that must be there.
-    pub(crate) fn need(&self, decoder: &mut Decoder<'_>, key: &'static str) -> Option<At<'a>> {
+    pub(crate) fn need(&self, decoder: &mut Decoder<'_>, key: &'static str) -> Option<TreePoint<'a>> {
         let found = self.get(key);
         if found.is_none() {
             decoder.fault(&self.at.node.place, &join(&self.at.path, key), || "missing".into());
@@ -102,7 +102,7 @@ impl<'k> Decoder<'k> {
     }
 
     /// Notes what is wrong; past the first hundred only that there is more.
-    pub(crate) fn fault(&mut self, place: &Place, path: &str, message: impl FnOnce() -> String) {
+    pub(crate) fn fault(&mut self, place: &SourcePlace, path: &str, message: impl FnOnce() -> String) {
         if self.faults.faults().len() < TOLD {
             self.faults.push(place.fault(path, message()));
         } else {
@@ -111,21 +111,25 @@ impl<'k> Decoder<'k> {
     }
 
     /// Notes what is wrong with a value.
-    pub(crate) fn reject<T>(&mut self, at: &At<'_>, message: impl Into<String>) -> Option<T> {
+    pub(crate) fn reject<T>(&mut self, at: &TreePoint<'_>, message: impl Into<String>) -> Option<T> {
         let message = message.into();
         self.fault(&at.node.place, &at.path, || message);
         None
     }
 
     /// Says that a value is none of what is wanted.
-    pub(crate) fn wanted<T>(&mut self, at: &At<'_>, wanted: &str) -> Option<T> {
+    pub(crate) fn wanted<T>(&mut self, at: &TreePoint<'_>, wanted: &str) -> Option<T> {
         let found = at.node.item.describe();
         self.fault(&at.node.place, &at.path, || format!("expected {wanted}, found {found}"));
         None
     }
 
     /// The table, with a fault where it is none or has keys that are not in the list.
-    pub(crate) fn open_with<'a>(&mut self, at: &At<'a>, allowed: &[&'static str]) -> Option<&'a Table> {
+    pub(crate) fn open_with<'a>(
+        &mut self,
+        at: &TreePoint<'a>,
+        allowed: &[&'static str],
+    ) -> Option<&'a TomlTable> {
         let Some(table) = at.node.table() else {
             return self.wanted(at, &format!("a table with {}", allowed.join(", ")));
         };
@@ -147,15 +151,19 @@ impl<'k> Decoder<'k> {
     }
 
     /// Opens a table that holds no component.
-    pub(crate) fn open<'a>(&mut self, at: At<'a>, definition: &'static Definition) -> Option<Fields<'a>> {
+    pub(crate) fn open<'a>(
+        &mut self,
+        at: TreePoint<'a>,
+        definition: &'static Definition,
+    ) -> Option<TableReader<'a>> {
         let allowed: Vec<&str> = definition.fields.iter().map(|field| field.name).collect();
         let table = self.open_with(&at, &allowed)?;
-        Some(Fields { at, table, definition })
+        Some(TableReader { at, table, definition })
     }
 
     /// An expression over canonical keys.
-    pub(crate) fn expression(&mut self, at: &At<'_>, text: &str) -> Option<Arc<Expression>> {
-        match Expression::parse(text, Scope::Keys) {
+    pub(crate) fn expression(&mut self, at: &TreePoint<'_>, text: &str) -> Option<Arc<Expression>> {
+        match Expression::parse(text, NameScope::Keys) {
             Ok(expression) => {
                 for role in &expression.roles {
                     self.known_role(&at.node.place, &at.path, role);
@@ -171,7 +179,7 @@ impl<'k> Decoder<'k> {
     /// Refuses an expression that gives the same in every file, and not what is wanted.
     fn constant<T>(
         &mut self,
-        at: &At<'_>,
+        at: &TreePoint<'_>,
         expression: &Expression,
         wanted: fn(&Value, &Expression) -> Result<T, String>,
     ) -> Option<()> {
@@ -183,7 +191,7 @@ impl<'k> Decoder<'k> {
     }
 
     /// A count place: as a number, and what does not depend on a file is whole.
-    pub(crate) fn count(&mut self, at: &At<'_>) -> Option<BySource<Scalar>> {
+    pub(crate) fn count(&mut self, at: &TreePoint<'_>) -> Option<BySource<Scalar>> {
         let number = self.number(at)?;
         let sides = match &number {
             BySource::Same(value) => vec![value],
@@ -205,7 +213,7 @@ impl<'k> Decoder<'k> {
     }
 
     /// A number place: a literal or an expression, perhaps per source.
-    pub(crate) fn number(&mut self, at: &At<'_>) -> Option<BySource<Scalar>> {
+    pub(crate) fn number(&mut self, at: &TreePoint<'_>) -> Option<BySource<Scalar>> {
         match per_source(at) {
             Some((gguf, hf)) => Some(BySource::Each { gguf: self.scalar(&gguf)?, hf: self.scalar(&hf)? }),
             None => {
@@ -216,8 +224,8 @@ impl<'k> Decoder<'k> {
     }
 
     /// Refuses `{ gguf = .. }` without `hf`, and the other way round.
-    fn both_sides(&mut self, at: &At<'_>) -> Option<()> {
-        let Some(Table { entries }) = at.node.table() else { return Some(()) };
+    fn both_sides(&mut self, at: &TreePoint<'_>) -> Option<()> {
+        let Some(TomlTable { entries }) = at.node.table() else { return Some(()) };
         match entries.as_slice() {
             [only] if matches!(only.key.as_str(), "gguf" | "hf") => {
                 let message = format!(
@@ -231,7 +239,7 @@ impl<'k> Decoder<'k> {
     }
 
     /// A literal number or an expression that gives one.
-    pub(crate) fn scalar(&mut self, at: &At<'_>) -> Option<Scalar> {
+    pub(crate) fn scalar(&mut self, at: &TreePoint<'_>) -> Option<Scalar> {
         let scalar = self.named_value(at)?;
         if let Scalar::Expression(expression) = &scalar {
             self.constant(at, expression, as_number)?;
@@ -240,7 +248,7 @@ impl<'k> Decoder<'k> {
     }
 
     /// A literal number, or an expression that gives anything.
-    pub(crate) fn named_value(&mut self, at: &At<'_>) -> Option<Scalar> {
+    pub(crate) fn named_value(&mut self, at: &TreePoint<'_>) -> Option<Scalar> {
         match &at.node.item {
             Item::Integer(value) => Some(Scalar::Literal(*value as f64)),
             Item::Real(value) if value.is_finite() => Some(Scalar::Literal(*value)),
@@ -254,7 +262,7 @@ impl<'k> Decoder<'k> {
     }
 
     /// A boolean or an expression.
-    pub(crate) fn condition(&mut self, at: &At<'_>) -> Option<Condition> {
+    pub(crate) fn condition(&mut self, at: &TreePoint<'_>) -> Option<Condition> {
         match &at.node.item {
             Item::Bool(value) => Some(Condition::Literal(*value)),
             Item::Text(text) => {
@@ -267,26 +275,26 @@ impl<'k> Decoder<'k> {
     }
 
     /// A `when`.
-    pub(crate) fn when(&mut self, at: &At<'_>) -> Option<When> {
+    pub(crate) fn when(&mut self, at: &TreePoint<'_>) -> Option<When> {
         let value = self.condition(at)?;
         Some(When { place: at.node.place.clone(), path: at.path.clone(), value })
     }
 
     /// A name place: a name, a name per source, or a choice.
-    pub(crate) fn name(&mut self, at: &At<'_>, list: &'static NameList) -> Option<Choice> {
+    pub(crate) fn name(&mut self, at: &TreePoint<'_>, list: &'static NameList) -> Option<NameChoice> {
         if let Some((gguf, hf)) = per_source(at) {
             let (gguf, hf) = (self.plain_name(&gguf, list), self.plain_name(&hf, list));
-            return Some(Choice::Given(BySource::Each { gguf: gguf?, hf: hf? }));
+            return Some(NameChoice::Given(BySource::Each { gguf: gguf?, hf: hf? }));
         }
         self.both_sides(at)?;
         match at.node.table() {
             Some(table) if table.has("by") => self.choice(at, list),
-            _ => self.plain_name(at, list).map(BySource::Same).map(Choice::Given),
+            _ => self.plain_name(at, list).map(BySource::Same).map(NameChoice::Given),
         }
     }
 
     /// A name from a closed list that stands alone.
-    pub(crate) fn plain_name(&mut self, at: &At<'_>, list: &'static NameList) -> Option<usize> {
+    pub(crate) fn plain_name(&mut self, at: &TreePoint<'_>, list: &'static NameList) -> Option<usize> {
         let index = self.any_name(at, list)?;
         let Some(numbers) = list.names[index].numbers else { return Some(index) };
         let names: Vec<String> = numbers.fields.iter().map(|field| format!("{} = ..", field.name)).collect();
@@ -295,7 +303,7 @@ impl<'k> Decoder<'k> {
     }
 
     /// A name from a closed list.
-    fn any_name(&mut self, at: &At<'_>, list: &'static NameList) -> Option<usize> {
+    fn any_name(&mut self, at: &TreePoint<'_>, list: &'static NameList) -> Option<usize> {
         let allowed = || list.all().collect::<Vec<_>>().join(", ");
         let Some(text) = at.node.text() else {
             return self.wanted(at, &format!("one of {}", allowed()));
@@ -308,20 +316,24 @@ impl<'k> Decoder<'k> {
     }
 
     /// `{ kind = "name", .. }`: a name that has numbers.
-    pub(super) fn name_with_numbers(&mut self, at: &At<'_>, list: &'static NameList) -> Option<Written> {
+    pub(super) fn name_with_numbers(
+        &mut self,
+        at: &TreePoint<'_>,
+        list: &'static NameList,
+    ) -> Option<WrittenValue> {
         let table = at.node.table()?;
         let index = self.any_name(&at.inner(table.get("kind")?, "kind"), list)?;
         match list.names[index].numbers {
-            Some(numbers) => Some(Written::NumberedName(index, self.table(at, numbers, &["kind"])?)),
+            Some(numbers) => Some(WrittenValue::NumberedName(index, self.table(at, numbers, &["kind"])?)),
             None if table.entries.len() > 1 => {
                 let name = list.names[index].name;
                 self.reject(at, format!("`{name}` takes no numbers; write \"{name}\""))
             }
-            None => Some(Written::Name(Choice::Given(BySource::Same(index)))),
+            None => Some(WrittenValue::Name(NameChoice::Given(BySource::Same(index)))),
         }
     }
 
-    fn choice(&mut self, at: &At<'_>, list: &'static NameList) -> Option<Choice> {
+    fn choice(&mut self, at: &TreePoint<'_>, list: &'static NameList) -> Option<NameChoice> {
         let table = at.node.table()?;
         let mut answers = Vec::new();
         let mut by = None;
@@ -343,11 +355,11 @@ impl<'k> Decoder<'k> {
         if answers.is_empty() && good {
             return self.reject(at, "a choice without answers; add for example `1 = \"softmax\"`");
         }
-        if good { Some(Choice::By { by: by?, answers }) } else { None }
+        if good { Some(NameChoice::By { by: by?, answers }) } else { None }
     }
 
     /// A string.
-    pub(crate) fn text(&mut self, at: At<'_>) -> Option<String> {
+    pub(crate) fn text(&mut self, at: TreePoint<'_>) -> Option<String> {
         match at.node.text() {
             Some(text) => Some(text.to_string()),
             None => self.wanted(&at, "a string"),
@@ -355,15 +367,15 @@ impl<'k> Decoder<'k> {
     }
 
     /// A list of strings.
-    pub(crate) fn texts(&mut self, at: At<'_>) -> Vec<String> {
+    pub(crate) fn texts(&mut self, at: TreePoint<'_>) -> Vec<String> {
         let Item::List(nodes) = &at.node.item else {
             return self.wanted(&at, "a list of strings").unwrap_or_default();
         };
-        nodes.iter().filter_map(|node| self.text(At { node, path: at.path.clone() })).collect()
+        nodes.iter().filter_map(|node| self.text(TreePoint { node, path: at.path.clone() })).collect()
     }
 
     /// A table of strings, in order.
-    pub(crate) fn text_table(&mut self, at: At<'_>) -> Vec<(String, String)> {
+    pub(crate) fn text_table(&mut self, at: TreePoint<'_>) -> Vec<(String, String)> {
         let Some(table) = at.node.table() else {
             return self.wanted(&at, "a table of strings").unwrap_or_default();
         };
@@ -377,14 +389,14 @@ impl<'k> Decoder<'k> {
     }
 
     /// A role.
-    pub(crate) fn role(&mut self, at: &At<'_>) -> Option<String> {
+    pub(crate) fn role(&mut self, at: &TreePoint<'_>) -> Option<String> {
         let role = self.text(at.clone())?;
         self.known_role(&at.node.place, &at.path, &role);
         Some(role)
     }
 
     /// A role, or a list of them.
-    pub(crate) fn roles(&mut self, at: &At<'_>) -> Option<Vec<String>> {
+    pub(crate) fn roles(&mut self, at: &TreePoint<'_>) -> Option<Vec<String>> {
         let Item::List(nodes) = &at.node.item else {
             return self.role(at).map(|role| vec![role]);
         };
@@ -399,7 +411,7 @@ impl<'k> Decoder<'k> {
     }
 
     /// Reports a role that neither the language nor this spec knows.
-    pub(crate) fn known_role(&mut self, place: &Place, path: &str, role: &str) {
+    pub(crate) fn known_role(&mut self, place: &SourcePlace, path: &str, role: &str) {
         let name = bare(role);
         if ROLES.contains(&name) || self.own_roles.contains(name) {
             return;
@@ -417,7 +429,7 @@ impl<'k> Decoder<'k> {
 }
 
 /// The two values of `{ gguf = .., hf = .. }`.
-fn per_source<'a>(at: &At<'a>) -> Option<(At<'a>, At<'a>)> {
+fn per_source<'a>(at: &TreePoint<'a>) -> Option<(TreePoint<'a>, TreePoint<'a>)> {
     let table = at.node.table()?;
     if table.entries.len() != 2 {
         return None;

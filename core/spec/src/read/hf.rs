@@ -1,20 +1,20 @@
 //! `[hf]`: parsed, checked and kept.
 
-use super::decoder::{At, Decoder, join};
+use super::decoder::{Decoder, TreePoint, join};
 use super::sections::reasons;
-use crate::expression::{Expression, Scope};
-use crate::kind::Named;
+use crate::expression::{Expression, NameScope};
+use crate::kind::NameEnum;
 use crate::language::reads::Reads;
 use crate::language::sections;
 use crate::language::spec::{ARCHITECTURE, ArchSpec, HfMap, HfTensor, HfTimes, HfValue, Layout};
 use crate::text::literal::Literal;
 use crate::text::nearest::nearest_help;
-use crate::text::tree::{Item, Table};
+use crate::text::tree::{Item, TomlTable};
 
 const LAYER: &str = "{layer}";
 
 /// `[hf]`.
-pub(super) fn hf(decoder: &mut Decoder<'_>, at: At<'_>) -> HfMap {
+pub(super) fn hf(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> HfMap {
     let Some(fields) = decoder.open(at, &sections::HF) else { return HfMap::default() };
     let mut map = HfMap::default();
     if let Some(at) = fields.get("layer") {
@@ -62,8 +62,8 @@ pub(super) fn hf(decoder: &mut Decoder<'_>, at: At<'_>) -> HfMap {
 
 fn entries<T>(
     decoder: &mut Decoder<'_>,
-    at: &At<'_>,
-    read: fn(&mut Decoder<'_>, At<'_>) -> Option<T>,
+    at: &TreePoint<'_>,
+    read: fn(&mut Decoder<'_>, TreePoint<'_>) -> Option<T>,
 ) -> Vec<(String, T)> {
     let Some(table) = at.node.table() else {
         return decoder.wanted(at, "a table").unwrap_or_default();
@@ -76,19 +76,19 @@ fn entries<T>(
     found
 }
 
-fn config_value(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<HfValue> {
+fn config_value(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Option<HfValue> {
     let Some(text) = at.node.text() else {
         let literal = at.node.literal().map(HfValue::Literal);
         return literal
             .or_else(|| decoder.reject(&at, "expected a value or an expression over config names"));
     };
-    match Expression::parse(text, Scope::Config) {
+    match Expression::parse(text, NameScope::Config) {
         Ok(_) => Some(HfValue::Expression(text.to_string())),
         Err(message) => decoder.reject(&at, message),
     }
 }
 
-fn times(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<HfTimes> {
+fn times(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Option<HfTimes> {
     let Item::List(nodes) = &at.node.item else { return config_value(decoder, at).map(HfTimes::All) };
     let mut parts = Vec::with_capacity(nodes.len());
     for (index, node) in nodes.iter().enumerate() {
@@ -104,7 +104,7 @@ fn times(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<HfTimes> {
     }
 }
 
-fn expected(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<Literal>> {
+fn expected(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Option<Vec<Literal>> {
     match at.node.literal() {
         Some(Literal::List(values)) if !values.is_empty() => Some(values),
         Some(value) => Some(vec![value]),
@@ -112,7 +112,7 @@ fn expected(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<Literal>> {
     }
 }
 
-fn tensors(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<HfTensor>> {
+fn tensors(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Option<Vec<HfTensor>> {
     let Item::List(nodes) = &at.node.item else {
         return tensor(decoder, at).map(|found| vec![found]);
     };
@@ -126,7 +126,7 @@ fn tensors(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<HfTensor>> {
     Some(found)
 }
 
-fn tensor(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<HfTensor> {
+fn tensor(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Option<HfTensor> {
     match &at.node.item {
         Item::Text(from) => {
             placeholders(decoder, &at, from);
@@ -149,7 +149,7 @@ fn tensor(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<HfTensor> {
 }
 
 /// Only `{expert}` and `{head}` may stand in a name, one of them, once.
-fn placeholders(decoder: &mut Decoder<'_>, at: &At<'_>, name: &str) {
+fn placeholders(decoder: &mut Decoder<'_>, at: &TreePoint<'_>, name: &str) {
     let mut rest = name;
     let mut count = 0;
     while let Some(start) = rest.find('{') {
@@ -171,7 +171,7 @@ fn placeholders(decoder: &mut Decoder<'_>, at: &At<'_>, name: &str) {
     }
 }
 
-fn layouts(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<Layout>> {
+fn layouts(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Option<Vec<Layout>> {
     let Item::List(nodes) = &at.node.item else {
         return layout(decoder, &at).map(|layout| vec![layout]);
     };
@@ -182,14 +182,14 @@ fn layouts(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Vec<Layout>> {
     Some(found)
 }
 
-fn layout(decoder: &mut Decoder<'_>, at: &At<'_>) -> Option<Layout> {
+fn layout(decoder: &mut Decoder<'_>, at: &TreePoint<'_>) -> Option<Layout> {
     Layout::VALUES.get(decoder.plain_name(at, Layout::LIST)?).copied()
 }
 
 /// Reports keys that `[hf.config]` and the class table set and nothing reads.
 ///
 /// Only what the spec's own file sets: what a base sets may serve another child of it.
-pub(super) fn unread(decoder: &mut Decoder<'_>, root: &Table, reads: &Reads, file: &str) {
+pub(super) fn unread(decoder: &mut Decoder<'_>, root: &TomlTable, reads: &Reads, file: &str) {
     let config = root.get("hf").and_then(|node| node.table()).and_then(|table| table.get("config"));
     if let Some(table) = config.and_then(|node| node.table()) {
         unread_keys(decoder, table, ("hf.config", file), reads);
@@ -208,7 +208,7 @@ pub(super) fn unread(decoder: &mut Decoder<'_>, root: &Table, reads: &Reads, fil
 }
 
 /// Reports keys of `[hf.write]` that the spec would refuse in a file.
-pub(super) fn unwritable(decoder: &mut Decoder<'_>, root: &Table, spec: &ArchSpec) {
+pub(super) fn unwritable(decoder: &mut Decoder<'_>, root: &TomlTable, spec: &ArchSpec) {
     let write = root.get("hf").and_then(|node| node.table()).and_then(|table| table.get("write"));
     for entry in write.and_then(|node| node.table()).into_iter().flat_map(|table| &table.entries) {
         let key = entry.key.as_str();
@@ -222,7 +222,7 @@ pub(super) fn unwritable(decoder: &mut Decoder<'_>, root: &Table, spec: &ArchSpe
     }
 }
 
-fn unread_keys(decoder: &mut Decoder<'_>, table: &Table, (path, file): (&str, &str), reads: &Reads) {
+fn unread_keys(decoder: &mut Decoder<'_>, table: &TomlTable, (path, file): (&str, &str), reads: &Reads) {
     for entry in &table.entries {
         if !reads.has(&entry.key) && entry.key_place.file() == file {
             decoder.fault(&entry.key_place, &join(path, &entry.key), || {

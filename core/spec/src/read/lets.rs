@@ -1,18 +1,18 @@
 //! `[let]`: named expressions, and the checks that need all of them.
 
-use super::decoder::{At, Decoder, join};
+use super::decoder::{Decoder, TreePoint, join};
 use crate::expression::FUNCTIONS;
-use crate::language::closure::Closure;
-use crate::language::reads::STANDARD;
 use crate::kind::written::Scalar;
 use crate::language::body::{Body, Let};
+use crate::language::closure::Closure;
+use crate::language::reads::STANDARD;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most named expressions of a spec.
 const MOST_LETS: usize = 200;
 
 /// Reads `[let]`.
-pub(super) fn lets(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<Let> {
+pub(super) fn lets(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Vec<Let> {
     let Some(table) = at.node.table() else {
         return decoder.reject(&at, "expected a table: name = \"<expression>\"").unwrap_or_default();
     };
@@ -39,7 +39,7 @@ pub(super) fn lets(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<Let> {
             decoder.fault(&entry.key_place, &path, || message.into());
             continue;
         }
-        if let Some(value) = decoder.named_value(&At { node: &entry.node, path }) {
+        if let Some(value) = decoder.named_value(&TreePoint { node: &entry.node, path }) {
             lets.push(Let { name: entry.key.clone(), place: entry.key_place.clone(), value });
         }
     }
@@ -60,7 +60,7 @@ pub(super) fn check(decoder: &mut Decoder<'_>, body: &Body) -> BTreeMap<String, 
             });
         }
     }
-    let mut walk = Walk { body, done: BTreeMap::new(), open: Vec::new(), circles: Vec::new() };
+    let mut walk = LetWalk { body, done: BTreeMap::new(), open: Vec::new(), circles: Vec::new() };
     for named in &body.lets {
         walk.visit(named);
     }
@@ -71,14 +71,14 @@ pub(super) fn check(decoder: &mut Decoder<'_>, body: &Body) -> BTreeMap<String, 
 }
 
 /// A walk through the named expressions, each visited once.
-struct Walk<'a> {
+struct LetWalk<'a> {
     body: &'a Body,
     done: BTreeMap<String, Closure>,
     open: Vec<&'a str>,
     circles: Vec<(&'a Let, String)>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> LetWalk<'a> {
     fn visit(&mut self, named: &'a Let) {
         if self.done.contains_key(&named.name) {
             return;

@@ -4,7 +4,7 @@ use crate::language::sections::SCHEMA;
 use crate::text::fault::{Fault, SpecFaults};
 use crate::text::nearest::nearest_help;
 use crate::text::source::{SpecLookup, SpecSource};
-use crate::text::tree::{Item, Node, Table, read};
+use crate::text::tree::{Item, TomlNode, TomlTable, read};
 
 /// Most keys of one table.
 const MOST_KEYS: usize = 2000;
@@ -13,9 +13,9 @@ const MOST_KEYS: usize = 2000;
 const DEPTH: usize = 3;
 
 /// A spec with everything it extends laid under it.
-pub(crate) struct Merged {
+pub(crate) struct MergedSpec {
     /// The whole document, without `schema`, `extends` and `unset`.
-    pub(crate) document: Node,
+    pub(crate) document: TomlNode,
     /// Ids it extends, nearest first.
     pub(crate) extends: Vec<String>,
     /// A child that states what its base states.
@@ -23,13 +23,17 @@ pub(crate) struct Merged {
 }
 
 /// Reads a spec and everything below it. Faults go to `faults`; `None` where nothing useful is left.
-pub(crate) fn load(source: &SpecSource, lookup: &dyn SpecLookup, faults: &mut SpecFaults) -> Option<Merged> {
+pub(crate) fn load(
+    source: &SpecSource,
+    lookup: &dyn SpecLookup,
+    faults: &mut SpecFaults,
+) -> Option<MergedSpec> {
     let mut chain = Vec::new();
     let mut warnings = Vec::new();
     let document = load_one(source, lookup, &mut chain, &mut warnings, faults)?;
     // The first is the spec's own id, or stands for it.
     let extends = chain.into_iter().skip(1).collect();
-    Some(Merged { document, extends, warnings })
+    Some(MergedSpec { document, extends, warnings })
 }
 
 fn load_one(
@@ -38,7 +42,7 @@ fn load_one(
     chain: &mut Vec<String>,
     warnings: &mut Vec<Fault>,
     faults: &mut SpecFaults,
-) -> Option<Node> {
+) -> Option<TomlNode> {
     let mut node = match read(source) {
         Ok(node) => node,
         Err(fault) => {
@@ -80,17 +84,21 @@ fn load_one(
 }
 
 /// Where the table with the most keys stands, and how many they are.
-fn widest(node: &Node) -> Option<(&crate::text::tree::Place, usize)> {
+fn widest(node: &TomlNode) -> Option<(&crate::text::tree::SourcePlace, usize)> {
     let table = node.table()?;
     let inner = table.entries.iter().filter_map(|entry| widest(&entry.node));
     inner.chain([(&node.place, table.entries.len())]).max_by_key(|(_, keys)| *keys)
 }
 
-fn own_id(document: &Table) -> Option<&str> {
+fn own_id(document: &TomlTable) -> Option<&str> {
     document.get("architecture")?.table()?.get("id")?.text()
 }
 
-fn schema_fits(document: &mut Table, place: &crate::text::tree::Place, faults: &mut SpecFaults) -> bool {
+fn schema_fits(
+    document: &mut TomlTable,
+    place: &crate::text::tree::SourcePlace,
+    faults: &mut SpecFaults,
+) -> bool {
     let Some(entry) = document.remove("schema") else {
         faults.push(place.fault("schema", format!("missing: start the file with `schema = {SCHEMA}`")));
         return true;
@@ -115,7 +123,7 @@ fn schema_fits(document: &mut Table, place: &crate::text::tree::Place, faults: &
 
 /// The spec that another extends; its id goes to the chain.
 fn find_base(
-    extends: &Node,
+    extends: &TomlNode,
     source: &SpecSource,
     lookup: &dyn SpecLookup,
     chain: &mut Vec<String>,
@@ -149,7 +157,7 @@ fn find_base(
     Some(found)
 }
 
-fn remove_paths(base: &mut Table, unset: &Node, faults: &mut SpecFaults) {
+fn remove_paths(base: &mut TomlTable, unset: &TomlNode, faults: &mut SpecFaults) {
     let Item::List(paths) = &unset.item else {
         let message = format!("expected a list of dotted paths, found {}", unset.item.describe());
         faults.push(unset.place.fault("unset", message));
@@ -172,7 +180,7 @@ fn remove_paths(base: &mut Table, unset: &Node, faults: &mut SpecFaults) {
 
 /// Removes a dotted path; keys that hold dots themselves are found by trying the longest key first, and may be quoted as
 /// in a header (`check."a <= 1"`).
-fn remove_path(table: &mut Table, path: &str) -> Result<(), String> {
+fn remove_path(table: &mut TomlTable, path: &str) -> Result<(), String> {
     let plain = unquoted(path);
     if remove_plain(table, path) || remove_plain(table, &plain) {
         return Ok(());
@@ -188,7 +196,7 @@ fn unquoted(path: &str) -> String {
     if quoted { inner.strip_suffix('"').unwrap_or(inner).to_owned() } else { inner.to_owned() }
 }
 
-fn remove_plain(table: &mut Table, path: &str) -> bool {
+fn remove_plain(table: &mut TomlTable, path: &str) -> bool {
     if table.remove(path).is_some() {
         return true;
     }
@@ -204,7 +212,7 @@ fn remove_plain(table: &mut Table, path: &str) -> bool {
 }
 
 /// What stands where a path ends to be known.
-fn nearest_below(table: &Table, above: &str, path: &str) -> String {
+fn nearest_below(table: &TomlTable, above: &str, path: &str) -> String {
     let deeper = path.match_indices('.').rev().find_map(|(dot, _)| {
         let inner = table.get(&path[..dot])?.table()?;
         let dotted = if above.is_empty() { String::new() } else { format!("{above}.") };
@@ -224,7 +232,7 @@ fn nearest_below(table: &Table, above: &str, path: &str) -> String {
 }
 
 /// Lays a child over its base. A child table that states `kind` (or, for a choice, `by`) replaces the base's whole.
-fn lay_over(base: &mut Table, child: Table, path: &str, warnings: &mut Vec<Fault>) {
+fn lay_over(base: &mut TomlTable, child: TomlTable, path: &str, warnings: &mut Vec<Fault>) {
     for entry in child.entries {
         let here = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
         let Some(old) = base.entry_mut(&entry.key) else {

@@ -10,16 +10,16 @@ mod norm;
 mod sections;
 mod table;
 
+use crate::kind::written::{Cases, WrittenTable};
 use crate::kind::{Family, Kinds, Options, Table as Definition};
+use crate::language::body::Body;
 use crate::language::reads;
 use crate::language::sections::{BlockOptions, EmbeddingOptions, LayersOptions, OutputOptions, SPEC};
 use crate::language::spec::ArchSpec;
-use crate::kind::written::{Cases, WrittenTable};
-use crate::language::body::Body;
 use crate::text::fault::{Fault, SpecFaults};
 use crate::text::source::{SpecLookup, SpecSource};
-use crate::text::tree::Table;
-use decoder::{At, Decoder, Fields};
+use crate::text::tree::TomlTable;
+use decoder::{Decoder, TableReader, TreePoint};
 use std::sync::Arc;
 
 impl ArchSpec {
@@ -56,8 +56,8 @@ fn parse(source: &SpecSource, lookup: &dyn SpecLookup, kinds: &Kinds) -> Result<
     decoder.faults.check(spec)
 }
 
-fn decode(decoder: &mut Decoder<'_>, source: &SpecSource, merged: &merge::Merged) -> Option<ArchSpec> {
-    let root = decoder.open(At { node: &merged.document, path: String::new() }, &SPEC)?;
+fn decode(decoder: &mut Decoder<'_>, source: &SpecSource, merged: &merge::MergedSpec) -> Option<ArchSpec> {
+    let root = decoder.open(TreePoint { node: &merged.document, path: String::new() }, &SPEC)?;
     own_roles(decoder, root.table);
     let architecture = sections::architecture(decoder, &root);
     let provenance = root.get("provenance").and_then(|at| sections::provenance(decoder, at));
@@ -84,7 +84,7 @@ fn decode(decoder: &mut Decoder<'_>, source: &SpecSource, merged: &merge::Merged
 }
 
 /// Roles that `[gguf.tensors]` and `[hf.tensors]` introduce, and those of the kinds.
-fn own_roles(decoder: &mut Decoder<'_>, root: &Table) {
+fn own_roles(decoder: &mut Decoder<'_>, root: &TomlTable) {
     for section in ["gguf", "hf"] {
         let tensors = root.get(section).and_then(|node| node.table()).and_then(|table| table.get("tensors"));
         for entry in tensors.and_then(|node| node.table()).into_iter().flat_map(|table| &table.entries) {
@@ -97,7 +97,7 @@ fn own_roles(decoder: &mut Decoder<'_>, root: &Table) {
     decoder.own_roles.extend(names);
 }
 
-fn body(decoder: &mut Decoder<'_>, root: &Fields<'_>) -> Option<Body> {
+fn body(decoder: &mut Decoder<'_>, root: &TableReader<'_>) -> Option<Body> {
     let lets = root.get("let").map(|at| lets::lets(decoder, at)).unwrap_or_default();
     if let Some(at) = root.get("norm") {
         decoder.common_norm(&at);
@@ -136,7 +136,7 @@ fn body(decoder: &mut Decoder<'_>, root: &Fields<'_>) -> Option<Body> {
 }
 
 /// A feed-forward that a block need not have: no cases where it is not written.
-fn optional_component(decoder: &mut Decoder<'_>, root: &Fields<'_>, key: &'static str) -> Option<Cases> {
+fn optional_component(decoder: &mut Decoder<'_>, root: &TableReader<'_>, key: &'static str) -> Option<Cases> {
     match root.get(key) {
         Some(at) => decoder.component(&at, Family::FeedForward),
         None => {
@@ -149,7 +149,7 @@ fn optional_component(decoder: &mut Decoder<'_>, root: &Fields<'_>, key: &'stati
 /// A section of which everything may be left out.
 fn section(
     decoder: &mut Decoder<'_>,
-    root: &Fields<'_>,
+    root: &TableReader<'_>,
     key: &'static str,
     table: &'static Definition,
 ) -> Arc<WrittenTable> {

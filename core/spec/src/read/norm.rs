@@ -1,16 +1,16 @@
 //! `[norm]`, norm sites, and norms whose options stand beside others: each laid over `[norm]`.
 
-use super::decoder::{At, CommonNorm, Decoder, join};
+use super::decoder::{CommonNorm, Decoder, TreePoint, join};
 use super::table::field_at;
-use crate::kind::{Default, Family, Field, FieldType, Kind};
+use crate::kind::written::{WrittenField, WrittenSite, WrittenTable};
+use crate::kind::{Family, Field, FieldDefault, FieldType, Kind};
 use crate::language::sections::SITE;
-use crate::kind::written::{Site, WrittenField, WrittenTable};
 use crate::text::tree::Item;
 use std::sync::Arc;
 
 impl Decoder<'_> {
     /// `[norm]`.
-    pub(crate) fn common_norm(&mut self, at: &At<'_>) {
+    pub(crate) fn common_norm(&mut self, at: &TreePoint<'_>) {
         self.norm = match self.kind_table(at, Family::Norm, &["kind"]) {
             Some(norm) => CommonNorm::Known(norm),
             None => CommonNorm::Broken,
@@ -18,11 +18,11 @@ impl Decoder<'_> {
     }
 
     /// A norm site: a role, a list of roles, or a table.
-    pub(super) fn site(&mut self, at: &At<'_>) -> Option<Site> {
+    pub(super) fn site(&mut self, at: &TreePoint<'_>) -> Option<WrittenSite> {
         match &at.node.item {
             Item::Text(_) | Item::List(_) => {
                 let roles = self.roles(at);
-                Some(Site { norm: self.norm_here(at)?, roles: roles?, when: None })
+                Some(WrittenSite { norm: self.norm_here(at)?, roles: roles?, when: None })
             }
             Item::Table(table) => {
                 let mut allowed: Vec<&'static str> = SITE.fields.iter().map(|field| field.name).collect();
@@ -32,17 +32,17 @@ impl Decoder<'_> {
                 self.open_with(at, &allowed);
                 let roles = match table.get("role") {
                     Some(node) => self.roles(&at.inner(node, "role")),
-                    None => self.reject(&At { path: join(&at.path, "role"), ..at.clone() }, "missing"),
+                    None => self.reject(&TreePoint { path: join(&at.path, "role"), ..at.clone() }, "missing"),
                 };
                 let when = table.get("when").and_then(|node| self.when(&at.inner(node, "when")));
-                Some(Site { norm: self.norm_here(at)?, roles: roles?, when })
+                Some(WrittenSite { norm: self.norm_here(at)?, roles: roles?, when })
             }
             _ => self.wanted(at, "a role, a list of roles or a table"),
         }
     }
 
     /// The options a norm may have here.
-    pub(super) fn norm_fields(&self, at: &At<'_>) -> Vec<&'static str> {
+    pub(super) fn norm_fields(&self, at: &TreePoint<'_>) -> Vec<&'static str> {
         let stated = at.node.table().and_then(|table| table.get("kind")).and_then(|node| node.text());
         let kind = match (stated, &self.norm) {
             (Some(name), _) => self.kinds.find(Family::Norm, name),
@@ -58,7 +58,7 @@ impl Decoder<'_> {
 
     /// The norm of a table, laid over `[norm]`: options that are not written here are those written there, as far as the
     /// two kinds agree on what they mean.
-    pub(super) fn norm_here(&mut self, at: &At<'_>) -> Option<Arc<WrittenTable>> {
+    pub(super) fn norm_here(&mut self, at: &TreePoint<'_>) -> Option<Arc<WrittenTable>> {
         let stated = at.node.table().is_some_and(|table| table.has("kind"));
         let common = match &self.norm {
             CommonNorm::Known(norm) => Some(Arc::clone(norm)),
@@ -89,7 +89,7 @@ impl Decoder<'_> {
                 }
                 None => {
                     let inherited = common.as_deref().and_then(|common| inherited(common, field));
-                    if inherited.is_none() && field.default == Default::Required {
+                    if inherited.is_none() && field.default == FieldDefault::Required {
                         let message = format!("no `{}` for this norm: give it here or in [norm]", field.name);
                         self.reject::<()>(at, message);
                     }

@@ -1,15 +1,15 @@
 //! The tables of a spec that hold no component.
 
-use super::decoder::{At, Decoder, Fields, join};
-use crate::kind::Named;
+use super::decoder::{Decoder, TableReader, TreePoint, join};
+use crate::kind::NameEnum;
+use crate::language::body::{Check, Gguf};
 use crate::language::roles::bare;
 use crate::language::sections::{self, Reference};
-use crate::language::spec::{Architecture, HfClass, Provenance};
-use crate::language::body::{Check, Gguf};
+use crate::language::spec::{HfClass, Provenance, SpecNames};
 use crate::text::tree::Item;
 
 /// `[architecture]`.
-pub(super) fn architecture(decoder: &mut Decoder<'_>, root: &Fields<'_>) -> Option<Architecture> {
+pub(super) fn architecture(decoder: &mut Decoder<'_>, root: &TableReader<'_>) -> Option<SpecNames> {
     let at = root.need(decoder, "architecture")?;
     let fields = decoder.open(at, &sections::ARCHITECTURE)?;
     let at = fields.need(decoder, "id")?;
@@ -22,10 +22,10 @@ pub(super) fn architecture(decoder: &mut Decoder<'_>, root: &Fields<'_>) -> Opti
     let gguf = fields.get("gguf").map_or_else(|| vec![id.clone()], |at| decoder.texts(at));
     let hf = fields.get("hf").map(|at| hf_classes(decoder, at)).unwrap_or_default();
     let summary = fields.get("summary").and_then(|at| decoder.text(at)).unwrap_or_default();
-    Some(Architecture { id, gguf, hf, summary })
+    Some(SpecNames { id, gguf, hf, summary })
 }
 
-fn hf_classes(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<HfClass> {
+fn hf_classes(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Vec<HfClass> {
     let Some(table) = at.node.table() else {
         return decoder.texts(at).into_iter().map(|name| HfClass { name, ..HfClass::default() }).collect();
     };
@@ -37,7 +37,7 @@ fn hf_classes(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<HfClass> {
     classes
 }
 
-fn hf_class(decoder: &mut Decoder<'_>, at: At<'_>, name: &str) -> Option<HfClass> {
+fn hf_class(decoder: &mut Decoder<'_>, at: TreePoint<'_>, name: &str) -> Option<HfClass> {
     let fields = decoder.open(at, &sections::HF_CLASS)?;
     let mut class = HfClass { name: name.to_string(), ..HfClass::default() };
     class.config = fields.get("config").and_then(|at| decoder.text(at));
@@ -57,7 +57,7 @@ fn hf_class(decoder: &mut Decoder<'_>, at: At<'_>, name: &str) -> Option<HfClass
 }
 
 /// `[provenance]`.
-pub(super) fn provenance(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Provenance> {
+pub(super) fn provenance(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Option<Provenance> {
     let fields = decoder.open(at, &sections::PROVENANCE)?;
     let reference = fields.need(decoder, "reference").and_then(|at| decoder.plain_name(&at, Reference::LIST));
     let source = fields.need(decoder, "source").and_then(|at| decoder.text(at));
@@ -68,17 +68,19 @@ pub(super) fn provenance(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Proven
 }
 
 /// `[check]`: expressions that must hold, and what it means when they do not.
-pub(super) fn checks(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<Check> {
+pub(super) fn checks(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Vec<Check> {
     let Some(table) = at.node.table() else {
         return decoder.reject(&at, "expected a table: \"<expression>\" = \"<message>\"").unwrap_or_default();
     };
     let mut checks = Vec::new();
     for entry in &table.entries {
         let path = join(&at.path, &entry.key);
-        let message = decoder.text(At { node: &entry.node, path: path.clone() });
-        let key =
-            crate::text::tree::Node { place: entry.key_place.clone(), item: Item::Text(entry.key.clone()) };
-        let expression = decoder.expression(&At { node: &key, path }, &entry.key);
+        let message = decoder.text(TreePoint { node: &entry.node, path: path.clone() });
+        let key = crate::text::tree::TomlNode {
+            place: entry.key_place.clone(),
+            item: Item::Text(entry.key.clone()),
+        };
+        let expression = decoder.expression(&TreePoint { node: &key, path }, &entry.key);
         if let (Some(message), Some(expression)) = (message, expression) {
             checks.push(Check { place: entry.key_place.clone(), expression, message });
         }
@@ -89,7 +91,7 @@ pub(super) fn checks(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<Check> {
 /// Fused matrices that can be written in parts.
 const FUSED: [&str; 5] = ["attn_qkv", "attn_kv_b", "ffn_up", "ffn_gate_up_exps", "ffn_up_shexp"];
 
-fn apart(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<String> {
+fn apart(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Vec<String> {
     let roles = decoder.texts(at.clone());
     let unknown = roles.iter().find(|role| !FUSED.contains(&role.as_str()));
     if let Some(role) = unknown {
@@ -101,7 +103,7 @@ fn apart(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<String> {
 }
 
 /// `[gguf]`.
-pub(super) fn gguf(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Gguf> {
+pub(super) fn gguf(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Option<Gguf> {
     let fields = decoder.open(at, &sections::GGUF)?;
     let layer = fields.get("layer").and_then(|at| {
         let prefix = decoder.text(at.clone())?;
@@ -130,7 +132,7 @@ pub(super) fn gguf(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<Gguf> {
 }
 
 /// Globs and why what they match does not matter.
-pub(super) fn reasons(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<(String, String)> {
+pub(super) fn reasons(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Vec<(String, String)> {
     let found = decoder.text_table(at.clone());
     for (glob, reason) in &found {
         if reason.trim().is_empty() {
@@ -141,7 +143,7 @@ pub(super) fn reasons(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<(String, Str
 }
 
 /// `[adapter]`.
-pub(super) fn adapter_order(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<String> {
+pub(super) fn adapter_order(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Vec<String> {
     let Some(fields) = decoder.open(at, &sections::ADAPTER) else { return Vec::new() };
     let Some(at) = fields.get("order") else { return Vec::new() };
     let order = decoder.texts(at.clone());
@@ -152,7 +154,7 @@ pub(super) fn adapter_order(decoder: &mut Decoder<'_>, at: At<'_>) -> Vec<String
 }
 
 /// `[tokenizer]`.
-pub(super) fn tokenizer(decoder: &mut Decoder<'_>, at: At<'_>) -> (Option<String>, Vec<String>) {
+pub(super) fn tokenizer(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> (Option<String>, Vec<String>) {
     let Some(fields) = decoder.open(at, &sections::TOKENIZER) else { return Default::default() };
     let pre = fields.get("pre").and_then(|at| decoder.text(at));
     let end = fields.get("end").map(|at| decoder.texts(at)).unwrap_or_default();
@@ -160,7 +162,7 @@ pub(super) fn tokenizer(decoder: &mut Decoder<'_>, at: At<'_>) -> (Option<String
 }
 
 /// `[chat]`.
-pub(super) fn chat(decoder: &mut Decoder<'_>, at: At<'_>) -> Option<String> {
+pub(super) fn chat(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Option<String> {
     let fields = decoder.open(at, &sections::CHAT)?;
     let at = fields.get("fallback")?;
     let template = decoder.text(at.clone())?;

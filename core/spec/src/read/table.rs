@@ -1,16 +1,16 @@
 //! Decoding tables of options by their definitions.
 
-use super::decoder::{At, Decoder, join};
-use crate::kind::{Default, Field, FieldType, NameList, Table as Definition};
-use crate::kind::written::{Choice, Written, WrittenField, WrittenTable};
-use crate::text::tree::{Item, Table};
+use super::decoder::{Decoder, TreePoint, join};
+use crate::kind::written::{NameChoice, WrittenField, WrittenTable, WrittenValue};
+use crate::kind::{Field, FieldDefault, FieldType, NameList, Table as Definition};
+use crate::text::tree::{Item, TomlTable};
 use std::sync::Arc;
 
 impl Decoder<'_> {
     /// A table of options. `more` are keys that may stand in it besides, and are read elsewhere.
     pub(crate) fn table(
         &mut self,
-        at: &At<'_>,
+        at: &TreePoint<'_>,
         definition: &'static Definition,
         more: &[&'static str],
     ) -> Option<Arc<WrittenTable>> {
@@ -31,14 +31,14 @@ impl Decoder<'_> {
     /// The fields of a table whose keys were checked.
     pub(super) fn fields(
         &mut self,
-        at: &At<'_>,
-        table: &Table,
+        at: &TreePoint<'_>,
+        table: &TomlTable,
         definition: &'static Definition,
     ) -> WrittenTable {
         let mut written = WrittenTable::empty(definition, at.node.place.clone(), at.path.clone());
         for (index, field) in definition.fields.iter().enumerate() {
             if matches!(field.ty, FieldType::NormHere) {
-                let value = self.norm_here(at).map(Written::Table);
+                let value = self.norm_here(at).map(WrittenValue::Table);
                 written.fields[index] = value.map(|value| field_at(at, value));
                 continue;
             }
@@ -54,7 +54,7 @@ impl Decoder<'_> {
     }
 
     /// Reports a field that must be there.
-    fn absent(&mut self, at: &At<'_>, table: &Table, field: &Field) {
+    fn absent(&mut self, at: &TreePoint<'_>, table: &TomlTable, field: &Field) {
         let names = match field.ty {
             FieldType::Name(list) | FieldType::NameOrKind(list, _) => {
                 list.all().collect::<Vec<_>>().join(" or ")
@@ -62,9 +62,9 @@ impl Decoder<'_> {
             _ => String::new(),
         };
         let message = match field.default {
-            Default::Required if names.is_empty() => "missing".to_string(),
-            Default::Required => format!("missing; expected one of {names}"),
-            Default::RequiredUnless { field: other, is, why } => {
+            FieldDefault::Required if names.is_empty() => "missing".to_string(),
+            FieldDefault::Required => format!("missing; expected one of {names}"),
+            FieldDefault::RequiredUnless { field: other, is, why } => {
                 let other = table.get(other);
                 if other.is_none_or(|node| node.text() == Some(is)) {
                     return;
@@ -77,28 +77,30 @@ impl Decoder<'_> {
     }
 
     /// The value of a field, by its type.
-    pub(super) fn value(&mut self, at: &At<'_>, field: &'static Field) -> Option<Written> {
+    pub(super) fn value(&mut self, at: &TreePoint<'_>, field: &'static Field) -> Option<WrittenValue> {
         match &field.ty {
-            FieldType::Count => self.count(at).map(Written::Number),
-            FieldType::Real => self.number(at).map(Written::Number),
-            FieldType::Bool => self.condition(at).map(Written::Bool),
+            FieldType::Count => self.count(at).map(WrittenValue::Number),
+            FieldType::Real => self.number(at).map(WrittenValue::Number),
+            FieldType::Bool => self.condition(at).map(WrittenValue::Bool),
             FieldType::NameOrKind(_, family) if self.names_kind(at, field) => {
-                self.component_or_name(at, *family).map(Written::Cases)
+                self.component_or_name(at, *family).map(WrittenValue::Cases)
             }
             FieldType::Name(list) | FieldType::NameOrKind(list, _)
                 if at.node.table().is_some_and(|table| table.has("kind")) =>
             {
                 self.name_with_numbers(at, list)
             }
-            FieldType::Name(list) | FieldType::NameOrKind(list, _) => self.name(at, list).map(Written::Name),
-            FieldType::Names(list) => self.names(at, list).map(Written::Names),
-            FieldType::Role => self.role(at).map(Written::Role),
-            FieldType::Table(table) => self.table(at, table, &[]).map(Written::Table),
-            FieldType::OneOrEach(table) => self.one_or_each(at, table).map(Written::Table),
-            FieldType::Optional(table) => self.optional(at, table).map(Written::Cases),
-            FieldType::Component(family) => self.component(at, *family).map(Written::Cases),
-            FieldType::NormSite => self.site(at).map(Written::Site),
-            FieldType::NotBuiltIn => Some(Written::NotBuiltIn),
+            FieldType::Name(list) | FieldType::NameOrKind(list, _) => {
+                self.name(at, list).map(WrittenValue::Name)
+            }
+            FieldType::Names(list) => self.names(at, list).map(WrittenValue::Names),
+            FieldType::Role => self.role(at).map(WrittenValue::Role),
+            FieldType::Table(table) => self.table(at, table, &[]).map(WrittenValue::Table),
+            FieldType::OneOrEach(table) => self.one_or_each(at, table).map(WrittenValue::Table),
+            FieldType::Optional(table) => self.optional(at, table).map(WrittenValue::Cases),
+            FieldType::Component(family) => self.component(at, *family).map(WrittenValue::Cases),
+            FieldType::NormSite => self.site(at).map(WrittenValue::Site),
+            FieldType::NotBuiltIn => Some(WrittenValue::NotBuiltIn),
             // Types of sections, which have decoders of their own.
             FieldType::NormHere
             | FieldType::OneOrMore(_)
@@ -118,7 +120,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn names(&mut self, at: &At<'_>, list: &'static NameList) -> Option<Vec<usize>> {
+    fn names(&mut self, at: &TreePoint<'_>, list: &'static NameList) -> Option<Vec<usize>> {
         let Item::List(nodes) = &at.node.item else {
             return self.wanted(at, &format!("a list of {}", list.all().collect::<Vec<_>>().join(", ")));
         };
@@ -130,8 +132,12 @@ impl Decoder<'_> {
     }
 
     /// A name that holds for every field of a table, or the table.
-    fn one_or_each(&mut self, at: &At<'_>, definition: &'static Definition) -> Option<Arc<WrittenTable>> {
-        let each = |table: &Table| !(table.has("by") || table.has("gguf") && table.has("hf"));
+    fn one_or_each(
+        &mut self,
+        at: &TreePoint<'_>,
+        definition: &'static Definition,
+    ) -> Option<Arc<WrittenTable>> {
+        let each = |table: &TomlTable| !(table.has("by") || table.has("gguf") && table.has("hf"));
         if at.node.table().is_some_and(each) {
             return self.table(at, definition, &[]);
         }
@@ -139,14 +145,14 @@ impl Decoder<'_> {
             FieldType::Name(list) => Some(list),
             _ => None,
         })?;
-        let name: Choice = self.name(at, list)?;
+        let name: NameChoice = self.name(at, list)?;
         let mut written = WrittenTable::empty(definition, at.node.place.clone(), at.path.clone());
-        written.fields.fill(Some(field_at(at, Written::Name(name))));
+        written.fields.fill(Some(field_at(at, WrittenValue::Name(name))));
         Some(Arc::new(written))
     }
 }
 
 /// A field with its place.
-pub(super) fn field_at(at: &At<'_>, value: Written) -> WrittenField {
+pub(super) fn field_at(at: &TreePoint<'_>, value: WrittenValue) -> WrittenField {
     WrittenField { place: at.node.place.clone(), path: at.path.clone(), value }
 }

@@ -1,8 +1,8 @@
 //! `[mixture]` of a recipe: feed-forwards of several models, or of one with adapters, under a gate.
 
-use super::{Open, Reader};
+use super::{Open, RecipeReader};
 use crate::text::nearest::nearest_help;
-use crate::text::tree::{Item, Node};
+use crate::text::tree::{Item, TomlNode};
 use std::collections::BTreeSet;
 
 /// Feed-forwards that become experts under a gate (AnyMoE, Buehler, 2024); the base's own is the first.
@@ -57,8 +57,8 @@ pub enum RecipeExpert {
     },
 }
 
-impl Reader {
-    pub(super) fn mixture(&mut self, node: &Node, is_form: bool) -> Option<RecipeMixture> {
+impl RecipeReader {
+    pub(super) fn mixture(&mut self, node: &TomlNode, is_form: bool) -> Option<RecipeMixture> {
         let table = self.open(node, "mixture", &["layers", "gate", "choose", "experts"])?;
         if is_form {
             let message = "a form is of any model and has no experts; a recipe with `base` has";
@@ -77,10 +77,10 @@ impl Reader {
         Some(RecipeMixture { layers: layers?, gate: gate?, choose: choose?, experts: experts? })
     }
 
-    fn layers(&mut self, node: &Node) -> Option<Vec<usize>> {
+    fn layers(&mut self, node: &TomlNode) -> Option<Vec<usize>> {
         let numbers = match &node.item {
             Item::List(nodes) if !nodes.is_empty() => {
-                let number = |node: &Node| match node.item {
+                let number = |node: &TomlNode| match node.item {
                     Item::Integer(value) => usize::try_from(value).ok(),
                     _ => None,
                 };
@@ -115,7 +115,7 @@ impl Reader {
         found
     }
 
-    fn experts(&mut self, node: &Node) -> Option<Vec<RecipeExpert>> {
+    fn experts(&mut self, node: &TomlNode) -> Option<Vec<RecipeExpert>> {
         let Item::List(nodes) = &node.item else {
             let message =
                 format!("expected a list of tables, [[mixture.experts]], found {}", node.item.describe());
@@ -135,7 +135,7 @@ impl Reader {
         experts.into_iter().collect()
     }
 
-    fn expert(&mut self, node: &Node, path: &str) -> Option<RecipeExpert> {
+    fn expert(&mut self, node: &TomlNode, path: &str) -> Option<RecipeExpert> {
         let table = self.open(node, path, &["from", "adapter", "modules"])?;
         let modules = match table.table.get("modules") {
             Some(node) => self.modules(node, &table.path_of("modules")).map(Some),
@@ -165,7 +165,7 @@ impl Reader {
         }
     }
 
-    fn modules(&mut self, node: &Node, path: &str) -> Option<Vec<String>> {
+    fn modules(&mut self, node: &TomlNode, path: &str) -> Option<Vec<String>> {
         let texts = match &node.item {
             Item::List(nodes) if !nodes.is_empty() => {
                 nodes.iter().map(|node| node.text().map(str::to_owned)).collect::<Option<Vec<String>>>()

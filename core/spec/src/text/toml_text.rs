@@ -1,6 +1,6 @@
 //! Keys and values as TOML.
 
-use crate::text::tree::{Entry, Item, Node};
+use crate::text::tree::{Item, TomlEntry, TomlNode};
 
 /// A key of TOML, quoted where it must be.
 pub(crate) fn key(key: &str) -> String {
@@ -14,7 +14,7 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// A value as TOML, in one line.
-pub(crate) fn value(node: &Node) -> String {
+pub(crate) fn value(node: &TomlNode) -> String {
     match &node.item {
         Item::Text(text) => quoted(text),
         Item::Integer(value) => value.to_string(),
@@ -23,7 +23,7 @@ pub(crate) fn value(node: &Node) -> String {
         Item::Bool(value) => value.to_string(),
         Item::List(nodes) => format!("[{}]", nodes.iter().map(value).collect::<Vec<_>>().join(", ")),
         Item::Table(table) => {
-            let pair = |entry: &Entry| format!("{} = {}", key(&entry.key), value(&entry.node));
+            let pair = |entry: &TomlEntry| format!("{} = {}", key(&entry.key), value(&entry.node));
             format!("{{ {} }}", table.entries.iter().map(pair).collect::<Vec<_>>().join(", "))
         }
     }

@@ -16,12 +16,12 @@ pub(crate) struct SourceText {
 
 /// Where something was written.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SourcePlace {
     source: Arc<SourceText>,
     offset: usize,
 }
 
-impl Place {
+impl SourcePlace {
     /// Line and column, both from 1; columns count characters.
     pub(crate) fn position(&self) -> (usize, usize) {
         let mut end = self.offset.min(self.source.text.len());
@@ -51,7 +51,7 @@ impl Place {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for SourcePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (line, column) = self.position();
         write!(f, "{}:{line}:{column}", self.source.name)
@@ -60,8 +60,8 @@ impl fmt::Debug for Place {
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) place: Place,
+pub(crate) struct TomlNode {
+    pub(crate) place: SourcePlace,
     pub(crate) item: Item,
 }
 
@@ -72,8 +72,8 @@ pub(crate) enum Item {
     Integer(i64),
     Real(f64),
     Bool(bool),
-    List(Vec<Node>),
-    Table(Table),
+    List(Vec<TomlNode>),
+    Table(TomlTable),
 }
 
 impl Item {
@@ -90,9 +90,9 @@ impl Item {
     }
 }
 
-impl Node {
+impl TomlNode {
     /// The table, if it is one.
-    pub(crate) fn table(&self) -> Option<&Table> {
+    pub(crate) fn table(&self) -> Option<&TomlTable> {
         match &self.item {
             Item::Table(table) => Some(table),
             _ => None,
@@ -108,7 +108,7 @@ impl Node {
     }
 
     /// Whether two values are the same, wherever they were written.
-    pub(crate) fn same(&self, other: &Node) -> bool {
+    pub(crate) fn same(&self, other: &TomlNode) -> bool {
         match (&self.item, &other.item) {
             (Item::Text(a), Item::Text(b)) => a == b,
             (Item::Integer(a), Item::Integer(b)) => a == b,
@@ -132,7 +132,7 @@ impl Node {
             Item::Integer(value) => Literal::Integer(*value),
             Item::Real(value) => Literal::Number(*value),
             Item::Bool(value) => Literal::Bool(*value),
-            Item::List(nodes) => Literal::List(nodes.iter().map(Node::literal).collect::<Option<_>>()?),
+            Item::List(nodes) => Literal::List(nodes.iter().map(TomlNode::literal).collect::<Option<_>>()?),
             Item::Table(_) => return None,
         })
     }
@@ -140,36 +140,36 @@ impl Node {
 
 /// A TOML table in the order of the file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
-    pub(crate) entries: Vec<Entry>,
+pub(crate) struct TomlTable {
+    pub(crate) entries: Vec<TomlEntry>,
 }
 
 /// A key and its value.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct TomlEntry {
     pub(crate) key: String,
-    pub(crate) key_place: Place,
-    pub(crate) node: Node,
+    pub(crate) key_place: SourcePlace,
+    pub(crate) node: TomlNode,
 }
 
-impl Table {
+impl TomlTable {
     /// The value of a key.
-    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, key: &str) -> Option<&TomlNode> {
         self.entry(key).map(|entry| &entry.node)
     }
 
     /// A key with its place.
-    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
+    pub(crate) fn entry(&self, key: &str) -> Option<&TomlEntry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
     /// A key with its place, to change.
-    pub(crate) fn entry_mut(&mut self, key: &str) -> Option<&mut Entry> {
+    pub(crate) fn entry_mut(&mut self, key: &str) -> Option<&mut TomlEntry> {
         self.entries.iter_mut().find(|entry| entry.key == key)
     }
 
     /// Takes a key out.
-    pub(crate) fn remove(&mut self, key: &str) -> Option<Entry> {
+    pub(crate) fn remove(&mut self, key: &str) -> Option<TomlEntry> {
         let index = self.entries.iter().position(|entry| entry.key == key)?;
         Some(self.entries.remove(index))
     }
@@ -184,21 +184,21 @@ impl Table {
 const MOST_BYTES: usize = 1 << 18;
 
 /// Reads a TOML document into a table, with the place of the document itself.
-pub(crate) fn read(source: &SpecSource) -> Result<Node, Fault> {
+pub(crate) fn read(source: &SpecSource) -> Result<TomlNode, Fault> {
     if source.text.len() > MOST_BYTES {
         let text = Arc::new(SourceText { name: source.name.clone(), text: String::new() });
         let message = format!("{} bytes; a spec has at most {MOST_BYTES}", source.text.len());
-        return Err(Place { source: text, offset: 0 }.fault("", message));
+        return Err(SourcePlace { source: text, offset: 0 }.fault("", message));
     }
     let text = Arc::new(SourceText { name: source.name.clone(), text: source.text.clone() });
-    let start = Place { source: Arc::clone(&text), offset: 0 };
+    let start = SourcePlace { source: Arc::clone(&text), offset: 0 };
     match toml_span::parse(&source.text) {
         Ok(mut value) => Ok(node(&text, &mut value)),
         Err(error) => {
-            let place = Place { source: Arc::clone(&text), offset: error.span.start };
+            let place = SourcePlace { source: Arc::clone(&text), offset: error.span.start };
             let hint = match &error.kind {
                 toml_span::ErrorKind::DuplicateKey { first, .. } => {
-                    let (line, _) = Place { offset: first.start, ..start }.position();
+                    let (line, _) = SourcePlace { offset: first.start, ..start }.position();
                     format!("; it was first set in line {line}")
                 }
                 _ => String::new(),
@@ -208,8 +208,8 @@ pub(crate) fn read(source: &SpecSource) -> Result<Node, Fault> {
     }
 }
 
-fn node(text: &Arc<SourceText>, value: &mut toml_span::Value<'_>) -> Node {
-    let place = Place { source: Arc::clone(text), offset: value.span.start };
+fn node(text: &Arc<SourceText>, value: &mut toml_span::Value<'_>) -> TomlNode {
+    let place = SourcePlace { source: Arc::clone(text), offset: value.span.start };
     let item = match value.take() {
         ValueInner::String(value) => Item::Text(value.into_owned()),
         ValueInner::Integer(value) => Item::Integer(value),
@@ -219,17 +219,17 @@ fn node(text: &Arc<SourceText>, value: &mut toml_span::Value<'_>) -> Node {
             Item::List(values.into_iter().map(|mut value| node(text, &mut value)).collect())
         }
         ValueInner::Table(values) => {
-            let mut entries: Vec<Entry> = values
+            let mut entries: Vec<TomlEntry> = values
                 .into_iter()
-                .map(|(key, mut value)| Entry {
+                .map(|(key, mut value)| TomlEntry {
                     key: key.name.into_owned(),
-                    key_place: Place { source: Arc::clone(text), offset: key.span.start },
+                    key_place: SourcePlace { source: Arc::clone(text), offset: key.span.start },
                     node: node(text, &mut value),
                 })
                 .collect();
             entries.sort_by_key(|entry| entry.key_place.offset);
-            Item::Table(Table { entries })
+            Item::Table(TomlTable { entries })
         }
     };
-    Node { place, item }
+    TomlNode { place, item }
 }

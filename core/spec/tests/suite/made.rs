@@ -14,7 +14,7 @@ static MANNERS: NameList = NameList {
     ],
 };
 
-const fn field(name: &'static str, ty: FieldType, default: Default, guarded: bool) -> Field {
+const fn field(name: &'static str, ty: FieldType, default: FieldDefault, guarded: bool) -> Field {
     Field { name, ty, default, guarded, doc: "An option." }
 }
 
@@ -22,10 +22,10 @@ static OPTIONS: Table = Table {
     title: "mixer acme/mixers:slow",
     doc: "Options of `acme/mixers:slow`.",
     fields: &[
-        field("heads", FieldType::Count, Default::Key("slow.heads"), false),
-        field("size", FieldType::Count, Default::KeyOr("slow.size", 4.0), false),
-        field("gain", FieldType::Real, Default::Number(0.5), true),
-        field("manner", FieldType::Name(&MANNERS), Default::Name("steady"), true),
+        field("heads", FieldType::Count, FieldDefault::Key("slow.heads"), false),
+        field("size", FieldType::Count, FieldDefault::KeyOr("slow.size", 4.0), false),
+        field("gain", FieldType::Real, FieldDefault::Number(0.5), true),
+        field("manner", FieldType::Name(&MANNERS), FieldDefault::Name("steady"), true),
     ],
 };
 

@@ -2,7 +2,7 @@
 
 use super::evidence::{Evidence, Roles, without_layer};
 use menagerie_spec::config::{BiasRule, HeadKind, LayerConfig, NormSite};
-use menagerie_spec::kind::{Component, Scope, Sizes, Stored, WantedRole};
+use menagerie_spec::kind::{Component, Scope, Sizes, StoredTensor, WantedRole};
 use menagerie_spec::{ArchSpec, Resolution, ResolveInput, SourceFormat};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -166,7 +166,7 @@ impl Claims<'_> {
     }
 
     /// The name of a tensor that is wanted, and whether its shape is the one that is wanted.
-    fn found(&self, stored: &Stored, layer: Option<usize>) -> Option<(&'_ str, bool)> {
+    fn found(&self, stored: &StoredTensor, layer: Option<usize>) -> Option<(&'_ str, bool)> {
         let name = self.evidence.stored(self.spec, &stored.role, layer)?;
         let dims = self.evidence.tensors().get(name).map_or(&[][..], Vec::as_slice);
         let fits = |(at, wanted): (usize, &menagerie_spec::kind::Dim)| {
@@ -175,7 +175,7 @@ impl Claims<'_> {
         Some((name, stored.dims.iter().enumerate().all(fits)))
     }
 
-    fn claim(&mut self, stored: &Stored, layer: Option<usize>) {
+    fn claim(&mut self, stored: &StoredTensor, layer: Option<usize>) {
         match self.found(stored, layer) {
             Some((name, fits)) => {
                 let name = name.to_owned();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::budget::Budget;
 use super::super::char_class::CharClass;
 use super::super::error::TokenizerError;
-use super::super::finder::Finder;
+use super::super::finder::RegexFinder;
 use super::super::splitter::Splitter;
 use super::scripts;
 
@@ -55,10 +55,10 @@ impl Characters {
 
 /// What is looked for.
 #[derive(Debug)]
-pub(super) enum Sought {
+pub(super) enum SplitPattern {
     /// Isolated matches of each regex in turn.
     Isolated(Splitter),
-    Regex(Finder),
+    Regex(RegexFinder),
     Text(String),
     Characters(Characters),
     /// Borders of scripts.
@@ -69,7 +69,7 @@ pub(super) enum Sought {
 
 /// Whether what is found counts, or what lies between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Counts {
+pub(super) enum MatchPart {
     Found,
     Between,
 }
@@ -77,15 +77,15 @@ pub(super) enum Counts {
 /// A cut of every piece.
 #[derive(Debug)]
 pub(super) struct Cut {
-    pub(super) sought: Sought,
+    pub(super) sought: SplitPattern,
     pub(super) behavior: Behavior,
-    pub(super) counts: Counts,
+    pub(super) counts: MatchPart,
 }
 
 impl Cut {
     /// Finds single characters.
     pub(super) fn of(characters: Characters, behavior: Behavior) -> Self {
-        Self { sought: Sought::Characters(characters), behavior, counts: Counts::Found }
+        Self { sought: SplitPattern::Characters(characters), behavior, counts: MatchPart::Found }
     }
 
     /// The parts of a piece that stay.
@@ -94,7 +94,7 @@ impl Cut {
     /// A regex gave up.
     pub(super) fn ranges(&self, piece: &str, budget: &Budget) -> Result<Vec<Range<usize>>, TokenizerError> {
         let found: Vec<Range<usize>> = match &self.sought {
-            Sought::Isolated(splitter) => {
+            SplitPattern::Isolated(splitter) => {
                 let mut end = 0;
                 let range = |part: &str| {
                     end += part.len();
@@ -102,13 +102,13 @@ impl Cut {
                 };
                 return Ok(splitter.split(piece, budget)?.into_iter().map(range).collect());
             }
-            Sought::Scripts => return Ok(scripts::ranges(piece)),
-            Sought::Lengths(length) => return Ok(lengths(piece, *length)),
-            Sought::Regex(finder) => finder.all(piece, budget)?,
-            Sought::Text(text) => {
+            SplitPattern::Scripts => return Ok(scripts::ranges(piece)),
+            SplitPattern::Lengths(length) => return Ok(lengths(piece, *length)),
+            SplitPattern::Regex(finder) => finder.all(piece, budget)?,
+            SplitPattern::Text(text) => {
                 piece.match_indices(text.as_str()).map(|(at, text)| at..at + text.len()).collect()
             }
-            Sought::Characters(characters) => {
+            SplitPattern::Characters(characters) => {
                 let found = piece.char_indices().filter(|(_, character)| characters.has(*character));
                 found.map(|(at, character)| at..at + character.len_utf8()).collect()
             }
@@ -125,18 +125,18 @@ fn lengths(piece: &str, length: usize) -> Vec<Range<usize>> {
 }
 
 /// What was found and what lies between, in order, and which of them counts.
-fn covered(found: &[Range<usize>], length: usize, counts: Counts) -> Vec<(Range<usize>, bool)> {
+fn covered(found: &[Range<usize>], length: usize, counts: MatchPart) -> Vec<(Range<usize>, bool)> {
     let mut parts = Vec::with_capacity(2 * found.len() + 1);
     let mut done = 0;
     for range in found {
         if done != range.start {
-            parts.push((done..range.start, counts == Counts::Between));
+            parts.push((done..range.start, counts == MatchPart::Between));
         }
-        parts.push((range.clone(), counts == Counts::Found));
+        parts.push((range.clone(), counts == MatchPart::Found));
         done = range.end;
     }
     if done != length {
-        parts.push((done..length, counts == Counts::Between));
+        parts.push((done..length, counts == MatchPart::Between));
     }
     parts
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::lists::{Merges, Tokens};
+use super::lists::{MergeList, TokenList};
 
 /// The file. A field that is not here is refused by name.
 #[derive(Debug, Default, Deserialize)]
@@ -27,7 +27,7 @@ pub(crate) struct File {
     pub(crate) post_processor: Value,
     #[serde(default)]
     pub(crate) decoder: Value,
-    pub(crate) model: Model,
+    pub(crate) model: ModelTable,
 }
 
 /// A token that is looked for in a text before anything else.
@@ -55,11 +55,11 @@ pub(crate) struct AddedToken {
 /// The model's table; which fields it may have depends on its type.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Model {
+pub(crate) struct ModelTable {
     #[serde(rename = "type")]
     pub(crate) kind: Option<String>,
-    pub(crate) vocab: Tokens,
-    pub(crate) merges: Option<Merges>,
+    pub(crate) vocab: TokenList,
+    pub(crate) merges: Option<MergeList>,
     pub(crate) dropout: Option<f64>,
     pub(crate) unk_token: Option<String>,
     pub(crate) unk_id: Option<u64>,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::error::TokenizerError;
 use super::super::framing::Framing;
-use super::part::{Part, bad};
+use super::part::{JsonObject, bad};
 
 /// Most tokens in one place beside a text; published files have up to three. Each piece of a template can name as many as the
 /// file is long.
@@ -18,7 +18,7 @@ pub(crate) fn read(value: &Value, size: usize) -> Result<Framing, TokenizerError
     if value.is_null() {
         return Ok(Framing::default());
     }
-    let framing = part(&Part::new("post_processor", value)?)?.unwrap_or_default();
+    let framing = part(&JsonObject::new("post_processor", value)?)?.unwrap_or_default();
     let past = framing.ids().copied().find(|id| usize::try_from(*id).is_ok_and(|id| id >= size));
     match past {
         None => Ok(framing),
@@ -29,7 +29,7 @@ pub(crate) fn read(value: &Value, size: usize) -> Result<Framing, TokenizerError
 }
 
 /// `None` for what puts nothing.
-fn part(part: &Part<'_>) -> Result<Option<Framing>, TokenizerError> {
+fn part(part: &JsonObject<'_>) -> Result<Option<Framing>, TokenizerError> {
     let framing = match part.kind()? {
         "ByteLevel" => {
             ["add_prefix_space", "trim_offsets", "use_regex"].into_iter().for_each(|field| part.skip(field));
@@ -62,13 +62,13 @@ fn part(part: &Part<'_>) -> Result<Option<Framing>, TokenizerError> {
 }
 
 /// The id of a `["[SEP]", 102]`.
-fn named(part: &Part<'_>, field: &'static str) -> Result<u32, TokenizerError> {
+fn named(part: &JsonObject<'_>, field: &'static str) -> Result<u32, TokenizerError> {
     let pair = part.value(field)?.as_array().filter(|pair| pair.len() == 2);
     let id = pair.and_then(|pair| pair.last()).and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
     id.ok_or_else(|| part.bad(format!("`{field}` is no pair of a token and its id")))
 }
 
-fn template(part: &Part<'_>) -> Result<Framing, TokenizerError> {
+fn template(part: &JsonObject<'_>) -> Result<Framing, TokenizerError> {
     let single = pieces(part, "single")?;
     let pair = pieces(part, "pair")?;
     let (opening, closing) = match single.as_slice() {
@@ -85,7 +85,7 @@ fn template(part: &Part<'_>) -> Result<Framing, TokenizerError> {
 }
 
 /// The ids before, between and after the texts of a template.
-fn pieces(part: &Part<'_>, field: &'static str) -> Result<Vec<Vec<u32>>, TokenizerError> {
+fn pieces(part: &JsonObject<'_>, field: &'static str) -> Result<Vec<Vec<u32>>, TokenizerError> {
     let special = part.value("special_tokens")?;
     let mut parts = vec![Vec::new()];
     let mut texts = Vec::new();

@@ -5,14 +5,14 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Texts, one after the other.
+/// Strings, one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct Texts {
+pub(crate) struct StringList {
     buffer: String,
     ends: Vec<usize>,
 }
 
-impl Texts {
+impl StringList {
     fn push(&mut self, text: &str) {
         self.buffer.push_str(text);
         self.ends.push(self.buffer.len());
@@ -32,7 +32,7 @@ impl Texts {
 }
 
 /// Reads a string to the end of the buffer.
-struct Append<'a>(&'a mut Texts);
+struct Append<'a>(&'a mut StringList);
 
 impl<'de> DeserializeSeed<'de> for Append<'_> {
     type Value = ();
@@ -57,15 +57,15 @@ impl Visitor<'_> for Append<'_> {
 
 /// Tokens with their ids (an object: text to id) or their scores (a list of pairs, whose places are the ids).
 #[derive(Debug, Default)]
-pub(crate) struct Tokens {
-    pub(crate) texts: Texts,
+pub(crate) struct TokenList {
+    pub(crate) texts: StringList,
     /// One for each text.
     pub(crate) ids: Vec<u64>,
     /// One for each text, or none.
     pub(crate) scores: Vec<f64>,
 }
 
-impl Tokens {
+impl TokenList {
     /// Tokens whose places from `first` on are their ids.
     pub(crate) fn of<'t>(first: u64, texts: impl Iterator<Item = &'t str>) -> Self {
         let mut tokens = Self::default();
@@ -77,7 +77,7 @@ impl Tokens {
     }
 }
 
-impl<'de> Deserialize<'de> for Tokens {
+impl<'de> Deserialize<'de> for TokenList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(TokensVisitor)
     }
@@ -86,23 +86,23 @@ impl<'de> Deserialize<'de> for Tokens {
 struct TokensVisitor;
 
 impl<'de> Visitor<'de> for TokensVisitor {
-    type Value = Tokens;
+    type Value = TokenList;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object of tokens with ids, or a list of tokens with scores")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tokens, A::Error> {
-        let mut tokens = Tokens::default();
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TokenList, A::Error> {
+        let mut tokens = TokenList::default();
         while map.next_key_seed(Append(&mut tokens.texts))?.is_some() {
             tokens.ids.push(map.next_value()?);
         }
         Ok(tokens)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Tokens, A::Error> {
-        let mut tokens = Tokens::default();
-        while let Some(score) = list.next_element_seed(Scored(&mut tokens.texts))? {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<TokenList, A::Error> {
+        let mut tokens = TokenList::default();
+        while let Some(score) = list.next_element_seed(ScoreSeed(&mut tokens.texts))? {
             tokens.ids.push(tokens.ids.len() as u64);
             tokens.scores.push(score);
         }
@@ -111,9 +111,9 @@ impl<'de> Visitor<'de> for TokensVisitor {
 }
 
 /// A token with its score.
-struct Scored<'a>(&'a mut Texts);
+struct ScoreSeed<'a>(&'a mut StringList);
 
-impl<'de> DeserializeSeed<'de> for Scored<'_> {
+impl<'de> DeserializeSeed<'de> for ScoreSeed<'_> {
     type Value = f64;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<f64, D::Error> {
@@ -121,7 +121,7 @@ impl<'de> DeserializeSeed<'de> for Scored<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Scored<'_> {
+impl<'de> Visitor<'de> for ScoreSeed<'_> {
     type Value = f64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -141,11 +141,11 @@ impl<'de> Visitor<'de> for Scored<'_> {
 
 /// Merges in their order: two texts each, written `"a b"` or `["a", "b"]`.
 #[derive(Debug, Default)]
-pub(crate) struct Merges {
-    texts: Texts,
+pub(crate) struct MergeList {
+    texts: StringList,
 }
 
-impl Merges {
+impl MergeList {
     /// Merges of these pairs.
     pub(crate) fn of<T: AsRef<str>>(pairs: impl Iterator<Item = [T; 2]>) -> Self {
         let mut merges = Self::default();
@@ -164,7 +164,7 @@ impl Merges {
     }
 }
 
-impl<'de> Deserialize<'de> for Merges {
+impl<'de> Deserialize<'de> for MergeList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(MergesVisitor)
     }
@@ -173,23 +173,23 @@ impl<'de> Deserialize<'de> for Merges {
 struct MergesVisitor;
 
 impl<'de> Visitor<'de> for MergesVisitor {
-    type Value = Merges;
+    type Value = MergeList;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of merges")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Merges, A::Error> {
-        let mut merges = Merges::default();
-        while list.next_element_seed(Merge(&mut merges.texts))?.is_some() {}
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<MergeList, A::Error> {
+        let mut merges = MergeList::default();
+        while list.next_element_seed(MergeSeed(&mut merges.texts))?.is_some() {}
         Ok(merges)
     }
 }
 
 /// One merge.
-struct Merge<'a>(&'a mut Texts);
+struct MergeSeed<'a>(&'a mut StringList);
 
-impl<'de> DeserializeSeed<'de> for Merge<'_> {
+impl<'de> DeserializeSeed<'de> for MergeSeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -197,7 +197,7 @@ impl<'de> DeserializeSeed<'de> for Merge<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Merge<'_> {
+impl<'de> Visitor<'de> for MergeSeed<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

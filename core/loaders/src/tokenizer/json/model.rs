@@ -9,8 +9,8 @@ use super::super::merges::takes_part;
 use super::super::prefixes::Prefixes;
 use super::super::unigram::BestCut;
 use super::super::vocabulary::Vocabulary;
-use super::file::Model;
-use super::pairs::Pairs;
+use super::file::ModelTable;
+use super::pairs::BpeModel;
 use super::part::{bad, refused};
 
 /// What WordPiece puts before what continues a word.
@@ -18,17 +18,17 @@ const CONTINUES: &str = "##";
 /// How many characters a word of WordPiece may have.
 const LONGEST_WORD: u64 = 100;
 
-/// The way of a file.
+/// The model of a file.
 #[derive(Debug)]
-pub(super) enum Pieced {
-    Pairs(Box<Pairs>),
-    Best {
+pub(super) enum PieceModel {
+    Bpe(Box<BpeModel>),
+    Unigram {
         cut: BestCut,
         bytes: Option<Vec<u32>>,
     },
-    Words(Words),
+    WordPiece(WordPieceModel),
     /// Pieces that are tokens, and one for all others.
-    Whole {
+    WordLevel {
         unknown: Option<u32>,
         only_added: HashSet<u32>,
     },
@@ -36,7 +36,7 @@ pub(super) enum Pieced {
 
 /// WordPiece.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(super) struct WordPieceModel {
     begin: Prefixes,
     go_on: Prefixes,
     unknown: u32,
@@ -44,12 +44,12 @@ pub(super) struct Words {
 }
 
 /// The tokens that a piece may become: those of the model's own list that do not steer it.
-pub(super) struct Known<'v> {
+pub(super) struct PieceVocabulary<'v> {
     pub(super) vocabulary: &'v Vocabulary,
     pub(super) only_added: HashSet<u32>,
 }
 
-impl Known<'_> {
+impl PieceVocabulary<'_> {
     /// The token of a text.
     pub(super) fn id(&self, text: &str) -> Option<u32> {
         self.vocabulary.id(text).filter(|id| !self.only_added.contains(id))
@@ -57,7 +57,7 @@ impl Known<'_> {
 }
 
 /// The kind of a model; files of old have no `type`.
-pub(crate) fn kind(model: &Model) -> Result<&str, TokenizerError> {
+pub(crate) fn kind(model: &ModelTable) -> Result<&str, TokenizerError> {
     match &model.kind {
         Some(kind) => Ok(kind),
         None if model.merges.is_some() => Ok("BPE"),
@@ -67,25 +67,25 @@ pub(crate) fn kind(model: &Model) -> Result<&str, TokenizerError> {
     }
 }
 
-impl Pieced {
+impl PieceModel {
     /// Builds what the `model` of a file says.
     ///
     /// # Errors
     /// A model that is not done, a merge of unknown tokens.
-    pub(super) fn read(model: &Model, vocabulary: &Vocabulary) -> Result<Self, TokenizerError> {
+    pub(super) fn read(model: &ModelTable, vocabulary: &Vocabulary) -> Result<Self, TokenizerError> {
         let own: HashSet<u64> = model.vocab.ids.iter().copied().collect();
         let added = vocabulary.iter().map(|(id, _, _)| id).filter(|id| !own.contains(&u64::from(*id)));
-        let known = Known { vocabulary, only_added: added.collect() };
+        let known = PieceVocabulary { vocabulary, only_added: added.collect() };
         if model.dropout.is_some_and(|dropout| dropout != 0.0) {
             return Err(refused("model.dropout", "is set"));
         }
         match kind(model)? {
-            "BPE" => Ok(Self::Pairs(Box::new(Pairs::read(model, known)?))),
+            "BPE" => Ok(Self::Bpe(Box::new(BpeModel::read(model, known)?))),
             "Unigram" => best(model, vocabulary),
             "WordPiece" => words(model, &known),
             "WordLevel" => {
                 let unknown = model.unk_token.as_deref().unwrap_or("<unk>");
-                Ok(Self::Whole { unknown: known.id(unknown), only_added: known.only_added })
+                Ok(Self::WordLevel { unknown: known.id(unknown), only_added: known.only_added })
             }
             other => Err(refused("model", format!("is a `{other}`"))),
         }
@@ -103,13 +103,13 @@ impl Pieced {
         out: &mut Vec<u32>,
     ) -> Result<(), TokenizerError> {
         match self {
-            Self::Pairs(pairs) => pairs.encode(vocabulary, piece, budget, out)?,
-            Self::Best { cut, bytes } => {
+            Self::Bpe(pairs) => pairs.encode(vocabulary, piece, budget, out)?,
+            Self::Unigram { cut, bytes } => {
                 let parts = cut.parts(piece, budget)?;
                 best_of(vocabulary, (cut, bytes.as_deref()), (piece, &parts), out);
             }
-            Self::Words(words) => words.encode(piece, budget, out)?,
-            Self::Whole { unknown, only_added } => {
+            Self::WordPiece(words) => words.encode(piece, budget, out)?,
+            Self::WordLevel { unknown, only_added } => {
                 let known = |id: &u32| takes_part(vocabulary.kind(*id)) && !only_added.contains(id);
                 let id = vocabulary.id(piece).filter(known).or(*unknown);
                 out.push(id.ok_or_else(|| TokenizerError::NoToken { what: format!("{piece:?}") })?);
@@ -125,7 +125,10 @@ fn byte_tokens(vocabulary: &Vocabulary) -> Option<Vec<u32>> {
 }
 
 /// `byte_fallback` with fewer than 256 tokens of bytes would depend on each character.
-pub(super) fn fallback(model: &Model, vocabulary: &Vocabulary) -> Result<Option<Vec<u32>>, TokenizerError> {
+pub(super) fn fallback(
+    model: &ModelTable,
+    vocabulary: &Vocabulary,
+) -> Result<Option<Vec<u32>>, TokenizerError> {
     match model.byte_fallback {
         Some(true) => {
             let missing =
@@ -136,7 +139,7 @@ pub(super) fn fallback(model: &Model, vocabulary: &Vocabulary) -> Result<Option<
     }
 }
 
-fn best(model: &Model, vocabulary: &Vocabulary) -> Result<Pieced, TokenizerError> {
+fn best(model: &ModelTable, vocabulary: &Vocabulary) -> Result<PieceModel, TokenizerError> {
     let scores = &model.vocab.scores;
     if scores.is_empty() {
         return Err(bad("model.vocab", "a list of tokens with scores was expected"));
@@ -148,7 +151,7 @@ fn best(model: &Model, vocabulary: &Vocabulary) -> Result<Pieced, TokenizerError
     let worst = scores.iter().copied().fold(f64::INFINITY, f64::min);
     let listed = vocabulary.iter().filter(|(id, _, kind)| (*id as usize) < scores.len() && takes_part(*kind));
     let cut = BestCut::new(listed.map(|(id, text, _)| (id, text)), scores.clone(), unknown, worst);
-    Ok(Pieced::Best { cut, bytes: fallback(model, vocabulary)? })
+    Ok(PieceModel::Unigram { cut, bytes: fallback(model, vocabulary)? })
 }
 
 /// A run of unknown characters is the token of that text, else one unknown token, or its bytes.
@@ -179,7 +182,7 @@ fn best_of(
     }
 }
 
-fn words(model: &Model, known: &Known<'_>) -> Result<Pieced, TokenizerError> {
+fn words(model: &ModelTable, known: &PieceVocabulary<'_>) -> Result<PieceModel, TokenizerError> {
     let prefix = model.continuing_subword_prefix.as_deref().unwrap_or(CONTINUES);
     let unknown = model.unk_token.as_deref().unwrap_or("[UNK]");
     let unknown = known
@@ -192,7 +195,7 @@ fn words(model: &Model, known: &Known<'_>) -> Result<Pieced, TokenizerError> {
         listed.map(|(id, text, _)| (id, text))
     };
     let longest = model.max_input_chars_per_word.unwrap_or(LONGEST_WORD);
-    Ok(Pieced::Words(Words {
+    Ok(PieceModel::WordPiece(WordPieceModel {
         begin: Prefixes::new(texts()),
         go_on: Prefixes::new(texts().filter_map(|(id, text)| Some((id, text.strip_prefix(prefix)?)))),
         unknown,
@@ -200,7 +203,7 @@ fn words(model: &Model, known: &Known<'_>) -> Result<Pieced, TokenizerError> {
     }))
 }
 
-impl Words {
+impl WordPieceModel {
     fn encode(&self, word: &str, budget: &Budget, out: &mut Vec<u32>) -> Result<(), TokenizerError> {
         let start = out.len();
         if word.chars().count() > self.longest || !self.cover(word.as_bytes(), budget, out)? {

@@ -16,10 +16,10 @@ use super::super::byte_letters;
 use super::super::char_class::CharClass;
 use super::super::character_map::CharacterMap;
 use super::super::error::TokenizerError;
-use super::super::finder::Finder;
+use super::super::finder::RegexFinder;
 use super::super::regex_room::RegexRoom;
 use super::super::word_piece::is_chinese;
-use super::part::Part;
+use super::part::JsonObject;
 use super::pattern::translated;
 
 /// Most steps of a normalizer or a pre-tokenizer: published files have up to a dozen.
@@ -28,11 +28,11 @@ pub(super) const MOST_STEPS: usize = 256;
 /// Steps, one after the other, each with its place in the file.
 #[derive(Debug, Default)]
 pub(super) struct Normalizer {
-    steps: Vec<(String, Step)>,
+    steps: Vec<(String, NormalizerStep)>,
 }
 
 #[derive(Debug)]
-enum Step {
+enum NormalizerStep {
     Nfc,
     Nfd,
     Nfkc,
@@ -53,7 +53,7 @@ enum Step {
         by: String,
     },
     ReplaceRegex {
-        finder: Box<Finder>,
+        finder: Box<RegexFinder>,
         by: String,
     },
     Clean,
@@ -72,9 +72,9 @@ impl Normalizer {
     /// # Errors
     /// A normalizer that is not done, a damaged one.
     pub(super) fn read(value: &Value, room: RegexRoom) -> Result<Self, TokenizerError> {
-        let mut reading = Reading { steps: Vec::new(), room };
+        let mut reading = NormalizerReader { steps: Vec::new(), room };
         if !value.is_null() {
-            reading.part(&Part::new("normalizer", value)?)?;
+            reading.part(&JsonObject::new("normalizer", value)?)?;
         }
         Ok(Self { steps: reading.steps })
     }
@@ -86,16 +86,19 @@ impl Normalizer {
 
     /// Whether it writes bytes in GPT-2's letters.
     pub(super) fn spells_letters(&self) -> bool {
-        self.steps.iter().any(|(_, step)| matches!(step, Step::Letters))
+        self.steps.iter().any(|(_, step)| matches!(step, NormalizerStep::Letters))
     }
 
     /// Whether what a text begins with can vanish, so that what is left does not begin where the text began. What a table
     /// of characters takes out at the start counts as nothing there: the crate has no character before it to move.
     pub(super) fn may_drop_the_start(&self) -> bool {
-        let drops = |step: &Step| match step {
-            Step::Strip { left, .. } => *left,
-            Step::ReplaceText { by, .. } | Step::ReplaceRegex { by, .. } => by.is_empty(),
-            Step::Accents | Step::Nmt | Step::Clean | Step::BertAccents => true,
+        let drops = |step: &NormalizerStep| match step {
+            NormalizerStep::Strip { left, .. } => *left,
+            NormalizerStep::ReplaceText { by, .. } | NormalizerStep::ReplaceRegex { by, .. } => by.is_empty(),
+            NormalizerStep::Accents
+            | NormalizerStep::Nmt
+            | NormalizerStep::Clean
+            | NormalizerStep::BertAccents => true,
             _ => false,
         };
         self.steps.iter().any(|(_, step)| drops(step))
@@ -118,13 +121,13 @@ impl Normalizer {
 }
 
 /// A normalizer that is being read.
-struct Reading {
-    steps: Vec<(String, Step)>,
+struct NormalizerReader {
+    steps: Vec<(String, NormalizerStep)>,
     room: RegexRoom,
 }
 
-impl Reading {
-    fn part(&mut self, part: &Part<'_>) -> Result<(), TokenizerError> {
+impl NormalizerReader {
+    fn part(&mut self, part: &JsonObject<'_>) -> Result<(), TokenizerError> {
         let step = match part.kind()? {
             "Sequence" => {
                 for inner in part.parts("normalizers")? {
@@ -136,31 +139,31 @@ impl Reading {
                 self.bert(part)?;
                 return part.finish();
             }
-            "NFC" => Step::Nfc,
-            "NFD" => Step::Nfd,
-            "NFKC" => Step::Nfkc,
-            "NFKD" => Step::Nfkd,
-            "Lowercase" => Step::Lowercase,
-            "StripAccents" => Step::Accents,
-            "Nmt" => Step::Nmt,
-            "Strip" => Step::Strip {
+            "NFC" => NormalizerStep::Nfc,
+            "NFD" => NormalizerStep::Nfd,
+            "NFKC" => NormalizerStep::Nfkc,
+            "NFKD" => NormalizerStep::Nfkd,
+            "Lowercase" => NormalizerStep::Lowercase,
+            "StripAccents" => NormalizerStep::Accents,
+            "Nmt" => NormalizerStep::Nmt,
+            "Strip" => NormalizerStep::Strip {
                 left: part.flag("strip_left")?.unwrap_or(true),
                 right: part.flag("strip_right")?.unwrap_or(true),
             },
             "Prepend" => {
                 let text = part.text("prepend")?.ok_or_else(|| part.bad("it has no `prepend`"))?;
-                Step::Prepend(text.to_owned())
+                NormalizerStep::Prepend(text.to_owned())
             }
             "Replace" => self.replace(part)?,
-            "Precompiled" => Step::Characters(Box::new(characters(part)?)),
-            "ByteLevel" => Step::Letters,
+            "Precompiled" => NormalizerStep::Characters(Box::new(characters(part)?)),
+            "ByteLevel" => NormalizerStep::Letters,
             other => return Err(part.refused(format!("is a `{other}`"))),
         };
         self.push(part, step)?;
         part.finish()
     }
 
-    fn push(&mut self, part: &Part<'_>, step: Step) -> Result<(), TokenizerError> {
+    fn push(&mut self, part: &JsonObject<'_>, step: NormalizerStep) -> Result<(), TokenizerError> {
         if self.steps.len() >= MOST_STEPS {
             return Err(part.refused(format!("follows {MOST_STEPS} other steps")));
         }
@@ -168,15 +171,17 @@ impl Reading {
         Ok(())
     }
 
-    fn replace(&self, part: &Part<'_>) -> Result<Step, TokenizerError> {
+    fn replace(&self, part: &JsonObject<'_>) -> Result<NormalizerStep, TokenizerError> {
         let by = part.text("content")?.ok_or_else(|| part.bad("it has no `content`"))?.to_owned();
-        let pattern = Part::new(format!("{}.pattern", part.place), part.value("pattern")?)?;
+        let pattern = JsonObject::new(format!("{}.pattern", part.place), part.value("pattern")?)?;
         let step = match (pattern.text("String")?, pattern.text("Regex")?) {
-            (Some(text), None) if !text.is_empty() => Step::ReplaceText { text: text.to_owned(), by },
+            (Some(text), None) if !text.is_empty() => {
+                NormalizerStep::ReplaceText { text: text.to_owned(), by }
+            }
             (None, Some(source)) => {
-                let compiled = translated(source).and_then(|regex| Finder::new(&regex, self.room));
+                let compiled = translated(source).and_then(|regex| RegexFinder::new(&regex, self.room));
                 let finder = compiled.map_err(|problem| pattern.regex(source, &problem))?;
-                Step::ReplaceRegex { finder: Box::new(finder), by }
+                NormalizerStep::ReplaceRegex { finder: Box::new(finder), by }
             }
             _ => return Err(pattern.bad("a `String` that is not empty or a `Regex` was expected")),
         };
@@ -184,26 +189,26 @@ impl Reading {
         Ok(step)
     }
 
-    fn bert(&mut self, part: &Part<'_>) -> Result<(), TokenizerError> {
+    fn bert(&mut self, part: &JsonObject<'_>) -> Result<(), TokenizerError> {
         let lowercase = part.flag("lowercase")?.unwrap_or(true);
         if part.flag("clean_text")?.unwrap_or(true) {
-            self.push(part, Step::Clean)?;
+            self.push(part, NormalizerStep::Clean)?;
         }
         if part.flag("handle_chinese_chars")?.unwrap_or(true) {
-            self.push(part, Step::Chinese)?;
+            self.push(part, NormalizerStep::Chinese)?;
         }
         if part.flag("strip_accents")?.unwrap_or(lowercase) {
-            self.push(part, Step::BertAccents)?;
+            self.push(part, NormalizerStep::BertAccents)?;
         }
         if lowercase {
-            self.push(part, Step::Lowercase)?;
+            self.push(part, NormalizerStep::Lowercase)?;
         }
         Ok(())
     }
 }
 
 /// The table of a `precompiled_charsmap`.
-fn characters(part: &Part<'_>) -> Result<CharacterMap, TokenizerError> {
+fn characters(part: &JsonObject<'_>) -> Result<CharacterMap, TokenizerError> {
     let field = "precompiled_charsmap";
     let text = part.text(field)?.ok_or_else(|| part.bad(format!("it has no `{field}`")))?;
     let bytes = BASE64.decode(text).map_err(|error| part.bad(format!("`{field}` is no base64: {error}")))?;
@@ -236,7 +241,7 @@ fn mapped(map: &CharacterMap, text: &str, place: &str, budget: &Budget) -> Resul
     Ok(String::from_utf8(out).unwrap_or_else(lossy))
 }
 
-impl Step {
+impl NormalizerStep {
     /// The changed text, or `None` where nothing changes.
     fn apply(&self, text: &str, place: &str, budget: &Budget) -> Result<Option<String>, TokenizerError> {
         match self {

@@ -6,8 +6,8 @@ use super::super::budget::Budget;
 use super::super::error::TokenizerError;
 use super::super::merges::{Merges, takes_part};
 use super::super::vocabulary::Vocabulary;
-use super::file::Model;
-use super::model::{Known, fallback};
+use super::file::ModelTable;
+use super::model::{PieceVocabulary, fallback};
 use super::part::bad;
 
 /// Characters below this have their tokens in a table.
@@ -15,7 +15,7 @@ const FEW: usize = 0x200;
 
 /// Byte pair encoding.
 #[derive(Debug)]
-pub(super) struct Pairs {
+pub(super) struct BpeModel {
     merges: Merges,
     /// Tokens of single characters, by character.
     few: Vec<Option<u32>>,
@@ -23,7 +23,7 @@ pub(super) struct Pairs {
     bytes: Option<Vec<u32>>,
     unknown: Option<u32>,
     unknowns: Unknowns,
-    whole: Whole,
+    whole: WholePieces,
     only_added: HashSet<u32>,
     affixes: Option<Affixes>,
 }
@@ -46,17 +46,17 @@ enum Unknowns {
 
 /// Whether a piece that is a token is that token, whatever the merges say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whole {
+enum WholePieces {
     First,
     ByMerges,
 }
 
-impl Pairs {
+impl BpeModel {
     /// Reads the merges of a model.
     ///
     /// # Errors
     /// A merge of unknown tokens, an unknown token that is none, too few tokens of bytes.
-    pub(super) fn read(model: &Model, known: Known<'_>) -> Result<Self, TokenizerError> {
+    pub(super) fn read(model: &ModelTable, known: PieceVocabulary<'_>) -> Result<Self, TokenizerError> {
         let affix = |text: &Option<String>| text.clone().unwrap_or_default();
         let affixes = Affixes {
             continues: affix(&model.continuing_subword_prefix),
@@ -79,7 +79,7 @@ impl Pairs {
             bytes: fallback(model, known.vocabulary)?,
             unknown,
             unknowns: if model.fuse_unk == Some(true) { Unknowns::OneForAll } else { Unknowns::OneEach },
-            whole: if model.ignore_merges == Some(true) { Whole::First } else { Whole::ByMerges },
+            whole: if model.ignore_merges == Some(true) { WholePieces::First } else { WholePieces::ByMerges },
             only_added: known.only_added,
             affixes: Some(affixes).filter(|it| !it.continues.is_empty() || !it.ends.is_empty()),
         })
@@ -96,13 +96,14 @@ impl Pairs {
         budget: &Budget,
         out: &mut Vec<u32>,
     ) -> Result<(), TokenizerError> {
-        let whole =
-            (self.whole == Whole::First).then(|| text_token(vocabulary, &self.only_added, piece)).flatten();
+        let whole = (self.whole == WholePieces::First)
+            .then(|| text_token(vocabulary, &self.only_added, piece))
+            .flatten();
         if let Some(id) = whole {
             out.push(id);
             return Ok(());
         }
-        let mut spelled = Spelled { pairs: self, ids: Vec::with_capacity(piece.len()), waiting: None };
+        let mut spelled = PieceTokens { pairs: self, ids: Vec::with_capacity(piece.len()), waiting: None };
         let mut buffer = [0; 4];
         let mut text = String::new();
         for (at, character) in piece.char_indices() {
@@ -117,7 +118,7 @@ impl Pairs {
                     spelled.push(text_token(vocabulary, &self.only_added, &text), &text)
                 }
             }
-            .map_err(|Unspelled| TokenizerError::NoToken {
+            .map_err(|NoToken| TokenizerError::NoToken {
                 what: format!("the character {character:?} in {piece:?}"),
             })?;
         }
@@ -136,19 +137,19 @@ impl Pairs {
 }
 
 /// No token for a character, and none for unknown ones.
-struct Unspelled;
+struct NoToken;
 
 /// A piece in tokens of single characters.
-struct Spelled<'p> {
-    pairs: &'p Pairs,
+struct PieceTokens<'p> {
+    pairs: &'p BpeModel,
     ids: Vec<u32>,
     /// An unknown token waits until the next known one, past the bytes of others: so it is in the crate.
     waiting: Option<u32>,
 }
 
-impl Spelled<'_> {
+impl PieceTokens<'_> {
     /// Adds a character by its token, or by the bytes of its text, or as unknown.
-    fn push(&mut self, known: Option<u32>, text: &str) -> Result<(), Unspelled> {
+    fn push(&mut self, known: Option<u32>, text: &str) -> Result<(), NoToken> {
         if let Some(id) = known {
             self.ids.extend(self.waiting.take());
             self.ids.push(id);
@@ -158,7 +159,7 @@ impl Spelled<'_> {
             self.ids.extend(text.bytes().filter_map(|byte| bytes.get(usize::from(byte))));
             return Ok(());
         }
-        let unknown = self.pairs.unknown.ok_or(Unspelled)?;
+        let unknown = self.pairs.unknown.ok_or(NoToken)?;
         if self.pairs.unknowns == Unknowns::OneEach {
             self.ids.extend(self.waiting.take());
         }
@@ -173,7 +174,11 @@ impl Spelled<'_> {
 }
 
 /// The merges; `continues` stands before the second part of each and is not in what they join to.
-fn merges(model: &Model, known: &Known<'_>, continues: &str) -> Result<Merges, TokenizerError> {
+fn merges(
+    model: &ModelTable,
+    known: &PieceVocabulary<'_>,
+    continues: &str,
+) -> Result<Merges, TokenizerError> {
     let list = model.merges.as_ref().ok_or_else(|| bad("model", "it has no `merges`"))?;
     let mut merges = Vec::new();
     let mut joined = String::new();

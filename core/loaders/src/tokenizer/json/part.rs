@@ -1,4 +1,4 @@
-//! [`Part`]: one object of a `tokenizer.json` (a normalizer, a pre-tokenizer), read field by field, so that a field that
+//! [`JsonObject`]: one object of a `tokenizer.json` (a normalizer, a pre-tokenizer), read field by field, so that a field that
 //! nobody reads is refused by name.
 
 use std::cell::RefCell;
@@ -9,13 +9,13 @@ use super::super::error::TokenizerError;
 
 /// An object with a `type`, and where it stands.
 #[derive(Debug)]
-pub(super) struct Part<'a> {
+pub(super) struct JsonObject<'a> {
     pub(super) place: String,
     fields: &'a Map<String, Value>,
     read: RefCell<Vec<&'static str>>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> JsonObject<'a> {
     /// The object at a place.
     ///
     /// # Errors

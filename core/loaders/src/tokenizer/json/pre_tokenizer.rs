@@ -5,12 +5,12 @@ use serde_json::Value;
 use super::super::budget::Budget;
 use super::super::byte_letters;
 use super::super::error::TokenizerError;
-use super::super::finder::Finder;
+use super::super::finder::RegexFinder;
 use super::super::regex_room::RegexRoom;
 use super::super::splitter::Splitter;
-use super::cut::{Behavior, Characters, Counts, Cut, Sought};
+use super::cut::{Behavior, Characters, Cut, MatchPart, SplitPattern};
 use super::normalizer::MOST_STEPS;
-use super::part::Part;
+use super::part::JsonObject;
 use super::pattern::translated;
 use super::pieces::Pieces;
 
@@ -20,13 +20,13 @@ const BYTE_LEVEL: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}
 /// Steps, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct PreTokenizer {
-    steps: Vec<Step>,
+    steps: Vec<PreTokenizerStep>,
     /// The isolated regexes, where there is nothing else but letters for bytes at the end.
     listed: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
-enum Step {
+enum PreTokenizerStep {
     Cut(Cut),
     /// A space before each piece that begins with none.
     SpaceFirst,
@@ -53,12 +53,12 @@ impl PreTokenizer {
     /// # Errors
     /// A pre-tokenizer that is not done, a damaged one.
     pub(crate) fn read(value: &Value, room: RegexRoom) -> Result<Self, TokenizerError> {
-        let mut reading = Reading::new(room);
+        let mut reading = PreTokenizerReader::new(room);
         if !value.is_null() {
-            reading.part(&Part::new("pre_tokenizer", value)?)?;
+            reading.part(&JsonObject::new("pre_tokenizer", value)?)?;
         }
         reading.end_regexes()?;
-        let lettered = matches!(reading.steps.last(), Some(Step::Letters));
+        let lettered = matches!(reading.steps.last(), Some(PreTokenizerStep::Letters));
         let listed = Some(reading.listed).filter(|_| lettered && !reading.has_others);
         Ok(Self { steps: reading.steps, listed })
     }
@@ -70,12 +70,14 @@ impl PreTokenizer {
 
     /// Whether tokens are spelled in GPT-2's letters.
     pub(super) fn spells_letters(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Letters))
+        self.steps.iter().any(|step| matches!(step, PreTokenizerStep::Letters))
     }
 
     /// Whether what it does depends on where the whole text begins.
     pub(super) fn asks_for_the_start(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Spaces { first: First::AtTheStart, .. }))
+        self.steps
+            .iter()
+            .any(|step| matches!(step, PreTokenizerStep::Spaces { first: First::AtTheStart, .. }))
     }
 
     /// The pieces of a text.
@@ -92,27 +94,29 @@ impl PreTokenizer {
         for step in &self.steps {
             budget.work(pieces.text.len())?;
             match step {
-                Step::Cut(cut) => pieces.cut(|piece| cut.ranges(piece, budget))?,
-                Step::SpaceFirst => pieces.rewrite(budget, |piece, _, out| {
+                PreTokenizerStep::Cut(cut) => pieces.cut(|piece| cut.ranges(piece, budget))?,
+                PreTokenizerStep::SpaceFirst => pieces.rewrite(budget, |piece, _, out| {
                     if !piece.starts_with(' ') {
                         out.push(' ');
                     }
                     out.push_str(piece);
                 })?,
-                Step::Letters => pieces.rewrite(budget, |piece, _, out| {
+                PreTokenizerStep::Letters => pieces.rewrite(budget, |piece, _, out| {
                     out.extend(piece.bytes().map(byte_letters::letter));
                 })?,
-                Step::Spaces { by, first } => pieces.rewrite(budget, |piece, at_start, out| {
-                    let wanted = match first {
-                        First::Never => false,
-                        First::Always => true,
-                        First::AtTheStart => at_start,
-                    };
-                    if wanted && !piece.starts_with([' ', *by]) {
-                        out.push(*by);
-                    }
-                    out.extend(piece.chars().map(|it| if it == ' ' { *by } else { it }));
-                })?,
+                PreTokenizerStep::Spaces { by, first } => {
+                    pieces.rewrite(budget, |piece, at_start, out| {
+                        let wanted = match first {
+                            First::Never => false,
+                            First::Always => true,
+                            First::AtTheStart => at_start,
+                        };
+                        if wanted && !piece.starts_with([' ', *by]) {
+                            out.push(*by);
+                        }
+                        out.extend(piece.chars().map(|it| if it == ' ' { *by } else { it }));
+                    })?
+                }
             }
         }
         Ok(pieces)
@@ -120,9 +124,9 @@ impl PreTokenizer {
 }
 
 /// A pre-tokenizer that is being read.
-struct Reading {
+struct PreTokenizerReader {
     room: RegexRoom,
-    steps: Vec<Step>,
+    steps: Vec<PreTokenizerStep>,
     /// Isolated ones, which are one splitter.
     regexes: Vec<String>,
     /// All isolated ones, as they are written.
@@ -131,20 +135,20 @@ struct Reading {
     has_others: bool,
 }
 
-impl Reading {
+impl PreTokenizerReader {
     fn new(room: RegexRoom) -> Self {
         Self { room, steps: Vec::new(), regexes: Vec::new(), listed: Vec::new(), has_others: false }
     }
 
     /// The kind of a part; one after too many others is refused.
-    fn kind<'p>(&self, part: &Part<'p>) -> Result<&'p str, TokenizerError> {
+    fn kind<'p>(&self, part: &JsonObject<'p>) -> Result<&'p str, TokenizerError> {
         match self.steps.len() + self.regexes.len() < MOST_STEPS {
             true => part.kind(),
             false => Err(part.refused(format!("follows {MOST_STEPS} other steps"))),
         }
     }
 
-    fn part(&mut self, part: &Part<'_>) -> Result<(), TokenizerError> {
+    fn part(&mut self, part: &JsonObject<'_>) -> Result<(), TokenizerError> {
         match self.kind(part)? {
             "Sequence" => {
                 for inner in part.parts("pretokenizers")? {
@@ -154,14 +158,14 @@ impl Reading {
             "ByteLevel" => {
                 part.skip("trim_offsets");
                 if part.flag("add_prefix_space")?.unwrap_or(true) {
-                    self.push(Step::SpaceFirst)?;
+                    self.push(PreTokenizerStep::SpaceFirst)?;
                 }
                 if part.flag("use_regex")?.unwrap_or(true) {
                     self.regexes.push(BYTE_LEVEL.to_owned());
                     self.listed.push(BYTE_LEVEL.to_owned());
                 }
-                self.has_others |= self.steps.iter().any(|step| matches!(step, Step::Letters));
-                self.push(Step::Letters)?;
+                self.has_others |= self.steps.iter().any(|step| matches!(step, PreTokenizerStep::Letters));
+                self.push(PreTokenizerStep::Letters)?;
             }
             "Split" => self.split(part)?,
             "Metaspace" => self.metaspace(part)?,
@@ -173,45 +177,52 @@ impl Reading {
                 };
                 self.listed.push(regex.to_owned());
                 let others = self.has_others;
-                self.push(Step::Cut(Cut::of(Characters::Numeric, behavior)))?;
+                self.push(PreTokenizerStep::Cut(Cut::of(Characters::Numeric, behavior)))?;
                 self.has_others = others;
             }
             "Punctuation" => {
                 let behavior = behavior(part)?.unwrap_or(Behavior::Isolated);
-                self.push(Step::Cut(Cut::of(Characters::Punctuation, behavior)))?;
+                self.push(PreTokenizerStep::Cut(Cut::of(Characters::Punctuation, behavior)))?;
             }
             "Whitespace" => {
-                let finder = Finder::new(r"\w+|[^\w\s]+", self.room).map_err(|problem| part.bad(problem))?;
-                let (sought, counts) = (Sought::Regex(finder), Counts::Between);
-                self.push(Step::Cut(Cut { sought, behavior: Behavior::Removed, counts }))?;
+                let finder =
+                    RegexFinder::new(r"\w+|[^\w\s]+", self.room).map_err(|problem| part.bad(problem))?;
+                let (sought, counts) = (SplitPattern::Regex(finder), MatchPart::Between);
+                self.push(PreTokenizerStep::Cut(Cut { sought, behavior: Behavior::Removed, counts }))?;
             }
-            "WhitespaceSplit" => self.push(Step::Cut(Cut::of(Characters::White, Behavior::Removed)))?,
+            "WhitespaceSplit" => {
+                self.push(PreTokenizerStep::Cut(Cut::of(Characters::White, Behavior::Removed)))?
+            }
             "BertPreTokenizer" => {
-                self.push(Step::Cut(Cut::of(Characters::White, Behavior::Removed)))?;
-                self.push(Step::Cut(Cut::of(Characters::Punctuation, Behavior::Isolated)))?;
+                self.push(PreTokenizerStep::Cut(Cut::of(Characters::White, Behavior::Removed)))?;
+                self.push(PreTokenizerStep::Cut(Cut::of(Characters::Punctuation, Behavior::Isolated)))?;
             }
             "CharDelimiterSplit" => {
                 let one = part.character("delimiter")?.ok_or_else(|| part.bad("it has no `delimiter`"))?;
-                self.push(Step::Cut(Cut::of(Characters::One(one), Behavior::Removed)))?;
+                self.push(PreTokenizerStep::Cut(Cut::of(Characters::One(one), Behavior::Removed)))?;
             }
-            "UnicodeScripts" => self.cut_by(Sought::Scripts)?,
+            "UnicodeScripts" => self.cut_by(SplitPattern::Scripts)?,
             "FixedLength" => {
                 let length = part.count("length")?.unwrap_or(5);
                 let length = usize::try_from(length).ok().filter(|length| *length > 0);
-                self.cut_by(Sought::Lengths(length.ok_or_else(|| part.bad("`length` is 0"))?))?;
+                self.cut_by(SplitPattern::Lengths(length.ok_or_else(|| part.bad("`length` is 0"))?))?;
             }
             other => return Err(part.refused(format!("is a `{other}`"))),
         }
         part.finish()
     }
 
-    fn cut_by(&mut self, sought: Sought) -> Result<(), TokenizerError> {
-        self.push(Step::Cut(Cut { sought, behavior: Behavior::Isolated, counts: Counts::Found }))
+    fn cut_by(&mut self, sought: SplitPattern) -> Result<(), TokenizerError> {
+        self.push(PreTokenizerStep::Cut(Cut {
+            sought,
+            behavior: Behavior::Isolated,
+            counts: MatchPart::Found,
+        }))
     }
 
-    fn push(&mut self, step: Step) -> Result<(), TokenizerError> {
+    fn push(&mut self, step: PreTokenizerStep) -> Result<(), TokenizerError> {
         self.end_regexes()?;
-        self.has_others |= !matches!(step, Step::Letters);
+        self.has_others |= !matches!(step, PreTokenizerStep::Letters);
         self.steps.push(step);
         Ok(())
     }
@@ -222,19 +233,20 @@ impl Reading {
             let regexes = std::mem::take(&mut self.regexes);
             let splitter = Splitter::within(&regexes, self.room)
                 .map_err(|(regex, problem)| TokenizerError::PreRegex { regex, problem })?;
-            let sought = Sought::Isolated(splitter);
-            let cut = Cut { sought, behavior: Behavior::Isolated, counts: Counts::Found };
-            self.steps.push(Step::Cut(cut));
+            let sought = SplitPattern::Isolated(splitter);
+            let cut = Cut { sought, behavior: Behavior::Isolated, counts: MatchPart::Found };
+            self.steps.push(PreTokenizerStep::Cut(cut));
         }
         Ok(())
     }
 
-    fn split(&mut self, part: &Part<'_>) -> Result<(), TokenizerError> {
+    fn split(&mut self, part: &JsonObject<'_>) -> Result<(), TokenizerError> {
         let behavior = behavior(part)?.ok_or_else(|| part.bad("it has no `behavior`"))?;
-        let counts = if part.flag("invert")?.unwrap_or(false) { Counts::Between } else { Counts::Found };
-        let pattern = Part::new(format!("{}.pattern", part.place), part.value("pattern")?)?;
+        let counts =
+            if part.flag("invert")?.unwrap_or(false) { MatchPart::Between } else { MatchPart::Found };
+        let pattern = JsonObject::new(format!("{}.pattern", part.place), part.value("pattern")?)?;
         let sought = match (pattern.text("String")?, pattern.text("Regex")?) {
-            (Some(text), None) if !text.is_empty() => Sought::Text(text.to_owned()),
+            (Some(text), None) if !text.is_empty() => SplitPattern::Text(text.to_owned()),
             (None, Some(source)) => {
                 let refused = |problem: String| pattern.regex(source, &problem);
                 let regex = translated(source).map_err(refused)?;
@@ -243,15 +255,15 @@ impl Reading {
                     self.listed.push(source.to_owned());
                     return pattern.finish();
                 }
-                Sought::Regex(Finder::new(&regex, self.room).map_err(refused)?)
+                SplitPattern::Regex(RegexFinder::new(&regex, self.room).map_err(refused)?)
             }
             _ => return Err(pattern.bad("a `String` that is not empty or a `Regex` was expected")),
         };
         pattern.finish()?;
-        self.push(Step::Cut(Cut { sought, behavior, counts }))
+        self.push(PreTokenizerStep::Cut(Cut { sought, behavior, counts }))
     }
 
-    fn metaspace(&mut self, part: &Part<'_>) -> Result<(), TokenizerError> {
+    fn metaspace(&mut self, part: &JsonObject<'_>) -> Result<(), TokenizerError> {
         part.skip("str_rep");
         let by = replacement(part)?;
         let first = match (scheme(part)?, part.flag("add_prefix_space")?) {
@@ -265,25 +277,25 @@ impl Reading {
             (Some("first"), _) => First::AtTheStart,
             (Some(other), _) => return Err(part.refused(format!("has the `prepend_scheme` `{other}`"))),
         };
-        self.push(Step::Spaces { by, first })?;
+        self.push(PreTokenizerStep::Spaces { by, first })?;
         if part.flag("split")?.unwrap_or(true) {
-            self.push(Step::Cut(Cut::of(Characters::One(by), Behavior::MergedWithNext)))?;
+            self.push(PreTokenizerStep::Cut(Cut::of(Characters::One(by), Behavior::MergedWithNext)))?;
         }
         Ok(())
     }
 }
 
 /// The character that stands for a space.
-pub(super) fn replacement(part: &Part<'_>) -> Result<char, TokenizerError> {
+pub(super) fn replacement(part: &JsonObject<'_>) -> Result<char, TokenizerError> {
     Ok(part.character("replacement")?.unwrap_or('\u{2581}'))
 }
 
 /// Where a space is put first.
-pub(super) fn scheme<'a>(part: &Part<'a>) -> Result<Option<&'a str>, TokenizerError> {
+pub(super) fn scheme<'a>(part: &JsonObject<'a>) -> Result<Option<&'a str>, TokenizerError> {
     part.text("prepend_scheme")
 }
 
-fn behavior(part: &Part<'_>) -> Result<Option<Behavior>, TokenizerError> {
+fn behavior(part: &JsonObject<'_>) -> Result<Option<Behavior>, TokenizerError> {
     let Some(name) = part.text("behavior")? else {
         return Ok(None);
     };

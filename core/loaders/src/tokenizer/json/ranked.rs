@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::super::byte_letters;
 use super::super::error::TokenizerError;
-use super::file::{AddedToken, File, Model};
-use super::lists::{Merges, Tokens};
+use super::file::{AddedToken, File, ModelTable};
+use super::lists::{MergeList, TokenList};
 use super::part::bad;
 
 /// What a vocabulary of bytes consists of.
@@ -22,7 +22,7 @@ pub(crate) struct Ranked {
     pub(crate) specials: Vec<(u64, String)>,
     /// What cuts a text, each what the one before it left.
     pub(crate) regexes: Vec<String>,
-    /// Texts of special tokens that are put before each text.
+    /// Strings of special tokens that are put before each text.
     pub(crate) opening: Vec<String>,
     /// Whether text is composed (NFC) first.
     pub(crate) composed: bool,
@@ -68,13 +68,13 @@ impl Ranked {
             pre_tokenizer: json!({"type": "Sequence", "pretokenizers": cuts}),
             post_processor: self.template()?,
             decoder: json!({"type": "ByteLevel"}),
-            model: Model {
+            model: ModelTable {
                 kind: Some("BPE".to_owned()),
-                merges: Some(Merges::of(merges)),
+                merges: Some(MergeList::of(merges)),
                 // A piece that is a token is that token, whether merges lead to it or not.
                 ignore_merges: Some(true),
-                vocab: Tokens::of(self.first, texts.iter().map(String::as_str)),
-                ..Model::default()
+                vocab: TokenList::of(self.first, texts.iter().map(String::as_str)),
+                ..ModelTable::default()
             },
             ..File::default()
         })

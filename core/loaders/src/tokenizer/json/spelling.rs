@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::algorithm::Leading;
 use super::super::byte_letters;
 use super::super::error::TokenizerError;
-use super::part::Part;
+use super::part::JsonObject;
 use super::pre_tokenizer::{replacement, scheme};
 
 /// How an ordinary token spells text.
@@ -31,7 +31,7 @@ impl Spelling {
         if value.is_null() {
             return Ok(if letters { Self::Letters } else { Self::Words { prefix: None } });
         }
-        let part = Part::new("decoder", value)?;
+        let part = JsonObject::new("decoder", value)?;
         let spelling = match part.kind()? {
             "ByteLevel" => {
                 ["add_prefix_space", "trim_offsets", "use_regex"]
@@ -87,13 +87,13 @@ impl Spelling {
 }
 
 /// Spaces by a replacement, bytes by their names, and perhaps a space at the start taken off.
-fn sequence(part: &Part<'_>) -> Result<Spelling, TokenizerError> {
+fn sequence(part: &JsonObject<'_>) -> Result<Spelling, TokenizerError> {
     let mut spelling = None;
     let mut leading = None;
     for inner in part.parts("decoders")? {
         match inner.kind()? {
             "Replace" => {
-                let pattern = Part::new(format!("{}.pattern", inner.place), inner.value("pattern")?)?;
+                let pattern = JsonObject::new(format!("{}.pattern", inner.place), inner.value("pattern")?)?;
                 let mut characters = pattern.text("String")?.unwrap_or_default().chars();
                 match (characters.next(), characters.next(), inner.text("content")?) {
                     (Some(one), None, Some(" ")) if spelling.is_none() => spelling = Some(one),

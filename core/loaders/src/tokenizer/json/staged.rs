@@ -1,4 +1,4 @@
-//! [`Staged`]: the stages of a `tokenizer.json`, one after the other.
+//! [`StagedAlgorithm`]: the stages of a `tokenizer.json`, one after the other.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::super::special::Trust;
 use super::super::vocabulary::Vocabulary;
 use super::added::AddedSet;
 use super::file::File;
-use super::model::Pieced;
+use super::model::PieceModel;
 use super::normalizer::Normalizer;
 use super::part::refused;
 use super::pre_tokenizer::PreTokenizer;
@@ -18,16 +18,16 @@ use super::spelling::Spelling;
 
 /// What a file says about how text becomes tokens.
 #[derive(Debug)]
-pub(crate) struct Staged {
+pub(crate) struct StagedAlgorithm {
     as_written: AddedSet,
     normalized: AddedSet,
     normalizer: Normalizer,
     pre_tokenizer: PreTokenizer,
-    model: Pieced,
+    model: PieceModel,
     spelling: Spelling,
 }
 
-impl Staged {
+impl StagedAlgorithm {
     /// Reads all stages of a file.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Staged {
         let [as_written, normalized] = AddedSet::both(&file.added_tokens, vocabulary, &normalizer)?;
         let spelling =
             Spelling::read(&file.decoder, pre_tokenizer.spells_letters() || normalizer.spells_letters())?;
-        let model = Pieced::read(&file.model, vocabulary)?;
+        let model = PieceModel::read(&file.model, vocabulary)?;
         Ok(Self { as_written, normalized, normalizer, pre_tokenizer, model, spelling })
     }
 

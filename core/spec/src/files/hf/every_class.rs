@@ -3,7 +3,7 @@
 use crate::text::glob::matches;
 use crate::text::literal::Literal;
 use crate::text::source::SpecSource;
-use crate::text::tree::{Table, read};
+use crate::text::tree::{TomlTable, read};
 use std::sync::LazyLock;
 
 /// Canonical keys with their names, and globs with reasons.
@@ -17,7 +17,7 @@ static TABLE: LazyLock<Common> = LazyLock::new(|| {
     (section("keys").map(keys).unwrap_or_default(), section("ignore").map(reasons).unwrap_or_default())
 });
 
-fn keys(table: &Table) -> Vec<(String, Vec<String>)> {
+fn keys(table: &TomlTable) -> Vec<(String, Vec<String>)> {
     let names = |list: Literal| match list {
         Literal::List(names) => names.into_iter().filter_map(text).collect(),
         other => text(other).into_iter().collect(),
@@ -29,7 +29,7 @@ fn text(literal: Literal) -> Option<String> {
     if let Literal::Text(text) = literal { Some(text) } else { None }
 }
 
-pub(super) fn reasons(table: &Table) -> Vec<(String, String)> {
+pub(super) fn reasons(table: &TomlTable) -> Vec<(String, String)> {
     table
         .entries
         .iter()

@@ -1,9 +1,9 @@
 //! Names of roles in a Hugging Face folder, and roles of names.
 
 use super::wrapped::unwrapped;
+use crate::kind::written::{BySource, NameChoice, WrittenTable, WrittenValue};
 use crate::language::roles::bare;
 use crate::language::spec::{ArchSpec, HfClass, HfTensor, Layout};
-use crate::kind::written::{BySource, Choice, Written, WrittenTable};
 use crate::text::glob::matches_tail;
 use menagerie_formulas::RopePairs;
 use std::borrow::Cow;
@@ -126,7 +126,7 @@ impl ArchSpec {
     fn place(&self, name: &str, role: &str, source: &HfTensor) -> Option<HfPlace> {
         let HfTensor::Tensor { from, layout } = source else { return None };
         let pattern = if from.starts_with('.') { format!("{}{from}", self.hf.layer) } else { from.clone() };
-        let found = Numbered::of(&pattern, name)?;
+        let found = NumberedName::of(&pattern, name)?;
         let whole = bare(role) != role;
         let part = match found.rest {
             "" if whole && role.ends_with(".bias") => HfPart::Bias,
@@ -150,7 +150,7 @@ impl ArchSpec {
         let holds = |from: &String| {
             let pattern =
                 if from.starts_with('.') { format!("{}{from}", self.hf.layer) } else { from.clone() };
-            Numbered::of(&pattern, name).is_some_and(|found| found.rest.is_empty())
+            NumberedName::of(&pattern, name).is_some_and(|found| found.rest.is_empty())
         };
         numbers.into_iter().find(|(_, from)| holds(from)).map(|(key, _)| key.as_str())
     }
@@ -182,24 +182,26 @@ impl ArchSpec {
 /// Whether a table, or one in it, says that pairs are neighbors in a GGUF and halves here.
 fn table_turns(table: &WrittenTable) -> bool {
     table.fields.iter().flatten().any(|field| match &field.value {
-        Written::Name(Choice::Given(BySource::Each { gguf, hf })) if field.path.ends_with("pairs") => {
+        WrittenValue::Name(NameChoice::Given(BySource::Each { gguf, hf }))
+            if field.path.ends_with("pairs") =>
+        {
             let name = |index: &usize| RopePairs::ALL.get(*index).copied();
             name(gguf) == Some(RopePairs::Adjacent) && name(hf) == Some(RopePairs::Halves)
         }
-        Written::Table(inner) => table_turns(inner),
-        Written::Cases(cases) => cases.cases.iter().any(|case| table_turns(&case.table)),
+        WrittenValue::Table(inner) => table_turns(inner),
+        WrittenValue::Cases(cases) => cases.cases.iter().any(|case| table_turns(&case.table)),
         _ => false,
     })
 }
 
 /// A name that begins as a pattern does, with the numbers that stand for its placeholders.
-struct Numbered<'n> {
+struct NumberedName<'n> {
     layer: Option<usize>,
     member: Option<usize>,
     rest: &'n str,
 }
 
-impl<'n> Numbered<'n> {
+impl<'n> NumberedName<'n> {
     fn of(pattern: &str, name: &'n str) -> Option<Self> {
         let mut found = Self { layer: None, member: None, rest: name };
         let mut pattern = pattern;

@@ -2,7 +2,7 @@
 
 use super::config::Names;
 use crate::expression::MOST_PARTS;
-use crate::expression::{Expression, Scope, explain};
+use crate::expression::{Expression, NameScope, explain};
 use crate::language::spec::HfValue;
 use crate::text::literal::Literal;
 use crate::text::source::MetadataValue;
@@ -11,7 +11,7 @@ use minijinja::{Error, ErrorKind};
 use std::collections::BTreeMap;
 
 /// A canonical key's value; `None` where the config does not say it.
-pub(super) struct Computed {
+pub(super) struct ComputedValue {
     pub(super) value: Option<MetadataValue>,
     /// Names it is computed from, whether the config has them or not.
     pub(super) mentions: Vec<String>,
@@ -21,21 +21,21 @@ pub(super) struct Computed {
 ///
 /// # Errors
 /// What is wrong with the expression or what it gave.
-pub(super) fn compute(line: &HfValue, names: &Names, blocks: usize) -> Result<Computed, String> {
+pub(super) fn compute(line: &HfValue, names: &Names, blocks: usize) -> Result<ComputedValue, String> {
     let text = match line {
         HfValue::Literal(literal) => {
-            return Ok(Computed { value: Some(of_literal(literal)), mentions: Vec::new() });
+            return Ok(ComputedValue { value: Some(of_literal(literal)), mentions: Vec::new() });
         }
         HfValue::Expression(text) => text,
     };
-    let expression = Expression::parse(text, Scope::Config)?;
+    let expression = Expression::parse(text, NameScope::Config)?;
     let mentions: Vec<String> = expression.names.iter().map(|used| used.name.clone()).collect();
     let listed =
         |name: &String| matches!(names.get(name), Some(MetadataValue::List(list)) if list.len() == blocks);
     let varies = blocks > 0 && (expression.layer || mentions.iter().any(listed));
-    let layers = Layers { blocks, lists: Lists::ByLayer };
+    let layers = LayerList { blocks, lists: LayerListForm::ByLayer };
     let value = if varies { per_layer(&expression, names, layers)? } else { once(&expression, names, None)? };
-    Ok(Computed { value, mentions })
+    Ok(ComputedValue { value, mentions })
 }
 
 /// As [`compute`], but of the names' lists as they stand: `layer_types[layer]` is that of a layer.
@@ -51,16 +51,16 @@ pub(super) fn compute_whole(
         HfValue::Literal(literal) => return Ok(Some(of_literal(literal))),
         HfValue::Expression(text) => text,
     };
-    let expression = Expression::parse(text, Scope::Config)?;
+    let expression = Expression::parse(text, NameScope::Config)?;
     match expression.layer && blocks > 0 {
-        true => per_layer(&expression, names, Layers { blocks, lists: Lists::Whole }),
+        true => per_layer(&expression, names, LayerList { blocks, lists: LayerListForm::Whole }),
         false => once(&expression, names, None),
     }
 }
 
 /// What a name with a value per layer stands for.
 #[derive(Clone, Copy, PartialEq)]
-enum Lists {
+enum LayerListForm {
     /// The layer's.
     ByLayer,
     /// All of them.
@@ -69,9 +69,9 @@ enum Lists {
 
 /// How many layers there are, and what lists stand for in each.
 #[derive(Clone, Copy)]
-struct Layers {
+struct LayerList {
     blocks: usize,
-    lists: Lists,
+    lists: LayerListForm,
 }
 
 /// The finite number that a value gives in the whole model, where the config says it, and the names it is computed from.
@@ -93,7 +93,7 @@ pub(super) fn number(line: &HfValue, names: &Names) -> Result<(Option<f64>, Vec<
 fn per_layer(
     expression: &Expression,
     names: &Names,
-    layers: Layers,
+    layers: LayerList,
 ) -> Result<Option<MetadataValue>, String> {
     let blocks = layers.blocks;
     let values: Result<Vec<_>, String> =
@@ -117,7 +117,7 @@ fn per_layer(
 fn once(
     expression: &Expression,
     names: &Names,
-    layer: Option<(usize, Layers)>,
+    layer: Option<(usize, LayerList)>,
 ) -> Result<Option<MetadataValue>, String> {
     let missing = expression.names.iter().any(|used| !names.contains_key(&used.name));
     match expression.evaluate(root(expression, names, layer)) {
@@ -134,19 +134,18 @@ fn is_undefined(error: &Error) -> bool {
 }
 
 /// What an expression sees: the names it mentions, as tables in tables.
-fn root(expression: &Expression, names: &Names, layer: Option<(usize, Layers)>) -> Value {
-    let mut root = Space::default();
+fn root(expression: &Expression, names: &Names, layer: Option<(usize, LayerList)>) -> Value {
+    let mut root = ConfigNames::default();
     for used in expression.names.iter().filter(|used| used.name.matches('.').count() < MOST_PARTS) {
         let mut parts: Vec<&str> = used.name.split('.').collect();
         let Some(last) = parts.pop() else { continue };
         let space =
             parts.into_iter().fold(&mut root, |at, part| at.inner.entry(part.to_owned()).or_default());
         let value = names.get(&used.name).map(|value| match (value, layer) {
-            (MetadataValue::List(list), Some((layer, Layers { blocks, lists: Lists::ByLayer })))
-                if list.len() == blocks =>
-            {
-                to_value(&list[layer])
-            }
+            (
+                MetadataValue::List(list),
+                Some((layer, LayerList { blocks, lists: LayerListForm::ByLayer })),
+            ) if list.len() == blocks => to_value(&list[layer]),
             (value, _) => to_value(value),
         });
         if let Some(value) = value {
@@ -160,12 +159,12 @@ fn root(expression: &Expression, names: &Names, layer: Option<(usize, Layers)>) 
 }
 
 #[derive(Default)]
-struct Space {
+struct ConfigNames {
     values: BTreeMap<String, Value>,
-    inner: BTreeMap<String, Space>,
+    inner: BTreeMap<String, ConfigNames>,
 }
 
-impl Space {
+impl ConfigNames {
     fn close(self) -> Value {
         let mut values = self.values;
         for (name, space) in self.inner {

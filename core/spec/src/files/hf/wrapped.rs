@@ -6,7 +6,7 @@ use crate::text::fault::SpecFaults;
 use crate::text::literal::Literal;
 use crate::text::nearest::nearest_help;
 use crate::text::source::SpecSource;
-use crate::text::tree::{Table, read};
+use crate::text::tree::{TomlTable, read};
 use serde_json::{Map, Number, Value};
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -44,7 +44,7 @@ static TABLE: LazyLock<WrapperClasses> = LazyLock::new(|| {
     }
 });
 
-fn defaults(table: &Table) -> Vec<(String, Map<String, Value>)> {
+fn defaults(table: &TomlTable) -> Vec<(String, Map<String, Value>)> {
     let json = |literal: Literal| match literal {
         Literal::Integer(whole) => Some(Value::from(whole)),
         Literal::Number(number) => Number::from_f64(number).map(Value::Number),
@@ -52,7 +52,7 @@ fn defaults(table: &Table) -> Vec<(String, Map<String, Value>)> {
         Literal::Text(text) => Some(Value::String(text)),
         Literal::List(_) => None,
     };
-    let of = |table: &Table| {
+    let of = |table: &TomlTable| {
         let entries = table.entries.iter();
         entries.filter_map(|entry| Some((entry.key.clone(), json(entry.node.literal()?)?))).collect()
     };

@@ -1,9 +1,9 @@
 //! What the file says about the scaling of rotary frequencies: read, accepted and understood, or refused.
 
 use super::{LongRopeOptions, RopeOptions, RopeScaling, ScalingKind, ScalingOptions, YarnOptions};
-use crate::kind::{Component, Default, RecordedFault, Options, Positive, ResolveContext};
+use crate::kind::written::{WrittenTable, WrittenValue};
+use crate::kind::{Component, FieldDefault, Options, Positive, RecordedFault, ResolveContext};
 use crate::language::origin::ValueOrigin;
-use crate::kind::written::{Written, WrittenTable};
 use crate::text::source::MetadataValue;
 
 /// Role of divisors of the rotary frequencies.
@@ -34,14 +34,14 @@ pub(crate) fn applies_scaling(mixer: &WrittenTable) -> bool {
     !built_in || mixer.fields.iter().flatten().any(|field| holds_rope(&field.value))
 }
 
-fn holds_rope(value: &Written) -> bool {
+fn holds_rope(value: &WrittenValue) -> bool {
     let within = |table: &WrittenTable| {
         table.table.title == RopeOptions::TABLE.title
             || table.fields.iter().flatten().any(|field| holds_rope(&field.value))
     };
     match value {
-        Written::Table(table) => within(table),
-        Written::Cases(cases) => cases.cases.iter().any(|case| within(&case.table)),
+        WrittenValue::Table(table) => within(table),
+        WrittenValue::Cases(cases) => cases.cases.iter().any(|case| within(&case.table)),
         _ => false,
     }
 }
@@ -49,8 +49,11 @@ fn holds_rope(value: &Written) -> bool {
 /// Refuses a scaling of the file where nothing applies it.
 pub(crate) fn refuse_scaling(at: &mut ResolveContext<'_>) {
     if let Ok(Some(kind)) = stated(at) {
-        let message =
-            format!("the file has rope scaling `{}`, and spec {} has no rope", kind.name(), at.resolver.spec_id());
+        let message = format!(
+            "the file has rope scaling `{}`, and spec {} has no rope",
+            kind.name(),
+            at.resolver.spec_id()
+        );
         let _: Result<(), RecordedFault> = at.key_fault(TYPE, message);
     }
 }
@@ -124,7 +127,7 @@ pub(super) fn of_component(
             .options
             .fields
             .iter()
-            .any(|field| matches!(field.default, Default::Key(key) if is_of_scaling(key)));
+            .any(|field| matches!(field.default, FieldDefault::Key(key) if is_of_scaling(key)));
     if tensors.is_some() || !reads_scaling && (typed || factor.is_some_and(|factor| factor != 1.0)) {
         let message = format!(
             "the file scales its rope, and `{}`, which gives the frequencies, does not read how; take `frequencies` out of \
@@ -138,7 +141,11 @@ pub(super) fn of_component(
     Ok(RopeScaling::Component { component, context: context as usize, long_after })
 }
 
-fn refused<T>(kind: ScalingKind, accept: &[ScalingKind], at: &mut ResolveContext<'_>) -> Result<T, RecordedFault> {
+fn refused<T>(
+    kind: ScalingKind,
+    accept: &[ScalingKind],
+    at: &mut ResolveContext<'_>,
+) -> Result<T, RecordedFault> {
     let mut names: Vec<&str> = vec!["none"];
     names.extend(accept.iter().map(|kind| kind.name()));
     let message = format!(

@@ -1,6 +1,6 @@
 //! What a table must keep to: checked once when kinds are gathered, because types cannot say it.
 
-use super::{Default, Family, Field, FieldType, Kind, RoleDef, Sizes, Table};
+use super::{Family, Field, FieldDefault, FieldType, Kind, RoleDef, Sizes, Table};
 use std::collections::BTreeMap;
 
 /// Keys that a component's options share their table with.
@@ -52,18 +52,18 @@ impl TableCheck {
 
     fn field(&mut self, field: &'static Field) -> Result<(), String> {
         let fits = match (&field.ty, field.default) {
-            (_, Default::Required | Default::Absent) => true,
-            (_, Default::Computed { .. }) => !matches!(field.ty, FieldType::NormHere),
-            (FieldType::Name(list) | FieldType::NameOrKind(list, _), Default::Name(name)) => {
+            (_, FieldDefault::Required | FieldDefault::Absent) => true,
+            (_, FieldDefault::Computed { .. }) => !matches!(field.ty, FieldType::NormHere),
+            (FieldType::Name(list) | FieldType::NameOrKind(list, _), FieldDefault::Name(name)) => {
                 list.all().any(|known| known == name)
             }
-            (FieldType::Name(_), Default::RequiredUnless { .. }) => true,
+            (FieldType::Name(_), FieldDefault::RequiredUnless { .. }) => true,
             (
                 FieldType::Count | FieldType::Real,
-                Default::Number(_) | Default::Key(_) | Default::KeyOr(..),
+                FieldDefault::Number(_) | FieldDefault::Key(_) | FieldDefault::KeyOr(..),
             ) => true,
-            (FieldType::Table(_), Default::Fields | Default::Listed) => true,
-            (FieldType::OneOrEach(_) | FieldType::NormHere, Default::Fields) => true,
+            (FieldType::Table(_), FieldDefault::Fields | FieldDefault::Listed) => true,
+            (FieldType::OneOrEach(_) | FieldType::NormHere, FieldDefault::Fields) => true,
             _ => false,
         };
         if !fits {

@@ -1,14 +1,16 @@
 //! [`ResolveContext`]: a table of options in one layer of one file, from which a kind makes its config.
 
-use super::written::{BySource, Cases, Choice, Condition, Scalar, When, Written, WrittenField, WrittenTable};
+use super::written::{
+    BySource, Cases, Condition, NameChoice, Scalar, When, WrittenField, WrittenTable, WrittenValue,
+};
 use super::{
-    Component, Default, Field, FieldType, Lazy, NameList, Named, Nested, NormHere, NormSite, Options, RecordedFault,
-    Role, Table, Value,
+    Component, Field, FieldDefault, FieldType, Lazy, NameEnum, NameList, Nested, NormHere, NormSite, Options,
+    RecordedFault, Role, Table, Value,
 };
 use crate::expression::as_count;
 use crate::language::origin::ValueOrigin;
 use crate::text::source::MetadataValue;
-use crate::text::tree::Place;
+use crate::text::tree::SourcePlace;
 use std::sync::Arc;
 
 /// A value to be recorded.
@@ -52,7 +54,13 @@ pub(crate) trait OptionResolver {
     fn accept(&mut self, key: &str) -> bool;
 
     /// Records a fault of the spec, in a layer or in the whole model.
-    fn record_fault(&mut self, place: &Place, path: &str, layer: Option<usize>, message: String) -> RecordedFault;
+    fn record_fault(
+        &mut self,
+        place: &SourcePlace,
+        path: &str,
+        layer: Option<usize>,
+        message: String,
+    ) -> RecordedFault;
 
     /// Records a fault of the file.
     fn record_file_fault(&mut self, layer: Option<usize>, subject: String, message: String) -> RecordedFault;
@@ -75,7 +83,7 @@ pub(crate) trait OptionResolver {
     /// A boolean and its origin.
     fn condition(
         &mut self,
-        at: (&Place, &str),
+        at: (&SourcePlace, &str),
         condition: &Condition,
         layer: Option<usize>,
     ) -> Result<(bool, ValueOrigin), RecordedFault>;
@@ -87,7 +95,7 @@ pub(crate) trait OptionResolver {
     fn choice(
         &mut self,
         at: &WrittenField,
-        choice: &Choice,
+        choice: &NameChoice,
         layer: Option<usize>,
     ) -> Result<(usize, ValueOrigin), RecordedFault>;
 
@@ -240,15 +248,15 @@ impl<'r> ResolveContext<'r> {
     }
 
     /// Where a field is written; its table where it is not.
-    fn place_of(&self, field: &str) -> Place {
+    fn place_of(&self, field: &str) -> SourcePlace {
         let mut table = Arc::clone(&self.table);
         let mut place = table.place.clone();
         for name in field.split('.') {
             let Some(written) = table.field(name) else { break };
             place = written.place.clone();
             let inner = match &written.value {
-                Written::Table(inner) => Arc::clone(inner),
-                Written::Cases(cases) if cases.cases.len() == 1 => Arc::clone(&cases.cases[0].table),
+                WrittenValue::Table(inner) => Arc::clone(inner),
+                WrittenValue::Cases(cases) if cases.cases.len() == 1 => Arc::clone(&cases.cases[0].table),
                 _ => break,
             };
             table = inner;
@@ -288,7 +296,7 @@ impl ResolveContext<'_> {
     pub fn refuse<T>(&mut self, index: usize, message: impl Into<String>) -> Result<T, RecordedFault> {
         let field = self.definition(index)?;
         match field.default {
-            Default::Key(key) | Default::KeyOr(key, _) if !self.is_written(index) => {
+            FieldDefault::Key(key) | FieldDefault::KeyOr(key, _) if !self.is_written(index) => {
                 self.key_fault(key, format!("{} is {}", field.name, message.into()))
             }
             _ => self.fault(field.name, message),
@@ -312,18 +320,18 @@ impl ResolveContext<'_> {
     fn number(&mut self, index: usize) -> Result<(f64, String, Option<ValueOrigin>), RecordedFault> {
         let layer = self.layer;
         if let Some(field) = self.field(index) {
-            let Written::Number(number) = &field.value else { return self.misread(index) };
+            let WrittenValue::Number(number) = &field.value else { return self.misread(index) };
             let (value, origin) = self.resolver.number(&field, number, layer)?;
             return Ok((value, field.path, Some(origin)));
         }
         let field = self.definition(index)?;
         let path = self.path_of(field.name);
         match field.default {
-            Default::Number(value) => Ok((value, path, field.guarded.then_some(ValueOrigin::Default))),
-            Default::KeyOr(key, value) if !self.resolver.has_key(key) => {
+            FieldDefault::Number(value) => Ok((value, path, field.guarded.then_some(ValueOrigin::Default))),
+            FieldDefault::KeyOr(key, value) if !self.resolver.has_key(key) => {
                 Ok((value, path, field.guarded.then_some(ValueOrigin::Default)))
             }
-            Default::Key(key) | Default::KeyOr(key, _) => {
+            FieldDefault::Key(key) | FieldDefault::KeyOr(key, _) => {
                 let (value, origin) = self.resolver.key_value(key, layer)?;
                 Ok((value, path, Some(origin)))
             }
@@ -345,7 +353,7 @@ impl ResolveContext<'_> {
         let Some(count) = as_count(value) else {
             let message = format!("{value} is not a count");
             return match (self.is_written(index), self.definition(index)?.default) {
-                (false, Default::Key(key) | Default::KeyOr(key, _)) => self.key_fault(key, message),
+                (false, FieldDefault::Key(key) | FieldDefault::KeyOr(key, _)) => self.key_fault(key, message),
                 _ => self.refuse(index, message),
             };
         };
@@ -371,7 +379,7 @@ impl ResolveContext<'_> {
     /// A boolean.
     pub(crate) fn boolean(&mut self, index: usize) -> Result<bool, RecordedFault> {
         let Some(field) = self.field(index) else { return self.misread(index) };
-        let Written::Bool(condition) = &field.value else { return self.misread(index) };
+        let WrittenValue::Bool(condition) = &field.value else { return self.misread(index) };
         let at = (&field.place, field.path.as_str());
         let (value, origin) = self.resolver.condition(at, condition, self.layer)?;
         self.record(index, &field.path, value.to_string(), origin);
@@ -381,7 +389,7 @@ impl ResolveContext<'_> {
     /// A role.
     pub(crate) fn role(&mut self, index: usize) -> Result<Role, RecordedFault> {
         match self.field(index).map(|field| field.value) {
-            Some(Written::Role(role)) => Ok(role),
+            Some(WrittenValue::Role(role)) => Ok(role),
             _ => self.misread(index),
         }
     }
@@ -390,13 +398,17 @@ impl ResolveContext<'_> {
     ///
     /// # Errors
     /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
-    pub fn named<T: Named>(&mut self, index: usize) -> Result<T, RecordedFault> {
+    pub fn named<T: NameEnum>(&mut self, index: usize) -> Result<T, RecordedFault> {
         let place = self.place_in(index, T::LIST)?;
         T::VALUES.get(place).copied().map_or_else(|| self.misread(index), Ok)
     }
 
     /// A name of a closed list, as text.
-    pub(crate) fn name_in(&mut self, index: usize, list: &'static NameList) -> Result<&'static str, RecordedFault> {
+    pub(crate) fn name_in(
+        &mut self,
+        index: usize,
+        list: &'static NameList,
+    ) -> Result<&'static str, RecordedFault> {
         let place = self.place_in(index, list)?;
         list.names.get(place).map_or_else(|| self.misread(index), |def| Ok(def.name))
     }
@@ -404,14 +416,16 @@ impl ResolveContext<'_> {
     /// Where a name stands in its list.
     pub(crate) fn place_in(&mut self, index: usize, list: &'static NameList) -> Result<usize, RecordedFault> {
         let Some(field) = self.field(index) else {
-            let Default::Name(name) = self.definition(index)?.default else { return self.misread(index) };
+            let FieldDefault::Name(name) = self.definition(index)?.default else {
+                return self.misread(index);
+            };
             self.record_default(index, name.to_string());
             let found = list.names.iter().position(|def| def.name == name);
             return found.map_or_else(|| self.misread(index), Ok);
         };
         let (name, origin) = match &field.value {
-            Written::Name(choice) => self.resolver.choice(&field, choice, self.layer)?,
-            Written::NumberedName(name, _) => (*name, ValueOrigin::Spec),
+            WrittenValue::Name(choice) => self.resolver.choice(&field, choice, self.layer)?,
+            WrittenValue::NumberedName(name, _) => (*name, ValueOrigin::Spec),
             _ => return self.misread(index),
         };
         let text = list.names.get(name).map_or("", |def| def.name);
@@ -425,7 +439,7 @@ impl ResolveContext<'_> {
     /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
     pub fn numbers<T: Options>(&mut self, index: usize) -> Result<T, RecordedFault> {
         match self.field(index).map(|field| field.value) {
-            Some(Written::NumberedName(_, numbers)) => T::read(&mut self.inside(numbers)),
+            Some(WrittenValue::NumberedName(_, numbers)) => T::read(&mut self.inside(numbers)),
             _ => self.misread(index),
         }
     }
@@ -434,9 +448,9 @@ impl ResolveContext<'_> {
     ///
     /// # Errors
     /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
-    pub fn names<T: Named>(&mut self, index: usize) -> Result<Vec<T>, RecordedFault> {
+    pub fn names<T: NameEnum>(&mut self, index: usize) -> Result<Vec<T>, RecordedFault> {
         match self.field(index).map(|field| field.value) {
-            Some(Written::Names(names)) => {
+            Some(WrittenValue::Names(names)) => {
                 Ok(names.into_iter().filter_map(|name| T::VALUES.get(name).copied()).collect())
             }
             _ => self.misread(index),
@@ -449,7 +463,7 @@ impl ResolveContext<'_> {
     /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
     pub fn table<T: Options>(&mut self, index: usize) -> Result<T, RecordedFault> {
         let table = match self.field(index) {
-            Some(WrittenField { value: Written::Table(table), .. }) => table,
+            Some(WrittenField { value: WrittenValue::Table(table), .. }) => table,
             Some(_) => return self.misread(index),
             None => self.unwritten(index)?,
         };
@@ -460,9 +474,10 @@ impl ResolveContext<'_> {
     fn unwritten(&mut self, index: usize) -> Result<Arc<WrittenTable>, RecordedFault> {
         let field = self.definition(index)?;
         let definition: &'static Table = match (&field.ty, field.default) {
-            (FieldType::Table(table) | FieldType::OneOrEach(table), Default::Fields | Default::Listed) => {
-                table
-            }
+            (
+                FieldType::Table(table) | FieldType::OneOrEach(table),
+                FieldDefault::Fields | FieldDefault::Listed,
+            ) => table,
             _ => return self.misread(index),
         };
         let path = self.path_of(field.name);
@@ -472,7 +487,7 @@ impl ResolveContext<'_> {
     /// The options of a table that may be left out, or not hold in this layer.
     pub(crate) fn optional<T: Options>(&mut self, index: usize) -> Result<Option<Nested<T>>, RecordedFault> {
         let Some(field) = self.field(index) else { return Ok(None) };
-        let Written::Cases(cases) = &field.value else { return self.misread(index) };
+        let WrittenValue::Cases(cases) = &field.value else { return self.misread(index) };
         match self.resolver.case(cases, self.layer)? {
             Some(table) => {
                 let options = T::read(&mut self.inside(Arc::clone(&table)))?;
@@ -485,7 +500,7 @@ impl ResolveContext<'_> {
     /// A component inside another one.
     pub(crate) fn component(&mut self, index: usize) -> Result<Component, RecordedFault> {
         let (Some(field), Some(layer)) = (self.field(index), self.layer) else { return self.misread(index) };
-        let Written::Cases(cases) = &field.value else { return self.misread(index) };
+        let WrittenValue::Cases(cases) = &field.value else { return self.misread(index) };
         match self.resolver.component(cases, layer)? {
             Some(component) => Ok(component),
             None => self.refuse(index, "this layer has no component; one is required here"),
@@ -494,13 +509,13 @@ impl ResolveContext<'_> {
 
     /// Whether a field that may hold a name or a component holds a component.
     pub(crate) fn is_component(&self, index: usize) -> bool {
-        matches!(self.table.fields.get(index), Some(Some(WrittenField { value: Written::Cases(_), .. })))
+        matches!(self.table.fields.get(index), Some(Some(WrittenField { value: WrittenValue::Cases(_), .. })))
     }
 
     /// The options of a norm beside other fields.
     pub(crate) fn norm_here(&mut self, index: usize) -> Result<Arc<WrittenTable>, RecordedFault> {
         match self.field(index).map(|field| field.value) {
-            Some(Written::Table(table)) => Ok(table),
+            Some(WrittenValue::Table(table)) => Ok(table),
             _ => self.misread(index),
         }
     }
@@ -508,7 +523,7 @@ impl ResolveContext<'_> {
     /// A norm at a role.
     pub(crate) fn norm_place(&mut self, index: usize) -> Result<Option<NormSite>, RecordedFault> {
         let Some(field) = self.field(index) else { return Ok(None) };
-        let Written::Site(site) = &field.value else { return self.misread(index) };
+        let WrittenValue::Site(site) = &field.value else { return self.misread(index) };
         if let Some(when) = &site.when
             && !self.resolver.when(when, self.layer)?
         {
@@ -535,7 +550,11 @@ impl ResolveContext<'_> {
 /// Access for rope scaling.
 impl ResolveContext<'_> {
     /// Records what is wrong with a tensor of the file.
-    pub(crate) fn tensor_fault<T>(&mut self, role: &str, message: impl Into<String>) -> Result<T, RecordedFault> {
+    pub(crate) fn tensor_fault<T>(
+        &mut self,
+        role: &str,
+        message: impl Into<String>,
+    ) -> Result<T, RecordedFault> {
         Err(self.resolver.record_file_fault(self.layer, format!("tensor {role}"), message.into()))
     }
 

@@ -1,6 +1,6 @@
 //! The lists of `menagerie-formulas` as lists of names of the language.
 
-use super::{FieldType, NameDef, NameList, Named, RecordedFault, ResolveContext, Table, Value};
+use super::{FieldType, NameDef, NameEnum, NameList, RecordedFault, ResolveContext, Table, Value};
 use menagerie_formulas as formulas;
 use serde::Serializer;
 
@@ -41,7 +41,7 @@ const fn equal(a: &str, b: &str) -> bool {
 /// Makes lists of formulas lists of the language.
 macro_rules! formulas {
     ($($list:ident),+ $(,)?) => {$(
-        impl Named for formulas::$list {
+        impl NameEnum for formulas::$list {
             const LIST: &'static NameList = &NameList {
                 title: formulas::$list::TITLE,
                 doc: formulas::$list::DOC,
@@ -51,7 +51,7 @@ macro_rules! formulas {
         }
 
         impl Value for formulas::$list {
-            const TYPE: FieldType = FieldType::Name(<Self as Named>::LIST);
+            const TYPE: FieldType = FieldType::Name(<Self as NameEnum>::LIST);
 
             fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
                 at.named(index)
@@ -66,7 +66,7 @@ formulas! {
 }
 
 /// Serializes a formula as its name.
-pub(crate) fn as_name<T: Named + PartialEq, S: Serializer>(formula: &T, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn as_name<T: NameEnum + PartialEq, S: Serializer>(formula: &T, to: S) -> Result<S::Ok, S::Error> {
     let place = T::VALUES.iter().position(|value| value == formula);
     let name = place.and_then(|place| T::LIST.names.get(place)).map_or("", |def| def.name);
     to.serialize_str(name)

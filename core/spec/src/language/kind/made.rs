@@ -1,7 +1,8 @@
 //! [`MadeConfig`]: the config of a kind that is made at run time, from tables that another file describes.
 
 use super::{
-    BiasRule, Component, Family, FieldType, FreeSize, Kind, RecordedFault, Resolve, ResolveContext, RoleDef, Sizes, Table, Tensor,
+    BiasRule, Component, Family, FieldType, FreeSize, Kind, RecordedFault, Resolve, ResolveContext, RoleDef,
+    Sizes, Table, TensorKind,
 };
 use std::any::TypeId;
 
@@ -105,7 +106,7 @@ fn resolve(at: &mut ResolveContext<'_>) -> Result<Component, RecordedFault> {
 
 /// Whether the file has the tensor of a row.
 fn is_there(role: &RoleDef, at: &ResolveContext<'_>) -> bool {
-    let suffix = if role.tensor == Tensor::Bias { ".bias" } else { "" };
+    let suffix = if role.tensor == TensorKind::Bias { ".bias" } else { "" };
     let site = at.site().first().map_or("", String::as_str);
     let name = if role.name.is_empty() { site } else { role.name };
     at.has(&format!("{name}{suffix}"))

@@ -89,15 +89,15 @@ pub use context::ResolveContext;
 pub(crate) use context::{OptionRecord, OptionResolver};
 pub use kinds::{Kinds, KindsError};
 pub use made::{BIAS_IF_PRESENT, BIAS_REQUIRED, MadeConfig, MadeKind, OptionValue};
-pub use name_list::{NameDef, NameList, Named};
+pub use name_list::{NameDef, NameEnum, NameList};
 pub use options::Options;
-pub use role::{Bits, FreeSize, RoleDef, Scope, Tensor};
+pub use role::{Bits, FreeSize, RoleDef, Scope, TensorKind};
 pub use site::{BiasRule, NormSite, Role};
-pub use sizes::{Dim, Sizes, Stored, WantedRole};
-pub use table::{Default, Field, FieldType, Table};
+pub use sizes::{Dim, Sizes, StoredTensor, WantedRole};
+pub use table::{Field, FieldDefault, FieldType, Table};
 pub use value::{
-    Cap, InnerMixer, InnerRope, Lazy, Nested, NormHere, NormPlace, NotBuiltIn, OneOrEach, Optional, Positive,
-    Value,
+    Cap, InnerMixer, InnerRope, Lazy, Nested, NormHere, NotBuiltIn, OneOrEach, Optional, OptionalNorm,
+    Positive, Value,
 };
 
 pub use crate::text::fault::RecordedFault;

@@ -34,7 +34,7 @@ impl NameList {
 }
 
 /// An enum whose values are the names of a list; [`names!`](crate::names) makes it.
-pub trait Named: Copy + 'static {
+pub trait NameEnum: Copy + 'static {
     /// The list, in the order of the values.
     const LIST: &'static NameList;
     /// Every value, in the order of the list.
@@ -69,7 +69,7 @@ macro_rules! names {
             }
         }
 
-        impl $crate::kind::Named for $list {
+        impl $crate::kind::NameEnum for $list {
             const LIST: &'static $crate::kind::NameList = &$crate::kind::NameList {
                 title: stringify!($list),
                 doc: concat!($($list_doc, "\n"),+),
@@ -85,7 +85,7 @@ macro_rules! names {
 
         impl $crate::kind::Value for $list {
             const TYPE: $crate::kind::FieldType =
-                $crate::kind::FieldType::Name(<$list as $crate::kind::Named>::LIST);
+                $crate::kind::FieldType::Name(<$list as $crate::kind::NameEnum>::LIST);
 
             fn read(at: &mut $crate::kind::ResolveContext<'_>, index: usize) -> Result<Self, $crate::kind::RecordedFault> {
                 at.named(index)

@@ -45,7 +45,7 @@ macro_rules! options {
                     ty: <$ty as $crate::kind::Value>::TYPE,
                     default: {
                         #[allow(unused_imports)]
-                        use $crate::kind::Default::*;
+                        use $crate::kind::FieldDefault::*;
                         $default
                     },
                     guarded: $crate::options!(@guard $($guard)?),

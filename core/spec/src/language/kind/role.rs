@@ -8,7 +8,7 @@ pub struct RoleDef {
     /// Whose tensor it is.
     pub scope: Scope,
     /// What the numbers are.
-    pub tensor: Tensor,
+    pub tensor: TensorKind,
     /// Dims in symbols, fastest first: `D`, `heads*key_dim`, `2*F`, `a*b+c`, `dims/2`.
     pub dims: &'static [&'static str],
     /// Name of the bias rule in [`Sizes`](super::Sizes); absent = no bias.
@@ -39,7 +39,7 @@ pub enum Scope {
 
 /// What the numbers of a tensor are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tensor {
+pub enum TensorKind {
     /// `.weight` of a linear, and its `.bias` as the rule says.
     Linear,
     /// Numbers that no row is multiplied with; stored in f32.
@@ -62,7 +62,7 @@ pub enum Bits {
 impl RoleDef {
     const fn new(
         name: &'static str,
-        tensor: Tensor,
+        tensor: TensorKind,
         dims: &'static [&'static str],
         bits: Bits,
         doc: &'static str,
@@ -84,17 +84,17 @@ impl RoleDef {
 
     /// A linear, or a stack of them: columns, rows, and how many.
     pub const fn linear(name: &'static str, dims: &'static [&'static str], doc: &'static str) -> RoleDef {
-        RoleDef::new(name, Tensor::Linear, dims, Bits::Plain, doc)
+        RoleDef::new(name, TensorKind::Linear, dims, Bits::Plain, doc)
     }
 
     /// Numbers that no row is multiplied with.
     pub const fn values(name: &'static str, dims: &'static [&'static str], doc: &'static str) -> RoleDef {
-        RoleDef::new(name, Tensor::Values, dims, Bits::Full, doc)
+        RoleDef::new(name, TensorKind::Values, dims, Bits::Full, doc)
     }
 
     /// A `.bias` alone.
     pub const fn only_bias(name: &'static str, dims: &'static [&'static str], doc: &'static str) -> RoleDef {
-        RoleDef::new(name, Tensor::Bias, dims, Bits::Full, doc)
+        RoleDef::new(name, TensorKind::Bias, dims, Bits::Full, doc)
     }
 
     /// A norm, which [`Sizes`](super::Sizes) has under the name `norm`, or has not.
@@ -104,7 +104,7 @@ impl RoleDef {
         norm: &'static str,
         doc: &'static str,
     ) -> RoleDef {
-        RoleDef::new(name, Tensor::Norm, dims, Bits::Full, doc).when(norm)
+        RoleDef::new(name, TensorKind::Norm, dims, Bits::Full, doc).when(norm)
     }
 
     /// With the bias that a rule of [`Sizes`](super::Sizes) asks for.

@@ -1,6 +1,6 @@
 //! [`Sizes`]: what a config says of the table of tensors of its kind, and the tensors it wants by that.
 
-use super::{BiasRule, Component, NormSite, Role, RoleDef, Tensor};
+use super::{BiasRule, Component, NormSite, Role, RoleDef, TensorKind};
 use std::collections::BTreeMap;
 
 /// What a config says of the symbols, conditions, bias rules, given roles and norms in its kind's [`RoleDef`]s.
@@ -76,7 +76,7 @@ impl Sizes {
             let (false, Some(role)) = (off, role) else { continue };
             let dims = def.dims.iter().map(|text| self.dim(text)).collect();
             let bias = def.bias.and_then(|name| self.biases.get(name).copied()).unwrap_or(BiasRule::None);
-            let norm = def.when.filter(|_| def.tensor == Tensor::Norm);
+            let norm = def.when.filter(|_| def.tensor == TensorKind::Norm);
             let norm = norm.and_then(|name| self.norms.get(name).cloned());
             wanted.push(WantedRole { def, role, dims, bias, norm });
         }
@@ -110,22 +110,22 @@ pub struct WantedRole {
 
 impl WantedRole {
     /// The tensors as files have them: a role with its suffix and the dims of each; a norm's are those of its kind.
-    pub fn stored(&self) -> Vec<Stored> {
+    pub fn stored(&self) -> Vec<StoredTensor> {
         let Some(norm) = &self.norm else { return self.own() };
         let width = self.dims.iter().map(|dim| dim.size).product::<Option<u64>>();
         let width = width.and_then(|width| usize::try_from(width).ok()).unwrap_or(0);
         norm.wanted_norm(&self.role, width).iter().flat_map(WantedRole::own).collect()
     }
 
-    fn own(&self) -> Vec<Stored> {
-        let stored = |suffix: &str, dims: &[Dim], rule: BiasRule, is_bias: bool| Stored {
+    fn own(&self) -> Vec<StoredTensor> {
+        let stored = |suffix: &str, dims: &[Dim], rule: BiasRule, is_bias: bool| StoredTensor {
             def: self.def,
             role: format!("{}{suffix}", self.role),
             dims: dims.to_vec(),
             rule,
             is_bias,
         };
-        if self.def.tensor == Tensor::Bias {
+        if self.def.tensor == TensorKind::Bias {
             // A role that the spec gives says itself which tensor it is.
             let suffix = if self.def.given_by.is_some() { "" } else { ".bias" };
             return vec![stored(suffix, &self.dims, BiasRule::Required, true)];
@@ -142,7 +142,7 @@ impl WantedRole {
 
 /// One tensor of a file.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StoredTensor {
     /// Its row of the table, or that of the weight it is the bias of.
     pub def: &'static RoleDef,
     /// Its role with the suffix, `attn_q.weight`.

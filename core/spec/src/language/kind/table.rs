@@ -28,7 +28,7 @@ pub struct Field {
     /// What may stand there.
     pub ty: FieldType,
     /// What holds where it is not written.
-    pub default: Default,
+    pub default: FieldDefault,
     /// Whether a wrong value would be seen in nothing but the logits.
     pub guarded: bool,
     /// What it means.
@@ -37,7 +37,12 @@ pub struct Field {
 
 impl Field {
     /// A field that changes nothing a model computes.
-    pub(crate) const fn new(name: &'static str, ty: FieldType, default: Default, doc: &'static str) -> Field {
+    pub(crate) const fn new(
+        name: &'static str,
+        ty: FieldType,
+        default: FieldDefault,
+        doc: &'static str,
+    ) -> Field {
         Field { name, ty, default, guarded: false, doc }
     }
 }
@@ -105,7 +110,7 @@ pub enum FieldType {
 
 /// What holds where a field is not written.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Default {
+pub enum FieldDefault {
     /// It must be written.
     Required,
     /// It must be written unless another field is this name; `why` says what is special about it.

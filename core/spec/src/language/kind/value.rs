@@ -191,13 +191,13 @@ impl Value for InnerRope {
 
 /// A norm at a role; none where the field is not written or its `when` does not hold.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NormPlace(pub Option<NormSite>);
+pub struct OptionalNorm(pub Option<NormSite>);
 
-impl Value for NormPlace {
+impl Value for OptionalNorm {
     const TYPE: FieldType = FieldType::NormSite;
 
     fn read(at: &mut ResolveContext<'_>, index: usize) -> Result<Self, RecordedFault> {
-        at.norm_place(index).map(NormPlace)
+        at.norm_place(index).map(OptionalNorm)
     }
 }
 

@@ -4,7 +4,7 @@
 use super::{Kind, Role, Table};
 use crate::expression::Expression;
 use crate::text::source::SourceFormat;
-use crate::text::tree::Place;
+use crate::text::tree::SourcePlace;
 use std::sync::Arc;
 
 /// A value that may differ between source formats.
@@ -42,47 +42,47 @@ pub(crate) enum Condition {
 /// A condition, with the place where it is written.
 #[derive(Clone, Debug)]
 pub(crate) struct When {
-    pub(crate) place: Place,
+    pub(crate) place: SourcePlace,
     pub(crate) path: String,
     pub(crate) value: Condition,
 }
 
 /// A name by its index in the closed list, perhaps per source, or chosen by a value of the file.
 #[derive(Clone, Debug)]
-pub(crate) enum Choice {
+pub(crate) enum NameChoice {
     Given(BySource<usize>),
     By { by: Arc<Expression>, answers: Vec<(String, usize)> },
 }
 
 /// What stands in a field.
 #[derive(Clone, Debug)]
-pub(crate) enum Written {
+pub(crate) enum WrittenValue {
     Number(BySource<Scalar>),
     Bool(Condition),
-    Name(Choice),
+    Name(NameChoice),
     /// A name by its index, and its numbers.
     NumberedName(usize, Arc<WrittenTable>),
     Names(Vec<usize>),
     Role(Role),
     Table(Arc<WrittenTable>),
     Cases(Cases),
-    Site(Site),
+    Site(WrittenSite),
     NotBuiltIn,
 }
 
 /// A field, with where it was written.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenField {
-    pub(crate) place: Place,
+    pub(crate) place: SourcePlace,
     pub(crate) path: String,
-    pub(crate) value: Written,
+    pub(crate) value: WrittenValue,
 }
 
 /// The fields of a table that are written, in the order of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenTable {
     pub(crate) table: &'static Table,
-    pub(crate) place: Place,
+    pub(crate) place: SourcePlace,
     pub(crate) path: String,
     /// The kind, if the options are a component's.
     pub(crate) kind: Option<&'static Kind>,
@@ -91,7 +91,7 @@ pub(crate) struct WrittenTable {
 
 impl WrittenTable {
     /// A table of which nothing is written.
-    pub(crate) fn empty(table: &'static Table, place: Place, path: String) -> WrittenTable {
+    pub(crate) fn empty(table: &'static Table, place: SourcePlace, path: String) -> WrittenTable {
         WrittenTable { table, place, path, kind: None, fields: vec![None; table.fields.len()] }
     }
 
@@ -105,7 +105,7 @@ impl WrittenTable {
 /// A component: one, or named cases of which exactly one holds in every layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Cases {
-    pub(crate) place: Place,
+    pub(crate) place: SourcePlace,
     pub(crate) path: String,
     /// Whether these are named cases; otherwise there is exactly one, without a name.
     pub(crate) named: bool,
@@ -122,7 +122,7 @@ pub(crate) struct Case {
 
 /// A place where a norm is applied.
 #[derive(Clone, Debug)]
-pub(crate) struct Site {
+pub(crate) struct WrittenSite {
     /// The first that exists is taken.
     pub(crate) roles: Vec<Role>,
     pub(crate) when: Option<When>,

@@ -1,12 +1,12 @@
 //! Evaluating expressions of a spec over the frame of a layer.
 
-use super::frame::{Facts, Frame, spaces};
-use crate::expression::{Expression, Scope, explain};
+use super::frame::{FileKeys, LayerFrame, spaces};
+use crate::expression::{Expression, NameScope, explain};
+use crate::kind::written::Scalar;
+use crate::language::body::Let;
 use crate::language::closure::Closure;
 use crate::language::reads::STANDARD;
 use crate::language::spec::ArchSpec;
-use crate::kind::written::Scalar;
-use crate::language::body::Let;
 use crate::text::nearest::nearest_help;
 use crate::text::source::{MetadataValue, ResolveInput};
 use minijinja::value::{Kwargs, Object, Value};
@@ -24,11 +24,11 @@ type Outcome = Result<Value, String>;
 pub(crate) struct Evaluator<'a> {
     spec: &'a ArchSpec,
     input: &'a ResolveInput<'a>,
-    pub(crate) facts: Facts,
+    pub(crate) facts: FileKeys,
     spaces: BTreeSet<String>,
     any_varies: bool,
-    whole: Arc<Frame>,
-    latest: Arc<Frame>,
+    whole: Arc<LayerFrame>,
+    latest: Arc<LayerFrame>,
     constants: BTreeMap<String, Outcome>,
     /// Standard keys and keys of defaults, compiled.
     keys: BTreeMap<&'static str, Arc<Expression>>,
@@ -41,9 +41,9 @@ pub(crate) struct Evaluator<'a> {
 
 impl<'a> Evaluator<'a> {
     pub(crate) fn new(spec: &'a ArchSpec, input: &'a ResolveInput<'a>) -> Self {
-        let facts = Facts::gather(input, &spec.reads);
+        let facts = FileKeys::gather(input, &spec.reads);
         let spaces = spaces(facts.keys.keys().map(String::as_str).chain(spec.reads.keys()));
-        let whole = Arc::new(Frame::build(&facts, &spaces, None));
+        let whole = Arc::new(LayerFrame::build(&facts, &spaces, None));
         let latest = Arc::clone(&whole);
         Evaluator {
             spec,
@@ -69,19 +69,19 @@ impl<'a> Evaluator<'a> {
         if let Some(known) = self.keys.get(key) {
             return Ok(Arc::clone(known));
         }
-        let expression = Arc::new(Expression::parse(key, Scope::Keys)?);
+        let expression = Arc::new(Expression::parse(key, NameScope::Keys)?);
         self.keys.insert(key, Arc::clone(&expression));
         Ok(expression)
     }
 
     /// The frame of a layer, or of the whole model.
-    pub(crate) fn frame(&mut self, layer: Option<usize>) -> Arc<Frame> {
+    pub(crate) fn frame(&mut self, layer: Option<usize>) -> Arc<LayerFrame> {
         if layer.is_none() {
             return Arc::clone(&self.whole);
         }
         if self.latest.layer != layer {
             let frame = match self.any_varies {
-                true => Frame::build(&self.facts, &self.spaces, layer),
+                true => LayerFrame::build(&self.facts, &self.spaces, layer),
                 false => self.whole.in_layer(layer),
             };
             self.latest = Arc::new(frame);
@@ -292,13 +292,13 @@ fn pattern(
 /// The names an expression sees.
 #[derive(Debug)]
 struct Root {
-    frame: Arc<Frame>,
+    frame: Arc<LayerFrame>,
     lets: BTreeMap<String, Value>,
     has: Value,
     pattern: Value,
 }
 
-impl std::fmt::Debug for Frame {
+impl std::fmt::Debug for LayerFrame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Frame({:?})", self.layer)
     }

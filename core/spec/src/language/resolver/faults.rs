@@ -5,13 +5,13 @@ use crate::expression::Expression;
 use crate::language::origin::ValueOrigin;
 use crate::text::fault::RecordedFault;
 use crate::text::source::MetadataValue;
-use crate::text::tree::Place;
+use crate::text::tree::SourcePlace;
 
 impl Resolver<'_> {
     /// A fault of the spec in a layer.
     pub(crate) fn fault(
         &mut self,
-        place: &Place,
+        place: &SourcePlace,
         path: &str,
         layer: Option<usize>,
         message: impl Into<String>,
@@ -25,7 +25,7 @@ impl Resolver<'_> {
     /// depends on a key that was set by hand, the fault is of that setting: the spec is good for other values.
     pub(crate) fn expression_fault(
         &mut self,
-        at: (&Place, &str),
+        at: (&SourcePlace, &str),
         by: &Expression,
         layer: Option<usize>,
         message: String,

@@ -20,7 +20,7 @@ const DEFAULTS: [(&str, &[&str]); 4] = [
 ];
 
 /// The keys of a file, overrides laid over.
-pub(crate) struct Facts {
+pub(crate) struct FileKeys {
     /// All keys and values.
     pub(crate) keys: BTreeMap<String, MetadataValue>,
     /// The same as values of expressions.
@@ -35,9 +35,9 @@ pub(crate) struct Facts {
     consulted: RefCell<BTreeSet<String>>,
 }
 
-impl Facts {
+impl FileKeys {
     /// Gathers the keys of a file.
-    pub(crate) fn gather(input: &ResolveInput<'_>, reads: &Reads) -> Facts {
+    pub(crate) fn gather(input: &ResolveInput<'_>, reads: &Reads) -> FileKeys {
         let mut keys: BTreeMap<String, MetadataValue> = input
             .keys
             .keys()
@@ -59,7 +59,7 @@ impl Facts {
         };
         let values = keys.iter().map(|(key, value)| (key.clone(), convert(value))).collect();
         let overridden = input.overrides.keys().cloned().collect();
-        Facts { keys, values, overridden, foreign, blocks, consulted: RefCell::default() }
+        FileKeys { keys, values, overridden, foreign, blocks, consulted: RefCell::default() }
     }
 
     /// A key of the file, for something that depends on it.
@@ -117,7 +117,7 @@ fn sources(key: &str) -> &'static [&'static str] {
 }
 
 /// The names an expression can see in one layer, or in the whole model.
-pub(crate) struct Frame {
+pub(crate) struct LayerFrame {
     /// The layer; `None` is the whole model.
     pub(crate) layer: Option<usize>,
     /// Every key, flat.
@@ -126,9 +126,9 @@ pub(crate) struct Frame {
     nested: Arc<BTreeMap<String, Value>>,
 }
 
-impl Frame {
+impl LayerFrame {
     /// Builds the frame of a layer. `spaces` are the namespaces that exist even without keys.
-    pub(crate) fn build(facts: &Facts, spaces: &BTreeSet<String>, layer: Option<usize>) -> Frame {
+    pub(crate) fn build(facts: &FileKeys, spaces: &BTreeSet<String>, layer: Option<usize>) -> LayerFrame {
         let mut flat = facts.values.clone();
         for (key, value) in &mut flat {
             if layer.is_some()
@@ -147,12 +147,12 @@ impl Frame {
         }
         flat.entry("rope.scaling.type".into()).or_insert_with(|| Value::from("none"));
         let nested = nest(&flat, spaces);
-        Frame { layer, flat: Arc::new(flat), nested: Arc::new(nested) }
+        LayerFrame { layer, flat: Arc::new(flat), nested: Arc::new(nested) }
     }
 
     /// The same keys in another layer, where none has a value per layer.
-    pub(crate) fn in_layer(&self, layer: Option<usize>) -> Frame {
-        Frame { layer, flat: Arc::clone(&self.flat), nested: Arc::clone(&self.nested) }
+    pub(crate) fn in_layer(&self, layer: Option<usize>) -> LayerFrame {
+        LayerFrame { layer, flat: Arc::clone(&self.flat), nested: Arc::clone(&self.nested) }
     }
 
     /// A key by its dotted name.
@@ -191,11 +191,11 @@ fn convert(value: &MetadataValue) -> Value {
 /// Flat dotted keys as nested objects; a namespace wins over a key of the same name.
 fn nest(flat: &BTreeMap<String, Value>, spaces: &BTreeSet<String>) -> BTreeMap<String, Value> {
     #[derive(Default)]
-    struct Space {
+    struct Namespace {
         values: BTreeMap<String, Value>,
-        inner: BTreeMap<String, Space>,
+        inner: BTreeMap<String, Namespace>,
     }
-    impl Space {
+    impl Namespace {
         fn close(self) -> BTreeMap<String, Value> {
             let mut values = self.values;
             for (name, space) in self.inner {
@@ -204,7 +204,7 @@ fn nest(flat: &BTreeMap<String, Value>, spaces: &BTreeSet<String>) -> BTreeMap<S
             values
         }
     }
-    let mut root = Space::default();
+    let mut root = Namespace::default();
     for space in spaces {
         space.split('.').fold(&mut root, |at, part| at.inner.entry(part.to_string()).or_default());
     }

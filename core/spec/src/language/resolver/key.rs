@@ -21,7 +21,11 @@ impl Resolver<'_> {
     }
 
     /// A count that a standard key gives.
-    pub(crate) fn standard_count(&mut self, key: &'static str, layer: Option<usize>) -> Result<usize, RecordedFault> {
+    pub(crate) fn standard_count(
+        &mut self,
+        key: &'static str,
+        layer: Option<usize>,
+    ) -> Result<usize, RecordedFault> {
         self.key_count(key, layer).map(|(count, _)| count)
     }
 }

@@ -64,7 +64,12 @@ impl<'a> Resolver<'a> {
     }
 
     /// A fault of a key of the file.
-    pub(crate) fn key_fault(&mut self, layer: Option<usize>, key: &str, message: impl Into<String>) -> RecordedFault {
+    pub(crate) fn key_fault(
+        &mut self,
+        layer: Option<usize>,
+        key: &str,
+        message: impl Into<String>,
+    ) -> RecordedFault {
         let subject = format!("key {}", self.spelled(key));
         self.file_fault(layer, subject, message)
     }

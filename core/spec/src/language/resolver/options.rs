@@ -2,12 +2,16 @@
 
 use super::Resolver;
 use crate::expression::{as_answer, as_bool, as_number};
-use crate::kind::written::{BySource, Case, Cases, Choice, Condition, Scalar, When, WrittenField, WrittenTable};
-use crate::kind::{Component, Family, OptionResolver, OptionRecord, Options, RecordedFault, Resolve, ResolveContext};
+use crate::kind::written::{
+    BySource, Case, Cases, Condition, NameChoice, Scalar, When, WrittenField, WrittenTable,
+};
+use crate::kind::{
+    Component, Family, OptionRecord, OptionResolver, Options, RecordedFault, Resolve, ResolveContext,
+};
 use crate::language::origin::ValueOrigin;
 use crate::language::report::ResolvedValue;
 use crate::text::source::{MetadataValue, SourceFormat};
-use crate::text::tree::Place;
+use crate::text::tree::SourcePlace;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -64,7 +68,13 @@ impl OptionResolver for Resolver<'_> {
         accepted
     }
 
-    fn record_fault(&mut self, place: &Place, path: &str, layer: Option<usize>, message: String) -> RecordedFault {
+    fn record_fault(
+        &mut self,
+        place: &SourcePlace,
+        path: &str,
+        layer: Option<usize>,
+        message: String,
+    ) -> RecordedFault {
         self.fault(place, path, layer, message)
     }
 
@@ -112,7 +122,7 @@ impl OptionResolver for Resolver<'_> {
 
     fn condition(
         &mut self,
-        at: (&Place, &str),
+        at: (&SourcePlace, &str),
         condition: &Condition,
         layer: Option<usize>,
     ) -> Result<(bool, ValueOrigin), RecordedFault> {
@@ -128,19 +138,25 @@ impl OptionResolver for Resolver<'_> {
 
     fn when(&mut self, when: &When, layer: Option<usize>) -> Result<bool, RecordedFault> {
         let (value, origin) = self.condition((&when.place, &when.path), &when.value, layer)?;
-        self.record(OptionRecord { path: &when.path, layer, value: value.to_string(), origin, guarded: true });
+        self.record(OptionRecord {
+            path: &when.path,
+            layer,
+            value: value.to_string(),
+            origin,
+            guarded: true,
+        });
         Ok(value)
     }
 
     fn choice(
         &mut self,
         at: &WrittenField,
-        choice: &Choice,
+        choice: &NameChoice,
         layer: Option<usize>,
     ) -> Result<(usize, ValueOrigin), RecordedFault> {
         let (by, answers) = match choice {
-            Choice::Given(given) => return Ok((*given.for_source(self.input.source), ValueOrigin::Spec)),
-            Choice::By { by, answers } => (by, answers),
+            NameChoice::Given(given) => return Ok((*given.for_source(self.input.source), ValueOrigin::Spec)),
+            NameChoice::By { by, answers } => (by, answers),
         };
         let asked = self.values.shared(by, layer).and_then(|value| as_answer(&value, by));
         let found = asked.and_then(|asked| {

@@ -2,8 +2,8 @@
 
 use super::evaluate::Evaluator;
 use crate::expression::{Expression, Shape, as_bool};
-use crate::language::origin::ValueOrigin;
 use crate::kind::written::Scalar;
+use crate::language::origin::ValueOrigin;
 use std::collections::BTreeSet;
 
 impl Evaluator<'_> {

@@ -4,7 +4,7 @@ use super::json_schema;
 use crate::kind::Kinds;
 use crate::language::spec::ArchSpec;
 use crate::text::source::{NoLookup, SpecSource};
-use crate::text::tree::{Item, Node, read};
+use crate::text::tree::{Item, TomlNode, read};
 use serde_json::{Value, json};
 
 /// As much of JSON Schema as ours uses.
@@ -65,7 +65,7 @@ fn valid_object(root: &Value, schema: &Value, value: &Value) -> bool {
         })
 }
 
-fn as_json(node: &Node) -> Value {
+fn as_json(node: &TomlNode) -> Value {
     match &node.item {
         Item::Text(text) => json!(text),
         Item::Integer(value) => json!(value),

@@ -11,7 +11,7 @@ use menagerie::open::{LoadOptions, LoadedModel, open_text_with};
 use menagerie::plugin_host::Plugin;
 use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie::spec::MetadataValue;
-use menagerie::spec::kind::{Default, Family, FieldType, Kind};
+use menagerie::spec::kind::{Family, FieldDefault, FieldType, Kind};
 use menagerie::synth::{SynthError, Synthesis, policy, tiny_keys, tiny_value};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -101,13 +101,13 @@ pub(crate) fn trial(
 }
 
 fn needs_options(kind: &Kind) -> bool {
-    kind.options.fields.iter().any(|field| field.default == Default::Required)
+    kind.options.fields.iter().any(|field| field.default == FieldDefault::Required)
 }
 
 /// Options as TOML values: the given ones, and a value to try for each option without a default.
 fn options(kind: &Kind, given: &BTreeMap<String, String>, attempt: usize) -> BTreeMap<String, String> {
     let mut options = given.clone();
-    for field in kind.options.fields.iter().filter(|field| field.default == Default::Required) {
+    for field in kind.options.fields.iter().filter(|field| field.default == FieldDefault::Required) {
         let value = match &field.ty {
             FieldType::Count => COUNTS[attempt].to_owned(),
             FieldType::Name(list) => format!("\"{}\"", list.names[attempt % list.names.len()].name),

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::output;
 use clap::Args;
 use menagerie::registry::Environment;
-use menagerie::spec::Stated;
+use menagerie::spec::SpecValue;
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ pub(crate) struct DiffCommand {
 #[derive(Serialize)]
 struct Difference {
     path: String,
-    first: Option<Stated>,
-    second: Option<Stated>,
+    first: Option<SpecValue>,
+    second: Option<SpecValue>,
 }
 
 impl DiffCommand {
@@ -51,7 +51,7 @@ impl DiffCommand {
         }
         for Difference { first, second, .. } in &differences {
             for (sign, stated) in [('-', first), ('+', second)] {
-                if let Some(Stated { path, value, file, line }) = stated {
+                if let Some(SpecValue { path, value, file, line }) = stated {
                     output::line(&format!("{sign} {path} = {value}  # {file}:{line}"))?;
                 }
             }
@@ -60,20 +60,20 @@ impl DiffCommand {
     }
 
     /// The values that a spec states, in order.
-    fn stated(&self, name: &NameOrPath, installed: &Environment) -> Result<Vec<Stated>, Failure> {
+    fn stated(&self, name: &NameOrPath, installed: &Environment) -> Result<Vec<SpecValue>, Failure> {
         let spec = require_spec(name, &self.specs, installed)?.spec()?;
         let mut left_out = vec!["architecture.", "provenance."];
         if !self.hf {
             left_out.extend(["hf.", "adapter."]);
         }
-        let told = |stated: &Stated| !left_out.iter().any(|section| stated.path.starts_with(section));
+        let told = |stated: &SpecValue| !left_out.iter().any(|section| stated.path.starts_with(section));
         Ok(spec.stated().into_iter().filter(told).collect())
     }
 }
 
 /// The differences in the order of the first spec; values that only the second has come last.
-fn differences(first: Vec<Stated>, second: Vec<Stated>) -> Vec<Difference> {
-    let mut others: BTreeMap<String, Stated> =
+fn differences(first: Vec<SpecValue>, second: Vec<SpecValue>) -> Vec<Difference> {
+    let mut others: BTreeMap<String, SpecValue> =
         second.iter().map(|stated| (stated.path.clone(), stated.clone())).collect();
     let mut differences = Vec::new();
     for stated in first {
