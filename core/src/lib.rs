@@ -5,7 +5,7 @@
 //! | group | names |
 //! |---|---|
 //! | open | [`open_text`], [`open_text_with`], [`open_embedding`], [`LoadOptions`], [`LoadedModel`], [`LoadError`], [`MemoryEstimate`], [`Notice`], [`Environment`] |
-//! | generate | [`TextPipeline`], [`Session`], [`Request`], [`SamplingOptions`], [`Event`], [`Outcome`], [`StopReason`], [`Statistics`], [`ChatSession`], [`ChatMessage`], [`Job`], [`SchedulerOptions`], [`EmbeddingPipeline`], [`EmbeddingOptions`], [`Truncation`], [`GenerateError`] |
+//! | generate | [`TextPipeline`], [`Session`], [`Request`], [`SamplingOptions`], [`Event`], [`Outcome`], [`StopReason`], [`Statistics`], [`ChatSession`], [`ChatMessage`], [`Queue`], [`SchedulerOptions`], [`EmbeddingPipeline`], [`EmbeddingOptions`], [`Truncation`], [`GenerateError`] |
 //! | describe | [`ResolvedFile`], [`ArchSpec`], [`GgufFile`], [`logits`](fn@logits), [`Logits`], [`LogitsOptions`] |
 //!
 //! The built-in architectures are linked in by the default feature `architectures`. Without it a program links its own.
@@ -124,20 +124,19 @@
 //! # }
 //! ```
 //!
-//! Models are stateless: every [`Session`] owns its state, and several run on one model without a lock. Sequences of one
-//! batch share their steps, which is faster than one session after the other:
+//! Models are stateless: every [`Session`] owns its state, and several run on one model without a lock. The requests of a
+//! [`Queue`] share their steps, which is faster than one session after the other:
 //!
 //! ```
-//! use menagerie::{Job, LoadOptions, Request, SchedulerOptions, open_text};
+//! use menagerie::{LoadOptions, Queue, Request, SchedulerOptions, open_text};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
 //! # let pipeline = open_text(model, &LoadOptions::default())?;
-//! let mut batch = pipeline.batch(SchedulerOptions::default().with_sequences(2))?;
-//! let mut first = batch.scheduler_mut().create()?;
-//! let mut second = batch.scheduler_mut().create()?;
-//! let request = Request::greedy(8);
-//! let jobs = vec![Job::new(&mut first, "One", &request), Job::new(&mut second, "Two", &request)];
-//! for outcome in batch.generate(jobs, |_, _| {}) {
+//! let mut queue: Queue = pipeline.queue(SchedulerOptions::default().with_sequences(2))?;
+//! for prompt in ["One", "Two", "Three"] {
+//!     queue.submit(prompt, &Request::greedy(8));
+//! }
+//! for (_, outcome) in queue.run(|_, _| {}) {
 //!     println!("{}", outcome?.text);
 //! }
 //! # Ok(())
@@ -212,7 +211,7 @@ use menagerie_all as _;
 
 pub use gguf_file::GgufFile;
 pub use menagerie_engine::{
-    ChatMessage, ChatSession, EmbeddingOptions, EmbeddingPipeline, Event, GenerateError, Job, Outcome,
+    ChatMessage, ChatSession, EmbeddingOptions, EmbeddingPipeline, Event, GenerateError, Outcome, Queue,
     Request, SamplingOptions, SchedulerOptions, Session, Statistics, StopReason, TextPipeline, Truncation,
 };
 pub use menagerie_measure::{Logits, LogitsOptions, logits};

@@ -1,7 +1,7 @@
 //! LoRA adapters of PEFT on GGUF bases, against PEFT's logits: single, summed and weighted, and different ones in one step.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
-use menagerie::engine::{AdapterChoice, Arithmetic, Job, KvType, Request, SchedulerOptions, TextPipeline};
+use menagerie::engine::{AdapterChoice, Arithmetic, KvType, Request, SchedulerOptions, TextPipeline};
 use menagerie::measure::LogitsOptions;
 use menagerie::open::{LoadOptions, LoadQuantization, LoadedModel, open_text};
 use menagerie::quantize::Policy;
@@ -300,12 +300,12 @@ fn sets_of_sequences_in_one_step_do_not_mix() {
         .with_prefixes(0)
         .with_capacity_tokens(256)
         .with_step_tokens(100);
-    let mut batch = pipeline.batch(room).unwrap();
-    let mut sequences: Vec<_> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
-    let jobs =
-        sequences.iter_mut().zip(&requests).map(|(sequence, request)| Job::new(sequence, &prompt, request));
-    let together = batch.generate(jobs.collect(), |_, _| {});
-    let together: Vec<Vec<u32>> = together.into_iter().map(|outcome| outcome.unwrap().tokens).collect();
+    let mut queue = pipeline.queue(room).unwrap();
+    for request in &requests {
+        queue.submit(&prompt, request);
+    }
+    let together = queue.run(|_, _| {}).into_iter();
+    let together: Vec<Vec<u32>> = together.map(|(_, outcome)| outcome.unwrap().tokens).collect();
     assert_eq!(together, alone);
 }
 

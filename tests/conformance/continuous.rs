@@ -3,8 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::engine::{
-    AdapterChoice, Arithmetic, Batch, Event, KvType, Outcome, Queue, Request, SamplingOptions, Scheduler,
-    SchedulerOptions, Task, TextPipeline, Ticket,
+    AdapterChoice, Arithmetic, Event, KvType, Outcome, Queue, Request, RequestId, SamplingOptions, Scheduler,
+    SchedulerOptions, TextPipeline,
 };
 use menagerie::open::{LoadedModel, open_text};
 use menagerie_conformance::{fixtures, options};
@@ -71,8 +71,8 @@ fn assert_same(said: &Said, expected: &Said, near: f32, what: &str) {
     }
 }
 
-/// Steps until all is done; what each task said, and its outcome.
-fn finish(queue: &mut Queue, said: &mut BTreeMap<Ticket, Said>) -> BTreeMap<Ticket, Outcome> {
+/// Steps until all is done; what each request said, and its outcome.
+fn finish(queue: &mut Queue, said: &mut BTreeMap<RequestId, Said>) -> BTreeMap<RequestId, Outcome> {
     let mut ended = BTreeMap::new();
     while !queue.is_idle() {
         step(queue, said, &mut ended);
@@ -80,14 +80,12 @@ fn finish(queue: &mut Queue, said: &mut BTreeMap<Ticket, Said>) -> BTreeMap<Tick
     ended
 }
 
-fn step(queue: &mut Queue, said: &mut BTreeMap<Ticket, Said>, ended: &mut BTreeMap<Ticket, Outcome>) {
-    let over = queue.step(|ticket, event| note(said.entry(ticket).or_default(), event));
-    ended.extend(
-        over.into_iter().map(|(ticket, result)| (ticket, result.unwrap_or_else(|error| panic!("{error}")))),
-    );
+fn step(queue: &mut Queue, said: &mut BTreeMap<RequestId, Said>, ended: &mut BTreeMap<RequestId, Outcome>) {
+    let over = queue.step(|id, event| note(said.entry(id).or_default(), event));
+    ended.extend(over.into_iter().map(|(id, result)| (id, result.unwrap_or_else(|error| panic!("{error}")))));
 }
 
-/// All tasks in a queue in which they come one by one, with room for few of them, and alone.
+/// All requests in a queue in which they come one by one, with room for few of them, and alone.
 fn together_is_alone(name: &str, pipeline: &TextPipeline, sets: &[AdapterChoice], near: f32) {
     let prompts = prompts(pipeline.vocabulary());
     let requests: Vec<Request> =
@@ -106,22 +104,21 @@ fn together_is_alone(name: &str, pipeline: &TextPipeline, sets: &[AdapterChoice]
             .with_prefixes(sequences)
             .with_capacity_tokens(sequences * 256)
             .with_step_tokens(step_tokens);
-        let mut batch = pipeline.batch(room).unwrap();
-        let mut queue = batch.queue();
-        let (mut said, mut ended, mut tickets) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let mut queue = pipeline.queue(room).unwrap();
+        let (mut said, mut ended, mut ids) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for (prompt, request) in prompts.iter().zip(&requests) {
-            tickets.push(queue.submit(Task::new(prompt.clone(), request.clone())));
+            ids.push(queue.submit(&prompt, request));
             if !all_at_once {
                 step(&mut queue, &mut said, &mut ended);
             }
         }
         ended.extend(finish(&mut queue, &mut said));
         assert_eq!(ended.len(), 32);
-        for (index, ticket) in tickets.iter().enumerate() {
+        for (index, id) in ids.iter().enumerate() {
             let what =
                 format!("{name}, {sequences} at once, sequence {index} of {} tokens", prompts[index].len());
-            assert_eq!(said[ticket].len(), requests[index].max_tokens.unwrap(), "{what}");
-            assert_same(&said[ticket], &expected[index], near, &what);
+            assert_eq!(said[id].len(), requests[index].max_tokens.unwrap(), "{what}");
+            assert_same(&said[id], &expected[index], near, &what);
         }
         let shared = queue.scheduler().counts().shared;
         assert!(shared >= 29, "{name}: {shared} tokens were shared");
@@ -178,19 +175,18 @@ fn a_shared_prefix_of_4000_tokens_is_computed_once() {
             .with_prefixes(2)
             .with_capacity_tokens(3 * 4200)
             .with_step_tokens(512);
-        let mut batch = pipeline.batch(room).unwrap();
-        let mut queue = batch.queue();
-        let tickets = [1, 2].map(|last| queue.submit(Task::new(prompt(last), request.clone())));
+        let mut queue = pipeline.queue(room).unwrap();
+        let ids = [1, 2].map(|last| queue.submit(prompt(last), &request));
         let mut said = BTreeMap::new();
         let ended = finish(&mut queue, &mut said);
-        for (ticket, alone) in tickets.iter().zip(&alone) {
-            assert_same(&said[ticket], alone, FLOATS, file);
+        for (id, alone) in ids.iter().zip(&alone) {
+            assert_same(&said[id], alone, FLOATS, file);
         }
         // All but the prefix and five tokens that each fed back.
         let rows = queue.scheduler().counts().rows as usize;
         let second = rows - 4040 - 2 * 5;
         assert!(second * 100 < 2 * 4040, "{file}: {second} rows");
-        let seconds = tickets.map(|ticket| ended[&ticket].statistics.prefill.as_secs_f64());
+        let seconds = ids.map(|id| ended[&id].statistics.prefill.as_secs_f64());
         println!("{file}: {second} rows; prompts took {:.3} s and {:.3} s", seconds[0], seconds[1]);
     }
 }
@@ -209,8 +205,7 @@ fn a_prefix_of_4000_tokens_is_found_after_its_sequence_has_ended() {
             .with_prefixes(3)
             .with_capacity_tokens(5 * 4608)
             .with_step_tokens(512);
-        let mut batch = pipeline.batch(room).unwrap();
-        let mut queue = batch.queue();
+        let mut queue = pipeline.queue(room).unwrap();
         let mut before = 0;
         let mut rows_of = |index: usize, alike: usize| {
             let prompt = [&prefix[..alike], &tokens(pipeline.vocabulary(), index, 4040 - alike)].concat();
@@ -219,10 +214,10 @@ fn a_prefix_of_4000_tokens_is_found_after_its_sequence_has_ended() {
             let mut alone = Said::new();
             let mut session = pipeline.session().unwrap();
             session.generate(&prompt, &request, |event| note(&mut alone, event)).unwrap();
-            let ticket = queue.submit(Task::new(prompt, request));
+            let id = queue.submit(prompt, &request);
             let mut said = BTreeMap::new();
             finish(&mut queue, &mut said);
-            assert_same(&said[&ticket], &alone, FLOATS, file);
+            assert_same(&said[&id], &alone, FLOATS, file);
             let rows = queue.scheduler().counts().rows as usize;
             rows - std::mem::replace(&mut before, rows) - (long - 1)
         };
@@ -270,18 +265,17 @@ fn who_gives_way_says_the_same() {
             let room = engine.pool_options(6, 300).with_page_len(64);
             let scheduler = Scheduler::with_pool(Arc::clone(engine), Vec::new(), room, 64).unwrap();
             let tokenizer = Arc::clone(pipeline.tokenizer().unwrap());
-            let mut batch = Batch::new(scheduler.with_aside(aside), Some(tokenizer));
-            let mut queue = batch.queue();
+            let mut queue = Queue::new(scheduler.with_aside(aside), Some(tokenizer));
             // They begin beside each other, and outgrow the room.
-            let tasks = prompts.iter().enumerate().map(|(index, prompt)| {
-                Task::new(prompt.clone(), request(index)).with_priority(index as i32 % 3)
-            });
-            let tickets: Vec<Ticket> = tasks.map(|task| queue.submit(task)).collect();
+            let submit = |(index, prompt): (usize, &Vec<u32>)| {
+                queue.submit(prompt, &request(index).with_priority(index as i32 % 3))
+            };
+            let ids: Vec<RequestId> = prompts.iter().enumerate().map(submit).collect();
             let mut said = BTreeMap::new();
             finish(&mut queue, &mut said);
-            for (index, ticket) in tickets.iter().enumerate() {
+            for (index, id) in ids.iter().enumerate() {
                 let what = format!("{file}, {aside} bytes, sequence {index}");
-                assert_same(&said[ticket], &expected[index], FLOATS, &what);
+                assert_same(&said[id], &expected[index], FLOATS, &what);
             }
             let counts = queue.scheduler().counts();
             println!("{file}, {aside} bytes: {counts:?}");

@@ -2,7 +2,7 @@
 //! and the training of their gates.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
-use menagerie::engine::{Arithmetic, Job, KvType, PipelineHooks, Request, SchedulerOptions, TextPipeline};
+use menagerie::engine::{Arithmetic, KvType, PipelineHooks, Request, SchedulerOptions, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::{HookInput, LayerHook};
 use menagerie::open::{
@@ -205,12 +205,12 @@ fn a_batch_is_each_alone_and_prefixes_are_kept_where_they_may() {
             .with_prefixes(0)
             .with_capacity_tokens(128)
             .with_step_tokens(64);
-        let mut batch = pipeline.batch(room).unwrap();
-        let mut sequences: Vec<_> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
-        let pairs = sequences.iter_mut().zip(&prompts);
-        let jobs = pairs.map(|(sequence, prompt)| Job::new(sequence, prompt, &request)).collect();
-        let together = batch.generate(jobs, |_, _| {});
-        let together: Vec<Vec<u32>> = together.into_iter().map(|made| made.unwrap().tokens).collect();
+        let mut queue = pipeline.queue(room).unwrap();
+        for prompt in &prompts {
+            queue.submit(prompt, &request);
+        }
+        let together = queue.run(|_, _| {}).into_iter();
+        let together: Vec<Vec<u32>> = together.map(|(_, outcome)| outcome.unwrap().tokens).collect();
         assert_eq!(together, alone, "{choose}");
         let mut session = pipeline.session().unwrap();
         session.generate(&prompts[0], &request, |_| {}).unwrap();

@@ -8,8 +8,8 @@ mod subjects;
 
 use menagerie::cpu::CpuBackend;
 use menagerie::engine::{
-    AdapterChoice, Arithmetic, KvType, Scheduler, SchedulerOptions, Sequence, StepOutput, TextPipeline,
-    Wanted,
+    AdapterChoice, Arithmetic, KvType, LogitRows, Scheduler, SchedulerOptions, Sequence, StepOutput,
+    TextPipeline,
 };
 use menagerie::kernels::{Cpu, Isa};
 use menagerie::measure::{LogitsOptions, logits};
@@ -101,7 +101,7 @@ fn beside_others(pipeline: &TextPipeline, text: &[u32], step_tokens: usize) -> V
     for (index, sequence) in sequences.iter_mut().enumerate() {
         let other = tokens(pipeline.vocabulary(), index, 5 + 9 * index);
         let own = if index == 0 { &text[..prompt] } else { &other[..] };
-        let wanted = if index == 0 { Wanted::All } else { Wanted::Last };
+        let wanted = if index == 0 { LogitRows::All } else { LogitRows::Last };
         scheduler.begin(sequence, own, wanted).unwrap();
     }
     let mut found = first_of(&mut scheduler, &mut sequences);
@@ -113,7 +113,9 @@ fn beside_others(pipeline: &TextPipeline, text: &[u32], step_tokens: usize) -> V
                 _ if index == 0 => drop(scheduler.push(sequence, next).unwrap()),
                 0 => {}
                 1 if index > 5 => {
-                    scheduler.begin(sequence, &tokens(pipeline.vocabulary(), at, 11), Wanted::Last).unwrap();
+                    scheduler
+                        .begin(sequence, &tokens(pipeline.vocabulary(), at, 11), LogitRows::Last)
+                        .unwrap();
                 }
                 _ => drop(scheduler.push(sequence, next).unwrap()),
             }
@@ -136,9 +138,9 @@ fn behind_a_prefix(pipeline: &TextPipeline, text: &[u32], held: usize, step_toke
     let mut first = text[..held].to_vec();
     // What follows the prefix is another text, which is forgotten.
     first.extend(tokens(pipeline.vocabulary(), 3, 7));
-    scheduler.begin(&mut sequences[0], &first, Wanted::Last).unwrap();
+    scheduler.begin(&mut sequences[0], &first, LogitRows::Last).unwrap();
     first_of(&mut scheduler, &mut sequences);
-    scheduler.begin(&mut sequences[0], &text[..prompt], Wanted::Last).unwrap();
+    scheduler.begin(&mut sequences[0], &text[..prompt], LogitRows::Last).unwrap();
     let mut found = first_of(&mut scheduler, &mut sequences);
     for &token in &text[prompt..] {
         scheduler.push(&mut sequences[0], token).unwrap();

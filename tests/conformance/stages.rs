@@ -1,7 +1,7 @@
 //! A model in stages gives the bits of the whole one: prompt, chunks, single steps, several sequences, adapters.
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
-use menagerie::engine::{AdapterChoice, Arithmetic, Job, Request, SchedulerOptions, TextPipeline};
+use menagerie::engine::{AdapterChoice, Arithmetic, Request, SchedulerOptions, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::open::{LoadError, LoadOptions, LoadedModel, StageOptions, StageProbe, open_text};
 use menagerie_conformance::suite::zoo::{ENCODERS, entries, model_file};
@@ -143,23 +143,23 @@ fn generated(
         .with_capacity_tokens(400)
         .with_step_tokens(16)
         .with_prefixes(0);
-    let mut batch = pipeline.batch(room).unwrap();
-    let mut sequences: Vec<_> = prompts.iter().map(|_| batch.scheduler_mut().create().unwrap()).collect();
+    let mut queue = pipeline.queue(room).unwrap();
     let requests: Vec<Request> = (0..prompts.len())
         .map(|index| {
             Request::greedy(6 + index).with_adapters(sets[index % sets.len()].clone()).with_logprobs(1)
         })
         .collect();
-    let jobs = sequences.iter_mut().zip(prompts).zip(&requests);
-    let jobs = jobs.map(|((sequence, prompt), request)| Job::new(sequence, prompt, request)).collect();
+    let pairs = prompts.iter().zip(&requests);
+    let ids: Vec<_> = pairs.map(|(prompt, request)| queue.submit(prompt, request)).collect();
     let mut seen: Vec<(Vec<u32>, Vec<u32>)> = vec![Default::default(); prompts.len()];
-    let outcomes = batch.generate(jobs, |index, event| {
+    let outcomes = queue.run(|request, event| {
         if let menagerie::engine::Event::Token { id, logprob, .. } = event {
+            let index = ids.iter().position(|one| *one == request).unwrap();
             seen[index].0.push(id);
             seen[index].1.push(logprob.unwrap().to_bits());
         }
     });
-    outcomes.into_iter().for_each(|outcome| drop(outcome.unwrap()));
+    outcomes.into_iter().for_each(|(_, outcome)| drop(outcome.unwrap()));
     seen
 }
 

@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
 use menagerie::adapters::places;
-use menagerie::engine::{Arithmetic, Scheduler, SchedulerOptions, TextPipeline, Wanted};
+use menagerie::engine::{Arithmetic, LogitRows, Scheduler, SchedulerOptions, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::open::{AdapterOption, LoadOptions, LoadedModel, environment, open_text};
 use menagerie::spec::AdapterKind;
@@ -126,8 +126,8 @@ fn sequences_of_a_step_do_not_see_each_other_and_prefixes_are_kept() {
         .with_step_tokens(256);
     let mut scheduler = Scheduler::new(Arc::clone(pipeline.engine()), Vec::new(), room).unwrap();
     let (mut first, mut second) = (scheduler.create().unwrap(), scheduler.create().unwrap());
-    scheduler.begin(&mut first, &tokens, Wanted::All).unwrap();
-    scheduler.begin(&mut second, &other, Wanted::All).unwrap();
+    scheduler.begin(&mut first, &tokens, LogitRows::All).unwrap();
+    scheduler.begin(&mut second, &other, LogitRows::All).unwrap();
     let step = scheduler.step(&mut [&mut first, &mut second], None);
     assert_eq!(step.count(), 2);
     step.each(&mut |index, output| {
@@ -136,7 +136,7 @@ fn sequences_of_a_step_do_not_see_each_other_and_prefixes_are_kept() {
         assert!(distance(&alone, together) < 1e-5, "sequence {index}");
     });
     let changed = [&tokens[..40], &other[..]].concat();
-    scheduler.begin(&mut first, &changed, Wanted::Last).unwrap();
+    scheduler.begin(&mut first, &changed, LogitRows::Last).unwrap();
     assert_eq!(first.cached(), 40);
     let mut last = Vec::new();
     scheduler

@@ -70,8 +70,8 @@ pub trait Tokenizing: Send + Sync {
     /// Every token that ends an answer.
     fn end_of_generation(&self) -> &[u32];
 
-    /// A stream for one answer.
-    fn stream(&self) -> Box<dyn TextStream + Send + '_>;
+    /// A decoder for the tokens of one answer.
+    fn stream(&self) -> Box<dyn TextStream + Send>;
 }
 
 /// Messages to a prompt.

@@ -2,7 +2,7 @@
 
 use crate::error::GenerateError;
 use crate::scheduler::Scheduler;
-use crate::sequence::{Sequence, Wanted};
+use crate::sequence::{LogitRows, Sequence};
 use menagerie_model::InferenceStep;
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ impl Scheduler {
             let tokens = std::mem::take(&mut sequence.tokens);
             self.go_back(sequence, 0)?;
             sequence.tokens = tokens;
-            (sequence.prompt, sequence.cached, sequence.wanted) = (total, 0, Wanted::Last);
+            (sequence.prompt, sequence.cached, sequence.logit_rows) = (total, 0, LogitRows::Last);
             sequence.reprefills += 1;
         }
         sequence.tokens.push(token);
@@ -42,11 +42,11 @@ impl Scheduler {
 impl Sequence {
     /// Whether its next token is decoded: its prompt is held.
     pub(crate) fn is_decoding(&self) -> bool {
-        self.to_compute() > 0 && self.reached() >= self.prompt
+        self.uncomputed() > 0 && self.reached() >= self.prompt
     }
 
     /// The step of the next `rows` tokens after the prompt, all of which want logits.
     pub(crate) fn decode_step(&self, rows: usize) -> (InferenceStep, Range<usize>) {
-        (InferenceStep::Decode { current_position: self.held }, 0..rows)
+        (InferenceStep::Decode { current_position: self.computed }, 0..rows)
     }
 }

@@ -147,12 +147,12 @@ pub enum GenerateError {
     /// A step failed that the sequence shared with others.
     #[error("the step this sequence shared with others failed: {0}")]
     Together(String),
-    /// A step gave something else than what is taken from it.
-    #[error("a step gave {found} where {wanted} are wanted (a defect: please report it)")]
+    /// A step produced another kind of rows than its caller expects.
+    #[error("expected {expected} from a step, found {found} (a defect: please report it)")]
     Output {
-        /// What is taken.
-        wanted: &'static str,
-        /// What there is.
+        /// The expected kind.
+        expected: &'static str,
+        /// The kind that the step produced.
         found: &'static str,
     },
     /// The forward failed.

@@ -1,26 +1,31 @@
 //! Steps, sequences and answers: the engine that runs a model.
 //!
-//! A [`TextPipeline`] is a model with its tokenizer and chat format. [`TextPipeline::session`] returns a sequence that
-//! [`Session::generate`]s from text or token ids; [`TextPipeline::chat`] a conversation; [`TextPipeline::batch`] several
-//! sequences that share steps. [`EmbeddingPipeline`] is the same for encoders. Models are stateless: every piece of mutable
-//! state is here, and several sessions run on one model without a lock.
+//! A [`TextPipeline`] is a model with its tokenizer and chat format. Three nouns lead from a prompt to the scheduler:
 //!
-//! One generation, step by step: the prefix that the prompt has in common with the sequence stays, the rest is prefilled in
-//! chunks ([`Scheduler`]); then, for each token, a [`sampling::Chain`] picks one, the tokenizer's stream turns it into text,
-//! stop strings and reasoning tags are looked for, and the token is fed back. A single generation is a [`Batch`] of one.
+//! - a [`Request`] is what a user asks for: sampling, stopping, log probabilities, adapters, priority;
+//! - a [`Session`] ([`TextPipeline::session`]) is one sequence that answers prompt after prompt and keeps its state in between;
+//!   a [`ChatSession`] ([`TextPipeline::chat`]) keeps the messages of a conversation on top of it;
+//! - a [`Queue`] ([`TextPipeline::queue`]) runs many requests together, in steps that they share.
 //!
-//! What is absent: model files, recipes and adapter files (`menagerie-open` makes a pipeline of them), arithmetic (a
-//! `Backend` computes), and anything that prints.
+//! An [`EmbeddingPipeline`] makes vectors of texts. Models are stateless: all mutable state is in this crate, and several
+//! sessions and queues share one model without a lock.
+//!
+//! To answer a prompt, the [`Scheduler`] keeps the prefix whose state exists already and prefills the rest in chunks. Then, for
+//! each token, a [`sampling::Chain`] samples it, the tokenizer's stream decodes it, stop strings and reasoning tags are
+//! searched for, and the token is fed back.
+//!
+//! This crate reads no model files, recipes or adapter files (`menagerie-open` makes a pipeline of them), does no arithmetic
+//! (a `Backend` computes), and prints nothing.
 #![forbid(unsafe_code)]
 
 mod adapter_choice;
-mod batch;
 mod capability;
 mod chat;
 mod decode;
 mod embed;
 mod engine;
 mod error;
+mod evaluation;
 mod generation;
 mod hooks;
 mod layers;
@@ -31,7 +36,7 @@ mod output;
 mod pipeline;
 mod prefill;
 mod prompt;
-mod reading;
+mod queue;
 mod reasoning;
 mod request;
 pub mod sampling;
@@ -45,7 +50,6 @@ mod step;
 mod stopping;
 
 pub use adapter_choice::AdapterChoice;
-pub use batch::{Batch, Ended, Job, Queue, Task, Ticket};
 pub use capability::{ChatCapable, TextStream, Tokenizing};
 pub use chat::{ChatEvents, ChatOptions, ChatSession};
 pub use embed::{
@@ -54,25 +58,27 @@ pub use embed::{
 };
 pub use engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, Engine, with_point};
 pub use error::{GenerateError, MissingCapability, TextError};
+pub use evaluation::Evaluation;
 pub use hooks::{
-    Begun, Capture, CaptureOptions, Captured, HOST_OPTIONS, HookKind, HookPlace, HookSite, HookWithOptions,
-    Hookable, LayerProfile, Life, MakeHook, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle,
-    RelayOptions, Relayed, RelayedHead, RelayedSequence, RequestEnd, RequestId, RequestKind, RequestSpans,
-    RequestStart, ScalingLog, Steering, StepReport, TraceLane, copied_hook, trace_lanes, write_trace,
+    Capture, CaptureOptions, Captured, HOST_OPTIONS, HookKind, HookPlace, HookSite, HookWithOptions,
+    Hookable, LayerProfile, MakeHook, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle,
+    RelayOptions, Relayed, RelayedHead, RelayedSequence, RequestArrival, RequestEnd, RequestId, RequestKind,
+    RequestProgress, RequestSpans, RequestStart, ScalingLog, Steering, StepReport, TraceLane, copied_hook,
+    trace_lanes, write_trace,
 };
 pub use menagerie_model::{Arithmetic, KvType, Pooling};
 pub use message::{ChatMessage, RenderOptions, RenderedPrompt};
 pub use metrics::{Counter, Gauge, Histogram, HistogramCounts, Metrics, Outcomes};
 pub use named::{check_options, option_pairs};
-pub use output::{Step, StepOutput};
+pub use output::{StepOutput, StepResults};
 pub use pipeline::TextPipeline;
 pub use prompt::Prompt;
-pub use reading::Reading;
+pub use queue::{Completion, Queue};
 pub use reasoning::{ReasoningSplitter, ReasoningTags, Segment};
 pub use request::{Event, EventResponse, Outcome, Request, TokenLogprob};
 pub use sampling::{Sampler, SamplerKind, SamplerStep, SamplingError, SamplingOptions, WithOptions};
 pub use scheduler::{Scheduler, SchedulerOptions};
-pub use sequence::{Sequence, Wanted, snapshot_bytes};
+pub use sequence::{LogitRows, Sequence, snapshot_bytes};
 pub use session::{Events, Session};
 #[doc(hidden)]
 pub use state_file::fuzzing;

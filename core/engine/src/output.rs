@@ -1,4 +1,4 @@
-//! [`StepOutput`]: what a step gave a sequence; [`Step`]: what it gave all of its sequences.
+//! [`StepOutput`]: what a step gave a sequence; [`StepResults`]: what it gave all of its sequences.
 
 use crate::error::GenerateError;
 use menagerie_model::{Compute, ModelError, Rows};
@@ -9,7 +9,7 @@ use std::ops::Range;
 /// [`Self::last_logits`], [`Self::embeddings`]) and is refused anything else.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StepOutput<'v> {
-    /// No row: none is wanted before the last chunk of a prompt ([`crate::Wanted`]).
+    /// No row: none is wanted before the last chunk of a prompt ([`crate::LogitRows`]).
     Nothing,
     /// Logits `[V]` after the newest token.
     LastLogits(&'v [f32]),
@@ -28,7 +28,7 @@ impl<'v> StepOutput<'v> {
         match self {
             Self::Nothing => Ok(&[]),
             Self::LastLogits(rows) | Self::AllLogits(rows) => Ok(rows),
-            Self::Embeddings(_) => Err(self.unwanted("logits")),
+            Self::Embeddings(_) => Err(self.mismatch("logits")),
         }
     }
 
@@ -40,7 +40,7 @@ impl<'v> StepOutput<'v> {
         match self {
             Self::Nothing => Ok(None),
             Self::LastLogits(row) => Ok(Some(row)),
-            Self::AllLogits(_) | Self::Embeddings(_) => Err(self.unwanted("logits of the last row")),
+            Self::AllLogits(_) | Self::Embeddings(_) => Err(self.mismatch("logits of the last row")),
         }
     }
 
@@ -51,18 +51,18 @@ impl<'v> StepOutput<'v> {
     pub fn embeddings(self) -> Result<&'v [f32], GenerateError> {
         match self {
             Self::Embeddings(rows) => Ok(rows),
-            Self::Nothing | Self::LastLogits(_) | Self::AllLogits(_) => Err(self.unwanted("vectors")),
+            Self::Nothing | Self::LastLogits(_) | Self::AllLogits(_) => Err(self.mismatch("vectors")),
         }
     }
 
-    fn unwanted(self, wanted: &'static str) -> GenerateError {
+    fn mismatch(self, expected: &'static str) -> GenerateError {
         let found = match self {
             Self::Nothing => "nothing",
             Self::LastLogits(_) => "logits of the last row",
             Self::AllLogits(_) => "logits of all rows",
             Self::Embeddings(_) => "vectors",
         };
-        GenerateError::Output { wanted, found }
+        GenerateError::Output { expected, found }
     }
 }
 
@@ -70,22 +70,22 @@ impl<'v> StepOutput<'v> {
 pub(crate) type LastRow<'v> = (usize, &'v [f32]);
 
 /// What a step gave: for each sequence that took part its rows, or why it failed; it then holds what it held.
-pub struct Step {
+pub struct StepResults {
     rows: StepRows,
-    parts: Vec<StepPart>,
+    parts: Vec<SequenceResult>,
 }
 
 /// One sequence in a step.
-pub(crate) struct StepPart {
+pub(crate) struct SequenceResult {
     /// Its place among the sequences the step was given.
     pub(crate) index: usize,
     /// Its rows, or why it failed.
-    pub(crate) result: Result<OwnRows, GenerateError>,
+    pub(crate) rows: Result<OutputRows, GenerateError>,
 }
 
 /// Which rows of a step are a sequence's, and what they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OwnRows {
+pub(crate) enum OutputRows {
     Nothing,
     LastLogits(Range<usize>),
     AllLogits(Range<usize>),
@@ -94,27 +94,27 @@ pub(crate) enum OwnRows {
 
 /// Rows `[T', width]` where they can be read once more without being copied.
 pub(crate) struct StepRows {
-    kept: Kept,
+    storage: RowStorage,
     width: usize,
 }
 
-enum Kept {
+enum RowStorage {
     /// None were wanted.
-    Nowhere,
+    Empty,
     /// In host memory, as the backend keeps them.
     Backend(Rows, Compute),
     /// Read from a device.
     Host(Vec<f32>),
 }
 
-impl Step {
+impl StepResults {
     /// What these parts have of `rows`.
-    pub(crate) fn new(rows: StepRows, parts: Vec<StepPart>) -> Self {
+    pub(crate) fn new(rows: StepRows, parts: Vec<SequenceResult>) -> Self {
         Self { rows, parts }
     }
 
     /// The same behind sequences that failed before it.
-    pub(crate) fn after(mut self, failed: Vec<StepPart>) -> Self {
+    pub(crate) fn with_failed(mut self, failed: Vec<SequenceResult>) -> Self {
         self.parts.splice(0..0, failed);
         self
     }
@@ -132,8 +132,10 @@ impl Step {
     /// Shows the rows of logits after newest tokens, with the place of each sequence that has one, in order of the places.
     pub(crate) fn last_rows(&self, look: &mut dyn FnMut(&[LastRow])) {
         let Ok(values) = self.rows.values() else { return };
-        let row = |part: &StepPart| match &part.result {
-            Ok(OwnRows::LastLogits(own)) => Some((part.index, rows_of(&values, own, self.rows.width).ok()?)),
+        let row = |part: &SequenceResult| match &part.rows {
+            Ok(OutputRows::LastLogits(own)) => {
+                Some((part.index, rows_of(&values, own, self.rows.width).ok()?))
+            }
             _ => None,
         };
         let mut rows: Vec<_> = self.parts.iter().filter_map(row).collect();
@@ -155,14 +157,14 @@ impl Step {
                 taken = Some(output.and_then(take));
             }
         });
-        taken.unwrap_or(Err(GenerateError::Output { wanted: "rows of one sequence", found: "no sequence" }))
+        taken.unwrap_or(Err(GenerateError::Output { expected: "rows of one sequence", found: "no sequence" }))
     }
 
     /// Shows what each sequence got, or why it failed, by its place among the sequences that the step was given.
     pub fn each(self, take: &mut dyn FnMut(usize, Result<StepOutput, GenerateError>)) {
         let values = self.rows.values();
-        for StepPart { index, result } in self.parts {
-            let output = match (result, &values) {
+        for SequenceResult { index, rows } in self.parts {
+            let output = match (rows, &values) {
                 (Err(error), _) => Err(error),
                 (Ok(_), Err(error)) => Err(GenerateError::Together(error.to_string())),
                 (Ok(own), Ok(values)) => own.among(values, self.rows.width),
@@ -172,7 +174,7 @@ impl Step {
     }
 }
 
-impl OwnRows {
+impl OutputRows {
     /// These of the values `[T', width]` of a step.
     fn among(self, values: &[f32], width: usize) -> Result<StepOutput<'_>, GenerateError> {
         Ok(match self {
@@ -187,12 +189,12 @@ impl OwnRows {
 impl StepRows {
     /// No rows.
     pub(crate) fn none() -> Self {
-        Self { kept: Kept::Nowhere, width: 0 }
+        Self { storage: RowStorage::Empty, width: 0 }
     }
 
     /// One row that is known.
     pub(crate) fn of_one(row: Vec<f32>) -> Self {
-        Self { width: row.len(), kept: Kept::Host(row) }
+        Self { width: row.len(), storage: RowStorage::Host(row) }
     }
 
     /// Rows that a forward gave.
@@ -201,18 +203,18 @@ impl StepRows {
     /// They cannot be read back.
     pub(crate) fn new(rows: Rows, compute: &Compute) -> Result<Self, ModelError> {
         let width = rows.cols();
-        let kept = match compute.backend.read(&rows)? {
-            Cow::Owned(values) => Kept::Host(values),
-            Cow::Borrowed(_) => Kept::Backend(rows, compute.clone()),
+        let storage = match compute.backend.read(&rows)? {
+            Cow::Owned(values) => RowStorage::Host(values),
+            Cow::Borrowed(_) => RowStorage::Backend(rows, compute.clone()),
         };
-        Ok(Self { kept, width })
+        Ok(Self { storage, width })
     }
 
     fn values(&self) -> Result<Cow<'_, [f32]>, ModelError> {
-        match &self.kept {
-            Kept::Nowhere => Ok(Cow::Borrowed(&[])),
-            Kept::Backend(rows, compute) => compute.backend.read(rows),
-            Kept::Host(values) => Ok(Cow::Borrowed(values)),
+        match &self.storage {
+            RowStorage::Empty => Ok(Cow::Borrowed(&[])),
+            RowStorage::Backend(rows, compute) => compute.backend.read(rows),
+            RowStorage::Host(values) => Ok(Cow::Borrowed(values)),
         }
     }
 
@@ -244,7 +246,7 @@ fn rows_of<'v>(values: &'v [f32], rows: &Range<usize>, width: usize) -> Result<&
 }
 
 /// The error of a step for another of the sequences in it.
-pub(crate) fn shared(error: &GenerateError) -> GenerateError {
+pub(crate) fn error_for_others(error: &GenerateError) -> GenerateError {
     match error {
         GenerateError::Cancelled => GenerateError::Cancelled,
         other => GenerateError::Together(other.to_string()),
@@ -275,8 +277,11 @@ mod tests {
     #[test]
     fn rows_that_are_not_there_are_an_error_and_never_fewer() {
         let values = [0.0; 6];
-        assert_eq!(OwnRows::AllLogits(1..3).among(&values, 2).unwrap(), StepOutput::AllLogits(&values[2..6]));
-        let error = OwnRows::Embeddings(1..3).among(&values, 3).unwrap_err().to_string();
+        assert_eq!(
+            OutputRows::AllLogits(1..3).among(&values, 2).unwrap(),
+            StepOutput::AllLogits(&values[2..6])
+        );
+        let error = OutputRows::Embeddings(1..3).among(&values, 3).unwrap_err().to_string();
         assert!(error.contains("at least 3 rows of 3"), "{error}");
     }
 }

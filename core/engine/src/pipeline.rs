@@ -1,11 +1,11 @@
 //! [`TextPipeline`]: a language model with its tokenizer, chat format, hooks and sampling defaults.
 
-use crate::batch::Batch;
 use crate::capability::{ChatCapable, Tokenizing};
 use crate::chat::ChatSession;
 use crate::engine::Engine;
 use crate::error::{GenerateError, MissingCapability};
 use crate::hooks::{Hookable, NamedHook, PipelineHooks, PipelineLifecycle};
+use crate::queue::Queue;
 use crate::sampling::SamplingOptions;
 use crate::scheduler::{Scheduler, SchedulerOptions};
 use crate::session::Session;
@@ -171,13 +171,13 @@ impl TextPipeline {
         Session::new(scheduler, self.tokenizer.as_ref().ok().cloned())
     }
 
-    /// Several sequences that share steps and one pool of state.
+    /// A queue, whose requests share steps and one pool of state.
     ///
     /// # Errors
     /// The state cannot be allocated.
-    pub fn batch(&self, options: SchedulerOptions) -> Result<Batch, GenerateError> {
+    pub fn queue(&self, options: SchedulerOptions) -> Result<Queue, GenerateError> {
         let scheduler = Scheduler::new(Arc::clone(&self.engine), self.hooks.clone(), options)?;
-        Ok(Batch::new(scheduler, self.tokenizer.as_ref().ok().cloned()))
+        Ok(Queue::new(scheduler, self.tokenizer.as_ref().ok().cloned()))
     }
 
     /// An empty conversation.

@@ -1,4 +1,4 @@
-//! [`Request`]: what is asked of a generation, and the [`Event`]s and [`Outcome`] it gives.
+//! [`Request`]: the options of a generation; its [`Event`]s and its [`Outcome`].
 
 use crate::adapter_choice::AdapterChoice;
 use crate::sampling::SamplingOptions;
@@ -9,7 +9,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What is asked of a generation.
+/// What a user asks of a generation, apart from the prompt: sampling, stopping, log probabilities, adapters, priority. The
+/// prompt is passed beside it ([`crate::Session::generate`], [`crate::Queue::submit`]), because one request serves many
+/// prompts, and a chat renders a new prompt in every turn.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Request {
@@ -25,8 +27,10 @@ pub struct Request {
     pub logprobs: Option<usize>,
     /// Which adapters act; a sequence that had others begins anew.
     pub adapters: AdapterChoice,
-    /// Set from outside, another thread say, to stop; looked at between chunks and layers. What receives the events stops
-    /// without it: see [`crate::Session::generate`].
+    /// Its priority among the requests of a [`crate::Queue`]; higher starts first and gives up its memory last.
+    pub priority: i32,
+    /// Cancels the generation when it is set, for example by another thread; checked between steps and layers. The callback
+    /// of events can stop a generation without it: see [`crate::Session::generate`].
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -37,6 +41,7 @@ setters! { Request:
     with_ignore_eos(ignore_eos: bool),
     with_logprobs(logprobs: impl Into<Option<usize>>),
     with_adapters(adapters: AdapterChoice),
+    with_priority(priority: i32),
     with_cancel(cancel: impl Into<Option<Arc<AtomicBool>>>),
 }
 

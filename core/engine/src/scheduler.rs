@@ -6,19 +6,19 @@
 //! pages run out, the least urgent sequence gives its own up, which is set aside or computed again later ([`room`]). What goes wrong with
 //! one sequence (no room for it alone, logits that are none) ends that one; the others do not notice.
 
-mod again;
+mod answer_start;
 mod commit;
 mod forward;
-mod kept;
+mod memory;
 mod plan;
-mod prefix;
-mod room;
-mod stored;
+mod prefix_cache;
+mod rewind;
+mod storage;
 mod swapping;
 
-pub(crate) use kept::{Beginning, LEAST_SHARED, Source};
-pub(crate) use plan::Planned;
-pub(crate) use stored::{Given, Piece};
+pub(crate) use plan::PlannedRows;
+pub(crate) use prefix_cache::{MIN_SHARED_TOKENS, PrefixQuery, PrefixSource};
+pub(crate) use storage::{StateRead, StateWrite};
 
 use crate::adapter_choice::AdapterChoice;
 use crate::engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, Engine, with_point};
@@ -77,7 +77,7 @@ pub struct Scheduler {
     /// Most sequences that run at once.
     sequences: usize,
     /// Sequences that ended and that others may go on from; the one used last is last.
-    kept: Vec<Sequence>,
+    cached: Vec<Sequence>,
     /// Most of them.
     prefixes: usize,
     /// Most bytes that are set aside.
@@ -152,7 +152,7 @@ impl Scheduler {
             pool,
             step_tokens,
             sequences,
-            kept: Vec::new(),
+            cached: Vec::new(),
             prefixes: 0,
             aside_bytes: 0,
             arrivals: 0,
@@ -198,7 +198,7 @@ impl Scheduler {
     }
 
     /// Tells lifecycles what it did since they were told last.
-    pub(crate) fn tell_counts(&mut self) {
+    pub(crate) fn report_counts(&mut self) {
         let done = self.counts.since(&self.told);
         if done != SchedulerCounts::default() {
             self.told = self.counts;
@@ -240,8 +240,8 @@ impl Scheduler {
     /// The sequence is another scheduler's.
     pub fn reset(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
         sequence.prompt = 0;
-        sequence.cuts.clear();
-        sequence.borders.clear();
+        sequence.chunk_boundaries.clear();
+        sequence.snapshot_positions.clear();
         self.go_back(sequence, 0)
     }
 
@@ -252,7 +252,7 @@ impl Scheduler {
     /// The sequence is another scheduler's.
     pub fn adapt(&mut self, sequence: &mut Sequence, adapted: &AdapterChoice) -> Result<(), GenerateError> {
         let adapters = self.adapters_of(adapted);
-        if !kept::are_same(adapters.as_ref(), sequence.adapters.as_ref()) {
+        if !prefix_cache::are_same(adapters.as_ref(), sequence.adapters.as_ref()) {
             self.reset(sequence)?;
         }
         sequence.adapters = adapters;
@@ -263,6 +263,6 @@ impl Scheduler {
 impl Drop for Scheduler {
     /// Tells of what it did since its last step.
     fn drop(&mut self) {
-        self.tell_counts();
+        self.report_counts();
     }
 }

@@ -23,7 +23,7 @@ pub fn snapshot_bytes(states: &[StateSpec]) -> u64 {
 
 /// Which rows of a prompt want logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum LogitRows {
     /// The last one.
     Last,
     /// All of them; the prompt is computed from its beginning.
@@ -39,11 +39,11 @@ pub struct Sequence {
     pub(crate) id: SequenceId,
     /// Tokens whose state is held, then those still to be fed.
     pub(crate) tokens: Vec<u32>,
-    pub(crate) held: usize,
+    pub(crate) computed: usize,
     /// Tokens that are computed as a prompt; later ones are decoded.
     pub(crate) prompt: usize,
     pub(crate) cached: usize,
-    pub(crate) wanted: Wanted,
+    pub(crate) logit_rows: LogitRows,
     pub(crate) regime: RopeRegime,
     pub(crate) reprefills: usize,
     /// Points that a recurrent state or one with a window can go back to, by length.
@@ -53,14 +53,14 @@ pub struct Sequence {
     pub(crate) adapters: Option<Arc<AdapterSet>>,
     pub(crate) urgency: Urgency,
     /// Lengths that a chunk ends at, ascending: others go on from there.
-    pub(crate) cuts: Vec<usize>,
+    pub(crate) chunk_boundaries: Vec<usize>,
     /// Lengths that a chunk ends at, ascending: points to come back to, where others may part from it.
-    pub(crate) borders: Vec<usize>,
+    pub(crate) snapshot_positions: Vec<usize>,
     pub(crate) preemptions: usize,
     /// Of them, times it was set aside.
     pub(crate) swaps: usize,
     /// What it held when it gave its pages up, where that is kept; it holds nothing meanwhile.
-    pub(crate) aside: Option<Box<SwappedState>>,
+    pub(crate) swapped: Option<Box<SwappedState>>,
     /// Where its newest answer began, of one whose owner may ask for another.
     pub(crate) answer: Option<Box<AnswerStart>>,
 }
@@ -77,12 +77,12 @@ pub(crate) struct Urgency {
 }
 
 /// Steps of waiting that count as one step of priority, so that nobody waits for ever.
-pub(crate) const PATIENCE: usize = 16;
+pub(crate) const STEPS_PER_PRIORITY: usize = 16;
 
 impl Urgency {
     /// Its priority, raised by the time it waited.
     pub(crate) fn effective(&self) -> i64 {
-        i64::from(self.priority) + (self.waited / PATIENCE) as i64
+        i64::from(self.priority) + (self.waited / STEPS_PER_PRIORITY) as i64
     }
 
     /// Ascending from the most urgent; time does not change it, so that nobody takes the pages of somebody who took his.
@@ -96,21 +96,21 @@ impl Sequence {
         Self {
             id,
             tokens: Vec::new(),
-            held: 0,
+            computed: 0,
             prompt: 0,
             cached: 0,
-            wanted: Wanted::Last,
+            logit_rows: LogitRows::Last,
             regime: RopeRegime::Short,
             reprefills: 0,
             snapshots: Vec::new(),
             retains: false,
             adapters,
             urgency: Urgency::default(),
-            cuts: Vec::new(),
-            borders: Vec::new(),
+            chunk_boundaries: Vec::new(),
+            snapshot_positions: Vec::new(),
             preemptions: 0,
             swaps: 0,
-            aside: None,
+            swapped: None,
             answer: None,
         }
     }
@@ -119,8 +119,8 @@ impl Sequence {
     pub(crate) fn twin(&self, id: SequenceId) -> Self {
         Self {
             tokens: self.tokens().to_vec(),
-            held: self.held,
-            prompt: self.held,
+            computed: self.computed,
+            prompt: self.computed,
             regime: self.regime,
             snapshots: self.snapshots.clone(),
             retains: self.retains,
@@ -146,28 +146,28 @@ impl Sequence {
 
     /// Tokens whose state is held.
     pub fn tokens(&self) -> &[u32] {
-        &self.tokens[..self.held]
+        &self.tokens[..self.computed]
     }
 
     /// Tokens still to be fed.
     pub fn pending(&self) -> usize {
-        self.tokens.len() - self.held
+        self.tokens.len() - self.computed
     }
 
     /// Tokens whose state is held, or set aside.
     pub(crate) fn reached(&self) -> usize {
-        self.aside.as_ref().map_or(self.held, |aside| aside.tokens())
+        self.swapped.as_ref().map_or(self.computed, |aside| aside.tokens())
     }
 
     /// Tokens still to be computed: those to be fed, without what is set aside.
-    pub(crate) fn to_compute(&self) -> usize {
+    pub(crate) fn uncomputed(&self) -> usize {
         self.tokens.len() - self.reached()
     }
 
     /// Forgets what was to be fed, and what was set aside.
     pub(crate) fn forget_pending(&mut self) {
-        self.aside = None;
-        self.tokens.truncate(self.held);
+        self.swapped = None;
+        self.tokens.truncate(self.computed);
     }
 
     /// Tokens of the prompt that were held before it began.

@@ -17,7 +17,7 @@ pub use identity::{AdapterIdentity, ModelFingerprint, StateIdentity};
 use crate::engine::Engine;
 use crate::error::GenerateError;
 use crate::message::ChatMessage;
-use crate::scheduler::{Given, Piece};
+use crate::scheduler::{StateRead, StateWrite};
 use crate::sequence::{Section, StoredSequence};
 use crate::session::Session;
 use container::{ContainerReader, ContainerWriter, Fault};
@@ -173,16 +173,16 @@ impl StateFile {
             return Err(StateFileError::TooLong { file, tokens: held.tokens, context });
         }
         let (scheduler, sequence) = session.parts_mut();
-        let now = scheduler.held(sequence).map_err(|error| StateFileError::state(path, error))?;
+        let now = scheduler.stored_sequence(sequence).map_err(|error| StateFileError::state(path, error))?;
         if let Some(fault) = held.fault(&now) {
             return Err(StateFileError::unreadable(path, fault));
         }
         let tokens = held.tokens;
-        let mut give = |piece: Given| -> Result<(), Trouble> {
-            match piece {
-                Given::Begin(section) => reader.begin(section.name(), length(section, tokens)?)?,
-                Given::Bytes(bytes) => reader.bytes(bytes)?,
-                Given::End(section) => reader.check(section.name())?,
+        let mut give = |part: StateWrite| -> Result<(), Trouble> {
+            match part {
+                StateWrite::Begin(section) => reader.begin(section.name(), length(section, tokens)?)?,
+                StateWrite::Bytes(bytes) => reader.bytes(bytes)?,
+                StateWrite::End(section) => reader.check(section.name())?,
             }
             Ok(())
         };
@@ -204,22 +204,22 @@ impl StateFile {
         let path = &*self.path;
         self.check(session)?;
         let (scheduler, sequence) = session.parts_mut();
-        let held = scheduler.held(sequence).map_err(|error| StateFileError::state(path, error))?;
+        let held = scheduler.stored_sequence(sequence).map_err(|error| StateFileError::state(path, error))?;
         let header = Header { identity: self.identity.clone(), held, conversation };
         let write = |source| StateFileError::system(path, "write", source);
         let bytes = serde_json::to_vec(&header)
             .map_err(|error| write(io::Error::new(io::ErrorKind::InvalidData, error)))?;
         let mut writer = ContainerWriter::new(AtomicFile::create(path)?, &bytes).map_err(write)?;
         let (held, mut written) = (header.held, bytes.len() as u64);
-        let mut take = |piece: Piece| -> Result<(), Trouble> {
-            match piece {
-                Piece::Begin(section) => {
+        let mut take = |part: StateRead| -> Result<(), Trouble> {
+            match part {
+                StateRead::Begin(section) => {
                     let length = length(section, held.tokens)?;
                     written = written.saturating_add(length);
                     writer.begin(length)?;
                 }
-                Piece::Bytes(bytes) => writer.bytes(bytes)?,
-                Piece::End => writer.seal()?,
+                StateRead::Bytes(bytes) => writer.bytes(bytes)?,
+                StateRead::End => writer.seal()?,
             }
             Ok(())
         };

@@ -1,99 +1,82 @@
-//! The step: all that happens between one token of a sequence and the next, alone or among others.
+//! The step: everything that happens between one token of a sequence and the next, for one sequence or for several.
 //!
 //! ```text
-//! Queue::step       end what is cancelled, admit what waits
-//!   Scheduler::step   plan -> layers -> commit
-//!   Queue::pick       sample, of several sequences side by side
-//!   Queue::answer     sample -> stop, or feed the token back
+//! Events::next (one sequence)         Queue::step (many requests)
+//!   |                                   Queue::end_cancelled, Queue::admit
+//!   |                                   |
+//!   +-- Scheduler::step: plan -> forward -> commit
+//!   |                                   Queue::sample: the next tokens, in parallel
+//!   |                                   |
+//!   +-- Generation::advance: sample -> stop, or feed the token back
 //! ```
 
-use crate::batch::{Ended, Queue, Ticket};
 use crate::error::GenerateError;
-use crate::hooks::StepReport;
-use crate::output::{Step, StepOutput, StepPart, StepRows};
+use crate::hooks::{RequestId, StepReport};
+use crate::output::{SequenceResult, StepOutput, StepResults, StepRows};
+use crate::queue::{Completion, Queue};
 use crate::request::{Event, EventResponse};
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-impl Queue<'_> {
-    /// Begins what can begin, and computes one step of what runs; `sink` is told what happens to which task, and may return
-    /// [`ControlFlow::Break`](std::ops::ControlFlow) to end that one, of which it then hears no more. Gives those that ended.
-    /// What goes wrong with one task is its result, and the others go on; cancellation is an outcome.
-    pub fn step<R: EventResponse>(&mut self, mut sink: impl FnMut(Ticket, Event) -> R) -> Vec<Ended> {
+impl Queue {
+    /// Starts waiting requests and computes one step of the running ones. Returns the requests that ended.
+    ///
+    /// `sink` receives the events of every request. If it returns [`ControlFlow::Break`](std::ops::ControlFlow), that
+    /// request ends, and `sink` receives no more of its events. An error fails only its own request; cancellation is an
+    /// outcome.
+    pub fn step<R: EventResponse>(&mut self, mut sink: impl FnMut(RequestId, Event) -> R) -> Vec<Completion> {
         let mut stopped = std::mem::take(&mut self.stopped);
-        for part in [Self::begin_step, Self::compute_step] {
-            part(self, &mut |ticket, event| {
-                if !stopped.contains(&ticket.0) && sink(ticket, event).flow().is_break() {
-                    stopped.insert(ticket.0);
-                }
-            });
-            self.cancelled.extend(&stopped);
+        let mut filtered = |id: RequestId, event: Event| {
+            if !stopped.contains(&id) && sink(id, event).flow().is_break() {
+                stopped.insert(id);
+            }
+        };
+        self.steps += 1;
+        self.end_cancelled(&mut filtered);
+        self.admit();
+        if let Some(step) = self.compute() {
+            self.sample(&step);
+            self.advance(step, &mut filtered);
         }
-        let ended = self.take_ended();
-        for (ticket, _) in &ended {
-            stopped.remove(&ticket.0);
+        self.cancelled.extend(&stopped);
+        let completed = std::mem::take(&mut self.completed);
+        for (id, _) in &completed {
+            stopped.remove(id);
         }
         self.stopped = stopped;
-        ended
-    }
-
-    /// What comes before the computation: ends what is cancelled, begins what can begin, and gives the first token of prompts
-    /// whose logits are held.
-    pub(crate) fn begin_step(&mut self, sink: &mut dyn FnMut(Ticket, Event)) {
-        self.steps += 1;
-        self.end_cancelled(sink);
-        self.admit();
-        while let Some(step) = self.known() {
-            self.answer(step, sink);
-        }
-    }
-
-    /// The computation, of what was not stopped meanwhile.
-    pub(crate) fn compute_step(&mut self, sink: &mut dyn FnMut(Ticket, Event)) {
-        if !self.cancelled.is_empty() {
-            self.end_cancelled(sink);
-        }
-        if let Some(step) = self.compute() {
-            self.pick(&step);
-            self.answer(step, sink);
-        }
-    }
-
-    /// The tasks that ended since the last call.
-    pub(crate) fn take_ended(&mut self) -> Vec<Ended> {
-        std::mem::take(&mut self.ended)
+        completed
     }
 }
 
 impl Scheduler {
-    /// One forward over pending tokens of these sequences, of each once.
+    /// One forward pass over the pending tokens of these sequences.
     ///
-    /// A sequence that fails is in the result with its error, and holds what it held before, or nothing if there was no room
-    /// for its rows. An error of the step itself is that of every sequence in it. Sequences for which the budget had no rows
-    /// left are not in the result.
-    pub fn step(&mut self, sequences: &mut [&mut Sequence], cancel: Option<&AtomicBool>) -> Step {
+    /// A sequence that fails is in the result with its error, and holds the tokens that it held before, or none if there was
+    /// no memory for its rows. An error of the whole step is reported for every sequence in it. A sequence for which the
+    /// step had no rows left is not in the result.
+    pub fn step(&mut self, sequences: &mut [&mut Sequence], cancel: Option<&AtomicBool>) -> StepResults {
         if cancel.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             return cancelled(sequences);
         }
-        let began = (!self.hooks.lifecycles.is_empty()).then(Instant::now);
+        let start = (!self.hooks.lifecycles.is_empty()).then(Instant::now);
         let (plan, failed) = self.plan(sequences);
-        let made = self.layers(&plan, sequences, cancel);
-        let step = self.commit(plan, sequences, made).after(failed);
-        if let Some(began) = began {
+        let output = self.forward(&plan, sequences, cancel);
+        let results = self.commit(plan, sequences, output).with_failed(failed);
+        if let Some(start) = start {
             let ((pages_used, pages_free), state_bytes) = (self.pool.pages(), self.state_bytes());
-            let time = began.elapsed();
+            let time = start.elapsed();
             self.hooks.stepped(&StepReport { state_bytes, pages_used, pages_free, time });
-            self.tell_counts();
+            self.report_counts();
         }
-        step
+        results
     }
 
-    /// Steps one sequence until it has no pending tokens; `on_step` is given what each step gave.
+    /// Runs steps of one sequence until it has no pending tokens; `on_step` receives the output of each step.
     ///
     /// # Errors
-    /// What a step or `on_step` returns. Chunks that were finished stay held.
+    /// The error of a step or of `on_step`. The chunks before it stay computed.
     pub fn feed(
         &mut self,
         sequence: &mut Sequence,
@@ -108,15 +91,15 @@ impl Scheduler {
     }
 }
 
-/// Takes what each step of a sequence gave.
+/// Receives the output of each step of a sequence.
 pub type OnStep<'a> = dyn FnMut(&Sequence, StepOutput) -> Result<(), GenerateError> + 'a;
 
-/// Nothing was begun: what was to be fed is forgotten.
-fn cancelled(sequences: &mut [&mut Sequence]) -> Step {
-    let pending = sequences.iter_mut().enumerate().filter(|(_, sequence)| sequence.to_compute() > 0);
+/// The results of a step that was cancelled before it started: the pending tokens are dropped.
+fn cancelled(sequences: &mut [&mut Sequence]) -> StepResults {
+    let pending = sequences.iter_mut().enumerate().filter(|(_, sequence)| sequence.uncomputed() > 0);
     let forget = |(index, sequence): (usize, &mut &mut Sequence)| {
         sequence.tokens.truncate(sequence.reached());
-        StepPart { index, result: Err(GenerateError::Cancelled) }
+        SequenceResult { index, rows: Err(GenerateError::Cancelled) }
     };
-    Step::new(StepRows::none(), pending.map(forget).collect())
+    StepResults::new(StepRows::none(), pending.map(forget).collect())
 }

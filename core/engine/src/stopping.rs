@@ -1,4 +1,4 @@
-//! When an answer ends: [`StopReason`], [`Stopping`] by tokens and lengths, [`StopMatcher`] by text that arrives in pieces.
+//! When an answer ends: [`StopReason`], [`StopConditions`] by tokens and lengths, [`StopMatcher`] by text that arrives in pieces.
 
 use std::fmt;
 
@@ -44,15 +44,15 @@ impl fmt::Display for StopReason {
 }
 
 /// Ends an answer by its tokens and their number.
-pub(crate) struct Stopping<'a> {
-    ends: &'a [u32],
+pub(crate) struct StopConditions {
+    ends: Vec<u32>,
     most: usize,
     context: usize,
 }
 
-impl<'a> Stopping<'a> {
+impl StopConditions {
     /// At one of the tokens `ends`, after `most` tokens of an answer, in a full context.
-    pub(crate) fn new(ends: &'a [u32], most: Option<usize>, context: usize) -> Self {
+    pub(crate) fn new(ends: Vec<u32>, most: Option<usize>, context: usize) -> Self {
         Self { ends, most: most.unwrap_or(usize::MAX), context }
     }
 
@@ -81,11 +81,11 @@ pub(crate) struct StopMatcher {
 
 /// What a piece of text led to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Released {
+pub(crate) struct MatcherOutput {
     /// Text that is certain not to belong to a stop string.
     pub(crate) text: String,
     /// The stop string that was found; nothing after it is released.
-    pub(crate) stopped: Option<String>,
+    pub(crate) stop_string: Option<String>,
 }
 
 impl StopMatcher {
@@ -96,19 +96,20 @@ impl StopMatcher {
     }
 
     /// Adds text. The stop string that begins first wins; the longest of those that begin at the same place.
-    pub(crate) fn push(&mut self, text: &str) -> Released {
+    pub(crate) fn push(&mut self, text: &str) -> MatcherOutput {
         self.held.push_str(text);
         let found =
             self.strings.iter().filter_map(|string| self.held.find(string.as_str()).map(|at| (at, string)));
         let first = found.min_by_key(|(at, string)| (*at, std::cmp::Reverse(string.len())));
         if let Some((at, string)) = first {
-            let released = Released { text: self.held[..at].to_owned(), stopped: Some(string.clone()) };
+            let released =
+                MatcherOutput { text: self.held[..at].to_owned(), stop_string: Some(string.clone()) };
             self.held.clear();
             return released;
         }
         let keep = self.strings.iter().map(|string| overlap(&self.held, string)).max().unwrap_or(0);
         let rest = self.held.split_off(self.held.len() - keep);
-        Released { text: std::mem::replace(&mut self.held, rest), stopped: None }
+        MatcherOutput { text: std::mem::replace(&mut self.held, rest), stop_string: None }
     }
 
     /// The text still held, once no more will come.
@@ -129,13 +130,13 @@ mod tests {
 
     #[test]
     fn tokens_and_lengths_end_an_answer() {
-        let stopping = Stopping::new(&[7, 9], Some(2), 10);
+        let stopping = StopConditions::new(vec![7, 9], Some(2), 10);
         assert_eq!((stopping.before(1), stopping.before(2)), (None, Some(StopReason::MaxTokens)));
         assert_eq!((stopping.at(8), stopping.at(9)), (None, Some(StopReason::EndOfGeneration(9))));
         assert_eq!((stopping.after(1, 9), stopping.after(1, 10)), (None, Some(StopReason::ContextFull)));
         assert_eq!(stopping.after(2, 10), Some(StopReason::MaxTokens));
-        assert_eq!(Stopping::new(&[], None, 10).before(usize::MAX - 1), None);
-        assert_eq!(Stopping::new(&[], Some(0), 10).before(0), Some(StopReason::MaxTokens));
+        assert_eq!(StopConditions::new(Vec::new(), None, 10).before(usize::MAX - 1), None);
+        assert_eq!(StopConditions::new(Vec::new(), Some(0), 10).before(0), Some(StopReason::MaxTokens));
     }
 
     fn run(strings: &[&str], pieces: &[&str]) -> (Vec<String>, Option<String>, String) {
@@ -145,8 +146,8 @@ mod tests {
         for piece in pieces {
             let released = matcher.push(piece);
             texts.push(released.text);
-            if released.stopped.is_some() {
-                return (texts, released.stopped, matcher.finish());
+            if released.stop_string.is_some() {
+                return (texts, released.stop_string, matcher.finish());
             }
         }
         (texts, None, matcher.finish())

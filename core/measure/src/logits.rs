@@ -1,7 +1,7 @@
 //! [`logits()`]: logits of every token of a sequence, for tests and for comparing with other implementations.
 
 use menagerie_engine::{
-    GenerateError, Reading, RequestKind, Scheduler, SchedulerOptions, TextPipeline, setters,
+    Evaluation, GenerateError, RequestKind, Scheduler, SchedulerOptions, TextPipeline, setters,
 };
 use menagerie_open::{available_memory, byte_text};
 use std::sync::Arc;
@@ -95,8 +95,8 @@ pub fn logits_by_step(
         .with_capacity_tokens(tokens.len())
         .with_step_tokens(step_tokens);
     let scheduler = Scheduler::new(Arc::clone(engine), pipeline.hooks().clone(), room)?;
-    let mut reading = Reading::new(scheduler, RequestKind::Logits, None)?;
-    reading.read(tokens, prompt, &mut |output| on_rows(output.logits()?))
+    let mut evaluation = Evaluation::new(scheduler, RequestKind::Logits, None)?;
+    evaluation.read(tokens, prompt, &mut |output| on_rows(output.logits()?))
 }
 
 /// Refuses so many rows of logits where memory, if it is known, has no room for them.

@@ -172,7 +172,7 @@ impl Tokenizing for FileTokenizer {
         self.tokenizer.end_of_generation()
     }
 
-    fn stream(&self) -> Box<dyn TextStream + Send + '_> {
+    fn stream(&self) -> Box<dyn TextStream + Send> {
         Box::new(FileStream(TextDecoder::new(&self.tokenizer, TextDecoderOptions::default())))
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::mischief::{Mischief, Place};
 use crate::split::{LONG, Part, Split, TOKENS, computed_part, empty_pool, taken};
-use menagerie::engine::{Engine, GenerateError, Scheduler, Sequence, Wanted};
+use menagerie::engine::{Engine, GenerateError, LogitRows, Scheduler, Sequence};
 use menagerie::model::{ModelError, SequenceId, StatePool};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ fn begun(engine: &Arc<Engine>) -> (Scheduler, Sequence) {
     let engine = Arc::new(Engine { chunk: 2, ..(**engine).clone() });
     let mut scheduler = Scheduler::for_one(engine, Vec::new()).unwrap();
     let mut sequence = scheduler.create().unwrap();
-    scheduler.begin(&mut sequence, &TOKENS, Wanted::Last).unwrap();
+    scheduler.begin(&mut sequence, &TOKENS, LogitRows::Last).unwrap();
     (scheduler, sequence)
 }
 
@@ -49,7 +49,7 @@ fn a_prompt_that_is_cancelled_goes_on_where_it_was() {
     // One was dealt with, and three are as many as stage 0 is sent.
     let computed = scheduler.counts().rows;
     assert_eq!((computed, sequence.tokens().len()), (8, 8));
-    scheduler.begin(&mut sequence, &TOKENS, Wanted::Last).unwrap();
+    scheduler.begin(&mut sequence, &TOKENS, LogitRows::Last).unwrap();
     let bits = last_logits(&mut scheduler, &mut sequence);
     assert_eq!(scheduler.counts().rows, TOKENS.len() as u64, "what was computed is not computed again");
     let (mut whole, mut of_whole) = begun(&split.whole);

@@ -15,7 +15,7 @@ use split::{CHUNK, LONG, Split, TOKENS, computed, generated};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use menagerie::engine::{Engine, Scheduler, Wanted};
+use menagerie::engine::{Engine, LogitRows, Scheduler};
 use menagerie::stages::Carriage;
 
 /// A deadline that is waited for, and one that nothing should wait for.
@@ -208,7 +208,7 @@ fn overlapping_chunks() -> usize {
     let mut scheduler = Scheduler::for_one(engine, Vec::new()).unwrap();
     let mut sequence = scheduler.create().unwrap();
     let tokens: Vec<u32> = (0..600).map(|index| index % 90).collect();
-    scheduler.begin(&mut sequence, &tokens, Wanted::Last).unwrap();
+    scheduler.begin(&mut sequence, &tokens, LogitRows::Last).unwrap();
     scheduler.feed(&mut sequence, None, &mut |_, _| Ok(())).unwrap();
     // One more step, before which the chain hears of the others.
     scheduler.push(&mut sequence, 7).unwrap();

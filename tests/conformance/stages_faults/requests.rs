@@ -4,7 +4,7 @@ use crate::mischief::{Mischief, Place};
 use crate::split::{
     LONG, Making, Part, Split, TOKENS, computed_part, empty_pool, errors, generated, prompted, taken,
 };
-use menagerie::engine::{Engine, Scheduler, SchedulerOptions, Sequence, StepOutput, Wanted};
+use menagerie::engine::{Engine, LogitRows, Scheduler, SchedulerOptions, Sequence, StepOutput};
 use menagerie::model::{ModelError, SequenceId, StateId, StatePool};
 use menagerie::open::stage_fault;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn a_fault_is_told_to_the_request_that_has_it() {
     assert_eq!((fault.request, fault.position, fault.rows), (1, 3, 3), "{fault}");
     assert!(fault.is_of_links() && error.to_string().contains("request 1, positions 3 to 5"), "{error}");
     // What is asked again is computed again, and right.
-    scheduler.begin(&mut sequence, &TOKENS, Wanted::Last).unwrap();
+    scheduler.begin(&mut sequence, &TOKENS, LogitRows::Last).unwrap();
     let mut bits = Vec::new();
     let mut take = |_: &Sequence, output: StepOutput| taken(output, &mut bits);
     scheduler.feed(&mut sequence, None, &mut take).unwrap();
@@ -60,7 +60,7 @@ fn steps_of_several_sequences_fail_for_each() {
     let mut scheduler = Scheduler::new(engine, Vec::new(), room).unwrap();
     let mut sequences = [scheduler.create().unwrap(), scheduler.create().unwrap()];
     for sequence in &mut sequences {
-        scheduler.begin(sequence, &TOKENS, Wanted::Last).unwrap();
+        scheduler.begin(sequence, &TOKENS, LogitRows::Last).unwrap();
     }
     let [one, two] = &mut sequences;
     let step = scheduler.step(&mut [one, two], None);

@@ -2,7 +2,9 @@
 
 use crate::mischief::{Mischief, Place};
 use crate::split::{CHUNK, LONG, Part, Split, TOKENS, computed_part, empty_pool, prompted, taken};
-use menagerie::engine::{Engine, GenerateError, Scheduler, SchedulerOptions, Sequence, StepOutput, Wanted};
+use menagerie::engine::{
+    Engine, GenerateError, LogitRows, Scheduler, SchedulerOptions, Sequence, StepOutput,
+};
 use menagerie::open::stage_fault;
 use menagerie::stages::{Carriage, FaultKind};
 use std::sync::Arc;
@@ -30,7 +32,7 @@ fn two_prompts(engine: &Arc<Engine>, step_tokens: usize) -> (Scheduler, [Sequenc
     let mut scheduler = Scheduler::new(engine, Vec::new(), room).unwrap();
     let mut sequences = [scheduler.create().unwrap(), scheduler.create().unwrap()];
     for sequence in &mut sequences {
-        scheduler.begin(sequence, &TOKENS, Wanted::Last).unwrap();
+        scheduler.begin(sequence, &TOKENS, LogitRows::Last).unwrap();
     }
     (scheduler, sequences)
 }
@@ -60,7 +62,7 @@ fn a_row_that_is_no_number_fails_its_sequence_alone() {
                     assert_eq!((lost, sequences[1].tokens().len()), (0, first as usize), "{error}");
                     let again = &of_whole[1].tokens()[first as usize..];
                     if frame == 0 {
-                        scheduler.begin(&mut sequences[1], again, Wanted::Last).unwrap();
+                        scheduler.begin(&mut sequences[1], again, LogitRows::Last).unwrap();
                     } else {
                         scheduler.push(&mut sequences[1], again[0]).unwrap();
                     }
@@ -102,7 +104,7 @@ fn a_chunk_with_a_row_that_is_no_number_is_named_later_and_what_comes_before_sta
     let kept = 2 * CHUNK - 1;
     assert_eq!(sequence.tokens(), &TOKENS[..kept]);
     let before = scheduler.counts().rows;
-    scheduler.begin(&mut sequence, &TOKENS, Wanted::Last).unwrap();
+    scheduler.begin(&mut sequence, &TOKENS, LogitRows::Last).unwrap();
     let bits = sole(&mut scheduler, &mut sequence);
     assert_eq!(scheduler.counts().rows - before, (TOKENS.len() - kept) as u64);
     let (mut whole, mut of_whole) = prompted(&split.whole).unwrap();

@@ -3,7 +3,7 @@
 use crate::mischief::{Faulty, Mischief, Place};
 use menagerie::assembly::{AssembleOptions, Assembly, StagePlan, assemble_stages};
 use menagerie::engine::{
-    Arithmetic, Engine, GenerateError, Scheduler, Sequence, Step, StepOutput, TextPipeline, Wanted,
+    Arithmetic, Engine, GenerateError, LogitRows, Scheduler, Sequence, StepOutput, StepResults, TextPipeline,
 };
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::{
@@ -162,7 +162,7 @@ pub(crate) fn prompted(engine: &Arc<Engine>) -> Result<(Scheduler, Sequence), Ge
     let engine = Arc::new(Engine { chunk: CHUNK, ..(**engine).clone() });
     let mut scheduler = Scheduler::for_one(engine, Vec::new())?;
     let mut sequence = scheduler.create()?;
-    scheduler.begin(&mut sequence, &TOKENS, Wanted::Last)?;
+    scheduler.begin(&mut sequence, &TOKENS, LogitRows::Last)?;
     Ok((scheduler, sequence))
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn taken(output: StepOutput, bits: &mut Vec<u32>) -> Result<(), Gener
 }
 
 /// What went wrong in a step, by sequence.
-pub(crate) fn errors(step: Step) -> Vec<GenerateError> {
+pub(crate) fn errors(step: StepResults) -> Vec<GenerateError> {
     let mut errors = Vec::new();
     step.each(&mut |_, output| errors.extend(output.err()));
     errors

@@ -1,7 +1,7 @@
 //! Hooks of plugins between the layers of a model: what they are shown, what takes the place of rows, what is refused.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use menagerie::engine::{Arithmetic, HookKind, Job, NamedHook, Request, SchedulerOptions, TextPipeline};
+use menagerie::engine::{Arithmetic, HookKind, NamedHook, Request, SchedulerOptions, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::{Effect, HookInput, InferenceStep, LayerHook, ModelError, Phases, Rows, SequenceRows};
 use menagerie::open::{Device, LoadOptions, LoadedModel, open_text};
@@ -178,13 +178,12 @@ fn together(pipeline: &TextPipeline, prompts: [&[u32]; 2], length: usize) -> Vec
         .with_prefixes(0)
         .with_capacity_tokens(128)
         .with_step_tokens(8);
-    let mut batch = pipeline.batch(room).unwrap();
-    let scheduler = batch.scheduler_mut();
-    let mut sequences = [scheduler.create().unwrap(), scheduler.create().unwrap()];
+    let mut queue = pipeline.queue(room).unwrap();
     let request = Request::greedy(length).with_ignore_eos(true);
-    let jobs = sequences.iter_mut().zip(prompts);
-    let jobs = jobs.map(|(sequence, prompt)| Job::new(sequence, prompt, &request)).collect();
-    batch.generate(jobs, |_, _| {}).into_iter().map(|outcome| outcome.unwrap().tokens).collect()
+    for prompt in prompts {
+        queue.submit(prompt, &request);
+    }
+    queue.run(|_, _| {}).into_iter().map(|(_, outcome)| outcome.unwrap().tokens).collect()
 }
 
 /// What [`Between`] saw, as the probe's `row-log` writes it.

@@ -111,7 +111,7 @@ impl ChatSession {
     pub fn send_events<'s>(
         &'s mut self,
         content: &str,
-        request: &'s Request,
+        request: &Request,
     ) -> Result<ChatEvents<'s>, GenerateError> {
         self.messages.push(ChatMessage::user(content));
         self.answer(Reversal::Unsaid, request)
@@ -135,10 +135,7 @@ impl ChatSession {
     ///
     /// # Errors
     /// There is no answer to replace, or as [`Self::send_events`]; the old answer then stays.
-    pub fn regenerate_events<'s>(
-        &'s mut self,
-        request: &'s Request,
-    ) -> Result<ChatEvents<'s>, GenerateError> {
+    pub fn regenerate_events<'s>(&'s mut self, request: &Request) -> Result<ChatEvents<'s>, GenerateError> {
         let Some(old) = self.messages.pop_if(|message| message.role == "assistant") else {
             return Err(GenerateError::Options("there is no answer to give again".to_owned()));
         };
@@ -192,7 +189,7 @@ impl ChatSession {
     fn answer<'s>(
         &'s mut self,
         reversal: Reversal,
-        request: &'s Request,
+        request: &Request,
     ) -> Result<ChatEvents<'s>, GenerateError> {
         let dropped_before = self.dropped;
         let (prompt, notice) = match self.fitting_prompt(request) {

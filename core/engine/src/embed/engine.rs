@@ -2,9 +2,11 @@
 
 use crate::engine::{check_finite, check_vocabulary};
 use crate::error::GenerateError;
-use crate::hooks::{Begun, Life, PipelineLifecycle, RequestKind, RequestStart, StepReport};
+use crate::hooks::{
+    PipelineLifecycle, RequestArrival, RequestKind, RequestProgress, RequestStart, StepReport,
+};
 use crate::layers::through_layers;
-use crate::output::{OwnRows, Step, StepOutput, StepPart, shared};
+use crate::output::{OutputRows, SequenceResult, StepOutput, StepResults, error_for_others};
 use crate::setters::setters;
 use crate::stats::SchedulerCounts;
 use menagerie_model::{
@@ -41,13 +43,13 @@ setters! { EmbeddingOptions:
 
 /// A text, or two in one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Typed<'a> {
+pub(crate) struct EmbeddingInput<'a> {
     pub(crate) tokens: &'a [u32],
     /// Where the second begins, whose tokens are of type 1.
     pub(crate) second: Option<usize>,
 }
 
-impl Typed<'_> {
+impl EmbeddingInput<'_> {
     fn types(&self) -> impl Iterator<Item = u32> {
         let first = self.second.unwrap_or(self.tokens.len());
         (0..self.tokens.len()).map(move |at| u32::from(at >= first))
@@ -83,30 +85,31 @@ impl EmbeddingEngine {
         sequences: &[&[u32]],
         options: &EmbeddingOptions,
     ) -> Vec<Result<Vec<f32>, GenerateError>> {
-        let typed: Vec<Typed> = sequences.iter().map(|tokens| Typed { tokens, second: None }).collect();
+        let typed: Vec<EmbeddingInput> =
+            sequences.iter().map(|tokens| EmbeddingInput { tokens, second: None }).collect();
         self.embed_typed(&typed, options, RequestKind::Embedding)
     }
 
     /// [`Self::embed`] of texts of which some are two in one, as requests of a kind.
     pub(crate) fn embed_typed(
         &self,
-        sequences: &[Typed],
+        sequences: &[EmbeddingInput],
         options: &EmbeddingOptions,
         kind: RequestKind,
     ) -> Vec<Result<Vec<f32>, GenerateError>> {
         let mut results: Vec<Result<Vec<f32>, GenerateError>> =
             sequences.iter().map(|text| self.check(text.tokens).map(|()| Vec::new())).collect();
-        let mut lives: Vec<Option<Life>> =
+        let mut lives: Vec<Option<RequestProgress>> =
             sequences.iter().zip(&results).map(|(text, checked)| self.begun(text, kind, checked)).collect();
         let good: Vec<usize> = (0..sequences.len()).filter(|&index| results[index].is_ok()).collect();
         let mut rest = good.as_slice();
         while !rest.is_empty() {
             let (now, later) = rest.split_at(self.fitting(rest, sequences));
-            let texts: Vec<Typed> = now.iter().map(|&index| sequences[index]).collect();
+            let texts: Vec<EmbeddingInput> = now.iter().map(|&index| sequences[index]).collect();
             match self.step(&texts, options) {
                 Ok(step) => self.share_out(step, now, self.normalization(options), &mut results),
                 Err(error) => {
-                    now.iter().for_each(|&index| results[index] = Err(shared(&error)));
+                    now.iter().for_each(|&index| results[index] = Err(error_for_others(&error)));
                     results[now[0]] = Err(error);
                 }
             }
@@ -124,15 +127,20 @@ impl EmbeddingEngine {
     }
 
     /// The request of a text; it has ended if the text cannot be computed.
-    fn begun<T>(&self, text: &Typed, kind: RequestKind, checked: &Result<T, GenerateError>) -> Option<Life> {
-        let begun = Begun::new(&self.lifecycles, kind);
+    fn begun<T>(
+        &self,
+        text: &EmbeddingInput,
+        kind: RequestKind,
+        checked: &Result<T, GenerateError>,
+    ) -> Option<RequestProgress> {
+        let arrival = RequestArrival::new(&self.lifecycles, kind);
         match checked {
             Ok(_) => {
                 let prompt_tokens = text.tokens.len();
-                Some(begun.initialized(&RequestStart { prompt_tokens, cached_tokens: 0, adapters: None }))
+                Some(arrival.initialized(&RequestStart { prompt_tokens, cached_tokens: 0, adapters: None }))
             }
             Err(error) => {
-                begun.refused(error);
+                arrival.refused(error);
                 None
             }
         }
@@ -149,7 +157,7 @@ impl EmbeddingEngine {
     }
 
     /// How many of the next sequences share a step: one at least.
-    fn fitting(&self, next: &[usize], sequences: &[Typed]) -> usize {
+    fn fitting(&self, next: &[usize], sequences: &[EmbeddingInput]) -> usize {
         let mut rows = 0;
         let fits = |index: &&usize| {
             rows += sequences[**index].tokens.len();
@@ -161,7 +169,7 @@ impl EmbeddingEngine {
     /// Gives each sequence its rows of a step; `places` are those of the sequences among all results.
     fn share_out(
         &self,
-        step: Step,
+        step: StepResults,
         places: &[usize],
         normalization: Normalization,
         results: &mut [Result<Vec<f32>, GenerateError>],
@@ -180,10 +188,14 @@ impl EmbeddingEngine {
     }
 
     /// One step of whole sequences: a row for each, or all rows without pooling.
-    fn step(&self, texts: &[Typed], options: &EmbeddingOptions) -> Result<Step, GenerateError> {
+    fn step(
+        &self,
+        texts: &[EmbeddingInput],
+        options: &EmbeddingOptions,
+    ) -> Result<StepResults, GenerateError> {
         let sequences: Vec<&[u32]> = texts.iter().map(|text| text.tokens).collect();
         let tokens = sequences.concat();
-        let types: Vec<u32> = texts.iter().flat_map(Typed::types).collect();
+        let types: Vec<u32> = texts.iter().flat_map(EmbeddingInput::types).collect();
         let longest = sequences.iter().map(|tokens| tokens.len()).max().unwrap_or(1);
         // Keys and values of this step only, in f32: nothing is kept, so that nothing is saved by storing them smaller.
         let room = PoolOptions {
@@ -213,9 +225,9 @@ impl EmbeddingEngine {
                 Pooling::None => part.rows.clone(),
                 Pooling::Mean | Pooling::Cls | Pooling::Last => index..index + 1,
             };
-            StepPart { index, result: Ok(OwnRows::Embeddings(rows)) }
+            SequenceResult { index, rows: Ok(OutputRows::Embeddings(rows)) }
         };
-        Ok(Step::new(rows, layout.sequences().iter().enumerate().map(own).collect()))
+        Ok(StepResults::new(rows, layout.sequences().iter().enumerate().map(own).collect()))
     }
 
     fn layout(&self, sequences: &[&[u32]], pool: &mut StatePool) -> Result<SequenceLayout, ModelError> {

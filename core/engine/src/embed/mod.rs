@@ -4,7 +4,7 @@ mod engine;
 mod pipeline;
 mod truncation;
 
-pub(crate) use engine::Typed;
+pub(crate) use engine::EmbeddingInput;
 pub use engine::{EmbeddingEngine, EmbeddingOptions, Normalization};
 pub use pipeline::EmbeddingPipeline;
 pub use truncation::{DocumentScores, TextTokens, Truncation};

@@ -2,7 +2,7 @@
 
 use crate::capability::Tokenizing;
 use crate::embed::{
-    DocumentScores, EmbeddingEngine, EmbeddingOptions, Normalization, TextTokens, Truncation, Typed,
+    DocumentScores, EmbeddingEngine, EmbeddingInput, EmbeddingOptions, Normalization, TextTokens, Truncation,
 };
 use crate::error::{GenerateError, MissingCapability, TextError};
 use crate::hooks::{Hookable, PipelineLifecycle, RequestKind};
@@ -91,8 +91,10 @@ impl EmbeddingPipeline {
             Truncation::End => tokenizer.encode_pair_within(query, document, self.engine.context),
         };
         let pairs = documents.iter().map(pair).collect::<Result<Vec<_>, TextError>>()?;
-        let texts: Vec<Typed> =
-            pairs.iter().map(|((tokens, second), _)| Typed { tokens, second: Some(*second) }).collect();
+        let texts: Vec<EmbeddingInput> = pairs
+            .iter()
+            .map(|((tokens, second), _)| EmbeddingInput { tokens, second: Some(*second) })
+            .collect();
         let options = EmbeddingOptions { pooling: None, normalization: Normalization::None };
         let scores = self.engine.embed_typed(&texts, &options, RequestKind::Reranking);
         let scored = scores.into_iter().zip(&pairs);

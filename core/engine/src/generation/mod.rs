@@ -1,214 +1,244 @@
-//! [`Generation`]: one run from a prompt to its end, a row of logits at a time: sample, show, check, feed back.
+//! [`Generation`]: one answer: from each row of logits to a token, its text, and the decision whether to stop.
 
-mod text_out;
+mod answer_text;
+mod breaker_cache;
+mod factory;
 
-use text_out::TextOut;
+pub(crate) use factory::GenerationFactory;
 
-use crate::capability::Tokenizing;
-use crate::error::{GenerateError, MissingCapability};
-use crate::reasoning::ReasoningSplitter;
-use crate::request::{Event, Outcome, Request, TokenLogprob};
-use crate::sampling::{Breakers, Chain, SamplingError, TokenProbability, log_probabilities};
+use answer_text::AnswerText;
+
+use crate::error::GenerateError;
+use crate::hooks::{RequestArrival, RequestProgress, RequestStart};
+use crate::output::StepOutput;
+use crate::request::{Event, Outcome, TokenLogprob};
+use crate::sampling::{Chain, SamplingError, TokenProbability, log_probabilities};
+use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use crate::stats::Statistics;
-use crate::stopping::{StopReason, Stopping};
-use std::borrow::Cow;
+use crate::stopping::{StopConditions, StopReason};
+use menagerie_model::{Part, SpanKey};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// One run, with its own chain and text state. It does not step anything: [`crate::Batch`] does, and hands it logits.
-pub(crate) struct Generation<'a> {
-    request: Cow<'a, Request>,
+/// One answer, with its sampling chain and its text. It runs no steps: a [`crate::Session`] or a [`crate::Queue`] does, and
+/// passes it the output.
+pub(crate) struct Generation {
     chain: Chain,
-    stopping: Stopping<'a>,
-    text: TextOut<'a>,
+    conditions: StopConditions,
+    text: AnswerText,
+    /// Alternatives of each token to report; `None` = no log probabilities.
+    logprobs: Option<usize>,
+    cancel: Option<Arc<AtomicBool>>,
+    /// Whether its tokens may be sampled on another thread.
+    samples_anywhere: bool,
+    /// Whether the sequence remembers where the answer starts, so that another answer to the same prompt is cheap.
+    notes_start: bool,
     tokens: Vec<u32>,
-    /// The next token, where it was drawn before its turn.
-    drawn: Option<Result<u32, SamplingError>>,
+    /// The next token, if it was sampled before its turn.
+    sampled: Option<Result<u32, SamplingError>>,
     statistics: Statistics,
     started: Instant,
-    /// When the logits after the prompt were there.
-    decoding: Option<Instant>,
+    /// When the logits after the prompt arrived.
+    decode_start: Option<Instant>,
     reprefills_before: usize,
     preemptions_before: [usize; 2],
+    /// Reports to the pipeline's lifecycles, from the start of the prompt to the end.
+    progress: Option<RequestProgress>,
 }
 
-/// A token to be drawn.
-pub(crate) struct Drawing<'d> {
+/// A token to sample, on any thread.
+pub(crate) struct TokenDraw<'d> {
     chain: &'d mut Chain,
     logits: &'d [f32],
     history: &'d [u32],
-    drawn: &'d mut Option<Result<u32, SamplingError>>,
+    sampled: &'d mut Option<Result<u32, SamplingError>>,
 }
 
-impl Drawing<'_> {
-    /// Logits it is drawn from.
+impl TokenDraw<'_> {
+    /// The number of logits.
     pub(crate) fn width(&self) -> usize {
         self.logits.len()
     }
 
-    /// Draws it.
-    pub(crate) fn draw(&mut self) {
-        *self.drawn = Some(self.chain.sample(self.logits, self.history));
+    /// Samples the token.
+    pub(crate) fn sample(&mut self) {
+        *self.sampled = Some(self.chain.sample(self.logits, self.history));
     }
 }
 
-/// What comes after a row of logits.
-pub(crate) enum Next {
-    /// This token is fed back.
+/// What follows a row of logits.
+enum Decision {
+    /// Feed this token back.
     Feed(u32),
-    /// The end.
+    /// End the answer.
     Stop(StopReason),
 }
 
-impl<'a> Generation<'a> {
-    /// A run of `request` in a context of so many tokens, over a vocabulary of so many.
-    ///
-    /// # Errors
-    /// Options out of range, a bias for a token that does not exist, or stop strings without a tokenizer.
-    pub(crate) fn new(
-        request: Cow<'a, Request>,
-        [context, vocabulary]: [usize; 2],
-        tokenizer: Option<&'a dyn Tokenizing>,
-        breakers: Arc<Breakers>,
-        splitter: ReasoningSplitter,
-    ) -> Result<Self, GenerateError> {
-        let ends = tokenizer.map_or(&[][..], |tokenizer| tokenizer.end_of_generation());
-        let mut sampling = request.sampling.clone();
-        if let Some(&(id, _)) = sampling.logit_bias.iter().find(|(id, _)| *id as usize >= vocabulary) {
-            return Err(SamplingError::BiasToken { id, vocabulary }.into());
-        }
-        if tokenizer.is_none() && request.stop.iter().any(|string| !string.is_empty()) {
-            let reason = "stop strings need a tokenizer".to_owned();
-            return Err(MissingCapability::Tokenizer { model: "the model".to_owned(), reason }.into());
-        }
-        if request.ignore_eos {
-            sampling.logit_bias.extend(ends.iter().map(|&id| (id, f32::NEG_INFINITY)));
-        }
-        Ok(Self {
-            chain: Chain::from_options(&sampling, breakers)?,
-            stopping: Stopping::new(ends, request.max_tokens, context),
-            text: TextOut::new(tokenizer, &request.stop, splitter),
-            request,
-            tokens: Vec::new(),
-            drawn: None,
-            statistics: Statistics::default(),
-            started: Instant::now(),
-            decoding: None,
-            reprefills_before: 0,
-            preemptions_before: [0; 2],
-        })
-    }
-
-    /// What is asked.
-    pub(crate) fn request(&self) -> &Request {
-        &self.request
-    }
-
-    /// Tokens so far, the one that ended it included.
-    pub(crate) fn generated(&self) -> usize {
-        self.statistics.generated_tokens
-    }
-
-    /// The same as one that waited so long for its turn.
-    pub(crate) fn after_waiting(mut self, queued: Duration) -> Self {
-        self.statistics.queued = queued;
+impl Generation {
+    /// Makes `sequence` remember where the answer starts.
+    pub(crate) fn with_noted_start(mut self) -> Self {
+        self.notes_start = true;
         self
     }
 
-    /// Notes where the sequence stands once its prompt has begun.
-    pub(crate) fn begin(&mut self, sequence: &Sequence) {
+    /// The flag that cancels it.
+    pub(crate) fn cancel_flag(&self) -> Option<&Arc<AtomicBool>> {
+        self.cancel.as_ref()
+    }
+
+    /// Whether that flag is set.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    /// Starts, once `sequence` has the prompt; `queued` is how long the request has waited.
+    pub(crate) fn begin(&mut self, arrival: RequestArrival, sequence: &Sequence, queued: Duration) {
         self.reprefills_before = sequence.reprefills();
         self.preemptions_before = [sequence.preemptions(), sequence.swaps()];
         self.chain.begin(sequence.prompt);
-        self.statistics.prompt_tokens = sequence.prompt;
-        self.statistics.cached_tokens = sequence.cached();
+        let (prompt_tokens, cached_tokens) = (sequence.prompt, sequence.cached());
+        (self.statistics.prompt_tokens, self.statistics.cached_tokens) = (prompt_tokens, cached_tokens);
+        self.statistics.queued = queued;
+        let adapters = sequence.adapters();
+        self.progress = Some(arrival.initialized(&RequestStart { prompt_tokens, cached_tokens, adapters }));
     }
 
-    /// Tokens of the prompt that are held now, and all of them; none once the answer has begun.
-    pub(crate) fn prompt_progress(&self, sequence: &Sequence) -> Option<(usize, usize)> {
-        self.decoding.is_none().then(|| (sequence.tokens().len(), self.statistics.prompt_tokens))
+    /// The token that [`Self::advance`] will sample from this row of logits `[V]`. `None` if it will sample none, or if
+    /// samplers of other crates act.
+    pub(crate) fn draw<'d>(&'d mut self, logits: &'d [f32], sequence: &'d Sequence) -> Option<TokenDraw<'d>> {
+        let samples = self.samples_anywhere && self.conditions.before(self.tokens.len()).is_none();
+        let Self { chain, sampled, .. } = self;
+        samples.then(|| TokenDraw { chain, logits, history: sequence.tokens(), sampled })
     }
 
-    /// What [`Self::take`] of this row of logits `[V]` would draw, to be drawn on any thread before; none where it draws nothing, or
-    /// where samplers of others act.
-    pub(crate) fn drawing<'d>(
-        &'d mut self,
-        logits: &'d [f32],
-        sequence: &'d Sequence,
-    ) -> Option<Drawing<'d>> {
-        let draws =
-            self.request.sampling.samplers.is_empty() && self.stopping.before(self.tokens.len()).is_none();
-        let Self { chain, drawn, .. } = self;
-        draws.then(|| Drawing { chain, logits, history: sequence.tokens(), drawn })
-    }
-
-    /// Takes the row of logits `[V]` after the last token of `sequence`.
+    /// Takes the output of a step. If it has the logits of the last row, samples a token and feeds it back, or returns why
+    /// the answer ends.
     ///
     /// # Errors
-    /// No token that may be taken; a token that has no text.
-    pub(crate) fn take(
+    /// No token is allowed, a token has no text, or the scheduler's error.
+    pub(crate) fn advance(
+        &mut self,
+        scheduler: &mut Scheduler,
+        sequence: &mut Sequence,
+        output: StepOutput,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<Option<StopReason>, GenerateError> {
+        let is_prompt = self.decode_start.is_none();
+        if is_prompt {
+            let (done, total) = (sequence.tokens().len(), self.statistics.prompt_tokens);
+            sink(Event::Prefill { done, total, cached: sequence.cached() });
+        }
+        let Some(logits) = output.last_logits()? else { return Ok(None) };
+        if is_prompt && self.notes_start {
+            scheduler.note_answer_start(sequence, logits)?;
+        }
+        let trace = scheduler.hooks().trace.as_ref();
+        let span = trace.map(|trace| trace.begin());
+        let generated = self.statistics.generated_tokens;
+        let decision = self.decide(logits, sequence, sink)?;
+        if let Some((trace, span)) = trace.zip(span) {
+            trace.end(span, SpanKey { part: Part::Sampling, layer: None, decodes: true, rows: 1 });
+        }
+        if self.statistics.generated_tokens > generated
+            && let Some(progress) = &mut self.progress
+        {
+            progress.token();
+        }
+        match decision {
+            Decision::Stop(reason) => Ok(Some(reason)),
+            Decision::Feed(id) => {
+                if scheduler.push(sequence, id)? {
+                    let tokens = sequence.tokens.len();
+                    let notice = format!(
+                        "the sequence reached {tokens} tokens: prefilled again with the long rope factors"
+                    );
+                    sink(Event::Notice(notice));
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Samples the token after the last one of `sequence` from its logits `[V]`.
+    fn decide(
         &mut self,
         logits: &[f32],
         sequence: &Sequence,
         sink: &mut dyn FnMut(Event),
-    ) -> Result<Next, GenerateError> {
-        if self.decoding.is_none() {
+    ) -> Result<Decision, GenerateError> {
+        if self.decode_start.is_none() {
             self.statistics.prefill = self.started.elapsed();
-            self.decoding = Some(Instant::now());
+            self.decode_start = Some(Instant::now());
         }
-        if let Some(reason) = self.stopping.before(self.tokens.len()) {
-            return Ok(Next::Stop(reason));
+        if let Some(reason) = self.conditions.before(self.tokens.len()) {
+            return Ok(Decision::Stop(reason));
         }
-        let id = match self.drawn.take() {
-            Some(drawn) => drawn?,
+        let id = match self.sampled.take() {
+            Some(sampled) => sampled?,
             None => self.chain.sample(logits, sequence.tokens())?,
         };
         self.statistics.generated_tokens += 1;
         self.statistics.time_to_first_token.get_or_insert_with(|| self.started.elapsed());
-        if let Some(reason) = self.stopping.at(id) {
-            return Ok(Next::Stop(reason));
+        if let Some(reason) = self.conditions.at(id) {
+            return Ok(Decision::Stop(reason));
         }
         self.tokens.push(id);
         self.show(id, logits, sink);
         if let Some(string) = self.text.push(id, sink)? {
-            return Ok(Next::Stop(StopReason::StopString(string)));
+            return Ok(Decision::Stop(StopReason::StopString(string)));
         }
-        let ended = self.stopping.after(self.tokens.len(), sequence.tokens().len());
-        Ok(ended.map_or(Next::Feed(id), Next::Stop))
+        let reason = self.conditions.after(self.tokens.len(), sequence.tokens().len());
+        Ok(reason.map_or(Decision::Feed(id), Decision::Stop))
     }
 
-    /// The outcome.
+    /// Ends the answer. A token that was to be fed is not part of the sequence.
+    ///
+    /// # Errors
+    /// `ending` is an error other than cancellation.
     pub(crate) fn finish(
-        mut self,
-        reason: StopReason,
-        sequence: &Sequence,
+        &mut self,
+        ending: Result<StopReason, GenerateError>,
+        sequence: &mut Sequence,
         sink: &mut dyn FnMut(Event),
-    ) -> Outcome {
+    ) -> Result<Outcome, GenerateError> {
+        sequence.forget_pending();
+        let reason = match ending {
+            Err(GenerateError::Cancelled) => StopReason::Cancelled,
+            other => other?,
+        };
         if !matches!(reason, StopReason::StopString(_)) {
             self.text.finish(sink);
         }
-        match self.decoding {
+        match self.decode_start {
             Some(since) => self.statistics.decode = since.elapsed(),
             None => self.statistics.prefill = self.started.elapsed(),
         }
+        let [preemptions, swaps] = self.preemptions_before;
         self.statistics.reprefills = sequence.reprefills() - self.reprefills_before;
-        let [preemptions, aside] = self.preemptions_before;
         self.statistics.preemptions = sequence.preemptions() - preemptions;
-        self.statistics.set_aside = sequence.swaps() - aside;
+        self.statistics.set_aside = sequence.swaps() - swaps;
         sink(Event::Done { reason: reason.clone() });
-        Outcome {
+        Ok(Outcome {
             reason,
-            tokens: self.tokens,
-            text: self.text.answer,
-            reasoning: self.text.reasoning,
+            tokens: std::mem::take(&mut self.tokens),
+            text: std::mem::take(&mut self.text.answer),
+            reasoning: std::mem::take(&mut self.text.reasoning),
             seed: self.chain.seed(),
-            statistics: self.statistics,
+            statistics: std::mem::take(&mut self.statistics),
+        })
+    }
+
+    /// Reports the result to the pipeline's lifecycles.
+    pub(crate) fn report(self, result: &Result<Outcome, GenerateError>) {
+        if let Some(progress) = self.progress {
+            progress.answered(result);
         }
     }
 
     fn show(&self, id: u32, logits: &[f32], sink: &mut dyn FnMut(Event)) {
-        let Some(count) = self.request.logprobs else {
+        let Some(count) = self.logprobs else {
             return sink(Event::Token { id, piece: self.text.piece(id), logprob: None, top: Vec::new() });
         };
         let (own, top) = log_probabilities(logits, id, count);

@@ -158,95 +158,100 @@ pub trait Hookable {
     fn add_lifecycle(&mut self, lifecycle: Arc<dyn PipelineLifecycle>);
 }
 
-/// A request that has begun and whose sequence does not have its prompt yet. It is initialized once, since that makes a
-/// [`Life`] of it.
-pub struct Begun(Told);
+/// A request that has arrived and whose sequence does not have its prompt yet. [`Self::initialized`] consumes it, so that a
+/// request is initialized once.
+pub struct RequestArrival(RequestObservers);
 
-/// A request whose sequence has its prompt, and that has not ended.
-pub struct Life {
-    told: Told,
-    /// When the newest token was taken.
+/// A request whose sequence has its prompt, until it ends.
+pub struct RequestProgress {
+    observers: RequestObservers,
+    /// When the newest token was sampled.
     newest: Option<Instant>,
 }
 
-/// Who wants to know of a request. Dropped, it has been abandoned.
-struct Told {
+/// The lifecycles that are notified of a request. If it is dropped before the end, the request was abandoned.
+struct RequestObservers {
     request: RequestId,
-    told: Vec<Arc<dyn PipelineLifecycle>>,
+    lifecycles: Vec<Arc<dyn PipelineLifecycle>>,
     span: tracing::Span,
 }
 
-impl Begun {
-    /// A request begins.
-    pub fn new(told: &[Arc<dyn PipelineLifecycle>], kind: RequestKind) -> Self {
+impl RequestArrival {
+    /// A new request, which these lifecycles are notified of.
+    pub fn new(lifecycles: &[Arc<dyn PipelineLifecycle>], kind: RequestKind) -> Self {
         let request = RequestId::next();
         let span = tracing::debug_span!("request", id = request.0, kind = kind.name());
-        told.iter().for_each(|one| one.begins(request, kind));
-        Self(Told { request, told: told.to_vec(), span })
+        lifecycles.iter().for_each(|one| one.begins(request, kind));
+        Self(RequestObservers { request, lifecycles: lifecycles.to_vec(), span })
     }
 
-    /// It has its prompt.
-    pub fn initialized(self, start: &RequestStart) -> Life {
-        let Self(told) = self;
+    /// Its id.
+    pub(crate) fn id(&self) -> RequestId {
+        self.0.request
+    }
+
+    /// Its sequence has the prompt.
+    pub fn initialized(self, start: &RequestStart) -> RequestProgress {
+        let Self(observers) = self;
         let RequestStart { prompt_tokens, cached_tokens, .. } = *start;
-        tracing::debug!(parent: &told.span, prompt_tokens, cached_tokens, "initialized");
-        told.told.iter().for_each(|one| one.initialized(told.request, start));
-        Life { told, newest: None }
+        tracing::debug!(parent: &observers.span, prompt_tokens, cached_tokens, "initialized");
+        observers.lifecycles.iter().for_each(|one| one.initialized(observers.request, start));
+        RequestProgress { observers, newest: None }
     }
 
-    /// It cannot be done.
+    /// It cannot be computed.
     pub fn refused(self, error: &GenerateError) {
         self.0.failed(error);
     }
 }
 
-impl Life {
-    /// A token of its answer was taken.
+impl RequestProgress {
+    /// A token of its answer was sampled.
     pub fn token(&mut self) {
-        if self.told.told.is_empty() {
+        if self.observers.lifecycles.is_empty() {
             return;
         }
         let now = Instant::now();
         let since = self.newest.replace(now).map(|before| now - before);
-        self.told.told.iter().for_each(|one| one.token(self.told.request, since));
+        self.observers.lifecycles.iter().for_each(|one| one.token(self.observers.request, since));
     }
 
-    /// It ends with an answer, or without.
-    pub fn answered(mut self, result: &Result<Outcome, GenerateError>) {
+    /// It ends with an outcome or an error.
+    pub(crate) fn answered(mut self, result: &Result<Outcome, GenerateError>) {
         match result {
             Ok(outcome) => {
-                let generated_tokens = outcome.statistics.generated_tokens;
-                tracing::debug!(parent: &self.told.span, generated_tokens, reason = %outcome.reason, "finished");
-                self.told.end(&RequestEnd::Finished(outcome));
+                let (span, generated_tokens) = (&self.observers.span, outcome.statistics.generated_tokens);
+                tracing::debug!(parent: span, generated_tokens, reason = %outcome.reason, "finished");
+                self.observers.end(&RequestEnd::Finished(outcome));
             }
             Err(error) => self.failed(error),
         }
     }
 
-    /// It ends with what it asked for, which is no answer.
+    /// It ends with a result other than an answer.
     pub fn computed(mut self, tokens: usize) {
-        tracing::debug!(parent: &self.told.span, tokens, "computed");
-        self.told.end(&RequestEnd::Computed { tokens });
+        tracing::debug!(parent: &self.observers.span, tokens, "computed");
+        self.observers.end(&RequestEnd::Computed { tokens });
     }
 
-    /// It ends without.
+    /// It ends with an error.
     pub fn failed(self, error: &GenerateError) {
-        self.told.failed(error);
+        self.observers.failed(error);
     }
 }
 
-impl Told {
+impl RequestObservers {
     fn failed(mut self, error: &GenerateError) {
         tracing::debug!(parent: &self.span, %error, "failed");
         self.end(&RequestEnd::Failed(error));
     }
 
     fn end(&mut self, end: &RequestEnd) {
-        std::mem::take(&mut self.told).iter().for_each(|one| one.ends(self.request, end));
+        std::mem::take(&mut self.lifecycles).iter().for_each(|one| one.ends(self.request, end));
     }
 }
 
-impl Drop for Told {
+impl Drop for RequestObservers {
     fn drop(&mut self) {
         self.end(&RequestEnd::Abandoned);
     }

@@ -12,7 +12,8 @@ mod steering;
 pub use capture::{Capture, CaptureOptions, Captured};
 pub use copies::{HookPlace, copied_hook};
 pub use lifecycle::{
-    Begun, Hookable, Life, PipelineLifecycle, RequestEnd, RequestId, RequestKind, RequestStart, StepReport,
+    Hookable, PipelineLifecycle, RequestArrival, RequestEnd, RequestId, RequestKind, RequestProgress,
+    RequestStart, StepReport,
 };
 pub use named::{HOST_OPTIONS, HookKind, HookSite, HookWithOptions, MakeHook, NamedHook};
 pub use profile::{LayerProfile, PhaseProfile, RequestSpans, TraceLane, trace_lanes, write_trace};

@@ -1,11 +1,11 @@
 //! What a forward gave becomes part of the sequences.
 
-use super::{Planned, Scheduler};
+use super::{PlannedRows, Scheduler};
 use crate::engine::check_finite;
 use crate::error::GenerateError;
-use crate::output::{OwnRows, Step, StepPart, StepRows, shared};
-use crate::scheduler::forward::Forward;
-use crate::sequence::{Sequence, Wanted};
+use crate::output::{OutputRows, SequenceResult, StepResults, StepRows, error_for_others};
+use crate::scheduler::forward::ForwardOutput;
+use crate::sequence::{LogitRows, Sequence};
 use menagerie_model::InferenceStep;
 use std::ops::Range;
 
@@ -14,13 +14,15 @@ impl Scheduler {
     /// forward is that of every sequence in it.
     pub(crate) fn commit(
         &mut self,
-        plan: Vec<Planned>,
+        plan: Vec<PlannedRows>,
         sequences: &mut [&mut Sequence],
-        made: Result<Forward, GenerateError>,
-    ) -> Step {
-        let Forward { rows, mut failures } = match made {
+        made: Result<ForwardOutput, GenerateError>,
+    ) -> StepResults {
+        let ForwardOutput { rows, mut failures } = match made {
             Ok(made) => made,
-            Err(error) => return Step::new(StepRows::none(), self.recover_all(&plan, sequences, error)),
+            Err(error) => {
+                return StepResults::new(StepRows::none(), self.recover_all(&plan, sequences, error));
+            }
         };
         let (mut parts, mut next) = (Vec::with_capacity(plan.len()), 0);
         for (place, planned) in plan.into_iter().enumerate() {
@@ -37,28 +39,28 @@ impl Scheduler {
                     result.map_err(|error| self.recover(sequence, error))
                 }
             };
-            parts.push(StepPart { index: planned.index, result: result.map(|()| planned.output(own)) });
+            parts.push(SequenceResult { index: planned.index, rows: result.map(|()| planned.output(own)) });
         }
-        Step::new(rows, parts)
+        StepResults::new(rows, parts)
     }
 
     fn commit_one(
         &mut self,
         sequence: &mut Sequence,
-        planned: &Planned,
+        planned: &PlannedRows,
         made: &StepRows,
         own: &Range<usize>,
     ) -> Result<(), GenerateError> {
         if !own.is_empty() {
-            let (first, kv_type) = (sequence.held + planned.logits.start, self.engine.kv_type);
+            let (first, kv_type) = (sequence.computed + planned.logits.start, self.engine.kv_type);
             made.show(own, |values, width| check_finite(values, width, first, kv_type))?;
         }
         self.pool.advance(sequence.id, planned.rows.len())?;
-        sequence.held += planned.rows.len();
+        sequence.computed += planned.rows.len();
         self.counts.rows += planned.rows.len() as u64;
-        self.leave_at_cut(sequence)?;
+        self.keep_prefix_at_boundary(sequence)?;
         if matches!(planned.step, InferenceStep::Prefill { .. }) {
-            self.remember(sequence)?;
+            self.take_snapshot(sequence)?;
         }
         Ok(())
     }
@@ -66,29 +68,31 @@ impl Scheduler {
     /// After a forward that failed: the first sequence has its error, the others say so.
     fn recover_all(
         &mut self,
-        plan: &[Planned],
+        plan: &[PlannedRows],
         sequences: &mut [&mut Sequence],
         error: GenerateError,
-    ) -> Vec<StepPart> {
-        let others: Vec<GenerateError> = plan.iter().skip(1).map(|_| shared(&error)).collect();
+    ) -> Vec<SequenceResult> {
+        let others: Vec<GenerateError> = plan.iter().skip(1).map(|_| error_for_others(&error)).collect();
         let errors = std::iter::once(error).chain(others);
-        let recovered = |(planned, error): (&Planned, GenerateError)| {
+        let recovered = |(planned, error): (&PlannedRows, GenerateError)| {
             let error = self.recover(sequences[planned.index], error);
-            StepPart { index: planned.index, result: Err(error) }
+            SequenceResult { index: planned.index, rows: Err(error) }
         };
         plan.iter().zip(errors).map(recovered).collect()
     }
 }
 
-impl Planned {
+impl PlannedRows {
     /// What its rows of logits are.
-    fn output(&self, own: Range<usize>) -> OwnRows {
-        match (self.step, self.wanted) {
-            _ if own.is_empty() => OwnRows::Nothing,
-            (InferenceStep::Decode { .. }, _) | (InferenceStep::Prefill { .. }, Wanted::Last) => {
-                OwnRows::LastLogits(own)
+    fn output(&self, own: Range<usize>) -> OutputRows {
+        match (self.step, self.logit_rows) {
+            _ if own.is_empty() => OutputRows::Nothing,
+            (InferenceStep::Decode { .. }, _) | (InferenceStep::Prefill { .. }, LogitRows::Last) => {
+                OutputRows::LastLogits(own)
             }
-            (InferenceStep::Prefill { .. }, Wanted::All | Wanted::From(_)) => OwnRows::AllLogits(own),
+            (InferenceStep::Prefill { .. }, LogitRows::All | LogitRows::From(_)) => {
+                OutputRows::AllLogits(own)
+            }
         }
     }
 }

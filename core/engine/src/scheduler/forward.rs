@@ -1,6 +1,6 @@
 //! The forward of a plan: its rows, states, adapters and hooks through the layers.
 
-use super::{Planned, Scheduler};
+use super::{PlannedRows, Scheduler};
 use crate::error::GenerateError;
 use crate::layers::through_layers;
 use crate::output::StepRows;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// What a forward gave.
-pub(crate) struct Forward {
+pub(crate) struct ForwardOutput {
     pub(crate) rows: StepRows,
     /// Sequences whose rows are of no use, by their place in the plan.
     pub(crate) failures: Vec<SequenceFailure>,
@@ -20,23 +20,24 @@ pub(crate) struct Forward {
 
 impl Scheduler {
     /// The rows of a plan through the model. Appends to the states; lengths stay.
-    pub(crate) fn layers(
+    pub(crate) fn forward(
         &mut self,
-        plan: &[Planned],
+        plan: &[PlannedRows],
         sequences: &[&mut Sequence],
         cancel: Option<&AtomicBool>,
-    ) -> Result<Forward, GenerateError> {
+    ) -> Result<ForwardOutput, GenerateError> {
         let mut failures = Vec::new();
         if plan.is_empty() {
-            return Ok(Forward { rows: StepRows::none(), failures });
+            return Ok(ForwardOutput { rows: StepRows::none(), failures });
         }
-        let sets = StepSets::of(plan.iter().filter_map(|planned| sequences[planned.index].adapters.as_ref()));
-        let part = |planned: &Planned| {
+        let sets =
+            AdapterSets::of(plan.iter().filter_map(|planned| sequences[planned.index].adapters.as_ref()));
+        let part = |planned: &PlannedRows| {
             let sequence = &sequences[planned.index];
             SequenceRows {
                 sequence: sequence.id,
                 rows: planned.rows.clone(),
-                first_position: sequence.held,
+                first_position: sequence.computed,
                 step: planned.step,
                 regime: sequence.regime,
                 logits: planned.logits.clone(),
@@ -44,9 +45,9 @@ impl Scheduler {
             }
         };
         let layout = SequenceLayout::new(plan.iter().map(part).collect())?;
-        let fed = |planned: &Planned| {
+        let fed = |planned: &PlannedRows| {
             let sequence = &sequences[planned.index];
-            sequence.tokens[sequence.held..][..planned.rows.len()].iter().copied()
+            sequence.tokens[sequence.computed..][..planned.rows.len()].iter().copied()
         };
         let tokens: Vec<u32> = plan.iter().flat_map(fed).collect();
         let Self { engine, hooks, pool, .. } = self;
@@ -61,7 +62,7 @@ impl Scheduler {
             expect_width(&logits, engine.vocabulary())?;
             Ok(logits)
         })?;
-        Ok(Forward { rows, failures })
+        Ok(ForwardOutput { rows, failures })
     }
 }
 
@@ -78,9 +79,9 @@ fn expect_width(logits: &Rows, vocabulary: usize) -> Result<(), ModelError> {
 }
 
 /// The adapter sets of a step, each once.
-struct StepSets(Vec<Arc<AdapterSet>>);
+struct AdapterSets(Vec<Arc<AdapterSet>>);
 
-impl StepSets {
+impl AdapterSets {
     fn of<'a>(sets: impl Iterator<Item = &'a Arc<AdapterSet>>) -> Self {
         let mut step = Self(Vec::new());
         for set in sets {

@@ -1,14 +1,14 @@
 //! Who gets how many rows of a step.
 
 use super::Scheduler;
-use crate::output::StepPart;
-use crate::sequence::{Sequence, Wanted};
+use crate::output::SequenceResult;
+use crate::sequence::{LogitRows, Sequence};
 use menagerie_model::InferenceStep;
 use std::cmp::Reverse;
 use std::ops::Range;
 
 /// The rows a sequence gets in a step.
-pub(crate) struct Planned {
+pub(crate) struct PlannedRows {
     /// Its place among the sequences of the step.
     pub(crate) index: usize,
     /// Its rows in the step.
@@ -16,15 +16,18 @@ pub(crate) struct Planned {
     /// Those of them that want logits, counted from its first.
     pub(crate) logits: Range<usize>,
     pub(crate) step: InferenceStep,
-    pub(super) wanted: Wanted,
+    pub(super) logit_rows: LogitRows,
 }
 
 impl Scheduler {
     /// Shares the rows of a step out, and makes room for them, the most urgent sequence first. Sequences for which there is
     /// no room, even alone, have failed; others without room wait for a later step.
-    pub(crate) fn plan(&mut self, sequences: &mut [&mut Sequence]) -> (Vec<Planned>, Vec<StepPart>) {
+    pub(crate) fn plan(
+        &mut self,
+        sequences: &mut [&mut Sequence],
+    ) -> (Vec<PlannedRows>, Vec<SequenceResult>) {
         let rows = self.share_out(sequences);
-        for (sequence, rows) in sequences.iter_mut().zip(&rows).filter(|(one, _)| one.to_compute() > 0) {
+        for (sequence, rows) in sequences.iter_mut().zip(&rows).filter(|(one, _)| one.uncomputed() > 0) {
             sequence.urgency.waited = if *rows > 0 { 0 } else { sequence.urgency.waited + 1 };
         }
         let mut order: Vec<usize> = (0..rows.len()).filter(|&index| rows[index] > 0).collect();
@@ -40,15 +43,15 @@ impl Scheduler {
             match self.make_room(sequences, index, rows) {
                 Ok(true) => {
                     let (step, logits) = sequences[index].next_step(rows);
-                    let (wanted, rows) = (sequences[index].wanted, next..next + rows);
+                    let (logit_rows, rows) = (sequences[index].logit_rows, next..next + rows);
                     next = rows.end;
-                    plan.push(Planned { index, rows, logits, step, wanted });
+                    plan.push(PlannedRows { index, rows, logits, step, logit_rows });
                 }
                 Ok(false) => {}
                 Err(error) => {
                     // Without its state the others have room to go on.
                     let error = self.reset(sequences[index]).err().unwrap_or(error);
-                    failed.push(StepPart { index, result: Err(error) });
+                    failed.push(SequenceResult { index, rows: Err(error) });
                 }
             }
         }
@@ -71,9 +74,9 @@ impl Scheduler {
             left -= rows[index];
         }
         for index in order {
-            let pending = sequences[index].to_compute();
+            let pending = sequences[index].uncomputed();
             if rows[index] == 0 && !sequences[index].is_decoding() && !(whole && pending > left) {
-                rows[index] = sequences[index].up_to_cut(pending.min(left));
+                rows[index] = sequences[index].rows_until_boundary(pending.min(left));
                 left -= rows[index];
             }
         }

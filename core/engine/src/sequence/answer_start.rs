@@ -1,7 +1,7 @@
 //! [`AnswerStart`]: the point where an answer began, and the row of logits there.
 
 use super::Sequence;
-use crate::output::{OwnRows, Step, StepPart, StepRows};
+use crate::output::{OutputRows, SequenceResult, StepResults, StepRows};
 
 /// Where an answer of a sequence began.
 #[derive(Debug)]
@@ -24,21 +24,21 @@ impl Sequence {
     /// Says that the sequence holds a prompt as far as it could; where that is all of it, its logits are there.
     pub(crate) fn stands_at(&mut self, prompt: usize) {
         if let Some(start) = &mut self.answer {
-            start.ready = start.tokens == prompt && self.held == prompt;
+            start.ready = start.tokens == prompt && self.computed == prompt;
         }
     }
 
     /// Forgets where its answer began if that is not held any more.
     pub(crate) fn went_back(&mut self) {
-        let held = self.held;
+        let held = self.computed;
         self.answer.take_if(|start| start.tokens > held);
     }
 
-    /// The logits after its prompt, where they are there without a step; once.
-    pub(crate) fn known_logits(&mut self, index: usize) -> Option<Step> {
+    /// The logits after its prompt, if they are known without a step; only once.
+    pub(crate) fn take_known_logits(&mut self) -> Option<StepResults> {
         let start = self.answer.as_mut().filter(|start| start.ready)?;
         start.ready = false;
-        let part = StepPart { index, result: Ok(OwnRows::LastLogits(0..1)) };
-        Some(Step::new(StepRows::of_one(start.logits.clone()), vec![part]))
+        let result = SequenceResult { index: 0, rows: Ok(OutputRows::LastLogits(0..1)) };
+        Some(StepResults::new(StepRows::of_one(start.logits.clone()), vec![result]))
     }
 }

@@ -5,7 +5,7 @@ use super::stored::StoredSequence;
 /// State of a preempted sequence, copied out of the pool.
 #[derive(Debug)]
 pub(crate) struct SwappedState {
-    pub(crate) held: StoredSequence,
+    pub(crate) stored: StoredSequence,
     /// By section of it.
     pub(crate) sections: Vec<Vec<u8>>,
 }
@@ -13,12 +13,12 @@ pub(crate) struct SwappedState {
 impl SwappedState {
     /// Tokens whose state it is.
     pub(crate) fn tokens(&self) -> usize {
-        self.held.tokens
+        self.stored.tokens
     }
 
     /// By state: the first position whose rows it has.
     pub(crate) fn first(&self) -> Vec<usize> {
-        self.held.first()
+        self.stored.first()
     }
 
     /// Bytes of it.

@@ -1,14 +1,20 @@
-//! [`Events`]: a generation as an iterator over what happens in it.
+//! [`Events`]: a generation as an iterator over its events.
 
-use crate::batch::{Job, Queue, Ticket};
+use super::Session;
 use crate::error::GenerateError;
-use crate::request::{Event, EventResponse, Outcome};
+use crate::generation::Generation;
+use crate::hooks::{RequestArrival, RequestKind};
+use crate::prompt::Prompt;
+use crate::request::{Event, EventResponse, Outcome, Request};
+use crate::sequence::LogitRows;
+use crate::stopping::StopReason;
 use std::collections::VecDeque;
+use std::time::Duration;
 
-/// Hands events to a callback until there are none, or the callback stops them.
+/// Passes events to a callback until there are no more, or the callback stops the generation.
 ///
 /// # Errors
-/// The generation's, which is the last of its events.
+/// The error that ended the generation.
 pub(crate) fn listen<R: EventResponse>(
     events: &mut impl Iterator<Item = Result<Event, GenerateError>>,
     mut sink: impl FnMut(Event) -> R,
@@ -21,23 +27,34 @@ pub(crate) fn listen<R: EventResponse>(
     Ok(())
 }
 
-/// A generation as an iterator: each call of `next` computes as far as the next [`Event`]. An error is the last item.
+/// A generation as an iterator: each call of `next` computes until the next [`Event`]. An error is the last item.
 ///
-/// [`Self::into_outcome`] gives the outcome. A generation that is not over then, or when this is dropped, is cancelled, and
-/// the session can be used again at once.
+/// [`Self::into_outcome`] returns the outcome. Dropping this, or calling that before the end, cancels the generation; the
+/// session can be used again at once.
 pub struct Events<'s> {
-    queue: Queue<'s>,
-    ticket: Ticket,
-    /// Events of the last step that nobody has seen yet.
+    session: &'s mut Session,
+    /// `None` after its end.
+    generation: Option<Box<Generation>>,
+    /// Events of the last step that `next` has not returned yet.
     pending: VecDeque<Event>,
     result: Option<Result<Outcome, GenerateError>>,
 }
 
 impl<'s> Events<'s> {
-    /// The events of one job, in a queue of its own.
-    pub(crate) fn new(mut queue: Queue<'s>, job: Job<'s>) -> Self {
-        let ticket = queue.lend(job);
-        Self { queue, ticket, pending: VecDeque::new(), result: None }
+    /// Starts a generation in the sequence of `session`.
+    pub(crate) fn new(session: &'s mut Session, prompt: Prompt, request: &Request) -> Self {
+        let arrival = RequestArrival::new(&session.scheduler.hooks().lifecycles, RequestKind::Text);
+        let (generation, result) = match begin(session, prompt, request) {
+            Ok(mut generation) => {
+                generation.begin(arrival, &session.sequence, Duration::ZERO);
+                (Some(generation), None)
+            }
+            Err(error) => {
+                arrival.refused(&error);
+                (None, Some(Err(error)))
+            }
+        };
+        Self { session, generation, pending: VecDeque::new(), result }
     }
 
     /// Only the text of the answer, in pieces of whole characters.
@@ -58,13 +75,14 @@ impl<'s> Events<'s> {
         })
     }
 
-    /// The outcome. A generation that is not over ends here: its outcome says [`crate::StopReason::Cancelled`] and has the
-    /// tokens so far, those whose events nobody has seen included. One that ended by itself in its last step keeps its reason.
+    /// The outcome. A generation that has not ended is cancelled: its outcome has the reason
+    /// [`crate::StopReason::Cancelled`] and all tokens so far, including those whose events were not returned yet. A
+    /// generation that ended in its last step keeps its own reason.
     ///
     /// # Errors
-    /// What ended the generation, unless the iterator has given it already: then that it has.
+    /// The error that ended the generation. If the iterator has already returned it, an error that says so.
     pub fn into_outcome(mut self) -> Result<Outcome, GenerateError> {
-        self.stop();
+        self.cancel();
         self.result.take().unwrap_or_else(|| {
             Err(GenerateError::Options(
                 "the generation failed, and its error was the last of its events".to_owned(),
@@ -72,23 +90,53 @@ impl<'s> Events<'s> {
         })
     }
 
-    fn stop(&mut self) {
-        if !self.queue.is_idle() {
-            self.queue.cancel(self.ticket);
-            self.advance();
+    fn cancel(&mut self) {
+        if self.generation.is_some() {
+            self.end(Ok(StopReason::Cancelled));
         }
     }
 
+    /// Computes one step of the generation.
     fn advance(&mut self) {
-        let mut note = |_, event| self.pending.push_back(event);
-        self.queue.begin_step(&mut note);
-        if self.pending.is_empty() {
-            self.queue.compute_step(&mut |_, event| self.pending.push_back(event));
+        let Some(generation) = &mut self.generation else { return };
+        let Session { scheduler, sequence, .. } = &mut *self.session;
+        let mut ending = generation.is_cancelled().then_some(Ok(StopReason::Cancelled));
+        if ending.is_none() {
+            let step = match sequence.take_known_logits() {
+                Some(step) => step,
+                None => scheduler.step(&mut [&mut *sequence], generation.cancel_flag().map(|flag| &**flag)),
+            };
+            let sink = &mut |event| self.pending.push_back(event);
+            step.each(&mut |_, output| {
+                let advanced =
+                    output.and_then(|output| generation.advance(scheduler, sequence, output, sink));
+                ending = advanced.transpose();
+            });
         }
-        for (_, result) in self.queue.take_ended() {
-            self.result = Some(result);
+        if let Some(ending) = ending {
+            self.end(ending);
         }
     }
+
+    fn end(&mut self, ending: Result<StopReason, GenerateError>) {
+        let Some(mut generation) = self.generation.take() else { return };
+        let pending = &mut self.pending;
+        let result =
+            generation.finish(ending, &mut self.session.sequence, &mut |event| pending.push_back(event));
+        generation.report(&result);
+        self.result = Some(result);
+    }
+}
+
+/// Makes the sequence of a session hold a prompt, and creates the generation that answers it.
+fn begin(session: &mut Session, prompt: Prompt, request: &Request) -> Result<Box<Generation>, GenerateError> {
+    let Session { scheduler, sequence, factory } = session;
+    let (prompt, splitter) = prompt.encoded(factory.tokenizer())?;
+    let generation = factory.generation(scheduler.engine(), request, splitter)?;
+    sequence.set_priority(request.priority);
+    scheduler.adapt(sequence, &request.adapters)?;
+    scheduler.begin(sequence, &prompt, LogitRows::Last)?;
+    Ok(Box::new(generation.with_noted_start()))
 }
 
 impl Iterator for Events<'_> {
@@ -99,9 +147,9 @@ impl Iterator for Events<'_> {
             if let Some(event) = self.pending.pop_front() {
                 return Some(Ok(event));
             }
-            if self.queue.is_idle() {
-                let failed = self.result.take_if(|result| result.is_err());
-                return failed.and_then(Result::err).map(Err);
+            if self.generation.is_none() {
+                let error = self.result.take_if(|result| result.is_err());
+                return error.and_then(Result::err).map(Err);
             }
             self.advance();
         }
@@ -109,10 +157,10 @@ impl Iterator for Events<'_> {
 }
 
 impl Drop for Events<'_> {
-    /// Cancels what is not over; of one whose caller panics, hooks are told that it was abandoned.
+    /// Cancels a generation that has not ended. If the caller panics, lifecycles see it abandoned instead.
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.stop();
+            self.cancel();
         }
     }
 }

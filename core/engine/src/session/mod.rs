@@ -1,28 +1,31 @@
-//! [`Session`]: a sequence that generates text; several share one model.
+//! [`Session`]: a sequence that keeps its state from one request to the next.
 
 mod events;
 
 pub use events::Events;
 pub(crate) use events::listen;
 
-use crate::batch::{Batch, Job};
 use crate::capability::Tokenizing;
 use crate::engine::Engine;
 use crate::error::GenerateError;
+use crate::generation::GenerationFactory;
 use crate::prompt::Prompt;
 use crate::request::{Event, EventResponse, Outcome, Request};
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use std::sync::Arc;
 
-/// A sequence that generates text: a [`Batch`] of one, with state of its own.
+/// A sequence that generates text, request after request, and keeps its state in between: a new prompt computes only what
+/// follows the prefix that it shares with the tokens so far. Several sessions share one model without a lock. To run
+/// many requests together, use a [`crate::Queue`].
 pub struct Session {
-    batch: Batch,
+    scheduler: Scheduler,
     sequence: Sequence,
+    factory: GenerationFactory,
 }
 
 impl Session {
-    /// A session with state for one sequence of `scheduler`; without a tokenizer it deals in token ids only.
+    /// A session with one sequence of `scheduler`. Without a tokenizer, prompts and answers are token ids only.
     ///
     /// # Errors
     /// The scheduler has no place for a sequence.
@@ -31,7 +34,7 @@ impl Session {
         tokenizer: Option<Arc<dyn Tokenizing>>,
     ) -> Result<Self, GenerateError> {
         let sequence = scheduler.create()?;
-        Ok(Self { batch: Batch::new(scheduler, tokenizer), sequence })
+        Ok(Self { scheduler, sequence, factory: GenerationFactory::new(tokenizer) })
     }
 
     /// Its sequence.
@@ -41,34 +44,35 @@ impl Session {
 
     /// The scheduler and the sequence.
     pub(crate) fn parts_mut(&mut self) -> (&mut Scheduler, &mut Sequence) {
-        (self.batch.scheduler_mut(), &mut self.sequence)
+        (&mut self.scheduler, &mut self.sequence)
     }
 
-    /// The engine below.
+    /// Its engine.
     pub fn engine(&self) -> &Arc<Engine> {
-        self.batch.engine()
+        self.scheduler.engine()
     }
 
-    /// Continues `prompt` (text, tokens or a rendered conversation), keeping the part of it that is cached from earlier calls.
-    /// `sink` hears what happens. It returns nothing, or [`ControlFlow::Break`](std::ops::ControlFlow) to stop: the outcome
-    /// then has the tokens so far and says [`crate::StopReason::Cancelled`].
+    /// Continues `prompt` (text, tokens or a rendered conversation). The part that the sequence already holds is not
+    /// computed again. `sink` receives the events and returns nothing, or
+    /// [`ControlFlow::Break`](std::ops::ControlFlow) to stop: the outcome then has the tokens so far and the reason
+    /// [`crate::StopReason::Cancelled`].
     ///
     /// # Errors
-    /// A prompt or options that cannot be used, or what the model returns. Cancellation is an outcome, not an error.
+    /// The prompt or an option is invalid, or the model fails. Cancellation is an outcome, not an error.
     pub fn generate<'p, R: EventResponse>(
         &mut self,
         prompt: impl Into<Prompt<'p>>,
         request: &Request,
         sink: impl FnMut(Event) -> R,
     ) -> Result<Outcome, GenerateError> {
-        let mut events = self.events(prompt.into(), request);
+        let mut events = self.events(prompt, request);
         listen(&mut events, sink)?;
         events.into_outcome()
     }
 
-    /// [`Self::generate`] as an iterator; dropping it cancels. What cannot be used of prompt or request is its first item.
-    pub fn events<'s>(&'s mut self, prompt: impl Into<Prompt<'s>>, request: &'s Request) -> Events<'s> {
-        let Self { batch, sequence } = self;
-        Events::new(batch.queue(), Job::new(sequence, prompt, request))
+    /// [`Self::generate`] as an iterator; dropping it cancels. If the prompt or an option is invalid, the error is its first
+    /// item.
+    pub fn events<'p>(&mut self, prompt: impl Into<Prompt<'p>>, request: &Request) -> Events<'_> {
+        Events::new(self, prompt.into(), request)
     }
 }

@@ -3,8 +3,8 @@
 use crate::byte_text::{Bytes, VOCABULARY};
 use crate::fixture::{engine, mixing};
 use menagerie_engine::{
-    Batch, Engine, Event, GenerateError, Job, Outcome, Request, SamplingOptions, Scheduler, SchedulerOptions,
-    Sequence, StopReason, Wanted,
+    Engine, Event, GenerateError, LogitRows, Outcome, Queue, Request, SamplingOptions, Scheduler,
+    SchedulerOptions, Sequence, StopReason,
 };
 use menagerie_model::{KvType, ModelError};
 use menagerie_testkit::FakeModel;
@@ -24,18 +24,17 @@ fn prompts() -> Vec<Vec<u32>> {
     vec![vec![1, 2, 3], (0..23).map(|i| (i * 7) % 40).collect(), vec![9], (5..18).collect()]
 }
 
-/// Runs all prompts in one batch; their results.
+/// Runs all prompts in one queue. Returns their results.
 fn run(
     scheduler: Scheduler,
     prompts: &[Vec<u32>],
     requests: &[Request],
 ) -> Vec<Result<Outcome, GenerateError>> {
-    let mut batch = Batch::new(scheduler, Some(Arc::new(Bytes)));
-    let mut sequences: Vec<Sequence> =
-        prompts.iter().map(|_| batch.scheduler_mut().create().unwrap()).collect();
-    let jobs = sequences.iter_mut().zip(prompts).zip(requests);
-    let jobs = jobs.map(|((sequence, prompt), request)| Job::new(sequence, prompt, request)).collect();
-    batch.generate(jobs, |_, _| {})
+    let mut queue = Queue::new(scheduler, Some(Arc::new(Bytes)));
+    for (prompt, request) in prompts.iter().zip(requests) {
+        queue.submit(prompt, request);
+    }
+    queue.run(|_, _| {}).into_iter().map(|(_, result)| result).collect()
 }
 
 fn alone(model: &Arc<FakeModel>, prompt: &[u32], request: &Request) -> Outcome {
@@ -69,8 +68,8 @@ fn a_step_has_no_more_rows_than_it_may_and_nobody_starves() {
     let model = Arc::new(FakeModel::new(50, mixing));
     let mut scheduler = scheduler(&model, 256, 6);
     let mut sequences: Vec<Sequence> = (0..4).map(|_| scheduler.create().unwrap()).collect();
-    scheduler.begin(&mut sequences[0], &[1; 9], Wanted::Last).unwrap();
-    scheduler.begin(&mut sequences[1], &[2; 20], Wanted::Last).unwrap();
+    scheduler.begin(&mut sequences[0], &[1; 9], LogitRows::Last).unwrap();
+    scheduler.begin(&mut sequences[1], &[2; 20], LogitRows::Last).unwrap();
     // One that decodes goes on while others have long prompts.
     scheduler.push(&mut sequences[2], 7).unwrap();
     let mut steps = 0;
@@ -105,23 +104,28 @@ fn one_fails_alone() {
     }
 }
 
-/// A lent sequence keeps its state when its job has ended: the other one can wait for nothing.
+/// Two sequences of 40 tokens do not fit into 64, one does. A session keeps its state, so nothing can make room.
 #[test]
 fn a_sequence_without_room_fails_alone() {
     let model = Arc::new(FakeModel::new(50, mixing));
-    // Two sequences of 40 tokens do not fit into 64, one does.
-    let requests = vec![Request::greedy(30); 2];
-    let prompts: Vec<Vec<u32>> = vec![(0..12).collect(), (0..10).collect()];
     let engine = engine(&model, 64, 16);
     let pool = engine.pool_options(2, 64).with_page_len(4);
-    let results = run(Scheduler::with_pool(engine, Vec::new(), pool, 16).unwrap(), &prompts, &requests);
-    let message = results[1].as_ref().unwrap_err().to_string();
+    let mut scheduler = Scheduler::with_pool(engine, Vec::new(), pool, 16).unwrap();
+    let mut sequences = [scheduler.create().unwrap(), scheduler.create().unwrap()];
+    for (sequence, prompt) in sequences.iter_mut().zip([(0..40).collect::<Vec<u32>>(), (0..30).collect()]) {
+        scheduler.begin(sequence, &prompt, LogitRows::Last).unwrap();
+    }
+    let [first, second] = &mut sequences;
+    scheduler.feed(first, None, &mut |_, _| Ok(())).unwrap();
+    let error = scheduler.feed(second, None, &mut |_, _| Ok(())).unwrap_err();
+    let message = error.to_string();
     assert!(
-        matches!(results[1], Err(GenerateError::Model(ModelError::State(_))))
-            && message.contains("more pages"),
+        matches!(error, GenerateError::Model(ModelError::State(_))) && message.contains("more pages"),
         "{message}"
     );
-    assert_eq!(results[0].as_ref().unwrap().tokens, alone(&model, &prompts[0], &requests[0]).tokens);
+    assert_eq!((first.tokens().len(), second.tokens().len()), (40, 0));
+    scheduler.push(first, 3).unwrap();
+    scheduler.feed(first, None, &mut |_, _| Ok(())).unwrap();
 }
 
 #[test]
@@ -143,7 +147,7 @@ fn an_error_of_the_step_is_that_of_all_in_it() {
     let mut scheduler = scheduler(&model, 256, 16);
     let mut sequences: Vec<Sequence> = (0..2).map(|_| scheduler.create().unwrap()).collect();
     for sequence in &mut sequences {
-        scheduler.begin(sequence, &[1, 2, 3], Wanted::Last).unwrap();
+        scheduler.begin(sequence, &[1, 2, 3], LogitRows::Last).unwrap();
         scheduler.feed(sequence, None, &mut |_, _| Ok(())).unwrap();
         scheduler.push(sequence, 4).unwrap();
     }
@@ -166,19 +170,17 @@ fn one_is_cancelled_and_the_other_goes_on() {
     let model = Arc::new(FakeModel::new(50, mixing));
     let flag = Arc::new(AtomicBool::new(false));
     let requests = [Request::greedy(20).with_cancel(Arc::clone(&flag)), Request::greedy(20)];
-    let mut batch = Batch::new(scheduler(&model, 256, 16), None);
-    let mut sequences: Vec<Sequence> = (0..2).map(|_| batch.scheduler_mut().create().unwrap()).collect();
+    let mut queue = Queue::new(scheduler(&model, 256, 16), None);
     let prompts = prompts();
-    let jobs = sequences.iter_mut().zip(&prompts).zip(&requests);
-    let jobs = jobs.map(|((sequence, prompt), request)| Job::new(sequence, prompt, request)).collect();
+    let ids = [0, 1].map(|index| queue.submit(&prompts[index], &requests[index]));
     let mut first = 0;
-    let results = batch.generate(jobs, |index, event| {
-        if index == 0 && matches!(event, Event::Token { .. }) {
+    let results = queue.run(|id, event| {
+        if id == ids[0] && matches!(event, Event::Token { .. }) {
             first += 1;
             flag.store(first == 5, Ordering::Relaxed);
         }
     });
-    let results: Vec<Outcome> = results.into_iter().map(Result::unwrap).collect();
+    let results: Vec<Outcome> = results.into_iter().map(|(_, result)| result.unwrap()).collect();
     assert_eq!((&results[0].reason, results[0].tokens.len()), (&StopReason::Cancelled, 5));
     assert_eq!((&results[1].reason, results[1].tokens.len()), (&StopReason::MaxTokens, 20));
     assert_eq!(results[0].tokens, alone(&model, &prompts[0], &Request::greedy(5)).tokens);
@@ -194,7 +196,7 @@ fn an_f16_cache_that_overflows_is_named() {
         let engine = Arc::new(Engine { kv_type, ..(*engine(&model, 64, 16)).clone() });
         let mut scheduler = Scheduler::for_one(engine, Vec::new()).unwrap();
         let mut sequence = scheduler.create().unwrap();
-        scheduler.begin(&mut sequence, &[1, 2, 3, 4], Wanted::All).unwrap();
+        scheduler.begin(&mut sequence, &[1, 2, 3, 4], LogitRows::All).unwrap();
         let error = scheduler.feed(&mut sequence, None, &mut |_, _| Ok(())).unwrap_err().to_string();
         assert!(error.starts_with("after position 2 number ") && error.contains(advice), "{error}");
         assert!(sequence.tokens().is_empty(), "nothing computed from it is kept");
@@ -206,10 +208,10 @@ fn models_that_look_ahead_get_no_chunks() {
     let model = Arc::new(FakeModel::new(50, mixing).looking_ahead());
     let mut scheduler = scheduler(&model, 256, 16);
     let mut sequences: Vec<Sequence> = (0..3).map(|_| scheduler.create().unwrap()).collect();
-    let error = scheduler.begin(&mut sequences[0], &[1; 17], Wanted::Last).unwrap_err().to_string();
+    let error = scheduler.begin(&mut sequences[0], &[1; 17], LogitRows::Last).unwrap_err().to_string();
     assert!(error.contains("cannot be computed in chunks") && error.contains("--chunk 17"), "{error}");
     for sequence in &mut sequences {
-        scheduler.begin(sequence, &[1; 10], Wanted::Last).unwrap();
+        scheduler.begin(sequence, &[1; 10], LogitRows::Last).unwrap();
     }
     while sequences.iter().any(|sequence| sequence.pending() > 0) {
         scheduler.step(&mut sequences.iter_mut().collect::<Vec<_>>(), None);

@@ -99,7 +99,7 @@ impl Tokenizing for Bytes {
         &[END, END_OF_TURN]
     }
 
-    fn stream(&self) -> Box<dyn TextStream + Send + '_> {
+    fn stream(&self) -> Box<dyn TextStream + Send> {
         Box::new(ByteStream::default())
     }
 }

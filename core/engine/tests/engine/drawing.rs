@@ -2,11 +2,10 @@
 
 use crate::fixture::{engine, mixing};
 use menagerie_engine::{
-    Batch, GenerateError, Outcome, Request, Sampler, SamplerStep, SamplingOptions, Scheduler,
-    SchedulerOptions, StopReason, Task,
+    GenerateError, Outcome, Queue, Request, Sampler, SamplerStep, SamplingOptions, Scheduler,
+    SchedulerOptions, StopReason,
 };
 use menagerie_testkit::FakeModel;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::thread::{ThreadId, current};
 
@@ -23,21 +22,18 @@ impl SamplerStep for Where {
     }
 }
 
-fn together(tasks: &[Task]) -> Vec<Result<Outcome, GenerateError>> {
+fn together(requests: &[(Vec<u32>, Request)]) -> Vec<Result<Outcome, GenerateError>> {
     let model = Arc::new(FakeModel::new(VOCABULARY, mixing));
     let room = SchedulerOptions::default()
         .with_sequences(8)
         .with_prefixes(0)
         .with_capacity_tokens(1024)
         .with_step_tokens(64);
-    let mut batch = Batch::new(Scheduler::new(engine(&model, 128, 64), Vec::new(), room).unwrap(), None);
-    let mut queue = batch.queue();
-    let tickets: Vec<_> = tasks.iter().map(|task| queue.submit(task.clone())).collect();
-    let mut ended = BTreeMap::new();
-    while !queue.is_idle() {
-        ended.extend(queue.step(|_, _| {}));
+    let mut queue = Queue::new(Scheduler::new(engine(&model, 128, 64), Vec::new(), room).unwrap(), None);
+    for (prompt, request) in requests {
+        queue.submit(prompt, request);
     }
-    tickets.iter().map(|ticket| ended.remove(ticket).unwrap()).collect()
+    queue.run(|_, _| {}).into_iter().map(|(_, result)| result).collect()
 }
 
 fn request(seed: u64, max_tokens: usize) -> Request {
@@ -56,17 +52,17 @@ fn what_is_drawn_beside_others_is_what_is_drawn_alone() {
     let mut requests: Vec<Request> = (0..6).map(|at| request(at as u64 / 2, 9 + 2 * at)).collect();
     requests[4] = request(9, 0);
     requests[5].sampling.samplers.push(sampler(&noted));
-    let task = |(at, request): (usize, &Request)| {
-        Task::new((0..5).map(|token| token * 3 + at as u32).collect::<Vec<_>>(), request.clone())
+    let with_prompt = |(at, request): (usize, Request)| {
+        ((0..5).map(|token| token * 3 + at as u32).collect::<Vec<_>>(), request)
     };
-    let tasks: Vec<Task> = requests.iter().enumerate().map(task).collect();
-    let shared = together(&tasks);
+    let requests: Vec<(Vec<u32>, Request)> = requests.into_iter().enumerate().map(with_prompt).collect();
+    let shared = together(&requests);
     assert!(noted.lock().unwrap().iter().all(|thread| *thread == current().id()), "samplers stay here");
     assert_eq!(noted.lock().unwrap().len(), 19);
-    for ((task, request), shared) in tasks.iter().zip(&requests).zip(shared) {
-        let own = together(std::slice::from_ref(task)).remove(0).unwrap();
+    for (request, shared) in requests.iter().zip(shared) {
+        let own = together(std::slice::from_ref(request)).remove(0).unwrap();
         let shared = shared.unwrap();
         assert_eq!((&shared.tokens, &shared.reason), (&own.tokens, &StopReason::MaxTokens));
-        assert_eq!(shared.tokens.len(), request.max_tokens.unwrap());
+        assert_eq!(shared.tokens.len(), request.1.max_tokens.unwrap());
     }
 }

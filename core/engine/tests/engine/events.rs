@@ -3,8 +3,8 @@
 use crate::byte_text::{END, Format, VOCABULARY, ids};
 use crate::fixture::{engine, session};
 use menagerie_engine::{
-    Batch, ChatMessage, ChatSession, Event, GenerateError, Prompt, Request, Scheduler, SchedulerOptions,
-    Session, StopReason, Task,
+    ChatMessage, ChatSession, Event, GenerateError, Prompt, Queue, Request, Scheduler, SchedulerOptions,
+    Session, StopReason,
 };
 use menagerie_testkit::FakeModel;
 use std::ops::ControlFlow;
@@ -99,26 +99,25 @@ fn a_break_at_the_first_token_gives_one_token() {
 }
 
 #[test]
-fn a_break_ends_that_task_of_a_queue_alone() {
+fn a_break_ends_only_that_request_of_a_queue() {
     let model = saying_abc();
     let room = SchedulerOptions::default().with_capacity_tokens(256).with_step_tokens(16);
     let scheduler = Scheduler::new(engine(&model, 64, 16), Vec::new(), room).unwrap();
-    let mut batch = Batch::new(scheduler, Some(Arc::new(crate::byte_text::Bytes)));
-    let mut queue = batch.queue();
-    let stopped = queue.submit(Task::new(PROMPT.to_vec(), Request::greedy(20)));
-    let whole = queue.submit(Task::new(PROMPT.to_vec(), Request::greedy(20)));
+    let mut queue = Queue::new(scheduler, Some(Arc::new(crate::byte_text::Bytes)));
+    let stopped = queue.submit(PROMPT, &Request::greedy(20));
+    let whole = queue.submit(PROMPT, &Request::greedy(20));
     let (mut ended, mut after) = (Vec::new(), 0);
     let mut broke = false;
     while !queue.is_idle() {
-        ended.extend(queue.step(|ticket, event| {
-            after += usize::from(broke && ticket == stopped);
-            broke |= ticket == stopped && event == text("b");
-            if broke && ticket == stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        ended.extend(queue.step(|id, event| {
+            after += usize::from(broke && id == stopped);
+            broke |= id == stopped && event == text("b");
+            if broke && id == stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }));
     }
-    ended.sort_by_key(|(ticket, _)| *ticket);
-    let results: Vec<_> = ended.into_iter().map(|(ticket, result)| (ticket, result.unwrap())).collect();
-    assert_eq!(after, 0, "the callback heard of a task that it had ended");
+    ended.sort_by_key(|(id, _)| *id);
+    let results: Vec<_> = ended.into_iter().map(|(id, result)| (id, result.unwrap())).collect();
+    assert_eq!(after, 0, "the callback received an event of a request that it had ended");
     assert_eq!((results[0].0, &results[0].1.reason), (stopped, &StopReason::Cancelled));
     assert_eq!(results[0].1.text, "ab");
     assert_eq!((results[1].0, results[1].1.text.as_str()), (whole, "abc"));

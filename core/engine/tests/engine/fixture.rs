@@ -1,7 +1,7 @@
 //! Engines, sessions and lone sequences on a fake model.
 
 use crate::byte_text::Bytes;
-use menagerie_engine::{Engine, GenerateError, Scheduler, Sequence, Session, Wanted};
+use menagerie_engine::{Engine, GenerateError, LogitRows, Scheduler, Sequence, Session};
 use menagerie_model::KvType;
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Lone {
 
     /// Logits after the prompt, and tokens that were held before.
     pub(crate) fn prefill(&mut self, prompt: &[u32]) -> Result<(Vec<f32>, usize), GenerateError> {
-        self.scheduler.begin(&mut self.sequence, prompt, Wanted::Last)?;
+        self.scheduler.begin(&mut self.sequence, prompt, LogitRows::Last)?;
         Ok((self.feed(None)?, self.sequence.cached()))
     }
 

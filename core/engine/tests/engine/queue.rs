@@ -2,8 +2,8 @@
 
 use crate::fixture::{engine, mixing};
 use menagerie_engine::{
-    Batch, Ended, Event, GenerateError, Outcome, Queue, Request, SamplingOptions, Scheduler,
-    SchedulerOptions, StopReason, Task, Ticket,
+    Completion, Event, GenerateError, Outcome, Queue, Request, RequestId, SamplingOptions, Scheduler,
+    SchedulerOptions, StopReason,
 };
 use menagerie_testkit::{FakeModel, Seen};
 use std::collections::BTreeMap;
@@ -18,17 +18,17 @@ fn models() -> [(&'static str, Arc<FakeModel>); 3] {
 }
 
 /// Room for so many sequences of 8192 tokens, in steps of 512 rows.
-fn batch(model: &Arc<FakeModel>, sequences: usize) -> Batch {
+fn queue(model: &Arc<FakeModel>, sequences: usize) -> Queue {
     let room = SchedulerOptions::default()
         .with_sequences(sequences)
         .with_prefixes(sequences)
         .with_capacity_tokens(8 * 8192)
         .with_step_tokens(512);
-    Batch::new(Scheduler::new(engine(model, 8192, 512), Vec::new(), room).unwrap(), None)
+    Queue::new(Scheduler::new(engine(model, 8192, 512), Vec::new(), room).unwrap(), None)
 }
 
 /// Steps until nothing is left to do.
-fn finish(queue: &mut Queue) -> BTreeMap<Ticket, Result<Outcome, GenerateError>> {
+fn finish(queue: &mut Queue) -> BTreeMap<RequestId, Result<Outcome, GenerateError>> {
     let mut ended = BTreeMap::new();
     while !queue.is_idle() {
         ended.extend(queue.step(|_, _| {}));
@@ -37,11 +37,9 @@ fn finish(queue: &mut Queue) -> BTreeMap<Ticket, Result<Outcome, GenerateError>>
 }
 
 fn alone(model: &Arc<FakeModel>, prompt: &[u32], request: &Request) -> Vec<u32> {
-    let mut batch = batch(model, 1);
-    let mut queue = batch.queue();
-    let ticket = queue.submit(Task::new(prompt.to_vec(), request.clone()));
-    let tokens = finish(&mut queue).remove(&ticket).unwrap().unwrap().tokens;
-    drop(queue);
+    let mut queue = queue(model, 1);
+    let id = queue.submit(prompt, request);
+    let tokens = finish(&mut queue).remove(&id).unwrap().unwrap().tokens;
     model.take_seen();
     tokens
 }
@@ -65,19 +63,17 @@ fn tasks_join_and_leave_while_others_run() {
             .collect();
         let expected: Vec<Vec<u32>> =
             tasks.iter().map(|(prompt, request)| alone(&model, prompt, request)).collect();
-        let mut batch = batch(&model, 4);
-        let mut queue = batch.queue();
-        let (mut tickets, mut ended) = (Vec::new(), BTreeMap::new());
+        let mut queue = queue(&model, 4);
+        let (mut ids, mut ended) = (Vec::new(), BTreeMap::new());
         for (prompt, request) in tasks {
-            tickets.push(queue.submit(Task::new(prompt, request)));
+            ids.push(queue.submit(prompt, &request));
             ended.extend(queue.step(|_, _| {}));
             assert!(queue.running() <= 4);
         }
         ended.extend(finish(&mut queue));
-        for (ticket, expected) in tickets.iter().zip(&expected) {
-            assert_eq!(&ended.remove(ticket).unwrap().unwrap().tokens, expected, "{name}: {ticket:?}");
+        for (id, expected) in ids.iter().zip(&expected) {
+            assert_eq!(&ended.remove(id).unwrap().unwrap().tokens, expected, "{name}: {id:?}");
         }
-        drop(queue);
         assert!(model.take_seen().iter().any(|seen| seen.together == 4), "{name}: steps were shared");
     }
 }
@@ -91,12 +87,10 @@ fn a_prefix_of_4000_tokens_is_computed_once() {
         let (first, second) = (prompt(41), prompt(42));
         let expected = [&first, &second].map(|prompt| alone(&model, prompt, &Request::greedy(5)));
         for places in [2, 1] {
-            let mut batch = batch(&model, places);
-            let mut queue = batch.queue();
-            let tickets = [first.clone(), second.clone()]
-                .map(|prompt| queue.submit(Task::new(prompt, Request::greedy(5))));
+            let mut queue = queue(&model, places);
+            let ids = [first.clone(), second.clone()].map(|prompt| queue.submit(prompt, &Request::greedy(5)));
             let mut ended = finish(&mut queue);
-            let outcomes = tickets.map(|ticket| ended.remove(&ticket).unwrap().unwrap());
+            let outcomes = ids.map(|id| ended.remove(&id).unwrap().unwrap());
             assert_eq!(outcomes.each_ref().map(|one| one.tokens.clone()), expected, "{name}");
             assert_eq!(outcomes[1].statistics.cached_tokens, 4000, "{name}");
             let computed = rows(&model.take_seen());
@@ -113,14 +107,13 @@ fn a_prefix_of_4000_tokens_is_computed_once() {
 fn a_prefix_is_found_after_its_sequence_has_ended() {
     for (name, model) in models() {
         let prefix = text(1000, 1);
-        let mut batch = batch(&model, 2);
-        let mut queue = batch.queue();
+        let mut queue = queue(&model, 2);
         let cached: Vec<usize> = (0..4)
             .map(|salt| {
                 let prompt = [prefix.clone(), vec![40 + salt; 400]].concat();
                 let expected = alone(&model, &prompt, &Request::greedy(3));
-                let ticket = queue.submit(Task::new(prompt, Request::greedy(3)));
-                let outcome = finish(&mut queue).remove(&ticket).unwrap().unwrap();
+                let id = queue.submit(prompt, &Request::greedy(3));
+                let outcome = finish(&mut queue).remove(&id).unwrap().unwrap();
                 assert_eq!(outcome.tokens, expected, "{name}");
                 outcome.statistics.cached_tokens
             })
@@ -139,15 +132,14 @@ fn a_prefix_is_found_after_its_sequence_has_ended() {
 fn a_prefix_of_4000_tokens_is_found_by_the_next_one() {
     for (name, model) in models() {
         let prefix = text(4000, 1);
-        let mut batch = batch(&model, 2);
-        let mut queue = batch.queue();
+        let mut queue = queue(&model, 2);
         let mut before = 0;
         let computed: Vec<usize> = [41, 42, 43]
             .map(|last| {
                 let prompt = [prefix.clone(), vec![last; 40]].concat();
                 let expected = alone(&model, &prompt, &Request::greedy(700));
-                let ticket = queue.submit(Task::new(prompt, Request::greedy(700)));
-                let outcome = finish(&mut queue).remove(&ticket).unwrap().unwrap();
+                let id = queue.submit(prompt, &Request::greedy(700));
+                let outcome = finish(&mut queue).remove(&id).unwrap().unwrap();
                 assert_eq!(outcome.tokens, expected, "{name}");
                 model.take_seen();
                 let rows = queue.scheduler().counts().rows as usize;
@@ -168,34 +160,31 @@ fn points_of_windows_give_way() {
     let engine = engine(&model, 600, 32);
     let room = engine.pool_options(5, 600).with_page_len(16);
     let scheduler = Scheduler::with_pool(engine, Vec::new(), room, 32).unwrap().with_prefixes(1);
-    let mut batch = Batch::new(scheduler, None);
+    let mut queue = Queue::new(scheduler, None);
     let prompts: Vec<Vec<u32>> = (0..9).map(|salt| text(400 + 13 * salt as usize, salt)).collect();
     let expected: Vec<Vec<u32>> =
         prompts.iter().map(|prompt| alone(&model, prompt, &Request::greedy(90))).collect();
-    let mut queue = batch.queue();
-    let tickets: Vec<Ticket> =
-        prompts.into_iter().map(|prompt| queue.submit(Task::new(prompt, Request::greedy(90)))).collect();
+    let ids: Vec<RequestId> =
+        prompts.into_iter().map(|prompt| queue.submit(prompt, &Request::greedy(90))).collect();
     let mut ended = finish(&mut queue);
-    for (ticket, expected) in tickets.iter().zip(&expected) {
-        assert_eq!(&ended.remove(ticket).unwrap().unwrap().tokens, expected);
+    for (id, expected) in ids.iter().zip(&expected) {
+        assert_eq!(&ended.remove(id).unwrap().unwrap().tokens, expected);
     }
     assert_eq!(queue.scheduler().counts().preemptions, 0, "windows have room for all that run");
-    drop(queue);
-    batch.scheduler_mut().forget().unwrap();
-    assert_eq!(batch.scheduler().state_bytes(), 0);
+    queue.scheduler_mut().forget().unwrap();
+    assert_eq!(queue.scheduler().state_bytes(), 0);
 }
 
 /// What was said goes on: the whole conversation is there, with the answer.
 #[test]
 fn a_conversation_goes_on_where_it_was() {
     for (name, model) in models() {
-        let mut batch = batch(&model, 2);
-        let mut queue = batch.queue();
+        let mut queue = queue(&model, 2);
         let mut prompt = text(300, 3);
         for turn in 0..4 {
             let expected = alone(&model, &prompt, &Request::greedy(8));
-            let ticket = queue.submit(Task::new(prompt.clone(), Request::greedy(8)));
-            let outcome = finish(&mut queue).remove(&ticket).unwrap().unwrap();
+            let id = queue.submit(&prompt, &Request::greedy(8));
+            let outcome = finish(&mut queue).remove(&id).unwrap().unwrap();
             assert_eq!(outcome.tokens, expected, "{name}, turn {turn}");
             if turn > 0 {
                 // All but the answer's last token, which was never fed, and what is new.
@@ -222,13 +211,10 @@ fn answers_of_one_prompt_share_it() {
         };
         let expected: Vec<Vec<u32>> = (0..5).map(|seed| alone(&model, &prompt, &request(seed))).collect();
         assert!(expected.iter().any(|tokens| *tokens != expected[0]), "seeds make answers differ");
-        let mut batch = batch(&model, 5);
-        let mut queue = batch.queue();
-        let tickets: Vec<Ticket> =
-            (0..5).map(|seed| queue.submit(Task::new(prompt.clone(), request(seed)))).collect();
+        let mut queue = queue(&model, 5);
+        let ids: Vec<RequestId> = (0..5).map(|seed| queue.submit(&prompt, &request(seed))).collect();
         let mut ended = finish(&mut queue);
-        let tokens: Vec<Vec<u32>> =
-            tickets.iter().map(|ticket| ended.remove(ticket).unwrap().unwrap().tokens).collect();
+        let tokens: Vec<Vec<u32>> = ids.iter().map(|id| ended.remove(id).unwrap().unwrap().tokens).collect();
         assert_eq!(tokens, expected, "{name}");
         let computed = rows(&model.take_seen());
         assert!(computed <= 700 + 4 * 2 + 5 * 5, "{name}: {computed} rows");
@@ -239,11 +225,10 @@ fn answers_of_one_prompt_share_it() {
 #[test]
 fn another_rope_regime_shares_nothing() {
     let model = Arc::new(FakeModel::new(50, mixing).with_limit(210));
-    let mut batch = batch(&model, 2);
-    let mut queue = batch.queue();
+    let mut queue = queue(&model, 2);
     for (len, cached) in [(200, 0), (205, 200), (230, 0), (240, 230)] {
-        let ticket = queue.submit(Task::new(text(len, 1), Request::greedy(1)));
-        let outcome = finish(&mut queue).remove(&ticket).unwrap().unwrap();
+        let id = queue.submit(text(len, 1), &Request::greedy(1));
+        let outcome = finish(&mut queue).remove(&id).unwrap().unwrap();
         assert_eq!(outcome.statistics.cached_tokens, cached, "{len} tokens");
     }
 }
@@ -257,22 +242,21 @@ fn a_long_prompt_delays_others_by_one_step_at_most() {
         .with_prefixes(4)
         .with_capacity_tokens(4 * 8192)
         .with_step_tokens(100);
-    let mut batch = Batch::new(Scheduler::new(engine(&model, 8192, 512), Vec::new(), room).unwrap(), None);
-    let mut queue = batch.queue();
-    let quick = queue.submit(Task::new(vec![1, 2, 3], Request::greedy(60)));
+    let mut queue = Queue::new(Scheduler::new(engine(&model, 8192, 512), Vec::new(), room).unwrap(), None);
+    let quick = queue.submit(vec![1, 2, 3], &Request::greedy(60));
     queue.step(|_, _| {});
     model.take_seen();
     for salt in 0..3 {
-        queue.submit(Task::new(text(5000, salt), Request::greedy(2)));
+        queue.submit(text(5000, salt), &Request::greedy(2));
     }
     let mut longest = 0;
     loop {
         let mut told = 0;
-        let ended = queue.step(|ticket, event| {
-            told += usize::from(ticket == quick && matches!(event, Event::Token { .. }));
+        let ended = queue.step(|id, event| {
+            told += usize::from(id == quick && matches!(event, Event::Token { .. }));
         });
         let computed = rows(&model.take_seen());
-        if ended.iter().any(|(ticket, _)| *ticket == quick) {
+        if ended.iter().any(|(id, _)| *id == quick) {
             break;
         }
         assert_eq!(told, 1, "a token in every step");
@@ -284,22 +268,21 @@ fn a_long_prompt_delays_others_by_one_step_at_most() {
 #[test]
 fn urgent_tasks_come_first_and_nobody_waits_for_ever() {
     let model = Arc::new(FakeModel::new(50, mixing));
-    let mut batch = batch(&model, 1);
-    let mut queue = batch.queue();
+    let mut queue = queue(&model, 1);
     let submit = |queue: &mut Queue, salt, priority| {
-        queue.submit(Task::new(text(5, salt), Request::greedy(2)).with_priority(priority))
+        queue.submit(text(5, salt), &Request::greedy(2).with_priority(priority))
     };
-    let tickets = [submit(&mut queue, 1, 0), submit(&mut queue, 2, 5), submit(&mut queue, 3, 1)];
+    let ids = [submit(&mut queue, 1, 0), submit(&mut queue, 2, 5), submit(&mut queue, 3, 1)];
     let mut order = Vec::new();
     while !queue.is_idle() {
-        order.extend(queue.step(|_, _| {}).into_iter().map(|(ticket, _)| ticket));
+        order.extend(queue.step(|_, _| {}).into_iter().map(|(id, _)| id));
     }
-    assert_eq!(order, [tickets[1], tickets[2], tickets[0]]);
+    assert_eq!(order, [ids[1], ids[2], ids[0]]);
     // One that is less urgent, and more and more that are urgent.
     let patient = submit(&mut queue, 4, 0);
     for salt in 5..1000 {
         submit(&mut queue, salt, 3);
-        if queue.step(|_, _| {}).iter().any(|(ticket, _)| *ticket == patient) {
+        if queue.step(|_, _| {}).iter().any(|(id, _)| *id == patient) {
             return;
         }
     }
@@ -310,19 +293,15 @@ fn urgent_tasks_come_first_and_nobody_waits_for_ever() {
 fn what_goes_wrong_with_one_is_its_result() {
     let model = Arc::new(FakeModel::new(50, mixing).broken_after(mixing(&[9]), f32::NAN));
     let fine = Arc::new(FakeModel::new(50, mixing));
-    let mut batch = batch(&model, 3);
-    let mut queue = batch.queue();
+    let mut queue = queue(&model, 3);
     let bias = SamplingOptions::greedy().with_logit_bias(vec![(9999, 1.0)]);
     let prompts = [vec![9], vec![1; 8193], text(70, 1), vec![4, 5, 6]];
     let requests =
         [Request::greedy(4), Request::greedy(4), Request::greedy(4).with_sampling(bias), Request::greedy(1)];
-    let tickets: Vec<Ticket> = prompts
-        .iter()
-        .zip(&requests)
-        .map(|(prompt, request)| queue.submit(Task::new(prompt.clone(), request.clone())))
-        .collect();
+    let ids: Vec<RequestId> =
+        prompts.iter().zip(&requests).map(|(prompt, request)| queue.submit(prompt, request)).collect();
     let mut ended = finish(&mut queue);
-    let mut result = |index: usize| ended.remove(&tickets[index]).unwrap();
+    let mut result = |index: usize| ended.remove(&ids[index]).unwrap();
     assert!(matches!(result(0), Err(GenerateError::NotFinite { .. })));
     assert!(matches!(result(1), Err(GenerateError::PromptTooLong { .. })));
     assert!(matches!(result(2), Err(GenerateError::Sampling(_))));
@@ -338,11 +317,10 @@ fn who_has_no_room_is_computed_again_later() {
         let expected = prompts.each_ref().map(|prompt| alone(&model, prompt, &Request::greedy(30)));
         let engine = engine(&model, 64, 16);
         let room = engine.pool_options(2, 64).with_page_len(4);
-        let mut batch = Batch::new(Scheduler::with_pool(engine, Vec::new(), room, 16).unwrap(), None);
-        let mut queue = batch.queue();
-        let tickets = prompts.map(|prompt| queue.submit(Task::new(prompt, Request::greedy(30))));
+        let mut queue = Queue::new(Scheduler::with_pool(engine, Vec::new(), room, 16).unwrap(), None);
+        let ids = prompts.map(|prompt| queue.submit(prompt, &Request::greedy(30)));
         let mut ended = finish(&mut queue);
-        let outcomes = tickets.map(|ticket| ended.remove(&ticket).unwrap().unwrap());
+        let outcomes = ids.map(|id| ended.remove(&id).unwrap().unwrap());
         assert_eq!(outcomes.each_ref().map(|one| one.tokens.clone()), expected);
         assert_eq!(outcomes.each_ref().map(|one| one.statistics.preemptions), [0, 1]);
         assert_eq!(queue.scheduler().counts().preemptions, 1);
@@ -360,11 +338,10 @@ fn who_has_no_room_is_set_aside() {
         let engine = engine(&model, 64, 16);
         let room = engine.pool_options(2, 64).with_page_len(4);
         let scheduler = Scheduler::with_pool(engine, Vec::new(), room, 16).unwrap().with_aside(8 * 40);
-        let mut batch = Batch::new(scheduler, None);
-        let mut queue = batch.queue();
-        let tickets = prompts.map(|prompt| queue.submit(Task::new(prompt, Request::greedy(30))));
+        let mut queue = Queue::new(scheduler, None);
+        let ids = prompts.map(|prompt| queue.submit(prompt, &Request::greedy(30)));
         let mut ended = finish(&mut queue);
-        let outcomes = tickets.map(|ticket| ended.remove(&ticket).unwrap().unwrap());
+        let outcomes = ids.map(|id| ended.remove(&id).unwrap().unwrap());
         assert_eq!(outcomes.each_ref().map(|one| one.tokens.clone()), expected, "{name}");
         let counts = *queue.scheduler().counts();
         assert_eq!(counts.rows, 12 + 10 + 2 * 29, "{name}: nothing is computed twice");
@@ -379,19 +356,18 @@ fn who_has_no_room_is_set_aside() {
     }
 }
 
-/// By flag and by ticket, while they wait, compute their prompt and answer: nothing stays behind.
+/// By flag and by id, while they wait, compute their prompt and answer: nothing stays behind.
 #[test]
 fn a_thousand_cancelled_requests_leave_the_pages_as_before() {
     for (name, model) in models() {
-        let mut batch = batch(&model, 8);
-        let before = batch.scheduler().state_bytes();
-        let mut queue = batch.queue();
+        let mut queue = queue(&model, 8);
+        let before = queue.scheduler().state_bytes();
         let (mut cancelled, mut said) = (0, 0);
         for index in 0..1000 {
             let flag = Arc::new(AtomicBool::new(false));
             let request = Request::greedy(100_000).with_cancel(Arc::clone(&flag));
-            let ticket = queue.submit(Task::new(text(10 + index % 900, index as u32), request));
-            let mut told = |ended: Vec<Ended>| {
+            let id = queue.submit(text(10 + index % 900, index as u32), &request);
+            let mut told = |ended: Vec<Completion>| {
                 for (_, result) in ended {
                     match result {
                         Ok(outcome) => {
@@ -405,29 +381,14 @@ fn a_thousand_cancelled_requests_leave_the_pages_as_before() {
             };
             (0..index % 4).for_each(|_| told(queue.step(|_, _| {})));
             match index % 3 {
-                0 => queue.cancel(ticket),
+                0 => queue.cancel(id),
                 _ => flag.store(true, Ordering::Relaxed),
             }
         }
         cancelled += finish(&mut queue).len();
         assert_eq!(cancelled, 1000, "{name}");
         assert!(said > 0, "{name}: some had begun to answer");
-        drop(queue);
-        batch.scheduler_mut().forget().unwrap();
-        assert_eq!(batch.scheduler().state_bytes(), before, "{name}");
+        queue.scheduler_mut().forget().unwrap();
+        assert_eq!(queue.scheduler().state_bytes(), before, "{name}");
     }
-}
-
-/// A queue that goes away gives back what its tasks hold.
-#[test]
-fn a_queue_that_is_dropped_leaves_nothing() {
-    let model = Arc::new(FakeModel::new(50, mixing));
-    let mut batch = batch(&model, 4);
-    let mut queue = batch.queue();
-    for salt in 0..6 {
-        queue.submit(Task::new(text(30, salt), Request::greedy(90)));
-    }
-    queue.step(|_, _| {});
-    drop(queue);
-    assert_eq!(batch.scheduler().state_bytes(), 0);
 }

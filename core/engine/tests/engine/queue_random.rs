@@ -1,7 +1,7 @@
 //! Ten thousand random operations on a queue whose pool is too small, beside answers computed without any state.
 
 use crate::fixture::{engine, mixing};
-use menagerie_engine::{Batch, GenerateError, Request, Scheduler, StopReason, Task, Ticket};
+use menagerie_engine::{GenerateError, Queue, Request, RequestId, Scheduler, StopReason};
 use menagerie_random::SplitMix64;
 use menagerie_testkit::FakeModel;
 use std::collections::BTreeMap;
@@ -50,30 +50,29 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
         .unwrap()
         .with_prefixes(PREFIXES)
         .with_aside(aside);
-    let mut batch = Batch::new(scheduler, None);
+    let mut queue = Queue::new(scheduler, None);
     let mut random = SplitMix64::new(seed);
-    let mut queue = batch.queue();
-    let (mut earlier, mut open) = (Vec::new(), BTreeMap::<Ticket, (Vec<u32>, usize)>::new());
+    let (mut earlier, mut open) = (Vec::new(), BTreeMap::<RequestId, (Vec<u32>, usize)>::new());
     let (mut answered, mut cancelled) = (0, 0);
     for operation in 0..10_000 {
         match random.below(8) {
             0 | 1 if queue.waiting() < 12 => {
                 let prompt = prompt(&mut random, &earlier);
                 let tokens = 1 + random.below(60);
-                let task = Task::new(prompt.clone(), Request::greedy(tokens));
-                let ticket = queue.submit(task.with_priority(random.below(3) as i32));
+                let request = Request::greedy(tokens).with_priority(random.below(3) as i32);
+                let id = queue.submit(&prompt, &request);
                 earlier.push(prompt.clone());
-                open.insert(ticket, (prompt, tokens));
+                open.insert(id, (prompt, tokens));
             }
             2 if random.below(8) == 0 => {
-                let tickets: Vec<Ticket> = open.keys().copied().collect();
-                if !tickets.is_empty() {
-                    queue.cancel(tickets[random.below(tickets.len())]);
+                let ids: Vec<RequestId> = open.keys().copied().collect();
+                if !ids.is_empty() {
+                    queue.cancel(ids[random.below(ids.len())]);
                 }
             }
             _ => {
-                for (ticket, result) in queue.step(|_, _| {}) {
-                    let (prompt, tokens) = open.remove(&ticket).unwrap();
+                for (id, result) in queue.step(|_, _| {}) {
+                    let (prompt, tokens) = open.remove(&id).unwrap();
                     let expected = answer(&prompt, tokens, window);
                     match result {
                         Ok(outcome) if outcome.reason == StopReason::Cancelled => {
@@ -99,7 +98,6 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
         assert!(steps < 10_000, "somebody waits for ever");
     }
     let counts = *queue.scheduler().counts();
-    drop(queue);
     assert!(answered > 200 && cancelled > 20, "{answered} answered, {cancelled} cancelled");
     if window > CONTEXT {
         assert!(counts.preemptions > 20, "{counts:?}");
@@ -108,8 +106,8 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
         assert!(counts.set_aside < counts.preemptions && counts.preempted_tokens > 0, "{counts:?}");
     }
     assert!(counts.shared > 200 && counts.evictions > 100, "{counts:?}");
-    batch.scheduler_mut().forget().unwrap();
-    assert_eq!(batch.scheduler().state_bytes(), 0, "no page is lost");
+    queue.scheduler_mut().forget().unwrap();
+    assert_eq!(queue.scheduler().state_bytes(), 0, "no page is lost");
 }
 
 #[test]

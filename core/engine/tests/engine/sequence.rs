@@ -1,7 +1,7 @@
 //! What is fed to the model: chunks, steps, prefixes, regimes, cancellation.
 
 use crate::fixture::{Lone, best, mixing};
-use menagerie_engine::{GenerateError, Sequence, StepOutput, Wanted};
+use menagerie_engine::{GenerateError, LogitRows, Sequence, StepOutput};
 use menagerie_model::{InferenceStep, RopeRegime};
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn a_prompt_is_fed_in_chunks_and_a_token_as_decode() {
     let prompt: Vec<u32> = (1..=10).collect();
     let mut chunks = Vec::new();
     let mut logits = Vec::new();
-    sequence.scheduler.begin(&mut sequence.sequence, &prompt, Wanted::Last).unwrap();
+    sequence.scheduler.begin(&mut sequence.sequence, &prompt, LogitRows::Last).unwrap();
     let mut on_step = |sequence: &Sequence, output: StepOutput| {
         chunks.push(sequence.tokens().len());
         logits = output.logits()?.to_vec();
@@ -142,7 +142,7 @@ fn cancelling_stops_at_the_next_chunk_and_what_is_done_stays() {
         }
         Ok(())
     };
-    sequence.scheduler.begin(&mut sequence.sequence, &[1, 2, 3, 4, 5, 6, 7], Wanted::Last).unwrap();
+    sequence.scheduler.begin(&mut sequence.sequence, &[1, 2, 3, 4, 5, 6, 7], LogitRows::Last).unwrap();
     let result = sequence.scheduler.feed(&mut sequence.sequence, Some(&cancel), &mut on_step);
     assert!(matches!(result, Err(GenerateError::Cancelled)));
     assert_eq!((sequence.sequence.tokens(), sequence.sequence.pending()), (&[1, 2, 3, 4][..], 0));

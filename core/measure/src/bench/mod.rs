@@ -5,7 +5,7 @@ mod together;
 pub use together::{TogetherOptions, TogetherResult, bench_together};
 
 use menagerie_engine::{
-    GenerateError, Reading, RequestKind, Scheduler, TextPipeline, Wanted, sampling::Generator, setters,
+    Evaluation, GenerateError, LogitRows, RequestKind, Scheduler, TextPipeline, sampling::Generator, setters,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -151,7 +151,7 @@ pub fn bench(
 
 /// A sequence and random tokens for it.
 struct Run<'a> {
-    reading: Reading<'a>,
+    evaluation: Evaluation<'a>,
     random: Generator,
     vocabulary: u32,
     depth: Vec<u32>,
@@ -161,9 +161,9 @@ impl<'a> Run<'a> {
     fn new(pipeline: &TextPipeline, options: &'a BenchOptions) -> Result<Self, GenerateError> {
         let engine = pipeline.engine();
         let scheduler = Scheduler::for_one(Arc::clone(engine), pipeline.hooks().clone())?;
-        let reading = Reading::new(scheduler, RequestKind::Bench, options.cancel.as_deref())?;
+        let evaluation = Evaluation::new(scheduler, RequestKind::Bench, options.cancel.as_deref())?;
         let vocabulary = engine.model.vocabulary() as u32;
-        let mut run = Self { reading, random: Generator::new(1), vocabulary, depth: Vec::new() };
+        let mut run = Self { evaluation, random: Generator::new(1), vocabulary, depth: Vec::new() };
         run.depth = run.tokens(options.depth);
         Ok(run)
     }
@@ -173,35 +173,35 @@ impl<'a> Run<'a> {
     }
 
     fn feed(&mut self) -> Result<(), GenerateError> {
-        self.reading.feed(&mut |output| output.last_logits().map(drop))
+        self.evaluation.feed(&mut |output| output.last_logits().map(drop))
     }
 
     /// Prompt tokens per second. The depth is reached outside the time measured.
     fn prompt(&mut self, count: usize) -> Result<f64, GenerateError> {
         let mut tokens = self.depth.clone();
         tokens.extend(self.tokens(count));
-        self.reading.hold(&self.depth)?;
+        self.evaluation.hold(&self.depth)?;
         let started = Instant::now();
-        self.reading.begin(&tokens, Wanted::Last)?;
+        self.evaluation.begin(&tokens, LogitRows::Last)?;
         self.feed()?;
         let taken = started.elapsed();
-        self.reading.end();
+        self.evaluation.end();
         Ok(count as f64 / taken.as_secs_f64())
     }
 
     /// Generated tokens per second. The depth is reached outside the time measured.
     fn generate(&mut self, count: usize) -> Result<f64, GenerateError> {
         let tokens = self.tokens(count);
-        self.reading.hold(&self.depth)?;
-        self.reading.go_on();
+        self.evaluation.hold(&self.depth)?;
+        self.evaluation.go_on();
         let started = Instant::now();
         for token in tokens {
-            self.reading.push(token)?;
+            self.evaluation.push(token)?;
             self.feed()?;
-            self.reading.token();
+            self.evaluation.token();
         }
         let taken = started.elapsed();
-        self.reading.end();
+        self.evaluation.end();
         Ok(count as f64 / taken.as_secs_f64())
     }
 }

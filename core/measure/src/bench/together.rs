@@ -2,8 +2,8 @@
 
 use crate::bench::Rate;
 use menagerie_engine::{
-    Begun, GenerateError, Life, RequestKind, RequestStart, Scheduler, SchedulerOptions, Sequence,
-    TextPipeline, Wanted, sampling::Generator, setters,
+    GenerateError, LogitRows, RequestArrival, RequestKind, RequestProgress, RequestStart, Scheduler,
+    SchedulerOptions, Sequence, TextPipeline, sampling::Generator, setters,
 };
 use std::sync::Arc;
 use std::time::Instant;
@@ -94,7 +94,7 @@ pub fn bench_together(
 struct Run {
     scheduler: Scheduler,
     sequences: Vec<Sequence>,
-    lives: Vec<Life>,
+    requests: Vec<RequestProgress>,
     random: Generator,
     vocabulary: u32,
 }
@@ -103,16 +103,16 @@ impl Run {
     fn new(mut scheduler: Scheduler, count: usize) -> Result<Self, GenerateError> {
         let sequences = (0..count).map(|_| scheduler.create()).collect::<Result<_, _>>()?;
         let vocabulary = scheduler.engine().model.vocabulary() as u32;
-        Ok(Self { scheduler, sequences, lives: Vec::new(), random: Generator::new(1), vocabulary })
+        Ok(Self { scheduler, sequences, requests: Vec::new(), random: Generator::new(1), vocabulary })
     }
 
     /// Seconds for the prompts and for what follows them.
     fn measure(&mut self, prompt: usize, generate: usize) -> Result<[f64; 2], GenerateError> {
         let measured = self.measured(prompt, generate);
-        for life in self.lives.drain(..) {
+        for request in self.requests.drain(..) {
             match &measured {
-                Ok(_) => life.computed(prompt + generate),
-                Err(error) => life.failed(error),
+                Ok(_) => request.computed(prompt + generate),
+                Err(error) => request.failed(error),
             }
         }
         measured
@@ -121,16 +121,16 @@ impl Run {
     fn measured(&mut self, prompt: usize, generate: usize) -> Result<[f64; 2], GenerateError> {
         for index in 0..self.sequences.len() {
             let tokens: Vec<u32> = (0..prompt).map(|_| self.random.below(self.vocabulary)).collect();
-            let begun = Begun::new(&self.scheduler.hooks().lifecycles, RequestKind::Bench);
+            let arrival = RequestArrival::new(&self.scheduler.hooks().lifecycles, RequestKind::Bench);
             let sequence = &mut self.sequences[index];
             self.scheduler.reset(sequence)?;
-            if let Err(error) = self.scheduler.begin(sequence, &tokens, Wanted::Last) {
-                begun.refused(&error);
+            if let Err(error) = self.scheduler.begin(sequence, &tokens, LogitRows::Last) {
+                arrival.refused(&error);
                 return Err(error);
             }
             let (cached_tokens, adapters) = (sequence.cached(), sequence.adapters());
             let start = RequestStart::new(prompt, cached_tokens, adapters);
-            self.lives.push(begun.initialized(&start));
+            self.requests.push(arrival.initialized(&start));
         }
         let started = Instant::now();
         self.steps()?;
@@ -141,7 +141,7 @@ impl Run {
                 self.scheduler.push(sequence, self.random.below(self.vocabulary))?;
             }
             self.steps()?;
-            self.lives.iter_mut().for_each(Life::token);
+            self.requests.iter_mut().for_each(RequestProgress::token);
         }
         Ok([reading, started.elapsed().as_secs_f64()])
     }

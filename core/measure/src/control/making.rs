@@ -6,7 +6,7 @@
 
 use super::directions::{self, DirectionMethod};
 use super::vector::ControlVector;
-use menagerie_engine::{GenerateError, PipelineHooks, Reading, RequestKind, Scheduler, TextPipeline};
+use menagerie_engine::{Evaluation, GenerateError, PipelineHooks, RequestKind, Scheduler, TextPipeline};
 use menagerie_model::{Checkpoint, HookInput, LayerHook, ModelError};
 use menagerie_open::{LoadedModel, available_memory, byte_text};
 use std::ops::Range;
@@ -80,14 +80,14 @@ pub fn make_control_vector(
     let mut hooks: PipelineHooks = pipeline.hooks().clone();
     hooks.layers.push(Arc::clone(&streams) as Arc<dyn LayerHook>);
     let scheduler = Scheduler::for_one(Arc::clone(pipeline.engine()), hooks)?;
-    let mut reading = Reading::new(scheduler, RequestKind::Activations, cancel)?;
+    let mut evaluation = Evaluation::new(scheduler, RequestKind::Activations, cancel)?;
     let mut differences: Vec<Vec<f32>> = vec![Vec::new(); layers];
     for pair in pairs {
         let long = pair.positive.len().max(pair.negative.len());
         let mut of = |tokens: &[u32]| {
             let mut tokens = tokens.to_vec();
             tokens.resize(long, padding);
-            reading.watch(&tokens).map(|()| streams.take())
+            evaluation.watch(&tokens).map(|()| streams.take())
         };
         let (positive, negative) = (of(&pair.positive)?, of(&pair.negative)?);
         for ((kept, positive), negative) in differences.iter_mut().zip(positive).zip(negative) {

@@ -13,8 +13,8 @@ pub use divergence::{Divergence, Estimate};
 
 use base_file::{LEAST, other_vocabulary};
 use menagerie_engine::{
-    Engine, GenerateError, PipelineHooks, Reading, RequestKind, Scheduler, SchedulerOptions, TextPipeline,
-    Tokenizing, Wanted, setters,
+    Engine, Evaluation, GenerateError, LogitRows, PipelineHooks, RequestKind, Scheduler, SchedulerOptions,
+    TextPipeline, Tokenizing, setters,
 };
 use menagerie_kernels::{KernelError, Pool};
 use menagerie_model::ModelError;
@@ -226,7 +226,7 @@ pub fn perplexity(
 /// A model over chunks, each of which is a request.
 struct Feeder<'a> {
     chunks: &'a TextChunks,
-    reading: Reading<'a>,
+    evaluation: Evaluation<'a>,
     width: usize,
 }
 
@@ -243,25 +243,25 @@ impl<'a> Feeder<'a> {
             .with_capacity_tokens(chunks.context)
             .with_step_tokens(engine.chunk.min(chunks.context));
         let scheduler = Scheduler::new(Arc::clone(engine), hooks, room)?;
-        let reading = Reading::new(scheduler, RequestKind::Perplexity, cancel)?;
-        Ok(Self { chunks, reading, width: engine.vocabulary() })
+        let evaluation = Evaluation::new(scheduler, RequestKind::Perplexity, cancel)?;
+        Ok(Self { chunks, evaluation, width: engine.vocabulary() })
     }
 
     fn begin(&mut self, chunk: usize, first: usize) -> Result<(), GenerateError> {
-        self.reading.begin(&self.chunks.fed(chunk), Wanted::From(first))
+        self.evaluation.begin(&self.chunks.fed(chunk), LogitRows::From(first))
     }
 
     /// Logits of the next step that has some; after the last one the request has ended.
     fn step(&mut self) -> Result<Vec<f32>, GenerateError> {
         let mut rows = Vec::new();
-        while rows.is_empty() && self.reading.is_pending() {
-            self.reading.step(&mut |output| {
+        while rows.is_empty() && self.evaluation.is_pending() {
+            self.evaluation.step(&mut |output| {
                 rows.extend_from_slice(output.logits()?);
                 Ok(())
             })?;
         }
-        if !self.reading.is_pending() {
-            self.reading.end();
+        if !self.evaluation.is_pending() {
+            self.evaluation.end();
         }
         Ok(rows)
     }
@@ -297,7 +297,7 @@ impl<'a> Run<'a> {
         self.feeder.begin(chunk, row)?;
         held.begin(chunk, row)?;
         let own = &self.feeder.chunks.tokens[chunk * self.feeder.chunks.context..];
-        while self.feeder.reading.is_pending() {
+        while self.feeder.evaluation.is_pending() {
             let values = self.feeder.step()?;
             let count = values.len() / self.feeder.width.max(1);
             let scored = count.min(end - row);
@@ -410,7 +410,7 @@ impl<'a, 'c> Held<'a, 'c> {
                 made.map_err(failed)
             }
             Self::Model(feeder, ahead) => {
-                while ahead.len() < rows * step.width && feeder.reading.is_pending() {
+                while ahead.len() < rows * step.width && feeder.evaluation.is_pending() {
                     ahead.extend(feeder.step()?);
                 }
                 pool.run_chunks(ahead, step.width, &|_, row| log_softmax(row)).map_err(failed)?;

@@ -6,9 +6,9 @@ use crate::fake;
 use crate::fixture::{engine, mixing};
 use menagerie_all as _;
 use menagerie_engine::{
-    Batch, EmbeddingOptions, Engine, GenerateError, Hookable, Job, Metrics, PipelineHooks, PipelineLifecycle,
-    Request, RequestEnd, RequestId, RequestKind, RequestStart, Scheduler, SchedulerOptions, Sequence,
-    StopReason, TextPipeline, Truncation,
+    EmbeddingOptions, Engine, GenerateError, Hookable, Metrics, PipelineHooks, PipelineLifecycle, Queue,
+    Request, RequestEnd, RequestId, RequestKind, RequestStart, Scheduler, SchedulerOptions, StopReason,
+    TextPipeline, Truncation,
 };
 use menagerie_measure::{
     Against, BenchOptions, DirectionMethod, LogitsOptions, PerplexityOptions, PromptPair, TextChunks,
@@ -17,6 +17,8 @@ use menagerie_measure::{
 use menagerie_model::ModelError;
 use menagerie_open::{LoadOptions, open_embedding, open_text};
 use menagerie_testkit::FakeModel;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,14 +78,14 @@ fn told(lifecycle: Arc<dyn PipelineLifecycle>) -> PipelineHooks {
     PipelineHooks { lifecycles: vec![lifecycle], ..PipelineHooks::default() }
 }
 
-fn watched(model: FakeModel, lives: &Arc<Lives>) -> Batch {
+fn watched(model: FakeModel, lives: &Arc<Lives>) -> Queue {
     let room = SchedulerOptions::default()
         .with_sequences(5)
         .with_prefixes(0)
         .with_capacity_tokens(256)
         .with_step_tokens(16);
     let scheduler = Scheduler::new(engine(&Arc::new(model), 64, 16), lives.hooks(), room).unwrap();
-    Batch::new(scheduler, Some(Arc::new(Bytes)))
+    Queue::new(scheduler, Some(Arc::new(Bytes)))
 }
 
 fn story(words: &[&str]) -> Vec<String> {
@@ -95,18 +97,24 @@ fn story(words: &[&str]) -> Vec<String> {
 fn a_request_begins_and_ends_once_whatever_happens() {
     let lives = Arc::new(Lives::default());
     // What follows the prompt [9] is no number.
-    let mut batch = watched(FakeModel::new(50, mixing).broken_after(mixing(&[9]), f32::NAN), &lives);
+    let mut queue = watched(FakeModel::new(50, mixing).broken_after(mixing(&[9]), f32::NAN), &lives);
     let prompts: [&[u32]; 5] = [&[1, 2, 3], &[9], &[], &[4, 5], &[6, 7]];
-    let flag = Arc::new(AtomicBool::new(true));
     let mut requests = vec![Request::greedy(3); 5];
-    requests[3].cancel = Some(Arc::clone(&flag));
+    requests[3].cancel = Some(Arc::new(AtomicBool::new(true)));
     requests[4].sampling.logit_bias = vec![(9999, 1.0)];
-    let mut sequences: Vec<Sequence> =
-        prompts.iter().map(|_| batch.scheduler_mut().create().unwrap()).collect();
-    let jobs = sequences.iter_mut().zip(prompts).zip(&requests);
-    let jobs = jobs.map(|((sequence, prompt), request)| Job::new(sequence, prompt, request)).collect();
-    let results = batch.generate(jobs, |_, _| {});
-    assert_eq!(results[3].as_ref().unwrap().reason, StopReason::Cancelled);
+    for (prompt, request) in prompts.iter().zip(&requests[..3]) {
+        queue.submit(*prompt, request);
+    }
+    let started = queue.submit(prompts[3], &Request::greedy(3));
+    queue.submit(prompts[4], &requests[4]);
+    queue.step(|id, _| match id == started {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    });
+    let waiting = queue.submit(prompts[3], &requests[3]);
+    let results: BTreeMap<_, _> = queue.run(|_, _| {}).into_iter().collect();
+    assert_eq!(results[&started].as_ref().unwrap().reason, StopReason::Cancelled);
+    assert!(matches!(results[&waiting], Err(GenerateError::Cancelled)));
     assert_eq!(
         lives.stories(),
         [
@@ -115,6 +123,7 @@ fn a_request_begins_and_ends_once_whatever_happens() {
             story(&["text begins", "the prompt"]),
             story(&["text begins", "has 2, 0 of them cached", "Cancelled"]),
             story(&["text begins", "logit bias"]),
+            story(&["text begins", "cancelled"]),
         ]
     );
 }
@@ -122,12 +131,9 @@ fn a_request_begins_and_ends_once_whatever_happens() {
 #[test]
 fn a_request_whose_caller_panics_has_been_abandoned() {
     let lives = Arc::new(Lives::default());
-    let mut batch = watched(FakeModel::new(50, mixing), &lives);
-    let mut sequence = batch.scheduler_mut().create().unwrap();
-    let request = Request::greedy(3);
-    let gone = catch_unwind(AssertUnwindSafe(|| {
-        batch.generate(vec![Job::new(&mut sequence, &[1, 2], &request)], |_, _| -> () { panic!("enough") })
-    }));
+    let mut queue = watched(FakeModel::new(50, mixing), &lives);
+    queue.submit(&[1, 2], &Request::greedy(3));
+    let gone = catch_unwind(AssertUnwindSafe(move || queue.run(|_, _| -> () { panic!("enough") })));
     assert!(gone.is_err());
     assert_eq!(lives.stories(), [["text begins", "has 2, 0 of them cached", "abandoned"]]);
 }

@@ -10,7 +10,7 @@
 use super::gate_file::{GateFile, LayerGate};
 use crate::loaded_model::LoadedModel;
 use menagerie_engine::{
-    GenerateError, PipelineHooks, Reading, RequestKind, Scheduler, TextPipeline, setters,
+    Evaluation, GenerateError, PipelineHooks, RequestKind, Scheduler, TextPipeline, setters,
 };
 use menagerie_model::{HookInput, LayerHook};
 use menagerie_random::SplitMix64;
@@ -162,9 +162,9 @@ impl LoadedModel<TextPipeline> {
         let hooks = PipelineHooks::of_layers([Arc::clone(&log) as _]);
         let hooks = PipelineHooks { lifecycles: self.hooks().lifecycles.clone(), ..hooks };
         let scheduler = Scheduler::for_one(Arc::clone(self.engine()), hooks)?;
-        let mut reading = Reading::new(scheduler, RequestKind::Activations, cancel)?;
+        let mut evaluation = Evaluation::new(scheduler, RequestKind::Activations, cancel)?;
         for example in examples {
-            reading.watch(&example.tokens)?;
+            evaluation.watch(&example.tokens)?;
             each(example, &log);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! [`probe`]: a split model beside the whole one, before it is used.
 
 use crate::error::LoadError;
-use menagerie_engine::{Engine, GenerateError, Reading, RequestKind, Scheduler, SchedulerOptions};
+use menagerie_engine::{Engine, Evaluation, GenerateError, RequestKind, Scheduler, SchedulerOptions};
 use menagerie_model::Executor;
 use std::sync::Arc;
 
@@ -57,9 +57,10 @@ fn logits(
         .with_prefixes(0)
         .with_capacity_tokens(tokens.len())
         .with_step_tokens(chunk.min(prompt));
-    let mut reading = Reading::new(Scheduler::new(engine, Vec::new(), room)?, RequestKind::Logits, None)?;
+    let mut evaluation =
+        Evaluation::new(Scheduler::new(engine, Vec::new(), room)?, RequestKind::Logits, None)?;
     let mut values = Vec::new();
-    reading.read(tokens, prompt, &mut |output| {
+    evaluation.read(tokens, prompt, &mut |output| {
         values.extend_from_slice(output.logits()?);
         Ok(())
     })?;

@@ -2,7 +2,9 @@
 
 use crate::opening::{open, options};
 use gguf_file::{GgufFile, OpenOptions};
-use menagerie_engine::{PipelineHooks, Request, Scheduler, SchedulerOptions, Sequence, StepOutput, Wanted};
+use menagerie_engine::{
+    LogitRows, PipelineHooks, Request, Scheduler, SchedulerOptions, Sequence, StepOutput,
+};
 use menagerie_measure::{GivenControlVector, LogitsOptions, SteeringOptions, logits, steering};
 use menagerie_model::{Checkpoint, Effect, HookInput, InferenceStep, LayerHook, Phases, Result, Rows};
 use std::ops::Range;
@@ -73,8 +75,8 @@ fn together(hook: &Arc<Adding>, prompts: [&[u32]; 2], fed: &[u32]) -> [Vec<f32>;
         .with_prefixes(0)
         .with_capacity_tokens(256)
         .with_step_tokens(24);
-    let mut batch = pipeline.batch(room).unwrap();
-    let scheduler = batch.scheduler_mut();
+    let mut queue = pipeline.queue(room).unwrap();
+    let scheduler = queue.scheduler_mut();
     let mut both = [scheduler.create().unwrap(), scheduler.create().unwrap()];
     let mut made = [Vec::new(), Vec::new()];
     let mut left = [fed.iter(), fed.iter()];
@@ -85,7 +87,7 @@ fn together(hook: &Arc<Adding>, prompts: [&[u32]; 2], fed: &[u32]) -> [Vec<f32>;
                 continue;
             }
             if sequence.tokens().is_empty() {
-                scheduler.begin(sequence, prompts[index], Wanted::Last).unwrap();
+                scheduler.begin(sequence, prompts[index], LogitRows::Last).unwrap();
             } else if let Some(token) = left[index].next() {
                 scheduler.push(sequence, *token).unwrap();
             }
@@ -107,7 +109,7 @@ fn alone(hook: &Arc<Adding>, prompt: &[u32], fed: &[u32]) -> Vec<f32> {
     let mut scheduler = Scheduler::for_one(Arc::clone(pipeline.engine()), pipeline.hooks().clone()).unwrap();
     let mut sequence = scheduler.create().unwrap();
     let mut made = Vec::new();
-    scheduler.begin(&mut sequence, prompt, Wanted::Last).unwrap();
+    scheduler.begin(&mut sequence, prompt, LogitRows::Last).unwrap();
     let mut keep = |_: &Sequence, output: StepOutput| {
         made.extend_from_slice(output.logits()?);
         Ok(())

@@ -2,8 +2,8 @@
 
 use menagerie_all as _;
 use menagerie_engine::{
-    Arithmetic, ChatMessage, EmbeddingOptions, GenerateError, Job, KvType, MissingCapability, Normalization,
-    RenderOptions, Request, SchedulerOptions, Sequence, TextPipeline, Truncation,
+    Arithmetic, ChatMessage, EmbeddingOptions, GenerateError, KvType, MissingCapability, Normalization,
+    RenderOptions, Request, SchedulerOptions, TextPipeline, Truncation,
 };
 use menagerie_measure::{LogitsOptions, logits};
 use menagerie_model::{HookInput, LayerHook, Pooling, Rows};
@@ -229,12 +229,12 @@ fn sequences_of_a_batch_are_what_they_are_alone() {
         .with_prefixes(0)
         .with_capacity_tokens(3 * 256)
         .with_step_tokens(24);
-    let mut batch = pipeline.batch(room).unwrap();
-    let mut sequences: Vec<Sequence> = (0..3).map(|_| batch.scheduler_mut().create().unwrap()).collect();
-    let jobs = sequences.iter_mut().zip([&prompt, &other, &prompt]);
-    let jobs = jobs.map(|(sequence, prompt)| Job::new(sequence, prompt, &request)).collect();
-    let results = batch.generate(jobs, |_, _| {});
-    let results: Vec<Vec<u32>> = results.into_iter().map(|result| result.unwrap().tokens).collect();
+    let mut queue = pipeline.queue(room).unwrap();
+    for prompt in [&prompt, &other, &prompt] {
+        queue.submit(prompt, &request);
+    }
+    let results = queue.run(|_, _| {}).into_iter();
+    let results: Vec<Vec<u32>> = results.map(|(_, result)| result.unwrap().tokens).collect();
     assert_eq!(results, [expected.clone(), alone, expected]);
 }
 

@@ -2,7 +2,7 @@
 
 use crate::way::{MODELS, Way, reference};
 use menagerie::engine::{
-    Arithmetic, Event, Job, Request, SamplingOptions, SchedulerOptions, Session, TextPipeline,
+    Arithmetic, Event, Request, SamplingOptions, SchedulerOptions, Session, TextPipeline,
 };
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie_conformance::options;
@@ -74,14 +74,14 @@ fn a_sequence_in_a_batch_is_what_it_is_alone() {
             .with_prefixes(0)
             .with_capacity_tokens(512)
             .with_step_tokens(24);
-        let mut batch = pipeline.batch(room).unwrap();
-        let mut sequences: Vec<_> = prompts.iter().map(|_| batch.scheduler_mut().create().unwrap()).collect();
+        let mut queue = pipeline.queue(room).unwrap();
         let request = request();
-        let jobs = sequences.iter_mut().zip(prompts);
-        let jobs = jobs.map(|(sequence, prompt)| Job::new(sequence, prompt, &request)).collect();
+        let ids: Vec<_> = prompts.iter().map(|prompt| queue.submit(*prompt, &request)).collect();
         let mut said = vec![Said::new(); prompts.len()];
-        let results = batch.generate(jobs, |job, event| note(&mut said[job], event));
-        results.into_iter().for_each(|result| drop(result.unwrap()));
+        let results = queue.run(|request, event| {
+            note(&mut said[ids.iter().position(|id| *id == request).unwrap()], event);
+        });
+        results.into_iter().for_each(|(_, result)| drop(result.unwrap()));
         for (prompt, said) in prompts.iter().zip(said) {
             let alone = answer(&mut pipeline.session().unwrap(), prompt);
             let what = format!("{way:?}, {name}: a prompt of {}", prompt.len());

@@ -1,13 +1,11 @@
-//! [`BatchRequests`]: from a line of a batch to tasks for the queue.
+//! [`BatchRequests`]: from a line of a batch to requests for the queue.
 
 use crate::batch::body::{LineFault, RequestBody, messages_of};
-use menagerie::engine::{
-    ChatCapable, ChatMessage, RenderOptions, RenderedPrompt, Request, Task, TextPipeline,
-};
+use menagerie::engine::{ChatCapable, ChatMessage, Prompt, RenderOptions, Request, TextPipeline};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Converts lines to tasks.
+/// Converts lines to requests.
 pub(crate) struct BatchRequests<'a> {
     pub(crate) pipeline: &'a TextPipeline,
     /// The chat template; without one, plain prompts are continued as text.
@@ -28,23 +26,18 @@ pub(crate) enum AnswerFormat {
     Completion,
 }
 
-/// The tasks of a line: one for each answer.
+/// The prompt of a line, and a request for each answer to it.
 pub(crate) struct BatchRequest {
     pub(crate) shape: AnswerFormat,
-    pub(crate) tasks: Vec<Task>,
-}
-
-/// A prompt.
-enum BatchPrompt {
-    Tokens(Vec<u32>),
-    Chat(RenderedPrompt),
+    pub(crate) prompt: Prompt<'static>,
+    pub(crate) answers: Vec<Request>,
 }
 
 /// Maximum number of answers to one line; each answer is a sequence.
 const MOST_ANSWERS: usize = 128;
 
 impl BatchRequests<'_> {
-    /// The tasks of a line; `None` is a line that is not JSON.
+    /// The requests of a line; `None` is a line that is not JSON.
     pub(crate) fn of(&self, line: Option<Value>) -> Result<BatchRequest, LineFault> {
         let fields = match line {
             None => return Err(LineFault::whole("the line is not JSON")),
@@ -68,7 +61,7 @@ impl BatchRequests<'_> {
             "/v1/chat/completions" => self.chat(body),
             "/v1/completions" => {
                 let prompt = self.text_prompt(&mut body, false)?;
-                self.tasks(body, AnswerFormat::Completion, prompt)
+                self.batch_request(body, AnswerFormat::Completion, prompt)
             }
             other => Err(LineFault::of(
                 "url",
@@ -87,12 +80,12 @@ impl BatchRequests<'_> {
             (true, false) => self.chat(body),
             (false, true) => {
                 let prompt = self.text_prompt(&mut body, true)?;
-                let shape = if matches!(prompt, BatchPrompt::Chat(_)) {
+                let shape = if matches!(prompt, Prompt::Rendered(_)) {
                     AnswerFormat::Chat
                 } else {
                     AnswerFormat::Completion
                 };
-                self.tasks(body, shape, prompt)
+                self.batch_request(body, shape, prompt)
             }
             (true, true) => {
                 Err(LineFault::of("prompt", "the line has messages too; give only one of the two"))
@@ -105,10 +98,14 @@ impl BatchRequests<'_> {
         let messages = body.take("messages").unwrap_or_default();
         let messages = messages_of(&messages)?;
         let prompt = self.rendered(&mut body, &messages)?;
-        self.tasks(body, AnswerFormat::Chat, prompt)
+        self.batch_request(body, AnswerFormat::Chat, prompt)
     }
 
-    fn rendered(&self, body: &mut RequestBody, messages: &[ChatMessage]) -> Result<BatchPrompt, LineFault> {
+    fn rendered(
+        &self,
+        body: &mut RequestBody,
+        messages: &[ChatMessage],
+    ) -> Result<Prompt<'static>, LineFault> {
         let Some(format) = self.format else {
             return Err(LineFault::of("messages", "the model has no chat template, or --raw disables it"));
         };
@@ -131,11 +128,11 @@ impl BatchRequests<'_> {
             None => {}
         }
         let prompt = format.render_prompt(messages, &options);
-        Ok(BatchPrompt::Chat(prompt.map_err(|error| LineFault::of("messages", error))?))
+        Ok(prompt.map_err(|error| LineFault::of("messages", error))?.into())
     }
 
     /// `prompt`: a string or token ids. A string is a user message if `as_message` is set and there is a template.
-    fn text_prompt(&self, body: &mut RequestBody, as_message: bool) -> Result<BatchPrompt, LineFault> {
+    fn text_prompt(&self, body: &mut RequestBody, as_message: bool) -> Result<Prompt<'static>, LineFault> {
         let wrong = |reason: &str| LineFault::of("prompt", reason);
         match body.take("prompt") {
             Some(Value::String(text)) if as_message && self.format.is_some() => {
@@ -144,24 +141,24 @@ impl BatchRequests<'_> {
             Some(Value::String(text)) => {
                 let tokenizer = self.pipeline.tokenizer().map_err(|error| LineFault::of("prompt", error))?;
                 let tokens = tokenizer.encode_prompt(&text);
-                Ok(BatchPrompt::Tokens(tokens.map_err(|error| LineFault::of("prompt", error))?))
+                Ok(tokens.map_err(|error| LineFault::of("prompt", error))?.into())
             }
             Some(Value::Array(ids)) => {
                 let id = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
                 let ids: Option<Vec<u32>> = ids.iter().map(id).collect();
-                ids.map(BatchPrompt::Tokens)
+                ids.map(Prompt::from)
                     .ok_or_else(|| wrong("expected a string or a list of token ids (one prompt per line)"))
             }
             _ => Err(wrong("expected a string or a list of token ids")),
         }
     }
 
-    /// One task for each answer; the answers have consecutive seeds.
-    fn tasks(
+    /// One request for each answer; the answers have consecutive seeds.
+    fn batch_request(
         &self,
         mut body: RequestBody,
         shape: AnswerFormat,
-        prompt: BatchPrompt,
+        prompt: Prompt<'static>,
     ) -> Result<BatchRequest, LineFault> {
         let mut request = body.request(&self.defaults)?;
         let logprobs = match shape {
@@ -181,16 +178,12 @@ impl BatchRequests<'_> {
             priority.map_err(|value| LineFault::of("priority", format!("{value} is not a whole number")))?;
         let priority = priority.unwrap_or(0).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         body.finish()?;
-        let task = |answer: usize| {
-            let mut request = request.clone();
+        let answer = |answer: usize| {
+            let mut request = request.clone().with_priority(priority);
             request.sampling.seed = request.sampling.seed.map(|seed| seed.wrapping_add(answer as u64));
-            let task = match &prompt {
-                BatchPrompt::Tokens(tokens) => Task::new(tokens.clone(), request),
-                BatchPrompt::Chat(prompt) => Task::new(prompt.clone(), request),
-            };
-            task.with_priority(priority)
+            request
         };
-        Ok(BatchRequest { shape, tasks: (0..answers).map(task).collect() })
+        Ok(BatchRequest { shape, prompt, answers: (0..answers).map(answer).collect() })
     }
 }
 

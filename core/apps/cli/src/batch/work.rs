@@ -11,7 +11,7 @@ use crate::chat::printer::AnswerToken;
 use crate::failure::Failure;
 use crate::screen::progress;
 use indicatif::ProgressBar;
-use menagerie::engine::{Ended, Event, GenerateError, Queue, StopReason, Ticket};
+use menagerie::engine::{Completion, Event, GenerateError, Queue, RequestId, StopReason};
 use menagerie::open::stage_fault;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -21,15 +21,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct BatchWork<'a> {
     input: BatchInput,
     out: BatchOutput,
-    /// Converts lines to tasks, or the reason why the model generates no text.
+    /// Converts lines to requests, or the reason why the model generates no text.
     requests: Result<BatchRequests<'a>, String>,
     /// Computes embeddings, or the reason why the model has none.
     vectors: Result<BatchVectors<'a>, String>,
     /// Lines that have not been started, in reverse order.
     left: Vec<usize>,
     open: HashMap<usize, BatchResult>,
-    /// Index of the line and of the answer of each task.
-    tasks: HashMap<Ticket, (usize, usize)>,
+    /// Index of the line and of the answer of each request.
+    answers: HashMap<RequestId, (usize, usize)>,
     tally: BatchTally,
     bar: ProgressBar,
 }
@@ -45,8 +45,8 @@ impl<'a> BatchWork<'a> {
     ) -> Self {
         let all = input.lines().len();
         let bar = progress::lines(all as u64, (all - left.len()) as u64);
-        let (open, tasks, tally) = (HashMap::new(), HashMap::new(), BatchTally::begin());
-        Self { input, out, requests, vectors, left, open, tasks, tally, bar }
+        let (open, answers, tally) = (HashMap::new(), HashMap::new(), BatchTally::begin());
+        Self { input, out, requests, vectors, left, open, answers, tally, bar }
     }
 
     /// Answers all lines, or those before `cancel` is set; up to `ahead` requests wait in the queue. Returns the error of a
@@ -109,9 +109,9 @@ impl<'a> BatchWork<'a> {
 
     /// One step of text; returns the error of a stage.
     fn step(&mut self, queue: &mut Queue) -> Result<Option<String>, Failure> {
-        let ended = queue.step(|ticket, event| self.hear(ticket, event));
+        let ended = queue.step(|id, event| self.hear(id, event));
         let fault = link_fault(&ended);
-        for (ticket, result) in ended {
+        for (id, result) in ended {
             // An interrupted answer and a failed stage are not results: the next run computes the line.
             let interrupted = match &result {
                 Ok(outcome) => outcome.reason == StopReason::Cancelled,
@@ -120,7 +120,7 @@ impl<'a> BatchWork<'a> {
             if interrupted {
                 continue;
             }
-            let Some((index, answer)) = self.tasks.remove(&ticket) else { continue };
+            let Some((index, answer)) = self.answers.remove(&id) else { continue };
             let Some(open) = self.open.get_mut(&index) else { continue };
             if open.end(answer, result)
                 && let Some(all) = self.open.remove(&index)
@@ -151,11 +151,11 @@ impl<'a> BatchWork<'a> {
 
     fn begin_text(&mut self, queue: &mut Queue, index: usize, line: Option<Value>) -> Result<(), LineFault> {
         let requests = self.requests.as_ref().map_err(LineFault::whole)?;
-        let BatchRequest { shape, tasks } = requests.of(line)?;
+        let BatchRequest { shape, prompt, answers } = requests.of(line)?;
         let place = self.input.lines()[index].clone();
-        self.open.insert(index, BatchResult::new(place, shape, tasks.len()));
-        for (answer, task) in tasks.into_iter().enumerate() {
-            self.tasks.insert(queue.submit(task), (index, answer));
+        self.open.insert(index, BatchResult::new(place, shape, answers.len()));
+        for (answer, request) in answers.iter().enumerate() {
+            self.answers.insert(queue.submit(prompt.clone(), request), (index, answer));
         }
         Ok(())
     }
@@ -167,22 +167,22 @@ impl<'a> BatchWork<'a> {
         Ok(())
     }
 
-    fn hear(&mut self, ticket: Ticket, event: Event) {
+    fn hear(&mut self, request: RequestId, event: Event) {
         let Event::Token { id, piece, logprob, top } = event else { return };
         self.tally.token();
         self.bar.set_message(self.tally.message());
         if logprob.is_none() {
             return;
         }
-        let Some((index, answer)) = self.tasks.get(&ticket) else { return };
+        let Some((index, answer)) = self.answers.get(&request) else { return };
         if let Some(open) = self.open.get_mut(index) {
             open.show(*answer, AnswerToken { id, piece, logprob, top });
         }
     }
 }
 
-/// The error of a stage or of a link to it that ended tasks which may succeed when they are run again.
-fn link_fault(ended: &[Ended]) -> Option<String> {
+/// The error of a stage or of a link to it that ended requests which may succeed when they are run again.
+fn link_fault(ended: &[Completion]) -> Option<String> {
     let faults = ended.iter().filter_map(|(_, result)| stage_fault(result.as_ref().err()?));
     faults.filter(|fault| fault.is_of_links()).map(ToString::to_string).next()
 }

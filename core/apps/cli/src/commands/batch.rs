@@ -24,8 +24,7 @@ use crate::screen::report;
 use crate::{interrupt, output};
 use clap::Args;
 use menagerie::engine::{
-    Batch, EmbeddingOptions, Hookable, Normalization, Request, SchedulerCounts, SchedulerOptions,
-    TextPipeline,
+    EmbeddingOptions, Hookable, Normalization, Request, SchedulerCounts, SchedulerOptions, TextPipeline,
 };
 use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
@@ -180,9 +179,8 @@ impl BatchCommand {
             .map(|pipeline| BatchVectors::new(pipeline, options, self.truncation.truncation()))
             .map_err(String::clone);
         let mut work = BatchWork::new(input, out, left, requests, vectors);
-        let mut batch =
-            text.map(|pipeline| Ok::<_, Failure>(pipeline.batch(self.room(pipeline)?)?)).transpose()?;
-        let mut queue = batch.as_mut().map(Batch::queue);
+        let mut queue =
+            text.map(|pipeline| Ok::<_, Failure>(pipeline.queue(self.room(pipeline)?)?)).transpose()?;
         let done = work.run(queue.as_mut(), self.parallel as usize + AHEAD, &cancel);
         let counts = queue.map(|queue| *queue.scheduler().counts());
         self.end(work, done, counts, &cancel)

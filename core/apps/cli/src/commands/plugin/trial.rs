@@ -3,7 +3,7 @@
 use super::cases::TestCases;
 use crate::failure::Failure;
 use menagerie::engine::{
-    Arithmetic, GenerateError, Scheduler, SchedulerOptions, StepOutput, TextPipeline, Wanted,
+    Arithmetic, GenerateError, LogitRows, Scheduler, SchedulerOptions, StepOutput, TextPipeline,
 };
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::KvType;
@@ -280,7 +280,7 @@ fn beside(pipeline: &TextPipeline, tokens: &[u32], place: usize) -> Result<Vec<f
     let mut sequences = Vec::new();
     for prompt in &prompts {
         let mut sequence = scheduler.create()?;
-        scheduler.begin(&mut sequence, prompt, Wanted::All)?;
+        scheduler.begin(&mut sequence, prompt, LogitRows::All)?;
         sequences.push(sequence);
     }
     let step = scheduler.step(&mut sequences.iter_mut().collect::<Vec<_>>(), None);

@@ -1,31 +1,32 @@
-//! [`TextOut`]: from tokens to text events: decoder, stop strings, reasoning.
+//! [`AnswerText`]: from tokens to text events: decoder, stop strings, reasoning.
 
 use crate::capability::{TextStream, Tokenizing};
 use crate::error::GenerateError;
 use crate::reasoning::{ReasoningSplitter, Segment};
 use crate::request::Event;
 use crate::stopping::StopMatcher;
+use std::sync::Arc;
 
-/// From tokens to text events: decoder, stop strings, reasoning.
-pub(crate) struct TextOut<'a> {
-    tokenizer: Option<&'a dyn Tokenizing>,
-    stream: Option<Box<dyn TextStream + Send + 'a>>,
+/// The text of an answer. Without a tokenizer there is none.
+pub(crate) struct AnswerText {
+    tokenizer: Option<Arc<dyn Tokenizing>>,
+    stream: Option<Box<dyn TextStream + Send>>,
     stop: StopMatcher,
     splitter: ReasoningSplitter,
     pub(crate) answer: String,
     pub(crate) reasoning: String,
 }
 
-impl<'a> TextOut<'a> {
-    /// Text of an answer; without a tokenizer there is none.
+impl AnswerText {
+    /// An empty text that ends at one of the strings `stop`.
     pub(crate) fn new(
-        tokenizer: Option<&'a dyn Tokenizing>,
+        tokenizer: Option<Arc<dyn Tokenizing>>,
         stop: &[String],
         splitter: ReasoningSplitter,
     ) -> Self {
         Self {
+            stream: tokenizer.as_ref().map(|tokenizer| tokenizer.stream()),
             tokenizer,
-            stream: tokenizer.map(|tokenizer| tokenizer.stream()),
             stop: StopMatcher::new(stop),
             splitter,
             answer: String::new(),
@@ -35,10 +36,10 @@ impl<'a> TextOut<'a> {
 
     /// The text of one token by itself; empty without a tokenizer.
     pub(crate) fn piece(&self, id: u32) -> String {
-        self.tokenizer.map(|tokenizer| tokenizer.piece(id)).unwrap_or_default()
+        self.tokenizer.as_ref().map(|tokenizer| tokenizer.piece(id)).unwrap_or_default()
     }
 
-    /// Adds a token; the stop string it completed, if any.
+    /// Adds a token. Returns the stop string that it completes, if any.
     pub(crate) fn push(
         &mut self,
         id: u32,
@@ -46,22 +47,22 @@ impl<'a> TextOut<'a> {
     ) -> Result<Option<String>, GenerateError> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let mut text = stream.push(id)?;
-        // Tags of some models are control tokens, which have no text of their own.
-        let control = self.tokenizer.and_then(|tokenizer| tokenizer.control_text(id));
+        // The tags of some models are control tokens, which have no text in the stream.
+        let control = self.tokenizer.as_ref().and_then(|tokenizer| tokenizer.control_text(id));
         if let Some(tag) = control.filter(|tag| text.is_empty() && self.splitter.is_tag(tag)) {
             text = tag;
         }
-        let released = self.stop.push(&text);
-        let segments = self.splitter.push(&released.text);
+        let matched = self.stop.push(&text);
+        let segments = self.splitter.push(&matched.text);
         self.emit(segments, sink);
-        if released.stopped.is_some() {
+        if matched.stop_string.is_some() {
             let rest = self.splitter.finish();
             self.emit(rest, sink);
         }
-        Ok(released.stopped)
+        Ok(matched.stop_string)
     }
 
-    /// Lets go of everything that is held.
+    /// Emits the text that was held back.
     pub(crate) fn finish(&mut self, sink: &mut dyn FnMut(Event)) {
         let Some(stream) = &mut self.stream else { return };
         let mut text = self.stop.push(&stream.finish()).text;

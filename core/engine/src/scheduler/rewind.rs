@@ -7,22 +7,22 @@ use std::sync::Arc;
 
 /// How far before the end of a prompt a point is kept for others that end otherwise, and how many tokens are computed at
 /// least for such a point: each makes a smaller step.
-const BORDERS: [(usize, usize); 2] = [(256, 1024), (64, 256)];
+const SNAPSHOT_POSITIONS: [(usize, usize); 2] = [(256, 1024), (64, 256)];
 
 impl Scheduler {
     /// Goes back to `len` tokens, or to as many fewer as the states allow: windows may have dropped what would be visible
     /// again, and recurrent states know only their snapshots. What was not fed is forgotten.
     pub(crate) fn go_back(&mut self, sequence: &mut Sequence, len: usize) -> Result<(), GenerateError> {
         // What lay in a stage that failed is gone as a whole.
-        let len = if self.pool.is_lost(sequence.id)? { 0 } else { len.min(sequence.held) };
-        sequence.aside = None;
-        let stays = len == sequence.held || len == 0;
+        let len = if self.pool.is_lost(sequence.id)? { 0 } else { len.min(sequence.computed) };
+        sequence.swapped = None;
+        let stays = len == sequence.computed || len == 0;
         if !stays && (self.engine.is_recurrent() || len < self.pool.shortest(sequence.id)?) {
             return self.restore(sequence, len);
         }
         self.pool.truncate(sequence.id, len)?;
         sequence.snapshots.retain(|snapshot| snapshot.tokens() <= len);
-        sequence.held = len;
+        sequence.computed = len;
         sequence.tokens.truncate(len);
         sequence.went_back();
         Ok(())
@@ -30,16 +30,17 @@ impl Scheduler {
 
     /// Notes where a prompt that others may begin like keeps points to go on from, for states that cannot go back anywhere:
     /// near its end, since what differs is more often a question than what is asked about.
-    pub(crate) fn set_borders(&self, sequence: &mut Sequence) {
-        let (held, end) = (sequence.held, sequence.tokens.len());
-        let far = BORDERS.iter().filter(|(before, least)| end.saturating_sub(held) >= before + least);
-        sequence.borders = far.map(|(before, _)| end - before).collect();
+    pub(crate) fn set_snapshot_positions(&self, sequence: &mut Sequence) {
+        let (held, end) = (sequence.computed, sequence.tokens.len());
+        let far =
+            SNAPSHOT_POSITIONS.iter().filter(|(before, least)| end.saturating_sub(held) >= before + least);
+        sequence.snapshot_positions = far.map(|(before, _)| end - before).collect();
     }
 
     /// After a failed step: rows past the length do not count, but a recurrent state may have been written over. Gives the
     /// error back, or the one that the recovery met.
     pub(super) fn recover(&mut self, sequence: &mut Sequence, error: GenerateError) -> GenerateError {
-        let held = sequence.held;
+        let held = sequence.computed;
         self.recover_to(sequence, held, error)
     }
 
@@ -50,7 +51,7 @@ impl Scheduler {
         from: usize,
         error: GenerateError,
     ) -> GenerateError {
-        let held = sequence.held.min(from);
+        let held = sequence.computed.min(from);
         let lost = self.pool.is_lost(sequence.id).unwrap_or(false);
         let recovered = if self.engine.is_recurrent() && !lost {
             self.restore(sequence, held)
@@ -61,10 +62,10 @@ impl Scheduler {
     }
 
     /// Keeps a point that a recurrent sequence can go back to, and where sequences share what they begin with also one with
-    /// windows. The newest two stay (an answer is given again from before the prompt's last chunk), and the borders; the
+    /// windows. The newest two stay (an answer is given again from before the prompt's last chunk), and the snapshot_positions; the
     /// others are spread evenly.
-    pub(super) fn remember(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
-        let windows = self.needs_cuts() && self.pool.has_windows();
+    pub(super) fn take_snapshot(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
+        let windows = self.needs_boundaries() && self.pool.has_windows();
         if !self.engine.is_recurrent() && !windows {
             return Ok(());
         }
@@ -73,14 +74,15 @@ impl Scheduler {
             self.pool.retain(sequence.id, &snapshot)?;
             sequence.retains = true;
         }
-        let (kept, borders) = (&mut sequence.snapshots, &sequence.borders);
+        let (kept, snapshot_positions) = (&mut sequence.snapshots, &sequence.snapshot_positions);
         kept.push(Arc::new(snapshot));
         if kept.len() > SNAPSHOTS {
             let gap = |index: &usize| {
                 let before = index.checked_sub(1).map_or(0, |before| kept[before].tokens());
                 kept[index + 1].tokens() - before
             };
-            let spread = (0..kept.len() - 2).filter(|&index| !borders.contains(&kept[index].tokens()));
+            let spread =
+                (0..kept.len() - 2).filter(|&index| !snapshot_positions.contains(&kept[index].tokens()));
             if let Some(closest) = spread.min_by_key(gap) {
                 let gone = kept.remove(closest);
                 self.pool.release(sequence.id, &gone)?;
@@ -102,7 +104,7 @@ impl Scheduler {
         if reached == 0 {
             self.pool.truncate(sequence.id, 0)?;
         }
-        sequence.held = reached;
+        sequence.computed = reached;
         sequence.tokens.truncate(reached);
         sequence.went_back();
         Ok(())

@@ -1,24 +1,24 @@
-//! [`Reading`]: a sequence that is computed and not answered: for its logits, for what hooks see of it, for the time it takes.
+//! [`Evaluation`]: a sequence that is computed and not answered: for its logits, for what hooks see of it, for the time it takes.
 
 use crate::error::GenerateError;
-use crate::hooks::{Begun, Life, RequestKind, RequestStart};
+use crate::hooks::{RequestArrival, RequestKind, RequestProgress, RequestStart};
 use crate::output::StepOutput;
 use crate::scheduler::Scheduler;
-use crate::sequence::{Sequence, Wanted};
+use crate::sequence::{LogitRows, Sequence};
 use std::sync::atomic::AtomicBool;
 
 /// A sequence that is computed and not answered. Each prompt of it is a request, which ends with [`Self::end`], or with the
 /// first error.
-pub struct Reading<'a> {
+pub struct Evaluation<'a> {
     scheduler: Scheduler,
     sequence: Sequence,
     kind: RequestKind,
     cancel: Option<&'a AtomicBool>,
     /// The request under way.
-    life: Option<Life>,
+    progress: Option<RequestProgress>,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> Evaluation<'a> {
     /// An empty sequence of `scheduler`, for requests of this kind.
     ///
     /// # Errors
@@ -29,19 +29,19 @@ impl<'a> Reading<'a> {
         cancel: Option<&'a AtomicBool>,
     ) -> Result<Self, GenerateError> {
         let sequence = scheduler.create()?;
-        Ok(Self { scheduler, sequence, kind, cancel, life: None })
+        Ok(Self { scheduler, sequence, kind, cancel, progress: None })
     }
 
     /// Begins a request: the sequence is to be `prompt`.
     ///
     /// # Errors
     /// As [`Scheduler::begin`]; the request is then over.
-    pub fn begin(&mut self, prompt: &[u32], wanted: Wanted) -> Result<(), GenerateError> {
-        let begun = Begun::new(&self.scheduler.hooks().lifecycles, self.kind);
-        match self.scheduler.begin(&mut self.sequence, prompt, wanted) {
-            Ok(()) => self.initialized(begun),
+    pub fn begin(&mut self, prompt: &[u32], logit_rows: LogitRows) -> Result<(), GenerateError> {
+        let arrival = RequestArrival::new(&self.scheduler.hooks().lifecycles, self.kind);
+        match self.scheduler.begin(&mut self.sequence, prompt, logit_rows) {
+            Ok(()) => self.initialized(arrival),
             Err(error) => {
-                begun.refused(&error);
+                arrival.refused(&error);
                 return Err(error);
             }
         }
@@ -55,7 +55,7 @@ impl<'a> Reading<'a> {
     pub fn watch(&mut self, prompt: &[u32]) -> Result<(), GenerateError> {
         // A prefix that is held would not be seen again.
         self.scheduler.reset(&mut self.sequence)?;
-        self.begin(prompt, Wanted::Last)?;
+        self.begin(prompt, LogitRows::Last)?;
         self.feed(&mut |output| output.last_logits().map(drop))?;
         self.end();
         Ok(())
@@ -73,7 +73,7 @@ impl<'a> Reading<'a> {
         take: &mut dyn FnMut(StepOutput) -> Result<(), GenerateError>,
     ) -> Result<(), GenerateError> {
         let (prompt, rest) = tokens.split_at(prompt);
-        self.begin(prompt, Wanted::All)?;
+        self.begin(prompt, LogitRows::All)?;
         self.feed(take)?;
         for &token in rest {
             self.push(token)?;
@@ -85,14 +85,15 @@ impl<'a> Reading<'a> {
 
     /// Begins a request that goes on from what the sequence holds.
     pub fn go_on(&mut self) {
-        self.initialized(Begun::new(&self.scheduler.hooks().lifecycles, self.kind));
+        self.initialized(RequestArrival::new(&self.scheduler.hooks().lifecycles, self.kind));
     }
 
-    fn initialized(&mut self, begun: Begun) {
+    fn initialized(&mut self, arrival: RequestArrival) {
         let held = self.sequence.tokens().len();
         let prompt_tokens = held + self.sequence.pending();
         let adapters = self.sequence.adapters();
-        self.life = Some(begun.initialized(&RequestStart { prompt_tokens, cached_tokens: held, adapters }));
+        self.progress =
+            Some(arrival.initialized(&RequestStart { prompt_tokens, cached_tokens: held, adapters }));
     }
 
     /// Makes the sequence hold `tokens`, and nothing else, before a request that is about what follows.
@@ -104,7 +105,7 @@ impl<'a> Reading<'a> {
         if tokens.is_empty() {
             return Ok(());
         }
-        self.scheduler.begin(&mut self.sequence, tokens, Wanted::Last)?;
+        self.scheduler.begin(&mut self.sequence, tokens, LogitRows::Last)?;
         self.feed(&mut |output| output.last_logits().map(drop))
     }
 
@@ -114,13 +115,13 @@ impl<'a> Reading<'a> {
     /// As [`Scheduler::push`].
     pub fn push(&mut self, token: u32) -> Result<(), GenerateError> {
         let result = self.scheduler.push(&mut self.sequence, token).map(drop);
-        self.noted(result)
+        self.report_error(result)
     }
 
     /// Notes that a token was fed that stands for one of an answer.
     pub fn token(&mut self) {
-        if let Some(life) = &mut self.life {
-            life.token();
+        if let Some(progress) = &mut self.progress {
+            progress.token();
         }
     }
 
@@ -138,7 +139,7 @@ impl<'a> Reading<'a> {
         take: &mut dyn FnMut(StepOutput) -> Result<(), GenerateError>,
     ) -> Result<(), GenerateError> {
         let step = self.scheduler.step(&mut [&mut self.sequence], self.cancel);
-        self.noted(step.only(take))
+        self.report_error(step.only(take))
     }
 
     /// Steps until nothing is to be fed.
@@ -157,17 +158,17 @@ impl<'a> Reading<'a> {
 
     /// The request has what it asked for.
     pub fn end(&mut self) {
-        if let Some(life) = self.life.take() {
-            life.computed(self.sequence.tokens().len());
+        if let Some(progress) = self.progress.take() {
+            progress.computed(self.sequence.tokens().len());
         }
     }
 
     /// Ends the request with an error.
-    fn noted(&mut self, result: Result<(), GenerateError>) -> Result<(), GenerateError> {
+    fn report_error(&mut self, result: Result<(), GenerateError>) -> Result<(), GenerateError> {
         if let Err(error) = &result
-            && let Some(life) = self.life.take()
+            && let Some(progress) = self.progress.take()
         {
-            life.failed(error);
+            progress.failed(error);
         }
         result
     }

@@ -12,7 +12,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// The sequence is another scheduler's.
-    pub(crate) fn held(&self, sequence: &Sequence) -> Result<StoredSequence, GenerateError> {
+    pub(crate) fn stored_sequence(&self, sequence: &Sequence) -> Result<StoredSequence, GenerateError> {
         let state = |(index, spec): (usize, &StateSpec)| {
             let (id, name) = (StateId(index), spec.name().to_owned());
             Ok::<_, GenerateError>(match spec {
@@ -26,8 +26,8 @@ impl Scheduler {
             })
         };
         Ok(StoredSequence {
-            tokens: sequence.held,
-            prompt: sequence.prompt.min(sequence.held),
+            tokens: sequence.computed,
+            prompt: sequence.prompt.min(sequence.computed),
             regime: match sequence.regime {
                 RopeRegime::Short => Regime::Short,
                 RopeRegime::Long => Regime::Long,
@@ -49,40 +49,40 @@ impl Scheduler {
     pub(crate) fn read_out<E: From<GenerateError>>(
         &mut self,
         sequence: &Sequence,
-        held: &StoredSequence,
-        take: &mut dyn FnMut(Piece) -> Result<(), E>,
+        stored: &StoredSequence,
+        take: &mut dyn FnMut(StateRead) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut copies = Vec::new();
-        for snapshot in sequence.snapshots.iter().filter(|one| held.snapshots.contains(&one.tokens())) {
+        for snapshot in sequence.snapshots.iter().filter(|one| stored.snapshots.contains(&one.tokens())) {
             copies.extend(self.pool.copies(snapshot).map_err(GenerateError::from)?);
         }
         let mut copies = copies.into_iter();
-        for section in held.sections() {
-            take(Piece::Begin(&section))?;
+        for section in stored.sections() {
+            take(StateRead::Begin(&section))?;
             match &section {
                 Section::Tokens => {
                     for part in sequence.tokens().chunks(1 << 14) {
                         let bytes: Vec<u8> = part.iter().flat_map(|id| id.to_le_bytes()).collect();
-                        take(Piece::Bytes(&bytes))?;
+                        take(StateRead::Bytes(&bytes))?;
                     }
                 }
                 Section::Rows { set, state, positions, .. } => {
                     self.pool.use_set(*set).map_err(GenerateError::from)?;
                     for part in pages(positions, self.pool.page_len()) {
                         let bytes = self.pool.read_rows(*state, sequence.id, part);
-                        take(Piece::Bytes(&bytes.map_err(GenerateError::from)?))?;
+                        take(StateRead::Bytes(&bytes.map_err(GenerateError::from)?))?;
                     }
                 }
                 Section::Block { set, state, .. } => {
                     self.pool.use_set(*set).map_err(GenerateError::from)?;
                     let values = self.pool.read_block(*state, sequence.id).map_err(GenerateError::from)?;
-                    take(Piece::Bytes(&floats_out(&values)))?;
+                    take(StateRead::Bytes(&floats_out(&values)))?;
                 }
                 Section::Copy { .. } => {
-                    take(Piece::Bytes(&floats_out(&copies.next().unwrap_or_default())))?;
+                    take(StateRead::Bytes(&floats_out(&copies.next().unwrap_or_default())))?;
                 }
             }
-            take(Piece::End)?;
+            take(StateRead::End)?;
         }
         Ok(())
     }
@@ -95,13 +95,13 @@ impl Scheduler {
     pub(crate) fn put_back<E: From<GenerateError>>(
         &mut self,
         sequence: &mut Sequence,
-        held: &StoredSequence,
-        give: &mut dyn FnMut(Given) -> Result<(), E>,
+        stored: &StoredSequence,
+        give: &mut dyn FnMut(StateWrite) -> Result<(), E>,
     ) -> Result<(), E> {
         self.reset(sequence)?;
-        let result = self.fill(sequence, held, give);
+        let result = self.fill(sequence, stored, give);
         if result.is_err() {
-            sequence.held = 0;
+            sequence.computed = 0;
             sequence.tokens.clear();
             sequence.snapshots.clear();
             self.reset(sequence)?;
@@ -112,18 +112,18 @@ impl Scheduler {
     fn fill<E: From<GenerateError>>(
         &mut self,
         sequence: &mut Sequence,
-        held: &StoredSequence,
-        give: &mut dyn FnMut(Given) -> Result<(), E>,
+        stored: &StoredSequence,
+        give: &mut dyn FnMut(StateWrite) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.pool.refill(sequence.id, held.tokens, &held.first()).map_err(GenerateError::from)?;
-        let mut copies: Vec<Vec<Vec<f32>>> = vec![Vec::new(); held.snapshots.len()];
-        for section in held.sections() {
-            give(Given::Begin(&section))?;
+        self.pool.refill(sequence.id, stored.tokens, &stored.first()).map_err(GenerateError::from)?;
+        let mut copies: Vec<Vec<Vec<f32>>> = vec![Vec::new(); stored.snapshots.len()];
+        for section in stored.sections() {
+            give(StateWrite::Begin(&section))?;
             match &section {
                 Section::Tokens => {
-                    for part in pages(&(0..held.tokens), 1 << 14) {
+                    for part in pages(&(0..stored.tokens), 1 << 14) {
                         let mut bytes = vec![0; part.len() * 4];
-                        give(Given::Bytes(&mut bytes))?;
+                        give(StateWrite::Bytes(&mut bytes))?;
                         let (ids, _) = bytes.as_chunks::<4>();
                         sequence.tokens.extend(ids.iter().map(|id| u32::from_le_bytes(*id)));
                     }
@@ -132,7 +132,7 @@ impl Scheduler {
                     self.pool.use_set(*set).map_err(GenerateError::from)?;
                     for part in pages(positions, self.pool.page_len()) {
                         let mut bytes = vec![0; part.len() * row_bytes];
-                        give(Given::Bytes(&mut bytes))?;
+                        give(StateWrite::Bytes(&mut bytes))?;
                         let written = self.pool.write_rows(*state, sequence.id, part.start, &bytes);
                         written.map_err(GenerateError::from)?;
                     }
@@ -144,15 +144,15 @@ impl Scheduler {
                 }
                 Section::Copy { snapshot, elements } => copies[*snapshot].push(floats_in(*elements, give)?),
             }
-            give(Given::End(&section))?;
+            give(StateWrite::End(&section))?;
         }
         self.engine.check_tokens(&sequence.tokens)?;
-        for (tokens, values) in held.snapshots.iter().zip(copies) {
+        for (tokens, values) in stored.snapshots.iter().zip(copies) {
             let put = self.pool.put_snapshot(sequence.id, *tokens, values).map_err(GenerateError::from)?;
             sequence.snapshots.push(Arc::new(put));
         }
-        (sequence.held, sequence.prompt, sequence.cached) = (held.tokens, held.prompt, 0);
-        sequence.regime = match held.regime {
+        (sequence.computed, sequence.prompt, sequence.cached) = (stored.tokens, stored.prompt, 0);
+        sequence.regime = match stored.regime {
             Regime::Short => RopeRegime::Short,
             Regime::Long => RopeRegime::Long,
         };
@@ -161,14 +161,14 @@ impl Scheduler {
 }
 
 /// What is read out of a sequence, in order.
-pub(crate) enum Piece<'a> {
+pub(crate) enum StateRead<'a> {
     Begin(&'a Section),
     Bytes(&'a [u8]),
     End,
 }
 
 /// What is asked for to put a sequence back, in order; bytes are to be filled.
-pub(crate) enum Given<'a> {
+pub(crate) enum StateWrite<'a> {
     Begin(&'a Section),
     Bytes(&'a mut [u8]),
     End(&'a Section),
@@ -188,9 +188,9 @@ fn floats_out(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-fn floats_in<E>(elements: usize, give: &mut dyn FnMut(Given) -> Result<(), E>) -> Result<Vec<f32>, E> {
+fn floats_in<E>(elements: usize, give: &mut dyn FnMut(StateWrite) -> Result<(), E>) -> Result<Vec<f32>, E> {
     let mut bytes = vec![0; elements * 4];
-    give(Given::Bytes(&mut bytes))?;
+    give(StateWrite::Bytes(&mut bytes))?;
     let (values, _) = bytes.as_chunks::<4>();
     Ok(values.iter().map(|value| f32::from_le_bytes(*value)).collect())
 }

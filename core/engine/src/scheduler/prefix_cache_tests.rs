@@ -4,7 +4,7 @@
 use super::*;
 use crate::engine::Engine;
 use crate::scheduler::SchedulerOptions;
-use crate::sequence::Wanted;
+use crate::sequence::LogitRows;
 use menagerie_model::KvType;
 use menagerie_testkit::FakeModel;
 
@@ -33,9 +33,9 @@ fn keeping() -> Scheduler {
     };
     let mut scheduler = Scheduler::new(Arc::new(engine), Vec::new(), room).unwrap();
     let mut sequence = scheduler.create().unwrap();
-    scheduler.begin(&mut sequence, &prompt(200), Wanted::Last).unwrap();
+    scheduler.begin(&mut sequence, &prompt(200), LogitRows::Last).unwrap();
     scheduler.feed(&mut sequence, None, &mut |_, _| Ok(())).unwrap();
-    assert_eq!((sequence.held, sequence.regime), (200, RopeRegime::Short));
+    assert_eq!((sequence.computed, sequence.regime), (200, RopeRegime::Short));
     scheduler.retire(sequence).unwrap();
     scheduler
 }
@@ -52,23 +52,23 @@ fn others() -> AdapterChoice {
 }
 
 /// Where a prompt of so many tokens finds a beginning.
-fn source(scheduler: &Scheduler, len: usize, adapters: &AdapterChoice) -> Source {
+fn source(scheduler: &Scheduler, len: usize, adapters: &AdapterChoice) -> PrefixSource {
     let prompt = prompt(len);
-    scheduler.source(&scheduler.beginning(&prompt, adapters), std::iter::empty()).unwrap()
+    scheduler.prefix_source(&scheduler.prefix_query(&prompt, adapters), std::iter::empty()).unwrap()
 }
 
 /// A sequence that has what is kept, whoever it was kept for.
 fn taken(scheduler: &mut Scheduler) -> Sequence {
-    let sequence = scheduler.create_from(Source::Kept(0, 200), std::iter::empty()).unwrap();
-    assert_eq!(sequence.held, 200);
+    let sequence = scheduler.create_from(PrefixSource::Cached(0, 200), std::iter::empty()).unwrap();
+    assert_eq!(sequence.computed, 200);
     sequence
 }
 
 #[test]
 fn kept_state_is_not_found_with_other_adapters() {
     let scheduler = keeping();
-    assert_eq!(source(&scheduler, 205, &AdapterChoice::Bare), Source::Kept(0, 200));
-    assert_eq!(source(&scheduler, 205, &others()), Source::Nothing);
+    assert_eq!(source(&scheduler, 205, &AdapterChoice::Bare), PrefixSource::Cached(0, 200));
+    assert_eq!(source(&scheduler, 205, &others()), PrefixSource::Nothing);
 }
 
 #[test]
@@ -76,26 +76,26 @@ fn kept_state_is_forgotten_when_other_adapters_are_chosen() {
     let mut scheduler = keeping();
     let mut sequence = taken(&mut scheduler);
     scheduler.adapt(&mut sequence, &AdapterChoice::Bare).unwrap();
-    assert_eq!(sequence.held, 200, "the same adapters keep it");
+    assert_eq!(sequence.computed, 200, "the same adapters keep it");
     scheduler.adapt(&mut sequence, &others()).unwrap();
-    assert_eq!((sequence.held, sequence.tokens.len()), (0, 0));
+    assert_eq!((sequence.computed, sequence.tokens.len()), (0, 0));
     assert!(sequence.adapters.is_some());
 }
 
 #[test]
 fn kept_state_is_not_found_in_another_rope_regime() {
     let scheduler = keeping();
-    assert_eq!(source(&scheduler, LIMIT, &AdapterChoice::Bare), Source::Kept(0, 200));
-    assert_eq!(source(&scheduler, LIMIT + 1, &AdapterChoice::Bare), Source::Nothing);
+    assert_eq!(source(&scheduler, LIMIT, &AdapterChoice::Bare), PrefixSource::Cached(0, 200));
+    assert_eq!(source(&scheduler, LIMIT + 1, &AdapterChoice::Bare), PrefixSource::Nothing);
 }
 
 #[test]
 fn kept_state_is_forgotten_when_a_prompt_begins_in_another_rope_regime() {
     let mut scheduler = keeping();
     let mut sequence = taken(&mut scheduler);
-    scheduler.begin(&mut sequence, &prompt(LIMIT), Wanted::Last).unwrap();
-    assert_eq!(sequence.held, 200, "the same regime keeps it");
+    scheduler.begin(&mut sequence, &prompt(LIMIT), LogitRows::Last).unwrap();
+    assert_eq!(sequence.computed, 200, "the same regime keeps it");
     let mut sequence = taken(&mut scheduler);
-    scheduler.begin(&mut sequence, &prompt(LIMIT + 1), Wanted::Last).unwrap();
-    assert_eq!((sequence.held, sequence.regime), (0, RopeRegime::Long));
+    scheduler.begin(&mut sequence, &prompt(LIMIT + 1), LogitRows::Last).unwrap();
+    assert_eq!((sequence.computed, sequence.regime), (0, RopeRegime::Long));
 }

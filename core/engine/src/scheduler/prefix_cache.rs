@@ -2,12 +2,12 @@
 //! one that is kept after its end.
 //!
 //! States of which every row stays can be shared up to any token; the others (windows, recurrent states) as they are at a
-//! length that a sequence stopped at: where it ended, at its snapshots (some near the end of its prompt: borders), or at a
+//! length that a sequence stopped at: where it ended, at its snapshots (some near the end of its prompt: snapshot_positions), or at a
 //! cut, a length at which it is known to part from others. Tokens are compared themselves, not hashes of them, with the adapters and the rope regime they were computed
 //! with. Hooks and all other options are the scheduler's own.
 
 use super::Scheduler;
-use super::room::release;
+use super::memory::release;
 use crate::adapter_choice::AdapterChoice;
 use crate::error::GenerateError;
 use crate::sequence::Sequence;
@@ -15,10 +15,10 @@ use menagerie_model::{AdapterSet, RopeRegime, SequenceId};
 use std::sync::Arc;
 
 /// Fewest tokens for which it is worth to wait, or to stop at a cut.
-pub(crate) const LEAST_SHARED: usize = 16;
+pub(crate) const MIN_SHARED_TOKENS: usize = 16;
 
 /// What a sequence is to begin with.
-pub(crate) struct Beginning<'a> {
+pub(crate) struct PrefixQuery<'a> {
     pub(crate) prompt: &'a [u32],
     pub(crate) adapters: Option<Arc<AdapterSet>>,
     regime: RopeRegime,
@@ -26,21 +26,21 @@ pub(crate) struct Beginning<'a> {
 
 /// Where a sequence goes on from, and how many of its tokens are there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum PrefixSource {
     /// Nowhere.
     Nothing,
     /// A kept sequence.
-    Kept(usize, usize),
+    Cached(usize, usize),
     /// The one at this place of those that run.
     Running(usize, usize),
 }
 
-impl Source {
+impl PrefixSource {
     /// Tokens that are there.
     pub(crate) fn tokens(self) -> usize {
         match self {
             Self::Nothing => 0,
-            Self::Kept(_, tokens) | Self::Running(_, tokens) => tokens,
+            Self::Cached(_, tokens) | Self::Running(_, tokens) => tokens,
         }
     }
 }
@@ -54,14 +54,14 @@ pub(crate) fn are_same(one: Option<&Arc<AdapterSet>>, other: Option<&Arc<Adapter
     }
 }
 
-impl Beginning<'_> {
+impl PrefixQuery<'_> {
     /// Whether the state of a sequence is what this one's would be.
-    pub(crate) fn fits(&self, source: &Sequence) -> bool {
+    pub(crate) fn matches(&self, source: &Sequence) -> bool {
         source.regime == self.regime && are_same(self.adapters.as_ref(), source.adapters.as_ref())
     }
 
     /// Whether another one's state would be.
-    pub(crate) fn is_like(&self, other: &Beginning) -> bool {
+    pub(crate) fn is_like(&self, other: &PrefixQuery) -> bool {
         other.regime == self.regime && are_same(self.adapters.as_ref(), other.adapters.as_ref())
     }
 }
@@ -77,49 +77,49 @@ impl Scheduler {
     }
 
     /// What a sequence with this prompt begins with.
-    pub(crate) fn beginning<'a>(&self, prompt: &'a [u32], adapted: &AdapterChoice) -> Beginning<'a> {
+    pub(crate) fn prefix_query<'a>(&self, prompt: &'a [u32], adapted: &AdapterChoice) -> PrefixQuery<'a> {
         let regime = self.engine.regime_of(prompt.len());
-        Beginning { prompt, adapters: self.adapters_of(adapted), regime }
+        PrefixQuery { prompt, adapters: self.adapters_of(adapted), regime }
     }
 
     /// Where the most tokens are held.
-    pub(crate) fn source<'s>(
+    pub(crate) fn prefix_source<'s>(
         &self,
-        start: &Beginning,
+        start: &PrefixQuery,
         running: impl Iterator<Item = &'s Sequence>,
-    ) -> Result<Source, GenerateError> {
-        let mut best = Source::Nothing;
-        if !self.shares() {
+    ) -> Result<PrefixSource, GenerateError> {
+        let mut best = PrefixSource::Nothing;
+        if !self.shares_prefixes() {
             return Ok(best);
         }
-        for (index, sequence) in self.kept.iter().enumerate() {
+        for (index, sequence) in self.cached.iter().enumerate() {
             let reach = self.reach(sequence, start)?;
             if reach > best.tokens() {
-                best = Source::Kept(index, reach);
+                best = PrefixSource::Cached(index, reach);
             }
         }
         for (index, sequence) in running.enumerate() {
             let reach = self.reach(sequence, start)?;
             if reach > best.tokens() {
-                best = Source::Running(index, reach);
+                best = PrefixSource::Running(index, reach);
             }
         }
         Ok(best)
     }
 
     /// Most tokens that a known sequence begins with alike, held in a form to go on from or not.
-    pub(crate) fn known(&self, start: &Beginning) -> usize {
-        let kept = self.kept.iter().filter(|kept| start.fits(kept));
-        kept.map(|kept| kept.prospect(start.prompt)).max().unwrap_or(0)
+    pub(crate) fn longest_cached_prefix(&self, start: &PrefixQuery) -> usize {
+        let kept = self.cached.iter().filter(|kept| start.matches(kept));
+        kept.map(|kept| kept.future_prefix_len(start.prompt)).max().unwrap_or(0)
     }
 
     /// Whether sequences must stop where others are to go on from.
-    pub(crate) fn needs_cuts(&self) -> bool {
-        self.shares() && !self.engine.goes_back_anywhere()
+    pub(crate) fn needs_boundaries(&self) -> bool {
+        self.shares_prefixes() && !self.engine.goes_back_anywhere()
     }
 
     /// Whether sequences share what they begin with.
-    pub(crate) fn shares(&self) -> bool {
+    pub(crate) fn shares_prefixes(&self) -> bool {
         self.prefixes > 0 && self.is_uniform()
     }
 
@@ -129,15 +129,15 @@ impl Scheduler {
     }
 
     /// Tokens that a sequence going on from `source` would have.
-    fn reach(&self, source: &Sequence, start: &Beginning) -> Result<usize, GenerateError> {
+    fn reach(&self, source: &Sequence, start: &PrefixQuery) -> Result<usize, GenerateError> {
         if self.pool.is_lost(source.id)? {
             return Ok(0);
         }
-        if !start.fits(source) {
+        if !start.matches(source) {
             return Ok(0);
         }
-        let common = source.common_prefix(start.prompt);
-        if common == source.held || self.engine.goes_back_anywhere() {
+        let common = source.computed_prefix_len(start.prompt);
+        if common == source.computed || self.engine.goes_back_anywhere() {
             return Ok(common);
         }
         if !self.engine.is_recurrent() && common >= self.pool.shortest(source.id)? {
@@ -153,20 +153,20 @@ impl Scheduler {
     /// The pool has no place for another.
     pub(crate) fn create_from<'s>(
         &mut self,
-        source: Source,
+        source: PrefixSource,
         mut running: impl Iterator<Item = &'s Sequence>,
     ) -> Result<Sequence, GenerateError> {
         let twin = match source {
-            Source::Nothing => None,
-            Source::Kept(index, _) => {
+            PrefixSource::Nothing => None,
+            PrefixSource::Cached(index, _) => {
                 // It is the one used last now.
-                let used = self.kept.remove(index);
+                let used = self.cached.remove(index);
                 let id = self.fork(used.id);
                 let twin = id.map(|id| used.twin(id));
-                self.kept.push(used);
+                self.cached.push(used);
                 Some(twin?)
             }
-            Source::Running(index, _) => match running.nth(index) {
+            PrefixSource::Running(index, _) => match running.nth(index) {
                 Some(sequence) => Some(sequence.twin(self.fork(sequence.id)?)),
                 None => None,
             },
@@ -190,26 +190,26 @@ impl Scheduler {
     /// The sequence is another scheduler's.
     pub fn retire(&mut self, mut sequence: Sequence) -> Result<(), GenerateError> {
         sequence.forget_pending();
-        sequence.cuts.clear();
+        sequence.chunk_boundaries.clear();
         let anywhere = self.engine.goes_back_anywhere();
         let covers = |whole: &Sequence, part: &Sequence| {
             let alike = whole.regime == part.regime
                 && are_same(whole.adapters.as_ref(), part.adapters.as_ref())
                 && whole.tokens.starts_with(&part.tokens);
-            alike && (anywhere || whole.held == part.held)
+            alike && (anywhere || whole.computed == part.computed)
         };
-        let useless = sequence.held < LEAST_SHARED || self.prefixes == 0;
-        if useless || self.kept.iter().any(|kept| covers(kept, &sequence)) {
+        let useless = sequence.computed < MIN_SHARED_TOKENS || self.prefixes == 0;
+        if useless || self.cached.iter().any(|kept| covers(kept, &sequence)) {
             return self.free(sequence);
         }
-        while let Some(index) = self.kept.iter().position(|kept| covers(&sequence, kept)) {
-            let covered = self.kept.remove(index);
+        while let Some(index) = self.cached.iter().position(|kept| covers(&sequence, kept)) {
+            let covered = self.cached.remove(index);
             self.free(covered)?;
         }
-        while self.kept.len() >= self.prefixes {
+        while self.cached.len() >= self.prefixes {
             self.evict(None)?;
         }
-        self.kept.push(sequence);
+        self.cached.push(sequence);
         Ok(())
     }
 
@@ -223,14 +223,14 @@ impl Scheduler {
     }
 
     /// Leaves the state at a cut behind for others to go on from.
-    pub(super) fn leave_at_cut(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
-        let held = sequence.held;
-        let is_cut = sequence.cuts.contains(&held);
-        sequence.cuts.retain(|cut| *cut > held);
-        if !is_cut || !self.needs_cuts() {
+    pub(super) fn keep_prefix_at_boundary(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
+        let held = sequence.computed;
+        let is_cut = sequence.chunk_boundaries.contains(&held);
+        sequence.chunk_boundaries.retain(|cut| *cut > held);
+        if !is_cut || !self.needs_boundaries() {
             return Ok(());
         }
-        while self.kept.len() >= self.prefixes {
+        while self.cached.len() >= self.prefixes {
             self.evict(None)?;
         }
         // Only the state: snapshots below it are the sequence's own.
@@ -242,18 +242,18 @@ impl Scheduler {
 
     /// Gives up the kept sequence that was used least recently, but not the one with this id; `false` if there is none.
     pub(crate) fn evict(&mut self, but: Option<SequenceId>) -> Result<bool, GenerateError> {
-        let Some(index) = self.kept.iter().position(|kept| Some(kept.id) != but) else { return Ok(false) };
-        let oldest = self.kept.remove(index);
+        let Some(index) = self.cached.iter().position(|kept| Some(kept.id) != but) else { return Ok(false) };
+        let oldest = self.cached.remove(index);
         self.counts.evictions += 1;
         self.free(oldest)?;
         Ok(true)
     }
 
     /// The id of the kept sequence that a source means.
-    pub(crate) fn kept_id(&self, source: Source) -> Option<SequenceId> {
+    pub(crate) fn cached_id(&self, source: PrefixSource) -> Option<SequenceId> {
         match source {
-            Source::Kept(index, _) => self.kept.get(index).map(|kept| kept.id),
-            Source::Nothing | Source::Running(..) => None,
+            PrefixSource::Cached(index, _) => self.cached.get(index).map(|kept| kept.id),
+            PrefixSource::Nothing | PrefixSource::Running(..) => None,
         }
     }
 
@@ -278,5 +278,5 @@ impl Scheduler {
 }
 
 #[cfg(test)]
-#[path = "kept_tests.rs"]
+#[path = "prefix_cache_tests.rs"]
 mod tests;

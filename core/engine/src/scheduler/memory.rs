@@ -2,7 +2,7 @@
 
 use super::Scheduler;
 use crate::error::GenerateError;
-use crate::sequence::{Sequence, Wanted};
+use crate::sequence::{LogitRows, Sequence};
 use menagerie_model::StatePool;
 
 impl Scheduler {
@@ -22,7 +22,8 @@ impl Scheduler {
         index: usize,
         rows: usize,
     ) -> Result<bool, GenerateError> {
-        let (id, held, reached) = (sequences[index].id, sequences[index].held, sequences[index].reached());
+        let (id, held, reached) =
+            (sequences[index].id, sequences[index].computed, sequences[index].reached());
         let alone = reached + rows <= self.pool.options().capacity_tokens;
         let rank = sequences[index].urgency.rank();
         let others = sequences.iter().any(|other| other.pending() > 0 && other.urgency.rank() < rank);
@@ -33,7 +34,7 @@ impl Scheduler {
             }
             match victim(sequences, index) {
                 Some(victim) => {
-                    let aside = sequences.iter().filter_map(|sequence| sequence.aside.as_ref());
+                    let aside = sequences.iter().filter_map(|sequence| sequence.swapped.as_ref());
                     let taken = aside.map(|aside| aside.bytes()).sum();
                     self.preempt(sequences[victim], taken)?;
                 }
@@ -41,7 +42,7 @@ impl Scheduler {
                 None => break,
             }
         }
-        if !self.bring_back(sequences[index]) {
+        if !self.swap_in(sequences[index]) {
             return Ok(false);
         }
         self.pool.reserve(id, reached, rows)?;
@@ -50,7 +51,7 @@ impl Scheduler {
 
     /// Whether pages are free for the next rows of a sequence, and for what is set aside of it.
     fn fits(&self, sequence: &Sequence, rows: usize) -> Result<bool, GenerateError> {
-        match &sequence.aside {
+        match &sequence.swapped {
             Some(aside) => Ok(self.pool.can_refill(aside.tokens(), &aside.first(), rows)),
             None => Ok(self.pool.has_room(sequence.id, rows)?),
         }
@@ -65,11 +66,11 @@ impl Scheduler {
         rows: usize,
     ) -> Result<bool, GenerateError> {
         let next = &sequences[index];
-        if next.aside.is_none() && self.pool.has_window_room(next.id, rows)? {
+        if next.swapped.is_none() && self.pool.has_window_room(next.id, rows)? {
             return Ok(false);
         }
         let running = sequences.iter_mut().map(|sequence| &mut **sequence);
-        let Some(sequence) = self.kept.iter_mut().chain(running).find(|one| one.retains) else {
+        let Some(sequence) = self.cached.iter_mut().chain(running).find(|one| one.retains) else {
             return Ok(false);
         };
         release(&mut self.pool, sequence)?;
@@ -79,20 +80,20 @@ impl Scheduler {
         Ok(true)
     }
 
-    /// Gives the state of a sequence up. It is set aside, where [`Self::copy_aside`] finds that worth it (`taken` bytes are
+    /// Gives the state of a sequence up. It is set aside, where [`Self::swap_out`] finds that worth it (`taken` bytes are
     /// set aside of others); else the next steps compute it again, from the same tokens. Where a prompt is something else than
     /// what was generated (a choice for a whole prompt, hooks of one phase) it is then computed again as it was, and the
     /// tokens after it one by one.
     fn preempt(&mut self, sequence: &mut Sequence, taken: usize) -> Result<(), GenerateError> {
-        let aside = self.copy_aside(sequence, taken).map(Box::new);
-        let held = sequence.held as u64;
+        let aside = self.swap_out(sequence, taken).map(Box::new);
+        let held = sequence.computed as u64;
         let tokens = std::mem::take(&mut sequence.tokens);
         let went = self.go_back(sequence, 0);
         sequence.tokens = tokens;
         sequence.preemptions += 1;
         self.counts.preemptions += 1;
         if went.is_ok() && aside.is_some() {
-            sequence.aside = aside;
+            sequence.swapped = aside;
             sequence.swaps += 1;
             self.counts.set_aside += 1;
             self.counts.set_aside_tokens += held;
@@ -121,7 +122,7 @@ fn victim(sequences: &[&mut Sequence], index: usize) -> Option<usize> {
     let others = (0..sequences.len()).filter(|&other| other != index);
     let weaker = others.filter(|&other| {
         let sequence = &sequences[other];
-        sequence.held > 0 && sequence.wanted == Wanted::Last && sequence.urgency.rank() > own
+        sequence.computed > 0 && sequence.logit_rows == LogitRows::Last && sequence.urgency.rank() > own
     });
     weaker.max_by_key(|&other| sequences[other].urgency.rank())
 }

@@ -11,12 +11,12 @@ impl Scheduler {
     ///
     /// # Errors
     /// What the pool reports.
-    pub(crate) fn answer_begins(
+    pub(crate) fn note_answer_start(
         &mut self,
         sequence: &mut Sequence,
         logits: &[f32],
     ) -> Result<(), GenerateError> {
-        let tokens = sequence.held;
+        let tokens = sequence.computed;
         if sequence.answer.as_ref().is_some_and(|start| start.tokens == tokens) {
             return Ok(());
         }
@@ -29,11 +29,11 @@ impl Scheduler {
 
     /// Keeps what windows show now, and nothing of what they showed before.
     fn keep_windows(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
-        super::room::release(&mut self.pool, sequence)?;
+        super::memory::release(&mut self.pool, sequence)?;
         if !self.engine.is_recurrent() {
             sequence.snapshots.clear();
         }
-        let last = sequence.snapshots.last().filter(|last| last.tokens() == sequence.held);
+        let last = sequence.snapshots.last().filter(|last| last.tokens() == sequence.computed);
         let point = match last {
             Some(last) => Arc::clone(last),
             None => {

@@ -1,0 +1,195 @@
+//! When a waiting request starts, and with which state.
+
+use super::{Queue, RunningRequest};
+use crate::error::GenerateError;
+use crate::generation::Generation;
+use crate::hooks::{RequestArrival, RequestId};
+use crate::prefill::shared_prefix_len;
+use crate::reasoning::ReasoningSplitter;
+use crate::request::Request;
+use crate::scheduler::{MIN_SHARED_TOKENS, PrefixQuery, PrefixSource, Scheduler};
+use crate::sequence::{LogitRows, STEPS_PER_PRIORITY, Sequence};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// The number of waiting requests that are compared with a starting one to find shared prefixes.
+const COMPARED_REQUESTS: usize = 64;
+
+/// The fewest tokens before a chunk boundary for which no request waits. A boundary costs a smaller step and a copy of
+/// the states, about as much as twenty rows each.
+const MIN_BOUNDARY_DISTANCE: usize = 64;
+
+/// The most chunk boundaries that waiting requests cause in one prompt; each makes a step smaller.
+const MAX_BOUNDARIES: usize = 4;
+
+/// A request that has not started.
+pub(crate) struct WaitingRequest {
+    arrival: RequestArrival,
+    prompt: Vec<u32>,
+    request: Request,
+    splitter: ReasoningSplitter,
+    /// Steps of the queue when it was submitted.
+    arrival_step: usize,
+    arrival_time: Instant,
+}
+
+/// Whether a waiting request can start.
+enum Admission {
+    /// It starts with the state of this source.
+    Start(PrefixSource),
+    /// A running request is computing a prefix of its prompt; later requests may start meanwhile.
+    WaitForPrefix,
+    /// There is not enough memory for it; no later request may start before it.
+    WaitForMemory,
+}
+
+impl WaitingRequest {
+    pub(super) fn new(
+        arrival: RequestArrival,
+        prompt: Vec<u32>,
+        request: Request,
+        splitter: ReasoningSplitter,
+        arrival_step: usize,
+    ) -> Self {
+        Self { arrival, prompt, request, splitter, arrival_step, arrival_time: Instant::now() }
+    }
+
+    pub(super) fn id(&self) -> RequestId {
+        self.arrival.id()
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.request.cancel.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn into_arrival(self) -> RequestArrival {
+        self.arrival
+    }
+
+    /// The sequences whose state it can start with.
+    fn prefix_query(&self, scheduler: &Scheduler) -> PrefixQuery<'_> {
+        scheduler.prefix_query(&self.prompt, &self.request.adapters)
+    }
+}
+
+impl Queue {
+    /// Starts the requests for which there are a place and memory.
+    pub(crate) fn admit(&mut self) {
+        let steps = self.steps;
+        self.waiting.sort_by_key(|one| {
+            let patience = ((steps - one.arrival_step) / STEPS_PER_PRIORITY) as i64;
+            (Reverse(i64::from(one.request.priority) + patience), one.id())
+        });
+        let mut index = 0;
+        while index < self.waiting.len() && self.running.len() < self.scheduler.sequences() {
+            match self.admission(index) {
+                Ok(Admission::WaitForMemory) => break,
+                Ok(Admission::WaitForPrefix) => index += 1,
+                Ok(Admission::Start(source)) => {
+                    let request = self.waiting.remove(index);
+                    self.start(request, source);
+                }
+                Err(error) => {
+                    let request = self.waiting.remove(index);
+                    self.refuse(request.into_arrival(), error);
+                }
+            }
+        }
+    }
+
+    /// Whether the waiting request at `index` can start.
+    fn admission(&mut self, index: usize) -> Result<Admission, GenerateError> {
+        let request = &self.waiting[index];
+        let query = request.prefix_query(&self.scheduler);
+        let source = self.scheduler.prefix_source(&query, self.running.iter().map(|one| &one.sequence))?;
+        let needs_boundaries = self.scheduler.needs_boundaries();
+        for RunningRequest { sequence, .. } in &mut self.running {
+            let is_ahead = sequence.urgency.priority >= request.request.priority && query.matches(sequence);
+            if !is_ahead || !self.scheduler.shares_prefixes() {
+                continue;
+            }
+            let shared = sequence.future_prefix_len(&request.prompt);
+            if sequence.computed < shared && shared >= source.tokens() + MIN_SHARED_TOKENS {
+                if needs_boundaries {
+                    sequence.add_chunk_boundary(shared);
+                }
+                return Ok(Admission::WaitForPrefix);
+            }
+        }
+        if self.running.is_empty() {
+            return Ok(Admission::Start(source));
+        }
+        // Reserved for each running request: its pending tokens and one page of answer.
+        let page = self.scheduler.page_len();
+        let reserved: usize = self.running.iter().map(|one| one.sequence.pending() + page).sum();
+        let needed = request.prompt.len().saturating_sub(source.tokens()) + page;
+        let spared = self.scheduler.cached_id(source);
+        while self.scheduler.free_tokens() < reserved.saturating_add(needed) {
+            if !self.scheduler.evict(spared)? {
+                return Ok(Admission::WaitForMemory);
+            }
+        }
+        // Evictions move the cached sequences: look for the source again.
+        let query = self.waiting[index].prefix_query(&self.scheduler);
+        let running = self.running.iter().map(|one| &one.sequence);
+        Ok(Admission::Start(self.scheduler.prefix_source(&query, running)?))
+    }
+
+    /// Moves a request to the running ones, or ends it with the error that prevents its start.
+    fn start(&mut self, request: WaitingRequest, source: PrefixSource) {
+        let WaitingRequest { arrival, prompt, request, splitter, arrival_time, .. } = request;
+        let begun = self.begin(&prompt, &request, splitter, source);
+        match begun {
+            Ok((mut generation, sequence)) => {
+                let id = arrival.id();
+                generation.begin(arrival, &sequence, arrival_time);
+                self.running.push(RunningRequest { id, generation, sequence });
+            }
+            Err(error) => self.refuse(arrival, error),
+        }
+    }
+
+    fn begin(
+        &mut self,
+        prompt: &[u32],
+        request: &Request,
+        splitter: ReasoningSplitter,
+        source: PrefixSource,
+    ) -> Result<(Box<Generation>, Sequence), GenerateError> {
+        let generation = self.factory.generation(self.scheduler.engine(), request, splitter)?;
+        let query = self.scheduler.prefix_query(prompt, &request.adapters);
+        let running = self.running.iter().map(|one| &one.sequence);
+        let alike = running.clone().filter(|sequence| query.matches(sequence));
+        let longest = alike.map(|sequence| sequence.future_prefix_len(prompt)).max().unwrap_or(0);
+        let longest = longest.max(self.scheduler.longest_cached_prefix(&query));
+        let mut sequence = self.scheduler.create_from(source, running)?;
+        sequence.set_priority(request.priority);
+        let begun = self.scheduler.adapt(&mut sequence, &request.adapters);
+        let begun = begun.and_then(|()| self.scheduler.begin(&mut sequence, prompt, LogitRows::Last));
+        if let Err(error) = begun {
+            return Err(self.scheduler.free(sequence).err().unwrap_or(error));
+        }
+        self.scheduler.count_shared(sequence.cached());
+        if self.scheduler.needs_boundaries() {
+            let query = self.scheduler.prefix_query(prompt, &request.adapters);
+            self.add_chunk_boundaries(&mut sequence, longest, &query);
+            self.scheduler.set_snapshot_positions(&mut sequence);
+        }
+        Ok((Box::new(generation), sequence))
+    }
+
+    /// Ends chunks of a prompt where other prompts differ from it, so that they can start with the state there: where
+    /// waiting requests differ, and after `longest` tokens, where a known sequence does, unless that is so near that later
+    /// requests had better compute the rows between again.
+    fn add_chunk_boundaries(&self, sequence: &mut Sequence, longest: usize, query: &PrefixQuery) {
+        let compared = self.waiting.iter().take(COMPARED_REQUESTS);
+        let alike = compared.filter(|one| one.prefix_query(&self.scheduler).is_like(query));
+        let lengths: BTreeSet<usize> =
+            alike.map(|one| shared_prefix_len(query.prompt, &one.prompt)).collect();
+        let longest = (longest >= sequence.computed + MIN_BOUNDARY_DISTANCE).then_some(longest);
+        let lengths = lengths.into_iter().rev().chain(longest).filter(|&len| len >= MIN_SHARED_TOKENS);
+        lengths.take(MAX_BOUNDARIES).for_each(|len| sequence.add_chunk_boundary(len));
+    }
+}

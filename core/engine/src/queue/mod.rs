@@ -1,0 +1,207 @@
+//! [`Queue`]: requests that run together.
+
+mod admission;
+mod parallel_sampling;
+
+use crate::capability::Tokenizing;
+use crate::error::GenerateError;
+use crate::generation::{Generation, GenerationFactory};
+use crate::hooks::{RequestArrival, RequestId, RequestKind};
+use crate::output::StepResults;
+use crate::prompt::Prompt;
+use crate::request::{Event, EventResponse, Outcome, Request};
+use crate::scheduler::Scheduler;
+use crate::sequence::Sequence;
+use crate::stopping::StopReason;
+use admission::WaitingRequest;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The id of a request and its result.
+pub type Completion = (RequestId, Result<Outcome, GenerateError>);
+
+/// Runs many requests together. A request waits until there is a place and memory for it, shares its steps with the
+/// other running requests, and leaves the queue when it ends.
+///
+/// **Order.** Requests start by priority, then in the order of submission. Every 16 steps of waiting raise the priority by
+/// one, so no request waits forever. A request whose prompt starts like one that is being computed waits until that
+/// prefix is computed, and shares it.
+///
+/// **Latency.** A step has at most [`SchedulerOptions::step_tokens`](crate::SchedulerOptions::step_tokens) rows, and
+/// sequences that decode come first. However long other prompts are, at most one such step lies between two tokens of an
+/// answer.
+///
+/// A request of a queue gets a new sequence, whose state other requests may reuse after it ends. A
+/// [`Session`](crate::Session) is not a queue of one request: its sequence belongs to it from one request to the next, so
+/// a conversation keeps its state whatever else runs.
+pub struct Queue {
+    pub(crate) waiting: Vec<WaitingRequest>,
+    pub(crate) running: Vec<RunningRequest>,
+    /// Requests that ended since the last step returned.
+    pub(crate) completed: Vec<Completion>,
+    pub(crate) cancelled: BTreeSet<RequestId>,
+    /// Requests that the callback of events stopped: they end in the next step, and it receives no more of their events.
+    pub(crate) stopped: BTreeSet<RequestId>,
+    /// Steps so far.
+    pub(crate) steps: usize,
+    factory: GenerationFactory,
+    pub(crate) scheduler: Scheduler,
+}
+
+/// A request that computes its prompt or its answer.
+pub(crate) struct RunningRequest {
+    pub(crate) id: RequestId,
+    pub(crate) generation: Box<Generation>,
+    pub(crate) sequence: Sequence,
+}
+
+impl Queue {
+    /// An empty queue on `scheduler`. Without a tokenizer, prompts and answers are token ids only.
+    pub fn new(scheduler: Scheduler, tokenizer: Option<Arc<dyn Tokenizing>>) -> Self {
+        Self {
+            waiting: Vec::new(),
+            running: Vec::new(),
+            completed: Vec::new(),
+            cancelled: BTreeSet::new(),
+            stopped: BTreeSet::new(),
+            steps: 0,
+            factory: GenerationFactory::new(tokenizer),
+            scheduler,
+        }
+    }
+
+    /// Adds a request that continues `prompt` (text, tokens or a rendered conversation). It starts in one of the next
+    /// steps. If the prompt cannot be encoded, the next step returns the error.
+    pub fn submit<'p>(&mut self, prompt: impl Into<Prompt<'p>>, request: &Request) -> RequestId {
+        let arrival = RequestArrival::new(&self.scheduler.hooks().lifecycles, RequestKind::Text);
+        let id = arrival.id();
+        match prompt.into().encoded(self.factory.tokenizer()) {
+            Ok((prompt, splitter)) => {
+                let (prompt, request) = (prompt.into_owned(), request.clone());
+                self.waiting.push(WaitingRequest::new(arrival, prompt, request, splitter, self.steps));
+            }
+            Err(error) => self.refuse(arrival, error),
+        }
+        id
+    }
+
+    /// Steps until every request has ended. Returns the results in the order of submission; `sink` as in [`Self::step`].
+    pub fn run<R: EventResponse>(&mut self, mut sink: impl FnMut(RequestId, Event) -> R) -> Vec<Completion> {
+        let mut completed = Vec::new();
+        while !self.is_idle() {
+            completed.extend(self.step(&mut sink));
+        }
+        completed.sort_by_key(|(id, _)| *id);
+        completed
+    }
+
+    /// Cancels a request: it ends in the next step, with what it has generated so far. Has no effect after its end.
+    pub fn cancel(&mut self, id: RequestId) {
+        self.cancelled.insert(id);
+    }
+
+    /// Whether every request has ended and its result has been returned.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.running.is_empty() && self.completed.is_empty()
+    }
+
+    /// The number of requests that have not started.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The number of requests that have started and not ended.
+    pub fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Its scheduler.
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    /// Its scheduler, to drop cached prefixes or to run single steps.
+    pub fn scheduler_mut(&mut self) -> &mut Scheduler {
+        &mut self.scheduler
+    }
+
+    /// Ends a request that has not started.
+    fn refuse(&mut self, arrival: RequestArrival, error: GenerateError) {
+        let id = arrival.id();
+        arrival.refused(&error);
+        self.completed.push((id, Err(error)));
+    }
+
+    /// One step of the running requests; `None` if there are none.
+    pub(crate) fn compute(&mut self) -> Option<StepResults> {
+        let cancel = common_flag(&self.running);
+        let mut sequences: Vec<&mut Sequence> =
+            self.running.iter_mut().map(|one| &mut one.sequence).collect();
+        (!sequences.is_empty()).then(|| self.scheduler.step(&mut sequences, cancel.as_deref()))
+    }
+
+    /// Passes the results of a step to the requests, and ends those that are complete.
+    pub(crate) fn advance(&mut self, step: StepResults, sink: &mut dyn FnMut(RequestId, Event)) {
+        let mut over = Vec::new();
+        let Self { running, scheduler, .. } = self;
+        step.each(&mut |index, output| {
+            let RunningRequest { id, generation, sequence } = &mut running[index];
+            let sink = &mut |event| sink(*id, event);
+            match output.and_then(|output| generation.advance(scheduler, sequence, output, sink)) {
+                Ok(None) => {}
+                Ok(Some(reason)) => over.push((index, Ok(reason))),
+                Err(error) => over.push((index, Err(error))),
+            }
+        });
+        over.sort_by_key(|(index, _)| Reverse(*index));
+        over.into_iter().for_each(|(index, ending)| self.end(index, ending, sink));
+    }
+
+    /// Ends a running request. Its sequence is kept for requests with the same prefix, unless it failed or was cancelled.
+    fn end(
+        &mut self,
+        index: usize,
+        ending: Result<StopReason, GenerateError>,
+        sink: &mut dyn FnMut(RequestId, Event),
+    ) {
+        let RunningRequest { id, mut generation, mut sequence } = self.running.remove(index);
+        self.cancelled.remove(&id);
+        let result = generation.finish(ending, &mut sequence, &mut |event| sink(id, event));
+        let is_useful = result.as_ref().is_ok_and(|outcome| outcome.reason != StopReason::Cancelled);
+        let released = match is_useful {
+            true => self.scheduler.retire(sequence),
+            false => self.scheduler.free(sequence),
+        };
+        let result = result.and_then(|outcome| released.map(|()| outcome));
+        generation.report(&result);
+        self.completed.push((id, result));
+    }
+
+    /// Ends the requests that were cancelled.
+    pub(crate) fn end_cancelled(&mut self, sink: &mut dyn FnMut(RequestId, Event)) {
+        for index in (0..self.running.len()).rev() {
+            let RunningRequest { id, generation, .. } = &self.running[index];
+            if generation.is_cancelled() || self.cancelled.contains(id) {
+                self.end(index, Ok(StopReason::Cancelled), sink);
+            }
+        }
+        let cancelled = std::mem::take(&mut self.cancelled);
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (ended, waiting): (Vec<WaitingRequest>, _) =
+            waiting.partition(|one| one.is_cancelled() || cancelled.contains(&one.id()));
+        self.waiting = waiting;
+        // A request that has not started has no outcome.
+        for request in ended {
+            self.refuse(request.into_arrival(), GenerateError::Cancelled);
+        }
+    }
+}
+
+/// The cancellation flag, if all running requests have the same one.
+fn common_flag(running: &[RunningRequest]) -> Option<Arc<AtomicBool>> {
+    let mut flags = running.iter().map(|one| one.generation.cancel_flag());
+    let first = flags.next()??;
+    flags.all(|flag| flag.is_some_and(|flag| Arc::ptr_eq(flag, first))).then(|| Arc::clone(first))
+}
