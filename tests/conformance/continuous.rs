@@ -265,7 +265,7 @@ fn who_gives_way_says_the_same() {
             let room = engine.pool_options(6, 300).with_page_len(64);
             let scheduler = Scheduler::with_pool(Arc::clone(engine), Vec::new(), room, 64).unwrap();
             let tokenizer = Arc::clone(pipeline.tokenizer().unwrap());
-            let mut queue = Queue::new(scheduler.with_aside(aside), Some(tokenizer));
+            let mut queue = Queue::new(scheduler.with_swap_bytes(aside), Some(tokenizer));
             // They begin beside each other, and outgrow the room.
             let submit = |(index, prompt): (usize, &Vec<u32>)| {
                 queue.submit(prompt, &request(index).with_priority(index as i32 % 3))

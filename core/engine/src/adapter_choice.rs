@@ -1,12 +1,12 @@
-//! [`AdapterChoice`]: which adapters act on a generation.
+//! [`AdapterChoice`]: the adapters of a generation.
 
 use menagerie_model::AdapterSet;
 use std::sync::Arc;
 
-/// Which adapters act on a generation.
+/// The adapters of a generation.
 #[derive(Clone, Debug, Default)]
 pub enum AdapterChoice {
-    /// Those of the engine: the ones the model was opened with, if any.
+    /// Those that the model was opened with, if any.
     #[default]
     AsOpened,
     /// None.

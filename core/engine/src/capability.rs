@@ -1,50 +1,52 @@
-//! What depends on the file: [`Tokenizing`] and [`ChatCapable`] are objects that are there or not;
-//! [`crate::TextPipeline::tokenizer`] and [`crate::TextPipeline::chat_format`] give them or say why not.
+//! Capabilities that depend on the file: [`Tokenizing`] and [`ChatCapable`] are objects that a pipeline has or lacks;
+//! [`crate::TextPipeline::tokenizer`] and [`crate::TextPipeline::chat_format`] return them, or why they are missing.
 
 use crate::error::TextError;
 use crate::message::{ChatMessage, RenderOptions, RenderedPrompt};
 
-/// Text that grows token by token.
+/// Decodes an answer token by token.
 pub trait TextStream {
-    /// The text that a token completes; incomplete UTF-8 is held back.
+    /// Adds a token. Returns the text that it completes; incomplete UTF-8 is held back.
     ///
     /// # Errors
     /// The token is past the vocabulary.
     fn push(&mut self, id: u32) -> Result<String, TextError>;
 
-    /// What is still held back, with replacement characters for what is not UTF-8.
+    /// The text that was held back; bytes that are not UTF-8 become replacement characters.
     fn finish(&mut self) -> String;
 }
 
 /// Text to tokens and back.
 pub trait Tokenizing: Send + Sync {
-    /// Tokens of the vocabulary.
+    /// The size of the vocabulary.
     fn vocabulary(&self) -> usize;
 
-    /// A whole prompt, with the beginning (and end) tokens the file asks for. Special tokens written in it are text.
+    /// Encodes a whole prompt, with the BOS and EOS tokens that the file asks for. Special tokens in the text are
+    /// text.
     ///
     /// # Errors
-    /// The text cannot be split.
+    /// The text cannot be tokenized.
     fn encode_prompt(&self, text: &str) -> Result<Vec<u32>, TextError>;
 
-    /// As [`Self::encode_prompt`], with at most `most` tokens: the last tokens of the text are left out, and what stands around
-    /// it stays. Also how many were left out.
+    /// As [`Self::encode_prompt`], with at most `most` tokens: the last tokens of the text are cut, and the special
+    /// tokens around it stay. Also returns how many were cut.
     ///
     /// # Errors
     /// As [`Self::encode_prompt`].
     fn encode_prompt_within(&self, text: &str, most: usize) -> Result<(Vec<u32>, usize), TextError>;
 
-    /// The token that every text begins with, where the file asks for one.
+    /// The token with which every text starts (BOS), if the file asks for one.
     fn beginning(&self) -> Option<u32>;
 
-    /// A question and an answer as one prompt for a reranker, and where the second begins.
+    /// Encodes a query and a document as one prompt for a reranker. Also returns where the document starts.
     ///
     /// # Errors
-    /// A text cannot be split.
+    /// A text cannot be tokenized.
     fn encode_pair(&self, first: &str, second: &str) -> Result<(Vec<u32>, usize), TextError>;
 
-    /// As [`Self::encode_pair`], with at most `most` tokens: the last tokens of the longer text are left out, of both once they
-    /// are equally long (`longest_first` of transformers); in a template those of the second. Also how many were left out.
+    /// As [`Self::encode_pair`], with at most `most` tokens: the last tokens of the longer text are cut, and of both
+    /// once they are equally long (`longest_first` of transformers); in a template those of the document. Also returns
+    /// how many were cut.
     ///
     /// # Errors
     /// As [`Self::encode_pair`].
@@ -55,13 +57,13 @@ pub trait Tokenizing: Send + Sync {
         most: usize,
     ) -> Result<((Vec<u32>, usize), usize), TextError>;
 
-    /// The tokens of a text, nothing added.
+    /// Encodes a text without special tokens.
     ///
     /// # Errors
-    /// The text cannot be split.
+    /// The text cannot be tokenized.
     fn encode(&self, text: &str) -> Result<Vec<u32>, TextError>;
 
-    /// The text of one token, with replacement characters for parts of characters.
+    /// The text of one token; parts of characters become replacement characters.
     fn piece(&self, id: u32) -> String;
 
     /// The text of a control token; `None` for tokens that are text.
@@ -79,14 +81,14 @@ pub trait ChatCapable: Send + Sync {
     /// The prompt of a conversation. Special tokens come only from the template, never from a message.
     ///
     /// # Errors
-    /// The template refuses the messages, or cannot be run.
+    /// The template rejects the messages, or cannot be evaluated.
     fn render_prompt(
         &self,
         messages: &[ChatMessage],
         options: &RenderOptions,
     ) -> Result<RenderedPrompt, TextError>;
 
-    /// What tells this format from others: two formats of one identity make the same prompts of the same messages with the
+    /// Identifies the format: two formats with the same identity make the same prompts of the same messages, with the
     /// same tokenizer.
     fn identity(&self) -> String;
 }

@@ -7,11 +7,12 @@ use menagerie_model::InferenceStep;
 use std::ops::Range;
 
 impl Scheduler {
-    /// Adds a token to be fed back by the next step. Gives whether everything is computed again: where the token takes the
-    /// sequence over the limit of the short rope regime, the keys get the long one, as in HF transformers.
+    /// Adds a token, which the next step computes. Returns whether the whole sequence is computed again: if the token
+    /// exceeds the limit of the short rope regime, all keys get the long one, as in HF transformers.
     ///
     /// # Errors
-    /// A full context, a token past the vocabulary, a model that looks ahead, a regime that wants more in one step than it has.
+    /// The context is full, the token is past the vocabulary, the model sees later tokens, or the sequence must be computed again and
+    /// does not fit into one step although the model needs that.
     pub fn push(&mut self, sequence: &mut Sequence, token: u32) -> Result<bool, GenerateError> {
         self.engine.check_tokens(&[token])?;
         let total = sequence.tokens.len() + 1;
@@ -29,7 +30,7 @@ impl Scheduler {
         sequence.regime = regime;
         if again {
             let tokens = std::mem::take(&mut sequence.tokens);
-            self.go_back(sequence, 0)?;
+            self.rewind(sequence, 0)?;
             sequence.tokens = tokens;
             (sequence.prompt, sequence.cached, sequence.logit_rows) = (total, 0, LogitRows::Last);
             sequence.reprefills += 1;
@@ -40,12 +41,12 @@ impl Scheduler {
 }
 
 impl Sequence {
-    /// Whether its next token is decoded: its prompt is held.
+    /// Whether its next token is decoded: its prompt is computed.
     pub(crate) fn is_decoding(&self) -> bool {
         self.uncomputed() > 0 && self.reached() >= self.prompt
     }
 
-    /// The step of the next `rows` tokens after the prompt, all of which want logits.
+    /// The step of the next `rows` tokens after the prompt, all of which produce logits.
     pub(crate) fn decode_step(&self, rows: usize) -> (InferenceStep, Range<usize>) {
         (InferenceStep::Decode { current_position: self.computed }, 0..rows)
     }

@@ -1,4 +1,4 @@
-//! [`Engine`]: a model, how it computes and how its state is kept; immutable and shared by every sequence.
+//! [`Engine`]: a model, its device and its arithmetic; immutable, and shared by all sequences.
 
 use crate::error::GenerateError;
 use menagerie_model::{
@@ -7,40 +7,40 @@ use menagerie_model::{
 };
 use std::sync::Arc;
 
-/// Tokens of a prompt computed in one step, unless told otherwise.
+/// The default number of prompt tokens that one step computes.
 pub const DEFAULT_CHUNK: usize = 512;
 
-/// Default maximum of the context in tokens: enough for a conversation, small enough for most machines.
+/// The default context in tokens: enough for a conversation, small enough for most machines.
 pub const DEFAULT_CONTEXT: usize = 8192;
 
 /// A model with everything that stays the same from call to call.
 #[derive(Clone)]
 pub struct Engine {
-    /// What runs steps: one model, or the stages of one.
+    /// Runs the steps: one model, or the stages of one.
     pub model: Arc<dyn Executor>,
     /// Backend and arithmetic.
     pub compute: Compute,
-    /// How keys and values are stored that ask for no type themselves.
+    /// The type of cached keys and values, for states that do not choose their own.
     pub kv_type: KvType,
-    /// Most tokens of a sequence.
+    /// The most tokens of a sequence.
     pub context: usize,
-    /// Learned positions, if the model has them: the context is no larger, and cannot be.
+    /// The number of learned positions, if the model has them: the context cannot be larger.
     pub learned_positions: Option<usize>,
-    /// Most rows of a step: a longer prompt is computed in chunks.
+    /// The most rows of a step; a longer prompt is computed in chunks.
     pub chunk: usize,
-    /// Says whether the weights can still be read; asked after each step.
+    /// Checks that the weights are still readable; called after each step.
     pub guard: Option<Arc<WeightGuard>>,
-    /// The adapters of sequences that are given no others.
+    /// The adapters of sequences for which no others are chosen.
     pub adapters: Option<Arc<AdapterSet>>,
 }
 
 impl Engine {
-    /// Columns of the logits.
+    /// The width of the logits.
     pub fn vocabulary(&self) -> usize {
         self.model.logits_width()
     }
 
-    /// Room for `sequences` sequences of the context's length, which share `capacity_tokens`.
+    /// The sizes of a pool for `sequences` sequences of the context's length that share `capacity_tokens`.
     pub fn pool_options(&self, sequences: usize, capacity_tokens: usize) -> PoolOptions {
         PoolOptions {
             capacity_tokens,
@@ -49,10 +49,10 @@ impl Engine {
         }
     }
 
-    /// An empty pool where the engine computes.
+    /// An empty pool on the engine's device.
     ///
     /// # Errors
-    /// The cache type does not fit a state, or there is no room.
+    /// The cache type does not fit a state, or there is not enough memory.
     pub fn pool(&self, options: PoolOptions) -> Result<StatePool, ModelError> {
         self.model.pool(&self.compute, options.with_sets(self.model.state_sets()))
     }
@@ -62,8 +62,8 @@ impl Engine {
         self.model.states().iter().any(|spec| matches!(spec, StateSpec::PerSequence { .. }))
     }
 
-    /// Whether a sequence can go back to any of its tokens: every state keeps a row for each.
-    pub(crate) fn goes_back_anywhere(&self) -> bool {
+    /// Whether a sequence can be rewound to any of its tokens: every state keeps a row for each.
+    pub(crate) fn rewinds_anywhere(&self) -> bool {
         let keeps_all = |spec: &StateSpec| matches!(spec, StateSpec::PerToken { window: None, .. });
         self.model.states().iter().all(keeps_all)
     }
@@ -78,23 +78,24 @@ impl Engine {
         self.model.is_bidirectional() || self.model.takes_whole_prompts()
     }
 
-    /// Refuses tokens that the model cannot embed.
+    /// Checks that the model can embed these tokens.
     ///
     /// # Errors
-    /// [`GenerateError::TokenOutOfRange`] names the first one.
+    /// [`GenerateError::TokenOutOfRange`] names the first one that it cannot.
     pub fn check_tokens(&self, tokens: &[u32]) -> Result<(), GenerateError> {
         check_vocabulary(tokens, self.model.vocabulary())
     }
 
-    /// Why so many tokens do not fit.
+    /// The error of a sequence with too many tokens.
     pub fn too_long(&self, tokens: usize) -> GenerateError {
         GenerateError::too_long(tokens, self.context, self.learned_positions)
     }
 
-    /// Refuses prompts that do not fit.
+    /// Checks that a prompt can be computed.
     ///
     /// # Errors
-    /// [`GenerateError::EmptyPrompt`], [`GenerateError::PromptTooLong`] or [`GenerateError::PastPositions`].
+    /// [`GenerateError::EmptyPrompt`], [`GenerateError::PromptTooLong`], [`GenerateError::PastPositions`] or
+    /// [`GenerateError::TokenOutOfRange`].
     pub fn check_prompt(&self, tokens: &[u32]) -> Result<(), GenerateError> {
         if tokens.is_empty() {
             return Err(GenerateError::EmptyPrompt);
@@ -106,22 +107,22 @@ impl Engine {
     }
 }
 
-/// The same room, and beside it for what windows show at one more point of a sequence, which it can go back to.
+/// `sizes` with room for one snapshot of windowed layers, to which a sequence can be rewound.
 pub fn with_point(room: PoolOptions, states: &[StateSpec]) -> PoolOptions {
     let window = |spec: &StateSpec| match spec {
         StateSpec::PerToken { window, .. } => *window,
         StateSpec::PerSequence { .. } => None,
     };
     let Some(widest) = states.iter().filter_map(window).max() else { return room };
-    // Wherever both begin and end on their pages.
+    // Enough wherever both windows start and end in their pages.
     let more = widest.saturating_add(2 * room.page_len);
     room.with_step_tokens(room.step_tokens.saturating_add(more))
 }
 
-/// Refuses numbers that are none, in rows of `width` after the positions from `first_position` on.
+/// Checks that values are finite; `values` are rows of `width`, the first of them at `first_position`.
 ///
 /// # Errors
-/// [`GenerateError::NotFinite`] names the first one.
+/// [`GenerateError::NotFinite`] names the first one that is not.
 pub(crate) fn check_finite(
     values: &[f32],
     width: usize,
@@ -142,10 +143,10 @@ pub(crate) fn check_finite(
     })
 }
 
-/// Refuses tokens past a vocabulary.
+/// Checks that token ids are below `vocabulary`.
 ///
 /// # Errors
-/// [`GenerateError::TokenOutOfRange`] names the first one.
+/// [`GenerateError::TokenOutOfRange`] names the first one that is not.
 pub(crate) fn check_vocabulary(tokens: &[u32], vocabulary: usize) -> Result<(), GenerateError> {
     match tokens.iter().position(|&id| id as usize >= vocabulary) {
         Some(index) => Err(GenerateError::TokenOutOfRange { id: tokens[index], index, vocabulary }),

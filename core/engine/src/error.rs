@@ -1,4 +1,4 @@
-//! [`GenerateError`]: why a generation ended without a result; [`TextError`] of tokenizers and templates.
+//! [`GenerateError`]: why a generation has no result; [`TextError`]: errors of tokenizers and templates.
 
 use crate::sampling::SamplingError;
 use menagerie_model::{KvType, ModelError};
@@ -9,7 +9,7 @@ use menagerie_model::{KvType, ModelError};
 pub struct TextError(pub Box<dyn std::error::Error + Send + Sync>);
 
 impl TextError {
-    /// Wraps an error of the loaders, or a message.
+    /// Wraps an error or a message.
     pub fn new(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self(error.into())
     }
@@ -26,7 +26,7 @@ pub enum MissingCapability {
     Tokenizer {
         /// The model.
         model: String,
-        /// Why there is none.
+        /// Why it is missing.
         reason: String,
     },
     /// No classifier.
@@ -44,19 +44,19 @@ pub enum MissingCapability {
     ChatTemplate {
         /// The model.
         model: String,
-        /// Why there is none.
+        /// Why it is missing.
         reason: String,
     },
 }
 
-/// Why a generation ended without a result.
+/// Why a generation has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenerateError {
-    /// Nothing to continue.
+    /// The prompt is empty.
     #[error("the prompt is empty: there is no token to continue from; give at least one")]
     EmptyPrompt,
-    /// The prompt does not fit.
+    /// The prompt does not fit into the context.
     #[error(
         "the prompt has {tokens} tokens but the context holds {context}: shorten it by {}, or open the model with a \
          larger context (-c {})",
@@ -66,7 +66,7 @@ pub enum GenerateError {
     PromptTooLong {
         /// Tokens of the prompt.
         tokens: usize,
-        /// Tokens the context holds.
+        /// Tokens of the context.
         context: usize,
     },
     /// The prompt has more tokens than the model has learned positions.
@@ -81,12 +81,12 @@ pub enum GenerateError {
         /// Learned positions of the model.
         positions: usize,
     },
-    /// A text without a character, of which there is nothing to compute.
+    /// The text is empty, so there is nothing to compute.
     #[error(
         "the text is empty: there is nothing to make a vector or a score of; give a text, or leave it out"
     )]
     EmptyText,
-    /// A token that the model does not have.
+    /// The model does not have this token.
     #[error(
         "token id {id} (number {index} of the prompt, counted from 0) is past the vocabulary of {vocabulary} tokens: \
          the prompt was made for another model, or the ids are wrong"
@@ -94,27 +94,27 @@ pub enum GenerateError {
     TokenOutOfRange {
         /// The id.
         id: u32,
-        /// Its place in the prompt, from 0.
+        /// Its index in the prompt, from 0.
         index: usize,
-        /// Tokens of the vocabulary.
+        /// The size of the vocabulary.
         vocabulary: usize,
     },
     /// The options do not fit together.
     #[error("{0}")]
     Options(String),
-    /// The caller asked to stop before there was a result.
+    /// The caller cancelled before there was a result.
     #[error("cancelled")]
     Cancelled,
-    /// The model cannot do what was asked.
+    /// The model does not have the requested capability.
     #[error(transparent)]
     Missing(#[from] MissingCapability),
-    /// A sampling option or a row of logits is not usable.
+    /// A sampling option is invalid, or a row of logits is unusable.
     #[error(transparent)]
     Sampling(#[from] SamplingError),
-    /// A tokenizer or chat template refused.
+    /// The tokenizer or the chat template failed.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// A number is none: the result would be wrong.
+    /// A computed value is NaN or infinite, so the result would be wrong.
     #[error(
         "after position {position} number {column} is {value}: nothing computed from it is usable; {}",
         not_finite_advice(*.kv_type)
@@ -126,10 +126,10 @@ pub enum GenerateError {
         column: usize,
         /// NaN or an infinity.
         value: f32,
-        /// How keys and values are stored.
+        /// The type of cached keys and values.
         kv_type: KvType,
     },
-    /// A model that needs a prompt in one step would get it in chunks.
+    /// The model needs a prompt in one step, and the prompt is longer than a step.
     #[error(
         "the prompt has {tokens} tokens, but a step has at most {chunk}: layers of this model see later tokens, or \
          choose an expert for a whole prompt, so that it cannot be computed in chunks; allow larger steps (--chunk {tokens}), \
@@ -138,10 +138,10 @@ pub enum GenerateError {
     Chunked {
         /// Tokens of the prompt.
         tokens: usize,
-        /// Most rows of a step.
+        /// The most rows of a step.
         chunk: usize,
     },
-    /// A model that sees later tokens was asked to continue.
+    /// The model sees later tokens, so it cannot continue a text.
     #[error("layers of this model see later tokens: it cannot continue a text; use it for embeddings")]
     LooksAhead,
     /// A step failed that the sequence shared with others.
@@ -155,13 +155,13 @@ pub enum GenerateError {
         /// The kind that the step produced.
         found: &'static str,
     },
-    /// The forward failed.
+    /// The forward pass failed.
     #[error(transparent)]
     Model(ModelError),
 }
 
 impl GenerateError {
-    /// Why so many tokens do not fit: a larger context helps where the model has positions for it.
+    /// The error of a sequence with too many tokens: a larger context helps only if the model has positions for it.
     pub(crate) fn too_long(tokens: usize, context: usize, learned_positions: Option<usize>) -> Self {
         match learned_positions {
             Some(positions) if positions <= context => Self::PastPositions { tokens, positions },
@@ -179,7 +179,7 @@ impl From<ModelError> for GenerateError {
     }
 }
 
-/// What to do where a number is none.
+/// What to do about a value that is not finite.
 fn not_finite_advice(kv_type: KvType) -> &'static str {
     match kv_type {
         KvType::F16 => {

@@ -1,4 +1,4 @@
-//! [`Evaluation`]: a sequence that is computed and not answered: for its logits, for what hooks see of it, for the time it takes.
+//! [`Evaluation`]: a sequence that is computed without an answer: for its logits, for hooks, for measurements of time.
 
 use crate::error::GenerateError;
 use crate::hooks::{RequestArrival, RequestKind, RequestProgress, RequestStart};
@@ -7,14 +7,14 @@ use crate::scheduler::Scheduler;
 use crate::sequence::{LogitRows, Sequence};
 use std::sync::atomic::AtomicBool;
 
-/// A sequence that is computed and not answered. Each prompt of it is a request, which ends with [`Self::end`], or with the
-/// first error.
+/// A sequence that is computed without an answer. Each prompt of it is a request, which ends with [`Self::end`] or
+/// with the first error.
 pub struct Evaluation<'a> {
     scheduler: Scheduler,
     sequence: Sequence,
     kind: RequestKind,
     cancel: Option<&'a AtomicBool>,
-    /// The request under way.
+    /// The current request.
     progress: Option<RequestProgress>,
 }
 
@@ -32,10 +32,10 @@ impl<'a> Evaluation<'a> {
         Ok(Self { scheduler, sequence, kind, cancel, progress: None })
     }
 
-    /// Begins a request: the sequence is to be `prompt`.
+    /// Starts a request: the sequence shall hold `prompt`, and `logit_rows` are the rows whose logits are needed.
     ///
     /// # Errors
-    /// As [`Scheduler::begin`]; the request is then over.
+    /// As [`Scheduler::begin`]; the request has then ended.
     pub fn begin(&mut self, prompt: &[u32], logit_rows: LogitRows) -> Result<(), GenerateError> {
         let arrival = RequestArrival::new(&self.scheduler.hooks().lifecycles, self.kind);
         match self.scheduler.begin(&mut self.sequence, prompt, logit_rows) {
@@ -48,12 +48,12 @@ impl<'a> Evaluation<'a> {
         Ok(())
     }
 
-    /// A whole request: all of a prompt is computed, for hooks to see it.
+    /// A whole request: computes all of a prompt, so that hooks see it.
     ///
     /// # Errors
     /// As [`Self::begin`] and [`Self::feed`].
     pub fn watch(&mut self, prompt: &[u32]) -> Result<(), GenerateError> {
-        // A prefix that is held would not be seen again.
+        // Hooks do not see a prefix that is computed already.
         self.scheduler.reset(&mut self.sequence)?;
         self.begin(prompt, LogitRows::Last)?;
         self.feed(&mut |output| output.last_logits().map(drop))?;
@@ -61,8 +61,8 @@ impl<'a> Evaluation<'a> {
         Ok(())
     }
 
-    /// A whole request: the first `prompt` of `tokens` as a prompt, the others one by one; `take` receives the output of
-    /// each step.
+    /// A whole request: computes the first `prompt` of `tokens` as a prompt, and the others one by one; `take`
+    /// receives the output of each step.
     ///
     /// # Errors
     /// As [`Self::begin`], [`Self::push`] and [`Self::feed`].
@@ -83,7 +83,7 @@ impl<'a> Evaluation<'a> {
         Ok(())
     }
 
-    /// Begins a request that goes on from what the sequence holds.
+    /// Starts a request that continues what the sequence holds.
     pub fn go_on(&mut self) {
         self.initialized(RequestArrival::new(&self.scheduler.hooks().lifecycles, self.kind));
     }
@@ -96,7 +96,7 @@ impl<'a> Evaluation<'a> {
             Some(arrival.initialized(&RequestStart { prompt_tokens, cached_tokens: held, adapters }));
     }
 
-    /// Makes the sequence hold `tokens`, and nothing else, before a request that is about what follows.
+    /// Makes the sequence hold exactly `tokens`, before a request that measures what follows.
     ///
     /// # Errors
     /// As [`Self::begin`] and [`Self::feed`].
@@ -109,7 +109,7 @@ impl<'a> Evaluation<'a> {
         self.feed(&mut |output| output.last_logits().map(drop))
     }
 
-    /// Adds a token to be fed.
+    /// Adds a token, which the next step computes.
     ///
     /// # Errors
     /// As [`Scheduler::push`].
@@ -118,22 +118,22 @@ impl<'a> Evaluation<'a> {
         self.report_error(result)
     }
 
-    /// Notes that a token was fed that stands for one of an answer.
+    /// Reports a token that stands for one of an answer.
     pub fn token(&mut self) {
         if let Some(progress) = &mut self.progress {
             progress.token();
         }
     }
 
-    /// Whether there is something to be fed.
+    /// Whether there are pending tokens.
     pub fn is_pending(&self) -> bool {
         self.sequence.pending() > 0
     }
 
-    /// One step; `take` is shown what it gave.
+    /// Runs one step; `take` receives its output.
     ///
     /// # Errors
-    /// What the step or `take` returns.
+    /// An error of the step or of `take`.
     pub fn step(
         &mut self,
         take: &mut dyn FnMut(StepOutput) -> Result<(), GenerateError>,
@@ -142,7 +142,7 @@ impl<'a> Evaluation<'a> {
         self.report_error(step.only(take))
     }
 
-    /// Steps until nothing is to be fed.
+    /// Runs steps until there are no pending tokens.
     ///
     /// # Errors
     /// As [`Self::step`].
@@ -156,14 +156,14 @@ impl<'a> Evaluation<'a> {
         Ok(())
     }
 
-    /// The request has what it asked for.
+    /// Ends the request: it has its result.
     pub fn end(&mut self) {
         if let Some(progress) = self.progress.take() {
             progress.computed(self.sequence.tokens().len());
         }
     }
 
-    /// Ends the request with an error.
+    /// Ends the request if `result` is an error.
     fn report_error(&mut self, result: Result<(), GenerateError>) -> Result<(), GenerateError> {
         if let Err(error) = &result
             && let Some(progress) = self.progress.take()

@@ -1,15 +1,15 @@
-//! The forward of a step: its rows through embedding, layers and head, in one place for text and for vectors.
+//! The forward pass of a step: its rows through embedding, layers and head, in one place for text and for vectors.
 
 use crate::error::GenerateError;
 use crate::output::StepRows;
 use menagerie_model::{ModelError, Part, Rows, TransformContext, WeightGuard};
 use std::sync::Arc;
 
-/// Runs `model` on a step. Nothing of it is used if the weights cannot be read any more: pages that vanished under the
-/// mapping read as zeros.
+/// Runs `model` on a step, and checks afterwards that the weights are still readable: pages that vanished from the
+/// mapped file read as zeros.
 ///
 /// # Errors
-/// What the model returns; weights that are gone.
+/// An error of the model; the weights are gone.
 pub(crate) fn through_layers(
     mut context: TransformContext,
     guard: Option<&Arc<WeightGuard>>,

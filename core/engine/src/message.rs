@@ -1,4 +1,4 @@
-//! [`ChatMessage`]: a message of a conversation, and how messages become a prompt.
+//! [`ChatMessage`]: a message of a conversation; how messages become a prompt.
 
 use crate::reasoning::ReasoningTags;
 use crate::setters::setters;
@@ -6,11 +6,11 @@ use crate::setters::setters;
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ChatMessage {
-    /// `system`, `user`, `assistant`, or what else a template knows.
+    /// `system`, `user`, `assistant`, or another role of the template.
     pub role: String,
-    /// What was said.
+    /// Its text.
     pub content: String,
-    /// What the assistant thought before it.
+    /// The assistant's reasoning before it.
     #[serde(default, rename = "reasoning_content", skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
 }
@@ -21,17 +21,17 @@ impl ChatMessage {
         Self { role: role.into(), content: content.into(), reasoning: None }
     }
 
-    /// Instructions.
+    /// A system message.
     pub fn system(content: impl Into<String>) -> Self {
         Self::new("system", content)
     }
 
-    /// What the user says.
+    /// A message of the user.
     pub fn user(content: impl Into<String>) -> Self {
         Self::new("user", content)
     }
 
-    /// What the model said.
+    /// An answer of the model.
     pub fn assistant(content: impl Into<String>) -> Self {
         Self::new("assistant", content)
     }
@@ -41,11 +41,11 @@ impl ChatMessage {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RenderOptions {
-    /// Whether the prompt ends where the assistant begins to speak.
+    /// Whether the prompt ends where the assistant's answer starts.
     pub generation_prompt: bool,
-    /// Tools the model may call: JSON schema objects, as transformers passes them.
+    /// Tools that the model may call: JSON schema objects, as transformers passes them.
     pub tools: Option<Vec<serde_json::Value>>,
-    /// Further template variables, e.g. `enable_thinking`.
+    /// More template variables, for example `enable_thinking`.
     pub arguments: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -64,12 +64,12 @@ impl Default for RenderOptions {
 /// A conversation as a prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RenderedPrompt {
-    /// The prompt's tokens; the beginning token occurs once.
+    /// The prompt's tokens; BOS occurs once.
     pub tokens: Vec<u32>,
-    /// The prompt's text, as the template gave it.
+    /// The prompt's text, as the template rendered it.
     pub text: String,
     /// Tags around reasoning in the answer.
     pub reasoning_tags: Vec<ReasoningTags>,
-    /// The pair the prompt left open: the answer begins inside it.
+    /// The pair that the prompt leaves open: the answer starts inside it.
     pub reasoning_open: Option<ReasoningTags>,
 }

@@ -1,21 +1,21 @@
-//! [`Named`]: a sampler or a hook of an environment, and its options, as people write them.
+//! [`NamedEntry`]: a sampler or a hook of an environment with its options, as written on the command line.
 
 use menagerie_entries::{Entries, Entry};
 use menagerie_spec::nearest;
 
-/// What a text names, `author/name:component` or `author/name:component=key=value,key=value`.
+/// The entry that a text names: `author/name:component` or `author/name:component=key=value,key=value`.
 pub(crate) struct Named<'k, K> {
-    /// The kind of this name.
+    /// The entry with this name.
     pub(crate) kind: &'k K,
     /// Names and values of its options, in order.
     pub(crate) options: Vec<(String, String)>,
 }
 
 impl<'k, K: Entry> Named<'k, K> {
-    /// Finds the kind among these entries.
+    /// Finds the entry that a text names.
     ///
     /// # Errors
-    /// A name that no kind has, or an option that is not `key=value`, as a sentence.
+    /// No entry has this name, or an option is not `key=value`; as a sentence.
     pub(crate) fn parse(text: &str, entries: &'k Entries) -> Result<Self, String> {
         let (name, rest) = text.split_once('=').map_or((text, None), |(name, rest)| (name, Some(rest)));
         let Some(kind) = entries.get::<K>(name) else {
@@ -27,10 +27,10 @@ impl<'k, K: Entry> Named<'k, K> {
     }
 }
 
-/// The options of these items, each `key=value`; empty items are left out. `before` is the text in front of them.
+/// Parses options, each `key=value`; empty items are ignored. `before` is the text in front of them, for messages.
 ///
 /// # Errors
-/// An item that is not `key=value`.
+/// An item is not `key=value`.
 pub fn option_pairs(items: &[&str], before: &str) -> Result<Vec<(String, String)>, String> {
     let pair = |item: &&str| match item.split_once('=') {
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
@@ -39,10 +39,10 @@ pub fn option_pairs(items: &[&str], before: &str) -> Result<Vec<(String, String)
     items.iter().filter(|item| !item.is_empty()).map(pair).collect()
 }
 
-/// Why there is no kind of this name, and which was probably meant.
+/// The message about a name that no entry has, with the nearest known name.
 fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     let Some((plugin, _)) = name.split_once(':') else {
-        // Perhaps only its plugin was left out.
+        // Perhaps only the plugin's name is missing.
         let own = |full: &&str| full.rsplit_once(':').is_some_and(|(_, own)| nearest(name, [own]).is_some());
         let meant = known.iter().copied().find(own).or_else(|| nearest(name, known.iter().copied()));
         let meant = meant.map(|meant| format!("; the nearest is `{meant}`")).unwrap_or_default();
@@ -56,7 +56,7 @@ fn unknown(what: &str, name: &str, known: &[&str]) -> String {
     format!("there is no {what} `{name}`{meant}; there are: {}", known.join(", "))
 }
 
-/// Refuses an option that is not in this list; the error has the nearest name.
+/// Checks that every option is in a list; the error has the nearest name.
 ///
 /// # Errors
 /// The first unknown option.

@@ -1,29 +1,29 @@
-//! [`StepOutput`]: what a step gave a sequence; [`StepResults`]: what it gave all of its sequences.
+//! [`StepOutput`]: the rows that a step produced for a sequence; [`StepResults`]: for all of its sequences.
 
 use crate::error::GenerateError;
 use menagerie_model::{Compute, ModelError, Rows};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What a step gave one of its sequences, whatever computed it. Who takes it says what it can do with ([`Self::logits`],
-/// [`Self::last_logits`], [`Self::embeddings`]) and is refused anything else.
+/// The rows that a step produced for one sequence. The accessors ([`Self::logits`], [`Self::last_logits`],
+/// [`Self::embeddings`]) return the requested kind of rows, or an error if the step produced another kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StepOutput<'v> {
-    /// No row: none is wanted before the last chunk of a prompt ([`crate::LogitRows`]).
+    /// No rows: only the last chunk of a prompt produces logits, unless more are requested ([`crate::LogitRows`]).
     Nothing,
     /// Logits `[V]` after the newest token.
     LastLogits(&'v [f32]),
-    /// Logits `[T', V]`, of every row of the step that wants some.
+    /// Logits `[T', V]` of every requested row.
     AllLogits(&'v [f32]),
-    /// A vector `[D]`, one of each row `[T, D]` without pooling, or the scores `[labels]` of a classifier.
+    /// A vector `[D]`, one for each row `[T, D]` without pooling, or the scores `[labels]` of a classifier.
     Embeddings(&'v [f32]),
 }
 
 impl<'v> StepOutput<'v> {
-    /// Logits `[T', V]`, of one row or several; none if there is no row.
+    /// Logits `[T', V]` of one or several rows; empty if there are none.
     ///
     /// # Errors
-    /// [`GenerateError::Output`]: vectors.
+    /// [`GenerateError::Output`]: the step produced vectors.
     pub fn logits(self) -> Result<&'v [f32], GenerateError> {
         match self {
             Self::Nothing => Ok(&[]),
@@ -32,10 +32,10 @@ impl<'v> StepOutput<'v> {
         }
     }
 
-    /// Logits `[V]` after the newest token; `None` if there is no row.
+    /// Logits `[V]` after the newest token; `None` if there are none.
     ///
     /// # Errors
-    /// [`GenerateError::Output`]: logits of all rows, vectors.
+    /// [`GenerateError::Output`]: the step produced logits of all rows, or vectors.
     pub fn last_logits(self) -> Result<Option<&'v [f32]>, GenerateError> {
         match self {
             Self::Nothing => Ok(None),
@@ -44,10 +44,10 @@ impl<'v> StepOutput<'v> {
         }
     }
 
-    /// A vector, or one of each row.
+    /// A vector, or one for each row.
     ///
     /// # Errors
-    /// [`GenerateError::Output`]: nothing, logits.
+    /// [`GenerateError::Output`]: the step produced nothing, or logits.
     pub fn embeddings(self) -> Result<&'v [f32], GenerateError> {
         match self {
             Self::Embeddings(rows) => Ok(rows),
@@ -66,24 +66,25 @@ impl<'v> StepOutput<'v> {
     }
 }
 
-/// The place of a sequence among those of a step, and its row of logits `[V]`.
+/// The index of a sequence in its step, and its row of logits `[V]`.
 pub(crate) type LastRow<'v> = (usize, &'v [f32]);
 
-/// What a step gave: for each sequence that took part its rows, or why it failed; it then holds what it held.
+/// The results of a step: the rows of each sequence in it, or its error. A sequence that failed is as it was before
+/// the step.
 pub struct StepResults {
     rows: StepRows,
     parts: Vec<SequenceResult>,
 }
 
-/// One sequence in a step.
+/// The result of one sequence in a step.
 pub(crate) struct SequenceResult {
-    /// Its place among the sequences the step was given.
+    /// Its index among the sequences that were passed to the step.
     pub(crate) index: usize,
-    /// Its rows, or why it failed.
+    /// Its rows, or its error.
     pub(crate) rows: Result<OutputRows, GenerateError>,
 }
 
-/// Which rows of a step are a sequence's, and what they are.
+/// The kind of a sequence's rows in a step, and their range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutputRows {
     Nothing,
@@ -92,44 +93,44 @@ pub(crate) enum OutputRows {
     Embeddings(Range<usize>),
 }
 
-/// Rows `[T', width]` where they can be read once more without being copied.
+/// Rows `[T', width]` that can be read without a copy.
 pub(crate) struct StepRows {
     storage: RowStorage,
     width: usize,
 }
 
 enum RowStorage {
-    /// None were wanted.
+    /// No rows.
     Empty,
     /// In host memory, as the backend keeps them.
     Backend(Rows, Compute),
-    /// Read from a device.
+    /// Copied from a device.
     Host(Vec<f32>),
 }
 
 impl StepResults {
-    /// What these parts have of `rows`.
+    /// Results whose rows are in `rows`.
     pub(crate) fn new(rows: StepRows, parts: Vec<SequenceResult>) -> Self {
         Self { rows, parts }
     }
 
-    /// The same behind sequences that failed before it.
+    /// Adds the results of sequences that failed before the step.
     pub(crate) fn with_failed(mut self, failed: Vec<SequenceResult>) -> Self {
         self.parts.splice(0..0, failed);
         self
     }
 
-    /// Columns of the rows.
+    /// The width of the rows.
     pub(crate) fn width(&self) -> usize {
         self.rows.width
     }
 
-    /// Sequences that took part, those that failed included.
+    /// The number of sequences in the step, including those that failed.
     pub fn count(&self) -> usize {
         self.parts.len()
     }
 
-    /// Shows the rows of logits after newest tokens, with the place of each sequence that has one, in order of the places.
+    /// Passes the last rows of logits to `look`, with the index of their sequence, in ascending order.
     pub(crate) fn last_rows(&self, look: &mut dyn FnMut(&[LastRow])) {
         let Ok(values) = self.rows.values() else { return };
         let row = |part: &SequenceResult| match &part.rows {
@@ -143,10 +144,10 @@ impl StepResults {
         look(&rows);
     }
 
-    /// Shows what the one sequence of the step got.
+    /// Passes the output to `take`, for a step of one sequence.
     ///
     /// # Errors
-    /// Why it failed; what `take` returns; a sequence that had no part in the step.
+    /// The error of the sequence or of `take`, or the step did not include the sequence.
     pub(crate) fn only(
         self,
         take: impl FnOnce(StepOutput) -> Result<(), GenerateError>,
@@ -160,7 +161,8 @@ impl StepResults {
         taken.unwrap_or(Err(GenerateError::Output { expected: "rows of one sequence", found: "no sequence" }))
     }
 
-    /// Shows what each sequence got, or why it failed, by its place among the sequences that the step was given.
+    /// Passes the output or the error of each sequence to `take`, with its index among the sequences that were passed
+    /// to the step.
     pub fn each(self, take: &mut dyn FnMut(usize, Result<StepOutput, GenerateError>)) {
         let values = self.rows.values();
         for SequenceResult { index, rows } in self.parts {
@@ -175,7 +177,7 @@ impl StepResults {
 }
 
 impl OutputRows {
-    /// These of the values `[T', width]` of a step.
+    /// These rows of the values `[T', width]` of a step.
     fn among(self, values: &[f32], width: usize) -> Result<StepOutput<'_>, GenerateError> {
         Ok(match self {
             Self::Nothing => StepOutput::Nothing,
@@ -192,15 +194,15 @@ impl StepRows {
         Self { storage: RowStorage::Empty, width: 0 }
     }
 
-    /// One row that is known.
+    /// One known row.
     pub(crate) fn of_one(row: Vec<f32>) -> Self {
         Self { width: row.len(), storage: RowStorage::Host(row) }
     }
 
-    /// Rows that a forward gave.
+    /// Rows of a forward pass.
     ///
     /// # Errors
-    /// They cannot be read back.
+    /// They cannot be read from the device.
     pub(crate) fn new(rows: Rows, compute: &Compute) -> Result<Self, ModelError> {
         let width = rows.cols();
         let storage = match compute.backend.read(&rows)? {
@@ -218,10 +220,10 @@ impl StepRows {
         }
     }
 
-    /// Shows some of the rows, and their width.
+    /// Passes some of the rows and their width to `look`.
     ///
     /// # Errors
-    /// There are fewer; what `look` returns.
+    /// There are fewer rows, or an error of `look`.
     pub(crate) fn show(
         &self,
         rows: &Range<usize>,
@@ -231,10 +233,10 @@ impl StepRows {
     }
 }
 
-/// These rows of values `[T', width]`.
+/// A range of rows of the values `[T', width]`.
 ///
 /// # Errors
-/// There are fewer.
+/// There are fewer rows.
 fn rows_of<'v>(values: &'v [f32], rows: &Range<usize>, width: usize) -> Result<&'v [f32], GenerateError> {
     values.get(rows.start * width..rows.end * width).ok_or_else(|| {
         GenerateError::from(ModelError::Shape {
@@ -245,7 +247,7 @@ fn rows_of<'v>(values: &'v [f32], rows: &Range<usize>, width: usize) -> Result<&
     })
 }
 
-/// The error of a step for another of the sequences in it.
+/// The error of a step, for another sequence that was in it.
 pub(crate) fn error_for_others(error: &GenerateError) -> GenerateError {
     match error {
         GenerateError::Cancelled => GenerateError::Cancelled,
@@ -257,7 +259,7 @@ pub(crate) fn error_for_others(error: &GenerateError) -> GenerateError {
 mod tests {
     use super::*;
 
-    /// Each kind of output against each wish: what is not wanted is an error that names both.
+    /// Every kind of output against every accessor: a mismatch is an error that names both kinds.
     #[test]
     fn every_output_is_taken_as_what_it_is_or_refused() {
         let row = [1.0f32, 2.0];

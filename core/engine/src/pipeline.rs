@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 /// A language model that generates text.
 ///
-/// Whether it also reads and writes text and holds conversations depends on the file: [`Self::tokenizer`] and
-/// [`Self::chat_format`] give the capability, or say why it is missing.
+/// Whether it can also read and write text and hold conversations depends on the file: [`Self::tokenizer`] and
+/// [`Self::chat_format`] return the capability, or the reason why it is missing.
 #[derive(Clone)]
 pub struct TextPipeline {
     name: String,
@@ -27,7 +27,7 @@ pub struct TextPipeline {
 }
 
 impl TextPipeline {
-    /// A model of this name that takes and gives token ids.
+    /// A model of this name that takes and returns token ids only.
     pub fn new(name: impl Into<String>, engine: Engine) -> Self {
         let name = name.into();
         let reason = "the pipeline was created without one".to_owned();
@@ -42,7 +42,7 @@ impl TextPipeline {
         }
     }
 
-    /// The same with text to tokens and messages to prompts, or why there is none.
+    /// Sets the tokenizer and the chat format, or why they are missing.
     #[must_use]
     pub fn with_text(
         self,
@@ -52,19 +52,19 @@ impl TextPipeline {
         Self { tokenizer, chat_format, ..self }
     }
 
-    /// The same with these sampling defaults.
+    /// Sets the sampling defaults.
     #[must_use]
     pub fn with_sampling_defaults(self, sampling: SamplingOptions) -> Self {
         Self { sampling, ..self }
     }
 
-    /// The same with these hooks.
+    /// Sets the hooks.
     #[must_use]
     pub fn with_hooks(self, hooks: PipelineHooks) -> Self {
         Self { hooks, ..self }
     }
 
-    /// Model, kernels and cache type.
+    /// Its engine: model, device and cache type.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
@@ -74,17 +74,17 @@ impl TextPipeline {
         &self.engine.compute
     }
 
-    /// How keys and values are stored.
+    /// The type of cached keys and values.
     pub fn kv_type(&self) -> KvType {
         self.engine.kv_type
     }
 
-    /// Columns of the logits.
+    /// The width of the logits.
     pub fn vocabulary(&self) -> usize {
         self.engine.vocabulary()
     }
 
-    /// llama.cpp's sampling defaults, or what the file recommends instead (`general.sampling.*`).
+    /// llama.cpp's sampling defaults, or those that the file recommends (`general.sampling.*`).
     pub fn sampling_defaults(&self) -> SamplingOptions {
         self.sampling.clone()
     }
@@ -100,35 +100,35 @@ impl TextPipeline {
     /// Messages to prompts.
     ///
     /// # Errors
-    /// The file has no chat template (or no tokenizer).
+    /// The file has no chat template or no tokenizer.
     pub fn chat_format(&self) -> Result<&Arc<dyn ChatCapable>, MissingCapability> {
         self.chat_format.as_ref().map_err(Clone::clone)
     }
 
-    /// The model's name, for people.
+    /// The model's name, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Most tokens of a sequence, prompt and answer together.
+    /// The most tokens of a sequence, prompt and answer together.
     pub fn context(&self) -> usize {
         self.engine.context
     }
 
-    /// The adapters of sessions, batches, logits and measurements begun from now on; absent = the bare model.
+    /// Sets the adapters of everything that is started later; `None` = the bare model.
     pub fn adapt(&mut self, adapters: Option<Arc<AdapterSet>>) {
         self.engine = Arc::new(Engine { adapters, ..(*self.engine).clone() });
     }
 
-    /// Adds a hook to sessions and batches begun from now on.
+    /// Adds a hook to sessions and queues that are created later.
     pub fn add_hook(&mut self, hook: Arc<dyn LayerHook>) {
         self.hooks.layers.push(hook);
     }
 
-    /// Adds a hook of a plugin, made for this model.
+    /// Adds a plugin's hook, made for this model.
     ///
     /// # Errors
-    /// As [`NamedHook::for_model`].
+    /// The hook has no form for this model.
     pub fn add_named_hook(&mut self, hook: &NamedHook) -> Result<(), String> {
         let shape = self.engine.model.shape();
         let hook = hook.for_model(shape.n_layers, shape.embedding_length)?;
@@ -136,33 +136,34 @@ impl TextPipeline {
         Ok(())
     }
 
-    /// What is called while sessions and batches begun from now on work, to be changed.
+    /// The hooks of sessions and queues that are created later, to change them.
     pub fn hooks_mut(&mut self) -> &mut PipelineHooks {
         &mut self.hooks
     }
 
-    /// What is called while sessions and batches begun from now on work.
+    /// The hooks of sessions and queues that are created later.
     pub fn hooks(&self) -> &PipelineHooks {
         &self.hooks
     }
 
-    /// Waits until every step that was begun is done, and lets hooks have what their copies in processes of stages kept.
+    /// Waits until every step is complete, and passes hooks what their copies in the processes of stages have
+    /// collected.
     ///
     /// # Errors
-    /// A step that failed meanwhile, a stage that is gone; what a hook returns.
+    /// A step failed, a stage is gone, or an error of a hook.
     pub fn settle(&self) -> Result<(), GenerateError> {
         Ok(self.engine.model.settle(&self.hooks.layers)?)
     }
 
-    /// What each stage of the model noted for a trace; none where the model is not split, and the trace has all of it.
+    /// The trace of each stage; empty if the model is not split, and `trace` has everything.
     ///
     /// # Errors
-    /// A step that failed meanwhile, a stage that is gone.
+    /// A step failed, or a stage is gone.
     pub fn stage_traces(&self, trace: &Trace) -> Result<Vec<StageTrace>, GenerateError> {
         Ok(self.engine.model.stage_traces(trace)?)
     }
 
-    /// A sequence of its own; sessions share the model without a lock.
+    /// A session: one sequence with its own state. Sessions share the model without a lock.
     ///
     /// # Errors
     /// The state cannot be allocated.
@@ -183,7 +184,7 @@ impl TextPipeline {
     /// An empty conversation.
     ///
     /// # Errors
-    /// No chat format, or the state cannot be allocated.
+    /// The file has no chat format, or the state cannot be allocated.
     pub fn chat(&self) -> Result<ChatSession, GenerateError> {
         let format = Arc::clone(self.chat_format()?);
         Ok(ChatSession::new(self.session()?, format))

@@ -1,4 +1,4 @@
-//! Prompts: what of one is held already, and its chunks.
+//! Prompts: the prefix whose state exists already, and the chunks of the rest.
 
 use crate::error::GenerateError;
 use crate::scheduler::Scheduler;
@@ -7,12 +7,13 @@ use menagerie_model::InferenceStep;
 use std::ops::Range;
 
 impl Scheduler {
-    /// Makes the sequence be `prompt`, to be computed by the next steps as far as its state is not held.
+    /// Makes the sequence hold `prompt`. The next steps compute the part whose state does not exist yet; `logit_rows`
+    /// are the rows whose logits are needed.
     ///
-    /// The rope regime is that of the whole prompt; a held prefix of another regime is dropped.
+    /// The rope regime is that of the whole prompt; a prefix of another regime is dropped.
     ///
     /// # Errors
-    /// An empty prompt, one that does not fit, a token past the vocabulary; the sequence is then as it was.
+    /// The prompt is empty, does not fit, or has a token past the vocabulary; the sequence is then unchanged.
     pub fn begin(
         &mut self,
         sequence: &mut Sequence,
@@ -29,11 +30,12 @@ impl Scheduler {
         sequence.snapshot_positions.clear();
         let fresh = whole || logit_rows != LogitRows::Last || regime != sequence.regime;
         let kept = if fresh { 0 } else { sequence.computed_prefix_len(prompt) };
-        // What was generated then is part of the prompt now, which a hook of one phase makes something else of.
+        // Generated tokens are part of the prompt now. If prompt rows and generated rows differ, they are computed
+        // again.
         let kept = if self.is_uniform() { kept } else { kept.min(sequence.prompt) };
         let again = !fresh && sequence.answered(prompt);
-        self.go_back(sequence, if again { prompt.len() } else { kept })?;
-        sequence.stands_at(prompt.len());
+        self.rewind(sequence, if again { prompt.len() } else { kept })?;
+        sequence.set_ready_at(prompt.len());
         sequence.tokens.extend_from_slice(&prompt[sequence.computed..]);
         (sequence.prompt, sequence.cached) = (prompt.len(), sequence.computed);
         (sequence.logit_rows, sequence.regime) = (logit_rows, regime);
@@ -42,7 +44,7 @@ impl Scheduler {
 }
 
 impl Sequence {
-    /// The step of the next `rows` tokens of the prompt, and which of its rows want logits.
+    /// The step of the next `rows` tokens of the prompt, and which of these rows produce logits.
     pub(crate) fn prefill_step(&self, rows: usize) -> (InferenceStep, Range<usize>) {
         let start = self.computed;
         let is_final_chunk = start + rows == self.prompt;
@@ -61,17 +63,18 @@ impl Sequence {
         (step, from..rows)
     }
 
-    /// Tokens that `prompt` begins with and that are held; never all of it, since its last row wants logits.
+    /// The length of the computed prefix that it shares with `prompt`; never all of `prompt`, whose last row needs
+    /// logits.
     pub(crate) fn computed_prefix_len(&self, prompt: &[u32]) -> usize {
         shared_prefix_len(self.tokens(), prompt)
     }
 
-    /// The same once its pending tokens are held.
+    /// The same, including its pending tokens.
     pub(crate) fn future_prefix_len(&self, prompt: &[u32]) -> usize {
         shared_prefix_len(&self.tokens, prompt)
     }
 
-    /// Makes a chunk end at `len` tokens.
+    /// Ends a chunk after `len` tokens.
     pub(crate) fn add_chunk_boundary(&mut self, len: usize) {
         if len > self.computed
             && len < self.tokens.len()
@@ -81,7 +84,7 @@ impl Sequence {
         }
     }
 
-    /// Rows until the next cut or border; at most `rows`.
+    /// The number of rows until the next chunk boundary or snapshot position; at most `rows`.
     pub(crate) fn rows_until_boundary(&self, rows: usize) -> usize {
         let reached = self.reached();
         let ends = self.chunk_boundaries.iter().chain(&self.snapshot_positions).filter(|end| **end > reached);
@@ -89,7 +92,7 @@ impl Sequence {
     }
 }
 
-/// Tokens of `prompt` that need not be computed where `held` are.
+/// The number of tokens of `prompt` that need no computation if the state of `held` exists.
 pub(crate) fn shared_prefix_len(held: &[u32], prompt: &[u32]) -> usize {
     let common = held.iter().zip(prompt).take_while(|(held, new)| held == new).count();
     common.min(prompt.len().saturating_sub(1))

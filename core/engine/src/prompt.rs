@@ -6,24 +6,24 @@ use crate::message::RenderedPrompt;
 use crate::reasoning::ReasoningSplitter;
 use std::borrow::Cow;
 
-/// What a generation continues. Strings, slices and vectors of tokens, and rendered conversations become one with `into`, so
-/// that callers give them as they are.
+/// What a generation continues. Strings, slices and vectors of tokens, and rendered conversations convert into it with
+/// `into`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Prompt<'a> {
-    /// Text, encoded with the beginning (and end) tokens that the file asks for. Special tokens written in it are text.
+    /// Text, encoded with the BOS and EOS tokens that the file asks for. Special tokens in it are text.
     Text(Cow<'a, str>),
-    /// Tokens, taken as they are.
+    /// Token ids, used as they are.
     Tokens(Cow<'a, [u32]>),
-    /// A conversation in the chat template; reasoning is told apart from the answer.
+    /// A conversation in the chat template; reasoning is separated from the answer.
     Rendered(Cow<'a, RenderedPrompt>),
 }
 
 impl<'a> Prompt<'a> {
-    /// Its tokens, and what tells reasoning from the answer to it.
+    /// Its tokens, and the splitter that separates reasoning from the answer to it.
     ///
     /// # Errors
-    /// Text without a tokenizer, or that the tokenizer cannot split.
+    /// The prompt is text and there is no tokenizer, or the text cannot be tokenized.
     pub(crate) fn encoded(
         self,
         tokenizer: Option<&dyn Tokenizing>,

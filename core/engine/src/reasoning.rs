@@ -1,4 +1,4 @@
-//! [`ReasoningSplitter`]: tells a model's reasoning from its answer.
+//! [`ReasoningSplitter`]: separates a model's reasoning from its answer.
 //!
 //! A reasoning block counts only before the answer: an opening tag in the middle of an answer is text. White space
 //! next to the tags is dropped.
@@ -15,7 +15,7 @@ pub struct ReasoningTags {
 }
 
 impl ReasoningTags {
-    /// The pair whose opening tag is the last thing in a rendered prompt: the model then begins inside the block.
+    /// The pair whose opening tag ends a rendered prompt: the answer then starts inside the block.
     pub fn left_open<'t>(tags: &'t [Self], prompt: &str) -> Option<&'t Self> {
         tags.iter().find(|tags| prompt.trim_end().ends_with(&tags.open))
     }
@@ -24,24 +24,24 @@ impl ReasoningTags {
 /// A piece of an answer or of the reasoning before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Segment {
-    /// What the model answers.
+    /// Text of the answer.
     Answer(String),
-    /// What it thought before.
+    /// Text of the reasoning.
     Reasoning(String),
 }
 
-/// Where the splitter is.
+/// The position of the splitter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// Only white space so far (since the beginning, or since a block ended).
+    /// Only white space so far (since the beginning, or since the end of a block).
     Before,
     /// In the block of this pair; whether text was released yet.
     Inside(usize, bool),
-    /// In the answer; nothing is looked for any more.
+    /// In the answer; tags are not searched for anymore.
     Answer,
 }
 
-/// Splits text that arrives in pieces; text that may be part of a tag is held back.
+/// Splits text that arrives in pieces. Text that may be part of a tag is held back.
 #[derive(Clone, Debug)]
 pub struct ReasoningSplitter {
     tags: Vec<ReasoningTags>,
@@ -51,12 +51,12 @@ pub struct ReasoningSplitter {
 }
 
 impl ReasoningSplitter {
-    /// Text that is an answer from the beginning to the end.
+    /// Everything is the answer.
     pub fn off() -> Self {
         Self { tags: Vec::new(), place: Place::Answer, held: String::new(), after_block: false }
     }
 
-    /// Looks for blocks of these tags; `open`: the prompt already opened a block of this pair.
+    /// Searches for blocks of these tags; `open` is the pair that the prompt has opened already.
     pub fn new(tags: &[ReasoningTags], open: Option<&ReasoningTags>) -> Self {
         let inside = open.and_then(|open| tags.iter().position(|tags| tags == open));
         let place = inside.map_or(Place::Before, |index| Place::Inside(index, false));
@@ -68,7 +68,7 @@ impl ReasoningSplitter {
         self.tags.iter().any(|tags| tags.open == text || tags.close == text)
     }
 
-    /// Adds text; what is decided comes back.
+    /// Adds text. Returns the pieces that are decided.
     pub fn push(&mut self, text: &str) -> Vec<Segment> {
         self.held.push_str(text);
         let mut segments = Vec::new();
@@ -76,7 +76,7 @@ impl ReasoningSplitter {
         segments
     }
 
-    /// What is still held, once no more will come.
+    /// The text that is still held back, at the end.
     pub fn finish(&mut self) -> Vec<Segment> {
         let held = std::mem::take(&mut self.held);
         match self.place {
@@ -128,7 +128,7 @@ impl ReasoningSplitter {
             self.after_block = true;
             return true;
         }
-        // White space at the end may be what stands before the closing tag.
+        // White space at the end may belong to a closing tag that follows.
         let without_tag = self.held.len() - overlap(&self.held, close);
         let keep_from = self.held[..without_tag].trim_end().len();
         let rest = self.held.split_off(keep_from);

@@ -15,17 +15,17 @@ use std::sync::atomic::AtomicBool;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Request {
-    /// How tokens are chosen.
+    /// How tokens are sampled.
     pub sampling: SamplingOptions,
-    /// Most tokens to generate; absent = until the context is full.
+    /// The most tokens to generate; `None` = until the context is full.
     pub max_tokens: Option<usize>,
-    /// Strings that end the generation and are not part of the text.
+    /// Strings that end the generation and are not part of its text.
     pub stop: Vec<String>,
-    /// Forbids tokens that end the generation.
+    /// Forbids the tokens that end an answer.
     pub ignore_eos: bool,
-    /// Log probabilities with every token: this many alternatives (0 = the token's own only).
+    /// Reports log probabilities of every token, with so many alternatives (0 = only the token's own).
     pub logprobs: Option<usize>,
-    /// Which adapters act; a sequence that had others begins anew.
+    /// The adapters that act. A session whose sequence had other adapters computes it again.
     pub adapters: AdapterChoice,
     /// Its priority among the requests of a [`crate::Queue`]; higher starts first and gives up its memory last.
     pub priority: i32,
@@ -46,13 +46,13 @@ setters! { Request:
 }
 
 impl Request {
-    /// Greedy, at most `max_tokens` tokens.
+    /// Greedy sampling, at most `max_tokens` tokens.
     pub fn greedy(max_tokens: usize) -> Self {
         Self { sampling: SamplingOptions::greedy(), max_tokens: Some(max_tokens), ..Self::default() }
     }
 }
 
-/// A token that could have been taken.
+/// A token that could have been sampled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenLogprob {
     /// Token id.
@@ -67,31 +67,31 @@ pub struct TokenLogprob {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A chunk of the prompt is done.
+    /// A chunk of the prompt is computed.
     Prefill {
-        /// Tokens of the prompt in the cache now.
+        /// Tokens of the prompt that are computed now.
         done: usize,
         /// Tokens of the prompt.
         total: usize,
-        /// Of these, tokens that were there before.
+        /// Those of them that were computed before the request.
         cached: usize,
     },
-    /// A token was taken.
+    /// A token was sampled.
     Token {
         /// Its id.
         id: u32,
-        /// Its text by itself; use [`Event::Text`] for what to show.
+        /// Its text by itself; to show the answer, use [`Event::Text`].
         piece: String,
-        /// Its log probability, if asked for.
+        /// Its log probability, if requested.
         logprob: Option<f32>,
-        /// The most likely tokens, if asked for, best first.
+        /// The most likely tokens, if requested, best first.
         top: Vec<TokenLogprob>,
     },
     /// Text of the answer: whole characters that do not belong to a stop string.
     Text(String),
     /// Text of the model's reasoning.
     Reasoning(String),
-    /// Something people should know.
+    /// A note for the user.
     Notice(String),
     /// The end.
     Done {
@@ -100,9 +100,9 @@ pub enum Event {
     },
 }
 
-/// What a callback of events returns: nothing to go on, or a [`ControlFlow`], whose `Break` stops the generation.
+/// The return value of a callback of events: nothing, or a [`ControlFlow`] whose `Break` stops the generation.
 pub trait EventResponse {
-    /// Whether the generation goes on.
+    /// Whether the generation continues.
     fn flow(self) -> ControlFlow<()>;
 }
 
@@ -118,26 +118,26 @@ impl EventResponse for ControlFlow<()> {
     }
 }
 
-/// What a generation gave.
+/// The result of a generation.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Outcome {
     /// Why it ended.
     pub reason: StopReason,
-    /// Tokens generated, without the one that ended the generation.
+    /// The generated tokens, without the one that ended the generation.
     pub tokens: Vec<u32>,
     /// The answer.
     pub text: String,
     /// The reasoning before it.
     pub reasoning: String,
-    /// Seed of the random draws, to repeat the generation.
+    /// The seed of the random draws, to repeat the generation.
     pub seed: u64,
     /// Counts and times.
     pub statistics: Statistics,
 }
 
 impl Outcome {
-    /// An outcome of no tokens, to be filled in: for tests of what shows outcomes.
+    /// An outcome without tokens, to be filled in by tests of code that shows outcomes.
     pub fn new(reason: StopReason) -> Self {
         Self {
             reason,

@@ -1,10 +1,10 @@
 //! [`Scheduler`]: steps of one or several sequences over one pool of state.
 //!
-//! The only place that advances the pool, and the only place that decides about the rope regime. A step takes rows of
-//! every sequence that has some, up to a budget: decoding sequences first, prompts in chunks with what is left, so that no
-//! sequence waits for its next token longer than one step takes. Sequences that begin alike share pages ([`kept`]); where
-//! pages run out, the least urgent sequence gives its own up, which is set aside or computed again later ([`room`]). What goes wrong with
-//! one sequence (no room for it alone, logits that are none) ends that one; the others do not notice.
+//! Only the scheduler advances the pool and chooses the rope regime of a sequence. A step has a limited number of
+//! rows. Sequences that decode get their row first, and prompts get the rest in chunks, so no sequence waits longer
+//! than one step for its next token. Sequences with the same prefix share its pages (`prefix_cache`). If the pool runs
+//! out of pages, the least urgent sequence is preempted; its state is swapped out or computed again later (`memory`).
+//! An error in one sequence (it does not fit even alone, or its logits are NaN) fails only that sequence.
 
 mod answer_start;
 mod commit;
@@ -30,21 +30,20 @@ use crate::stats::SchedulerCounts;
 use menagerie_model::{PoolOptions, StatePool};
 use std::sync::Arc;
 
-/// How much a [`Scheduler`] takes.
+/// The limits of a [`Scheduler`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SchedulerOptions {
-    /// Most sequences at once.
+    /// The most sequences that run at once.
     pub sequences: usize,
-    /// Most sequences that are kept after their end for others that begin alike.
+    /// The most sequences that are cached after their end, for prompts with the same prefix.
     pub prefixes: usize,
-    /// Tokens of all sequences together; one alone may have as many as the engine's context.
+    /// Tokens of all sequences together. A single sequence may have as many as the engine's context.
     pub capacity_tokens: usize,
-    /// Most rows of a step, of all sequences together.
+    /// The most rows of a step, of all sequences together.
     pub step_tokens: usize,
-    /// Bytes of memory for copies of what sequences held that gave their pages up for more urgent ones; what does not fit
-    /// is computed again.
-    pub aside_bytes: usize,
+    /// Bytes of host memory for the state of preempted sequences. State that does not fit is computed again.
+    pub swap_bytes: usize,
 }
 
 setters! { SchedulerOptions:
@@ -52,45 +51,46 @@ setters! { SchedulerOptions:
     with_prefixes(prefixes: usize),
     with_capacity_tokens(capacity_tokens: usize),
     with_step_tokens(step_tokens: usize),
-    with_aside_bytes(aside_bytes: usize),
+    with_swap_bytes(swap_bytes: usize),
 }
 
 impl Default for SchedulerOptions {
-    /// Four sequences that share [`DEFAULT_CONTEXT`] tokens, as many that are kept after their end, and nothing set aside.
+    /// Four sequences that share [`DEFAULT_CONTEXT`] tokens, four cached prefixes, and no memory for preempted
+    /// sequences.
     fn default() -> Self {
         Self {
             sequences: 4,
             prefixes: 4,
             capacity_tokens: DEFAULT_CONTEXT,
             step_tokens: DEFAULT_CHUNK,
-            aside_bytes: 0,
+            swap_bytes: 0,
         }
     }
 }
 
-/// Runs sequences of an engine, several in one step.
+/// Runs the sequences of an engine, several in one step.
 pub struct Scheduler {
     pub(crate) engine: Arc<Engine>,
     pub(crate) hooks: PipelineHooks,
     pub(crate) pool: StatePool,
     pub(crate) step_tokens: usize,
-    /// Most sequences that run at once.
+    /// The most sequences that run at once.
     sequences: usize,
-    /// Sequences that ended and that others may go on from; the one used last is last.
+    /// Sequences that have ended, whose state others may start with; the one used last is at the end.
     cached: Vec<Sequence>,
-    /// Most of them.
+    /// The most of them.
     prefixes: usize,
-    /// Most bytes that are set aside.
-    aside_bytes: usize,
-    /// Sequences so far.
+    /// The most bytes of swapped state.
+    swap_bytes: usize,
+    /// The number of sequences created so far.
     arrivals: u64,
     pub(crate) counts: SchedulerCounts,
-    /// Of them, what lifecycles have been told.
+    /// The counts at the last report to the lifecycles.
     told: SchedulerCounts,
 }
 
 impl Scheduler {
-    /// A scheduler with a pool of its own.
+    /// A scheduler with its own pool.
     ///
     /// # Errors
     /// The state cannot be allocated.
@@ -99,13 +99,13 @@ impl Scheduler {
         hooks: impl Into<PipelineHooks>,
         options: SchedulerOptions,
     ) -> Result<Self, GenerateError> {
-        let SchedulerOptions { sequences, prefixes, capacity_tokens, step_tokens, aside_bytes } = options;
+        let SchedulerOptions { sequences, prefixes, capacity_tokens, step_tokens, swap_bytes } = options;
         let room = engine.pool_options(sequences.saturating_add(prefixes), capacity_tokens);
         let made = Self::with_pool(engine, hooks, room, step_tokens)?;
-        Ok(made.with_prefixes(prefixes).with_aside(aside_bytes))
+        Ok(made.with_prefixes(prefixes).with_swap_bytes(swap_bytes))
     }
 
-    /// The same keeping so many of its pool's places for sequences that ended and that others may go on from.
+    /// Reserves so many of the pool's places for cached sequences.
     pub fn with_prefixes(mut self, prefixes: usize) -> Self {
         let places = self.pool.options().sequences;
         self.sequences = places.saturating_sub(prefixes).max(1);
@@ -113,13 +113,13 @@ impl Scheduler {
         self
     }
 
-    /// The same with so many bytes of memory for what sequences held that gave their pages up.
-    pub fn with_aside(mut self, bytes: usize) -> Self {
-        self.aside_bytes = bytes;
+    /// Sets the bytes of host memory for the state of preempted sequences.
+    pub fn with_swap_bytes(mut self, bytes: usize) -> Self {
+        self.swap_bytes = bytes;
         self
     }
 
-    /// A scheduler whose pool is laid out as `room` says, apart from the rows of a step.
+    /// A scheduler with a pool of these sizes; `step_tokens` is the most rows of a step.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -132,7 +132,7 @@ impl Scheduler {
         Self::over(engine, hooks.into(), room.with_step_tokens(step_tokens), step_tokens)
     }
 
-    /// A scheduler over a pool that is laid out so, whose steps have no more rows than this.
+    /// A scheduler with a pool of these sizes, for steps of at most `step_tokens` rows.
     fn over(
         engine: Arc<Engine>,
         hooks: PipelineHooks,
@@ -154,15 +154,15 @@ impl Scheduler {
             sequences,
             cached: Vec::new(),
             prefixes: 0,
-            aside_bytes: 0,
+            swap_bytes: 0,
             arrivals: 0,
             counts,
             told: counts,
         })
     }
 
-    /// A scheduler for one sequence of the engine's context, with chunks as the engine says and room for a point that its windows
-    /// can go back to.
+    /// A scheduler for one sequence of the engine's context and chunks. Its pool has room for one snapshot of windowed
+    /// layers.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -172,32 +172,32 @@ impl Scheduler {
         Self::over(engine, hooks.into(), room, chunk)
     }
 
-    /// The engine it runs.
+    /// Its engine.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// What is called while it works.
+    /// Its hooks.
     pub fn hooks(&self) -> &PipelineHooks {
         &self.hooks
     }
 
-    /// Most sequences that run at once.
+    /// The most sequences that run at once.
     pub fn sequences(&self) -> usize {
         self.sequences
     }
 
-    /// Bytes of state that hold tokens now, those of kept sequences included.
+    /// Bytes of state that hold tokens now, including those of cached sequences.
     pub fn state_bytes(&self) -> usize {
         self.pool.bytes()
     }
 
-    /// Whether a token's state is the same as part of a prompt and as one that was generated.
+    /// Whether a token has the same state in a prompt and as a generated token.
     pub(crate) fn is_uniform(&self) -> bool {
         !self.engine.takes_whole_prompts() && self.hooks.layers.is_uniform()
     }
 
-    /// Tells lifecycles what it did since they were told last.
+    /// Reports to the lifecycles what it did since the last report.
     pub(crate) fn report_counts(&mut self) {
         let done = self.counts.since(&self.told);
         if done != SchedulerCounts::default() {
@@ -206,7 +206,7 @@ impl Scheduler {
         }
     }
 
-    /// What it did so far.
+    /// What it has done so far.
     pub fn counts(&self) -> &SchedulerCounts {
         &self.counts
     }
@@ -214,7 +214,7 @@ impl Scheduler {
     /// An empty sequence.
     ///
     /// # Errors
-    /// The pool has no place for another.
+    /// The pool has no place for another sequence.
     pub fn create(&mut self) -> Result<Sequence, GenerateError> {
         let id = loop {
             match self.pool.create() {
@@ -226,30 +226,30 @@ impl Scheduler {
         Ok(self.arrived(sequence))
     }
 
-    /// Ends a sequence and gives its state back.
+    /// Drops a sequence and frees its state.
     ///
     /// # Errors
-    /// The sequence is another scheduler's.
+    /// The sequence belongs to another scheduler.
     pub fn free(&mut self, sequence: Sequence) -> Result<(), GenerateError> {
         Ok(self.pool.free(sequence.id)?)
     }
 
-    /// Forgets every token of a sequence.
+    /// Drops every token of a sequence.
     ///
     /// # Errors
-    /// The sequence is another scheduler's.
+    /// The sequence belongs to another scheduler.
     pub fn reset(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
         sequence.prompt = 0;
         sequence.chunk_boundaries.clear();
         sequence.snapshot_positions.clear();
-        self.go_back(sequence, 0)
+        self.rewind(sequence, 0)
     }
 
-    /// Chooses the adapters that act on a sequence; where they are others than before, every token of it is forgotten,
-    /// since its state was computed with those.
+    /// Sets the adapters of a sequence. If they change, every token is dropped, because its state was computed with
+    /// the old ones.
     ///
     /// # Errors
-    /// The sequence is another scheduler's.
+    /// The sequence belongs to another scheduler.
     pub fn adapt(&mut self, sequence: &mut Sequence, adapted: &AdapterChoice) -> Result<(), GenerateError> {
         let adapters = self.adapters_of(adapted);
         if !prefix_cache::are_same(adapters.as_ref(), sequence.adapters.as_ref()) {
@@ -261,7 +261,7 @@ impl Scheduler {
 }
 
 impl Drop for Scheduler {
-    /// Tells of what it did since its last step.
+    /// Reports what it did since its last step.
     fn drop(&mut self) {
         self.report_counts();
     }

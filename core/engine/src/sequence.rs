@@ -12,80 +12,81 @@ use menagerie_model::{AdapterSet, InferenceStep, RopeRegime, SequenceId, Snapsho
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Snapshots a sequence keeps; each is a copy of its recurrent states, and the pages that windows show there.
+/// The most snapshots of a sequence. Each has a copy of the recurrent states, and the pages that windowed layers see
+/// there.
 pub(crate) const SNAPSHOTS: usize = 4;
 
-/// Bytes of the snapshots of recurrent states that a sequence keeps.
+/// Bytes of the snapshots of recurrent states of one sequence.
 pub fn snapshot_bytes(states: &[StateSpec]) -> u64 {
     let blocks = states.iter().filter(|spec| matches!(spec, StateSpec::PerSequence { .. }));
     blocks.map(|spec| (spec.elements() as u64).saturating_mul(4 * SNAPSHOTS as u64)).sum()
 }
 
-/// Which rows of a prompt want logits.
+/// The rows of a prompt whose logits are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogitRows {
-    /// The last one.
+    /// The last row.
     Last,
-    /// All of them; the prompt is computed from its beginning.
+    /// All rows; the whole prompt is computed.
     All,
-    /// Those from this row of the prompt on; it is computed from its beginning.
+    /// The rows from this one on; the whole prompt is computed.
     From(usize),
 }
 
 /// A token sequence of a [`crate::Scheduler`]: its tokens, and where their state is. The state itself is in the
-/// scheduler's pool; [`crate::Scheduler::free`] gives it back.
+/// scheduler's pool; [`crate::Scheduler::free`] frees it.
 #[derive(Debug)]
 pub struct Sequence {
     pub(crate) id: SequenceId,
-    /// Tokens whose state is held, then those still to be fed.
+    /// The tokens whose state is computed, then the pending ones.
     pub(crate) tokens: Vec<u32>,
     pub(crate) computed: usize,
-    /// Tokens that are computed as a prompt; later ones are decoded.
+    /// The length of the prompt; later tokens are decoded one by one.
     pub(crate) prompt: usize,
     pub(crate) cached: usize,
     pub(crate) logit_rows: LogitRows,
     pub(crate) regime: RopeRegime,
     pub(crate) reprefills: usize,
-    /// Points that a recurrent state or one with a window can go back to, by length.
+    /// Snapshots of recurrent or windowed states that it can be rewound to, by length.
     pub(crate) snapshots: Vec<Arc<Snapshot>>,
-    /// Whether the pool keeps pages for them that windows have left.
+    /// Whether the pool keeps pages for them that the windows have left behind.
     pub(crate) retains: bool,
     pub(crate) adapters: Option<Arc<AdapterSet>>,
     pub(crate) urgency: Urgency,
-    /// Lengths that a chunk ends at, ascending: others go on from there.
+    /// Positions where a chunk ends, ascending: other prompts start with the state there.
     pub(crate) chunk_boundaries: Vec<usize>,
-    /// Lengths that a chunk ends at, ascending: points to come back to, where others may part from it.
+    /// Positions where a chunk ends and a snapshot is taken, ascending: other prompts may differ from there on.
     pub(crate) snapshot_positions: Vec<usize>,
     pub(crate) preemptions: usize,
-    /// Of them, times it was set aside.
+    /// The preemptions in which its state was swapped out.
     pub(crate) swaps: usize,
-    /// What it held when it gave its pages up, where that is kept; it holds nothing meanwhile.
+    /// Its state while it is preempted, if it was swapped out; nothing is computed then.
     pub(crate) swapped: Option<Box<SwappedState>>,
-    /// Where its newest answer began, of one whose owner may ask for another.
+    /// The start of its newest answer, in a sequence that may answer the prompt again.
     pub(crate) answer: Option<Box<AnswerStart>>,
 }
 
-/// Who comes first where rows or pages run out.
+/// The order of sequences when rows or pages run out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Urgency {
-    /// What the caller says; more is more urgent.
+    /// The caller's priority; higher is more urgent.
     pub(crate) priority: i32,
-    /// Number of the sequence among those of its scheduler: of equals the first one.
+    /// The number of the sequence in its scheduler: among equals, the earlier one is more urgent.
     pub(crate) arrival: u64,
-    /// Steps that it had rows for and got none in.
+    /// Steps in which it had pending rows and got none.
     pub(crate) waited: usize,
 }
 
-/// Steps of waiting that count as one step of priority, so that nobody waits for ever.
+/// Steps of waiting that raise the priority by one, so that no sequence waits forever.
 pub(crate) const STEPS_PER_PRIORITY: usize = 16;
 
 impl Urgency {
-    /// Its priority, raised by the time it waited.
+    /// Its priority, raised by the time it has waited.
     pub(crate) fn effective(&self) -> i64 {
         i64::from(self.priority) + (self.waited / STEPS_PER_PRIORITY) as i64
     }
 
-    /// Ascending from the most urgent; time does not change it, so that nobody takes the pages of somebody who took his.
+    /// Sort key, most urgent first. Waiting time is left out, so that two sequences cannot preempt each other in turn.
     pub(crate) fn rank(&self) -> (i64, u64) {
         (-i64::from(self.priority), self.arrival)
     }
@@ -115,7 +116,7 @@ impl Sequence {
         }
     }
 
-    /// The same tokens and state under another id; what it was asked to do is not part of it.
+    /// The same tokens and state under another id, without prompt, priority and statistics.
     pub(crate) fn twin(&self, id: SequenceId) -> Self {
         Self {
             tokens: self.tokens().to_vec(),
@@ -128,54 +129,54 @@ impl Sequence {
         }
     }
 
-    /// How urgent it is beside others; 0 unless told otherwise, more is more urgent. It matters where rows of a step or
-    /// pages run out.
+    /// Sets its priority among the sequences of a step; 0 by default, higher is more urgent. It matters when rows of a
+    /// step or pages run out.
     pub fn set_priority(&mut self, priority: i32) {
         self.urgency.priority = priority;
     }
 
-    /// Times its state was given up for more urgent sequences.
+    /// How often it was preempted by more urgent sequences.
     pub fn preemptions(&self) -> usize {
         self.preemptions
     }
 
-    /// Of them, times it was kept in memory and put back, instead of being computed again.
+    /// The preemptions in which its state was swapped out and in again instead of being computed again.
     pub fn swaps(&self) -> usize {
         self.swaps
     }
 
-    /// Tokens whose state is held.
+    /// The tokens whose state is computed.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens[..self.computed]
     }
 
-    /// Tokens still to be fed.
+    /// The number of tokens that are not computed yet.
     pub fn pending(&self) -> usize {
         self.tokens.len() - self.computed
     }
 
-    /// Tokens whose state is held, or set aside.
+    /// The number of tokens whose state is computed, in the pool or swapped out.
     pub(crate) fn reached(&self) -> usize {
         self.swapped.as_ref().map_or(self.computed, |aside| aside.tokens())
     }
 
-    /// Tokens still to be computed: those to be fed, without what is set aside.
+    /// The number of pending tokens, without those whose state is swapped out.
     pub(crate) fn uncomputed(&self) -> usize {
         self.tokens.len() - self.reached()
     }
 
-    /// Forgets what was to be fed, and what was set aside.
+    /// Drops the pending tokens and the swapped state.
     pub(crate) fn forget_pending(&mut self) {
         self.swapped = None;
         self.tokens.truncate(self.computed);
     }
 
-    /// Tokens of the prompt that were held before it began.
+    /// The tokens of the prompt that were computed before it arrived.
     pub fn cached(&self) -> usize {
         self.cached
     }
 
-    /// The adapters that act on it.
+    /// Its adapters.
     pub fn adapters(&self) -> Option<&Arc<AdapterSet>> {
         self.adapters.as_ref()
     }
@@ -185,12 +186,12 @@ impl Sequence {
         self.regime
     }
 
-    /// Times the sequence was prefilled again because the regime changed.
+    /// How often it was prefilled again because the rope regime changed.
     pub fn reprefills(&self) -> usize {
         self.reprefills
     }
 
-    /// What a step of the next `rows` tokens is for, and which of its rows want logits.
+    /// The step of the next `rows` tokens, and which of these rows produce logits.
     pub(crate) fn next_step(&self, rows: usize) -> (InferenceStep, Range<usize>) {
         if self.is_decoding() { self.decode_step(rows) } else { self.prefill_step(rows) }
     }

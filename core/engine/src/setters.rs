@@ -1,7 +1,7 @@
-//! [`setters`]: methods of options that set one field each.
+//! [`setters`]: builder methods of options, each of which sets one field.
 
-/// Writes a `with_<field>` for each field of options: `setters! { Options: with_field(field: type), }`. A type may be
-/// `impl Into<Option<T>>`, so that callers need not write `Some`.
+/// Writes a `with_<field>` method for each field of options: `setters! { Options: with_field(field: type), }`. A type
+/// may be `impl Into<Option<T>>`, so that callers need not write `Some`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! setters {

@@ -1,9 +1,9 @@
-//! [`StateFile`]: a sequence's state that outlasts the process.
+//! [`StateFile`]: the state of a session, saved in a file.
 //!
-//! The file holds the tokens, the rows of keys and values in the type they are kept in, recurrent states with the points
-//! that a sequence can go back to, and perhaps a conversation. A run that takes it up computes only what comes after the
-//! prefix its prompt has in common with those tokens, and gives the text that it would give without: see
-//! [`StateIdentity`] for what must be the same.
+//! The file has the tokens, the cached keys and values in their type, recurrent states with their snapshots, and
+//! optionally a conversation. A run that resumes it computes only what follows the prefix that its prompt shares with
+//! those tokens, and generates the text that it would generate without the file: [`StateIdentity`] lists what must be
+//! the same.
 
 mod container;
 mod error;
@@ -29,44 +29,43 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A pipeline whose sequences keep state from step to step, so that it can outlast them: [`StateFile::open`] asks for one.
-/// Encoders keep none.
+/// A pipeline whose sequences keep state from step to step, which [`StateFile::open`] can save. Encoders keep none.
 pub trait Cacheable {
-    /// What computes the state.
+    /// The engine that computes the state.
     fn engine(&self) -> &Arc<Engine>;
 
-    /// What the state depends on beside its tokens.
+    /// Everything that the state depends on, apart from its tokens.
     ///
     /// # Errors
-    /// A file that cannot be read; a model or an adapter that was made in code, which nothing tells from others.
+    /// A file cannot be read, or a model or adapter was made in code, so that it cannot be recognized later.
     fn state_identity(&self) -> Result<StateIdentity, StateFileError>;
 }
 
-/// A file that a session's state is kept in. While it is open no other process opens it for itself.
+/// A file for the state of a session. While it is open, no other process can open it.
 pub struct StateFile {
     path: PathBuf,
     identity: StateIdentity,
-    /// What computes the state.
+    /// The engine that computes the state.
     engine: Arc<Engine>,
     _lock: FileLock,
 }
 
-/// A conversation as it is kept beside a state.
+/// A conversation in a state file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedConversation {
-    /// Every message.
+    /// All messages.
     pub messages: Vec<ChatMessage>,
-    /// Messages after the system messages that no longer fit and are left out of the prompt.
+    /// The number of messages after the system messages that are dropped from the prompt.
     pub dropped: usize,
 }
 
-/// What was taken up from a file.
+/// The content that was restored from a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resumed {
-    /// Tokens whose state is held now.
+    /// Tokens whose state was restored.
     pub tokens: usize,
-    /// The conversation, if one was kept.
+    /// The conversation, if the file has one.
     pub conversation: Option<SavedConversation>,
 }
 
@@ -78,7 +77,7 @@ struct Header {
     conversation: Option<SavedConversation>,
 }
 
-/// What can go wrong between a file and a pool.
+/// An error of the transfer between a file and a pool.
 enum Trouble {
     State(GenerateError),
     System(io::Error),
@@ -116,12 +115,12 @@ impl Trouble {
 type Reader = ContainerReader<BufReader<File>>;
 
 impl StateFile {
-    /// The file at `path`, which need not be there yet, for sessions that `pipeline` begins. `plugins` names those that are
-    /// loaded, so that no other code can have computed the state.
+    /// Opens the file at `path`, which need not exist yet, for sessions of `pipeline`. `plugins` names the loaded
+    /// plugins, so that the file is not resumed with other code.
     ///
     /// # Errors
-    /// Something that is no file, a folder that cannot be written, a file that another process has; a model, or what acts on
-    /// it, that cannot be told from others.
+    /// The path is not a file, its folder is not writable, or another process has the file; the model, or something that changes it,
+    /// cannot be recognized later.
     pub fn open(
         path: impl AsRef<Path>,
         pipeline: &impl Cacheable,
@@ -143,11 +142,11 @@ impl StateFile {
         &self.path
     }
 
-    /// Makes the session hold what the file does; `None` where there is no file yet.
+    /// Restores the content of the file into the session; `None` if there is no file yet.
     ///
     /// # Errors
-    /// A file that is cut, damaged or of another version, a state that was computed otherwise or does not fit into the
-    /// context; the session then holds nothing.
+    /// The file is truncated, damaged or of another version; its state was computed differently or does not fit into the context. The
+    /// session is then empty.
     pub fn load(&self, session: &mut Session) -> Result<Option<Resumed>, StateFileError> {
         self.check(session)?;
         let loaded = self.read(session);
@@ -186,16 +185,16 @@ impl StateFile {
             }
             Ok(())
         };
-        scheduler.put_back(sequence, &held, &mut give).map_err(|trouble| trouble.of(path, "read"))?;
+        scheduler.write_state(sequence, &held, &mut give).map_err(|trouble| trouble.of(path, "read"))?;
         reader.end().map_err(|fault| StateFileError::fault(path, fault))?;
         Ok(Some(Resumed { tokens, conversation }))
     }
 
-    /// Keeps what the session holds, in place of what the file held; the old file stays whole until the new one is. Gives the
-    /// bytes that were written.
+    /// Saves the session in place of the old content, which stays complete until the new one is. Returns the bytes
+    /// written.
     ///
     /// # Errors
-    /// The disk is full or the folder gone; the old file is then as it was.
+    /// The file cannot be written; the old content is then unchanged.
     pub fn save(
         &self,
         session: &mut Session,
@@ -223,12 +222,12 @@ impl StateFile {
             }
             Ok(())
         };
-        scheduler.read_out(sequence, &held, &mut take).map_err(|trouble| trouble.of(path, "write"))?;
+        scheduler.read_state(sequence, &held, &mut take).map_err(|trouble| trouble.of(path, "write"))?;
         writer.into_inner().commit()?;
         Ok(written)
     }
 
-    /// The file with its header, which is whole and in order.
+    /// Opens the file and checks its header.
     fn opened(&self) -> Result<Option<(Reader, Header)>, StateFileError> {
         let path = &*self.path;
         let file = match File::open(path) {
@@ -243,7 +242,7 @@ impl StateFile {
         Ok(Some((reader, header)))
     }
 
-    /// Refuses a session of another pipeline, or with other adapters than that one had when the file was opened.
+    /// Checks that a session is of the pipeline, and has the adapters, that the file was opened for.
     fn check(&self, session: &Session) -> Result<(), StateFileError> {
         let engine = session.engine();
         let adapters = match (session.sequence().adapters(), &self.engine.adapters) {
@@ -259,10 +258,10 @@ impl StateFile {
     }
 }
 
-/// The header in these bytes of JSON.
+/// The header from its bytes of JSON.
 ///
 /// # Errors
-/// Why it is not valid.
+/// Why it is invalid.
 fn checked_header(json: &[u8]) -> Result<Header, String> {
     let header: Header = serde_json::from_slice(json).map_err(|error| format!("its header: {error}"))?;
     match &header.conversation {
@@ -273,7 +272,8 @@ fn checked_header(json: &[u8]) -> Result<Header, String> {
     }
 }
 
-/// Finds out before anything is computed whether what computes lets go of its states: where they lie elsewhere it does not.
+/// Checks that the states of an engine can be read, before anything is computed: stages in other processes do not
+/// allow it.
 fn check_readable(engine: &Engine) -> Result<(), GenerateError> {
     let mut pool = engine.pool(PoolOptions::one_sequence(engine.kv_type, 1))?;
     let sequence = pool.create()?;

@@ -1,4 +1,5 @@
-//! When an answer ends: [`StopReason`], [`StopConditions`] by tokens and lengths, [`StopMatcher`] by text that arrives in pieces.
+//! When an answer ends: [`StopReason`]; [`StopConditions`] on tokens and lengths; [`StopMatcher`] on text that arrives
+//! in pieces.
 
 use std::fmt;
 
@@ -6,20 +7,20 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// The model said so, with this token (which is not part of the result).
+    /// The model ended it with this token, which is not part of the result.
     EndOfGeneration(u32),
-    /// This stop string came up.
+    /// This stop string appeared.
     StopString(String),
-    /// As many tokens as were asked for.
+    /// The maximum number of tokens is reached.
     MaxTokens,
     /// The context is full.
     ContextFull,
-    /// The caller cancelled: with a flag, from the callback of events, or by leaving their iterator.
+    /// The caller cancelled it: with a flag, from the callback of events, or by dropping their iterator.
     Cancelled,
 }
 
 impl StopReason {
-    /// In a word, as JSON has it: `end`, `stop`, `max-tokens`, `context-full` or `cancelled`.
+    /// Its name in JSON: `end`, `stop`, `max-tokens`, `context-full` or `cancelled`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::EndOfGeneration(_) => "end",
@@ -43,7 +44,7 @@ impl fmt::Display for StopReason {
     }
 }
 
-/// Ends an answer by its tokens and their number.
+/// Conditions on the tokens of an answer.
 pub(crate) struct StopConditions {
     ends: Vec<u32>,
     most: usize,
@@ -51,51 +52,51 @@ pub(crate) struct StopConditions {
 }
 
 impl StopConditions {
-    /// At one of the tokens `ends`, after `most` tokens of an answer, in a full context.
+    /// Stops at one of the tokens `ends`, after `most` tokens of an answer, or when the context is full.
     pub(crate) fn new(ends: Vec<u32>, most: Option<usize>, context: usize) -> Self {
         Self { ends, most: most.unwrap_or(usize::MAX), context }
     }
 
-    /// Whether there is to be no further token after so many of an answer.
+    /// Why there must be no further token after `answered` tokens.
     pub(crate) fn before(&self, answered: usize) -> Option<StopReason> {
         (answered >= self.most).then_some(StopReason::MaxTokens)
     }
 
-    /// Whether a token ends the answer, of which it is then no part.
+    /// Whether a token ends the answer; it is then not part of it.
     pub(crate) fn at(&self, token: u32) -> Option<StopReason> {
         self.ends.contains(&token).then_some(StopReason::EndOfGeneration(token))
     }
 
-    /// Whether the newest of `answered` tokens is the last one, with `held` tokens of the sequence before it.
+    /// Why the newest of `answered` tokens is the last one; the sequence has `held` tokens before it.
     pub(crate) fn after(&self, answered: usize, held: usize) -> Option<StopReason> {
         self.before(answered).or_else(|| (held >= self.context).then_some(StopReason::ContextFull))
     }
 }
 
-/// Watches text for stop strings; text that may be the beginning of one is held back until that is decided.
+/// Searches text for stop strings. Text that may be the start of one is held back until that is decided.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StopMatcher {
     strings: Vec<String>,
     held: String,
 }
 
-/// What a piece of text led to.
+/// The result of adding a piece of text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MatcherOutput {
-    /// Text that is certain not to belong to a stop string.
+    /// Text that cannot belong to a stop string.
     pub(crate) text: String,
-    /// The stop string that was found; nothing after it is released.
+    /// The stop string that was found; the text after it is dropped.
     pub(crate) stop_string: Option<String>,
 }
 
 impl StopMatcher {
-    /// A matcher for these strings; empty ones are left out.
+    /// A matcher for these strings; empty ones are ignored.
     pub(crate) fn new(strings: &[String]) -> Self {
         let strings = strings.iter().filter(|string| !string.is_empty()).cloned().collect();
         Self { strings, held: String::new() }
     }
 
-    /// Adds text. The stop string that begins first wins; the longest of those that begin at the same place.
+    /// Adds text. The stop string that starts first wins; of several at the same place, the longest.
     pub(crate) fn push(&mut self, text: &str) -> MatcherOutput {
         self.held.push_str(text);
         let found =
@@ -112,13 +113,13 @@ impl StopMatcher {
         MatcherOutput { text: std::mem::replace(&mut self.held, rest), stop_string: None }
     }
 
-    /// The text still held, once no more will come.
+    /// The text that is still held back, at the end.
     pub(crate) fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
 }
 
-/// Bytes at the end of `text` that are a proper beginning of `string`.
+/// The length in bytes of the longest end of `text` that is a proper prefix of `string`.
 pub(crate) fn overlap(text: &str, string: &str) -> usize {
     let ends = string.char_indices().map(|(index, _)| index).skip(1);
     ends.filter(|&end| text.ends_with(&string[..end])).max().unwrap_or(0)
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_beginning_inside_a_false_beginning_is_held() {
-        // After "aaaa" the stop string begins at the third letter.
+        // After "aaaa" the stop string starts at the third letter.
         let (texts, stopped, _) = run(&["aabc"], &["aa", "aabc"]);
         assert_eq!(texts, ["", "aa"]);
         assert_eq!(stopped.as_deref(), Some("aabc"));

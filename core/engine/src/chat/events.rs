@@ -1,4 +1,4 @@
-//! [`ChatEvents`]: an answer of a conversation as an iterator over what happens.
+//! [`ChatEvents`]: an answer of a conversation as an iterator over its events.
 
 use crate::error::GenerateError;
 use crate::message::ChatMessage;
@@ -6,12 +6,12 @@ use crate::request::{Event, Outcome};
 use crate::session::Events;
 use crate::stopping::StopReason;
 
-/// An answer of a conversation as an iterator, like [`Events`]. The answer becomes part of the conversation when this is
-/// dropped or gives its outcome: as far as it came, if it was stopped. If nothing had come, or it failed, the conversation is
-/// what it was before.
+/// An answer of a conversation as an iterator, like [`Events`]. When this is dropped or returns its outcome, the
+/// answer becomes part of the conversation; an answer that was stopped stays as far as it came. If it is empty or
+/// failed, the conversation is restored.
 pub struct ChatEvents<'s> {
     notice: Option<Event>,
-    /// None once they have given their outcome.
+    /// `None` after the outcome was returned.
     events: Option<Events<'s>>,
     conversation: Conversation<'s>,
 }
@@ -20,21 +20,21 @@ pub struct ChatEvents<'s> {
 pub(crate) struct Conversation<'s> {
     pub(crate) messages: &'s mut Vec<ChatMessage>,
     pub(crate) dropped: &'s mut usize,
-    /// Messages that were left out before.
+    /// The number of dropped messages before this turn.
     pub(crate) dropped_before: usize,
     pub(crate) reversal: Reversal,
 }
 
-/// What makes a conversation what it was.
+/// How to restore the conversation.
 pub(crate) enum Reversal {
-    /// The last message goes.
+    /// Remove the last message.
     Unsaid,
-    /// This answer comes back.
+    /// Put this answer back.
     Answer(ChatMessage),
 }
 
 impl Reversal {
-    /// Undoes.
+    /// Restores the messages.
     pub(crate) fn apply(self, messages: &mut Vec<ChatMessage>) {
         match self {
             Self::Unsaid => drop(messages.pop()),
@@ -59,7 +59,7 @@ impl Conversation<'_> {
     }
 }
 
-/// Cancelled before anything came.
+/// Whether the answer was cancelled before any text.
 fn is_nothing(outcome: &Outcome) -> bool {
     outcome.reason == StopReason::Cancelled && outcome.text.is_empty() && outcome.reasoning.is_empty()
 }
@@ -69,7 +69,7 @@ impl<'s> ChatEvents<'s> {
         Self { notice, events: Some(events), conversation }
     }
 
-    /// The outcome. An answer that is not over ends here, and stays in the conversation as far as it came.
+    /// The outcome. An answer that has not ended is cancelled, and stays in the conversation as far as it came.
     ///
     /// # Errors
     /// As [`Events::into_outcome`].
@@ -77,7 +77,7 @@ impl<'s> ChatEvents<'s> {
         self.finish().unwrap_or(Err(GenerateError::Cancelled))
     }
 
-    /// Ends it, once.
+    /// Ends the answer, once.
     fn finish(&mut self) -> Option<Result<Outcome, GenerateError>> {
         let result = self.events.take()?.into_outcome();
         self.conversation.settle(result.as_ref().ok());

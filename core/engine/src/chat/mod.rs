@@ -14,13 +14,14 @@ use crate::state_file::{SavedConversation, StateFile, StateFileError};
 use events::{Conversation, Reversal};
 use std::sync::Arc;
 
-/// How a chat session builds its prompts.
+/// How a chat session makes its prompts.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ChatOptions {
     /// Tools and template variables.
     pub render: RenderOptions,
-    /// Tokens of the context kept free for an answer; absent = a quarter of it, or fewer if fewer may be generated.
+    /// Tokens of the context reserved for an answer; `None` = a quarter of the context, or the most tokens of the
+    /// request if they are fewer.
     pub reserve: Option<usize>,
 }
 
@@ -31,15 +32,15 @@ setters! { ChatOptions:
 
 /// A conversation with a model.
 ///
-/// **Full context**: where the prompt and the reserve for the answer do not fit, the oldest turns (a user's message and
-/// what follows it, up to the next one) are left out of the prompt, one by one; system messages at the beginning and
-/// the last user message always stay. Turns left out stay in [`Self::messages`] and in what is saved, and a notice says
-/// how many they are. If the last message alone does not fit beside the reserve, the answer gets what room is left.
+/// **Full context**: if the prompt and the reserve for the answer do not fit, the oldest turns (a user's message and
+/// what follows it) are dropped from the prompt, one by one. System messages at the beginning and the last user
+/// message always stay. Dropped turns stay in [`Self::messages`] and in saved conversations, and a notice reports
+/// their number. If the last message does not fit beside the reserve, the answer gets the space that is left.
 pub struct ChatSession {
     session: Session,
     format: Arc<dyn ChatCapable>,
     messages: Vec<ChatMessage>,
-    /// Messages after the system messages that are left out of the prompt.
+    /// The number of messages after the system messages that are dropped from the prompt.
     dropped: usize,
     options: ChatOptions,
 }
@@ -50,27 +51,27 @@ impl ChatSession {
         Self { session, format, messages: Vec::new(), dropped: 0, options: ChatOptions::default() }
     }
 
-    /// Every message, those left out of the prompt included.
+    /// All messages, including those that are dropped from the prompt.
     pub fn messages(&self) -> &[ChatMessage] {
         &self.messages
     }
 
-    /// Messages that no longer fit and are left out of the prompt.
+    /// The number of messages that are dropped from the prompt.
     pub fn dropped(&self) -> usize {
         self.dropped
     }
 
-    /// How prompts are built.
+    /// How prompts are made.
     pub fn options_mut(&mut self) -> &mut ChatOptions {
         &mut self.options
     }
 
-    /// The session below.
+    /// Its session.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Sets, replaces or (empty) removes the system message.
+    /// Sets or replaces the system message; an empty text removes it.
     pub fn set_system(&mut self, content: &str) {
         if self.messages.first().is_some_and(|message| message.role == "system") {
             self.messages.remove(0);
@@ -80,19 +81,19 @@ impl ChatSession {
         }
     }
 
-    /// Forgets everything but the system messages at the beginning.
+    /// Removes all messages except the system messages at the beginning.
     pub fn reset(&mut self) {
         self.messages.truncate(self.systems());
         self.dropped = 0;
     }
 
-    /// Says `content` as the user and gets an answer; `sink` hears what happens, and may stop it by returning
-    /// [`ControlFlow::Break`](std::ops::ControlFlow).
+    /// Sends a message of the user and generates the answer. `sink` receives the events, and stops the answer by
+    /// returning [`ControlFlow::Break`](std::ops::ControlFlow).
     ///
-    /// A cancelled answer stays in the conversation as far as it came; if nothing had come, the message does not stay either.
+    /// A cancelled answer stays in the conversation as far as it came. If it is empty, the message is removed too.
     ///
     /// # Errors
-    /// What [`Session::generate`] returns; the conversation is then what it was before.
+    /// As [`Session::generate`]; the conversation is then unchanged.
     pub fn send<R: EventResponse>(
         &mut self,
         content: &str,
@@ -107,7 +108,7 @@ impl ChatSession {
     /// [`Self::send`] as an iterator.
     ///
     /// # Errors
-    /// The messages cannot be rendered; the conversation is then what it was before.
+    /// The messages cannot be rendered; the conversation is then unchanged.
     pub fn send_events<'s>(
         &'s mut self,
         content: &str,
@@ -151,10 +152,10 @@ impl ChatSession {
             .map_err(|error| GenerateError::Options(error.to_string()))
     }
 
-    /// Replaces the conversation by one that [`Self::to_json`] gave.
+    /// Replaces the conversation by one of [`Self::to_json`].
     ///
     /// # Errors
-    /// The text is not a list of messages; the conversation stays as it is.
+    /// The text is not a list of messages; the conversation is then unchanged.
     pub fn load_json(&mut self, json: &str) -> Result<(), GenerateError> {
         let messages: Vec<ChatMessage> = serde_json::from_str(json).map_err(|error| {
             GenerateError::Options(format!("not a saved conversation (a list of {{role, content}}): {error}"))
@@ -164,11 +165,11 @@ impl ChatSession {
         Ok(())
     }
 
-    /// Takes up the conversation and the state of a file; gives how many tokens are held, or `None` where there is no file yet.
-    /// A file without a conversation leaves the messages as they are.
+    /// Restores the conversation and the state from a file. Returns the number of tokens whose state was restored, or
+    /// `None` if the file does not exist yet. A file without a conversation leaves the messages unchanged.
     ///
     /// # Errors
-    /// As [`StateFile::load`]; the conversation is then what it was.
+    /// As [`StateFile::load`]; the conversation is then unchanged.
     pub fn resume(&mut self, file: &StateFile) -> Result<Option<usize>, StateFileError> {
         let Some(resumed) = file.load(&mut self.session)? else { return Ok(None) };
         if let Some(SavedConversation { messages, dropped }) = resumed.conversation {
@@ -177,7 +178,7 @@ impl ChatSession {
         Ok(Some(resumed.tokens))
     }
 
-    /// Keeps the conversation and its state in a file; gives the bytes of it.
+    /// Saves the conversation and its state in a file. Returns the bytes of the file.
     ///
     /// # Errors
     /// As [`StateFile::save`].
@@ -205,7 +206,8 @@ impl ChatSession {
         Ok(ChatEvents::new(notice, session.events(prompt, request), conversation))
     }
 
-    /// The prompt, with the oldest turns left out until it fits; and a notice, if more are left out than before.
+    /// The prompt, from which the oldest turns are dropped until it fits; and a notice if more are dropped than
+    /// before.
     fn fitting_prompt(
         &mut self,
         request: &Request,
@@ -230,19 +232,19 @@ impl ChatSession {
         }
     }
 
-    /// Messages that go into the prompt.
+    /// The messages of the prompt.
     fn shown(&self) -> Vec<ChatMessage> {
         let systems = self.systems();
         let (head, rest) = self.messages.split_at(systems);
         head.iter().chain(rest.iter().skip(self.dropped)).cloned().collect()
     }
 
-    /// System messages at the beginning.
+    /// The number of system messages at the beginning.
     fn systems(&self) -> usize {
         self.messages.iter().take_while(|message| message.role == "system").count()
     }
 
-    /// Leaves out the oldest turn; `false` if only the last user message is left.
+    /// Drops the oldest turn; `false` if only the last user message is left.
     fn drop_turn(&mut self) -> bool {
         let rest = &self.messages[self.systems()..];
         let next = rest.iter().skip(self.dropped + 1).position(|message| message.role == "user");

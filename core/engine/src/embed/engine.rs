@@ -1,4 +1,4 @@
-//! [`EmbeddingEngine`]: token sequences to vectors. No cache: each sequence is whole in one step.
+//! [`EmbeddingEngine`]: token sequences to vectors. There is no cache: one step computes each sequence as a whole.
 
 use crate::engine::{check_finite, check_vocabulary};
 use crate::error::GenerateError;
@@ -16,23 +16,23 @@ use menagerie_model::{
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What happens to a pooled vector.
+/// The normalization of a pooled vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Normalization {
-    /// It is divided by its Euclidean length, so that a dot product of two is their cosine.
+    /// Divides it by its Euclidean length, so that the dot product of two vectors is their cosine.
     #[default]
     Euclidean,
-    /// It stays as it is.
+    /// None.
     None,
 }
 
-/// How vectors are made.
+/// How vectors are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EmbeddingOptions {
-    /// How the rows of a sequence become one; absent = as the model was trained.
+    /// The pooling of the rows of a sequence; `None` = as the model was trained.
     pub pooling: Option<Pooling>,
-    /// What happens to the result.
+    /// The normalization of the result.
     pub normalization: Normalization,
 }
 
@@ -41,11 +41,11 @@ setters! { EmbeddingOptions:
     with_normalization(normalization: Normalization),
 }
 
-/// A text, or two in one.
+/// The tokens of a text, or of a pair of texts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EmbeddingInput<'a> {
     pub(crate) tokens: &'a [u32],
-    /// Where the second begins, whose tokens are of type 1.
+    /// Where the second text starts, whose tokens have type 1.
     pub(crate) second: Option<usize>,
 }
 
@@ -63,23 +63,23 @@ pub struct EmbeddingEngine {
     pub model: Arc<EmbeddingModel>,
     /// Backend and arithmetic.
     pub compute: Compute,
-    /// Most tokens of a sequence.
+    /// The most tokens of a sequence.
     pub context: usize,
-    /// Learned positions, if the model has them: the context is no larger, and cannot be.
+    /// The number of learned positions, if the model has them: the context cannot be larger.
     pub learned_positions: Option<usize>,
-    /// Rows a step has at most, unless one sequence alone has more.
+    /// The most rows of a step, unless one sequence has more.
     pub step_tokens: usize,
-    /// Says whether the weights can still be read; asked after each step.
+    /// Checks that the weights are still readable; called after each step.
     pub guard: Option<Arc<WeightGuard>>,
-    /// Told of requests, one for each sequence, in order.
+    /// Lifecycles to notify of requests, one request for each sequence, in order.
     pub lifecycles: Vec<Arc<dyn PipelineLifecycle>>,
 }
 
 impl EmbeddingEngine {
-    /// A vector `[D]` for each sequence (all its rows, `[T, D]`, without pooling), or why there is none. A model with a
-    /// classifier gives its scores instead, unless a pooling is asked for.
+    /// A vector `[D]` for each sequence (all its rows `[T, D]` without pooling), or its error. A model with a
+    /// classifier returns its scores instead, unless a pooling is requested.
     ///
-    /// Several sequences share a step, and none is affected by the others.
+    /// Several sequences share a step; none affects the others.
     pub fn embed(
         &self,
         sequences: &[&[u32]],
@@ -90,7 +90,7 @@ impl EmbeddingEngine {
         self.embed_typed(&typed, options, RequestKind::Embedding)
     }
 
-    /// [`Self::embed`] of texts of which some are two in one, as requests of a kind.
+    /// [`Self::embed`] of texts and pairs of texts, as requests of this kind.
     pub(crate) fn embed_typed(
         &self,
         sequences: &[EmbeddingInput],
@@ -126,7 +126,7 @@ impl EmbeddingEngine {
         results
     }
 
-    /// The request of a text; it has ended if the text cannot be computed.
+    /// The request of a text; `None` if it has failed already.
     fn begun<T>(
         &self,
         text: &EmbeddingInput,
@@ -156,7 +156,7 @@ impl EmbeddingEngine {
         check_vocabulary(tokens, self.model.embedding.vocabulary())
     }
 
-    /// How many of the next sequences share a step: one at least.
+    /// The number of the next sequences that share a step; at least one.
     fn fitting(&self, next: &[usize], sequences: &[EmbeddingInput]) -> usize {
         let mut rows = 0;
         let fits = |index: &&usize| {
@@ -166,7 +166,7 @@ impl EmbeddingEngine {
         next.iter().take_while(fits).count().max(1)
     }
 
-    /// Gives each sequence its rows of a step; `places` are those of the sequences among all results.
+    /// Stores the rows of a step in the results; `places` are the indices of its sequences there.
     fn share_out(
         &self,
         step: StepResults,
@@ -181,13 +181,13 @@ impl EmbeddingEngine {
         });
     }
 
-    /// What happens to the vectors: scores are no direction in space.
+    /// The normalization that applies: scores are not normalized.
     fn normalization(&self, options: &EmbeddingOptions) -> Normalization {
         let scores = self.model.classifier.is_some() && options.pooling.is_none();
         if scores { Normalization::None } else { options.normalization }
     }
 
-    /// One step of whole sequences: a row for each, or all rows without pooling.
+    /// One step of whole sequences: one row for each, or all rows without pooling.
     fn step(
         &self,
         texts: &[EmbeddingInput],
@@ -197,7 +197,7 @@ impl EmbeddingEngine {
         let tokens = sequences.concat();
         let types: Vec<u32> = texts.iter().flat_map(EmbeddingInput::types).collect();
         let longest = sequences.iter().map(|tokens| tokens.len()).max().unwrap_or(1);
-        // Keys and values of this step only, in f32: nothing is kept, so that nothing is saved by storing them smaller.
+        // Keys and values of this step only. They are f32, because a smaller type saves nothing that lasts.
         let room = PoolOptions {
             capacity_tokens: tokens.len(),
             step_tokens: tokens.len(),
@@ -254,7 +254,7 @@ impl EmbeddingEngine {
     }
 }
 
-/// The rows of one sequence, checked and normed.
+/// The rows of one sequence, checked and normalized.
 fn finished(own: &[f32], width: usize, normalization: Normalization) -> Result<Vec<f32>, GenerateError> {
     check_finite(own, width, 0, KvType::F32)?;
     let mut own = own.to_vec();
@@ -264,7 +264,7 @@ fn finished(own: &[f32], width: usize, normalization: Normalization) -> Result<V
     Ok(own)
 }
 
-/// `x / |x|`, summed in f64; a row of zeros stays.
+/// `x / |x|`, summed in f64; a row of zeros is unchanged.
 fn normalize(row: &mut [f32]) {
     let length = row.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
     if length > 0.0 {

@@ -1,4 +1,4 @@
-//! Texts to vectors and scores: encoders, and language models without their head. Nothing is kept from call to call.
+//! Texts to vectors and scores: encoders, and language models without their head. No state is kept between calls.
 
 mod engine;
 mod pipeline;

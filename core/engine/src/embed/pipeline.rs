@@ -1,4 +1,4 @@
-//! [`EmbeddingPipeline`]: a model that makes vectors of texts, with what belongs to it.
+//! [`EmbeddingPipeline`]: an embedding model with its tokenizer.
 
 use crate::capability::Tokenizing;
 use crate::embed::{
@@ -8,7 +8,7 @@ use crate::error::{GenerateError, MissingCapability, TextError};
 use crate::hooks::{Hookable, PipelineLifecycle, RequestKind};
 use std::sync::Arc;
 
-/// A model that makes vectors of texts.
+/// An embedding model, which makes vectors of texts.
 pub struct EmbeddingPipeline {
     name: String,
     engine: EmbeddingEngine,
@@ -16,7 +16,7 @@ pub struct EmbeddingPipeline {
 }
 
 impl EmbeddingPipeline {
-    /// Puts the parts together: the model's name, the encoder, and text to tokens, or why not.
+    /// A pipeline of the model's name, the encoder, and the tokenizer, or why it is missing.
     pub fn new(
         name: String,
         engine: EmbeddingEngine,
@@ -25,12 +25,12 @@ impl EmbeddingPipeline {
         Self { name, engine, tokenizer }
     }
 
-    /// The model's name, for people.
+    /// The model's name, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The encoder and how it computes.
+    /// The encoder with its device and arithmetic.
     pub fn engine(&self) -> &EmbeddingEngine {
         &self.engine
     }
@@ -43,7 +43,7 @@ impl EmbeddingPipeline {
         self.tokenizer.as_ref().map_err(Clone::clone)
     }
 
-    /// A vector `[D]` for each token sequence, or why there is none; see [`EmbeddingEngine::embed`].
+    /// A vector `[D]` for each token sequence, or its error; see [`EmbeddingEngine::embed`].
     pub fn embed(
         &self,
         sequences: &[&[u32]],
@@ -52,10 +52,10 @@ impl EmbeddingPipeline {
         self.engine.embed(sequences, options)
     }
 
-    /// The tokens of a text for [`Self::embed`], with what the file puts around it.
+    /// The tokens of a text for [`Self::embed`], with the special tokens that the file puts around it.
     ///
     /// # Errors
-    /// The file has no tokenizer, the text cannot be split, or [`GenerateError::EmptyText`].
+    /// The file has no tokenizer, the text cannot be tokenized, or [`GenerateError::EmptyText`].
     pub fn tokens(&self, text: &str, truncation: Truncation) -> Result<TextTokens, GenerateError> {
         if text.is_empty() {
             return Err(GenerateError::EmptyText);
@@ -68,11 +68,11 @@ impl EmbeddingPipeline {
         Ok(TextTokens { tokens, cut })
     }
 
-    /// The scores `[labels]` of each document for a query, as a reranker gives them: both are tokenized as text from
-    /// outside and joined as the model was trained (`[CLS] query [SEP] document [SEP]`).
+    /// The scores `[labels]` of each document for a query, by a reranker. Query and document are joined as the model
+    /// was trained (`[CLS] query [SEP] document [SEP]`); special tokens in them are text.
     ///
     /// # Errors
-    /// The file has no classifier or no tokenizer, a text is empty; the errors of single documents stand in their places.
+    /// The file has no classifier or no tokenizer, or a text is empty. An error of one document is its result.
     pub fn rerank(
         &self,
         query: &str,

@@ -1,29 +1,29 @@
-//! [`Truncation`]: what becomes of texts with more tokens than a model takes.
+//! [`Truncation`]: what happens to texts with more tokens than the context.
 
-/// What becomes of a text that has more tokens than the context holds.
+/// What happens to a text with more tokens than the context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Truncation {
-    /// It is refused.
+    /// It is an error.
     #[default]
     Refuse,
-    /// Its last tokens are left out; the marks around it stay.
+    /// Its last tokens are cut; the special tokens around it stay.
     End,
 }
 
 /// A text as tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextTokens {
-    /// The tokens, with what the file puts around a text.
+    /// The tokens, with the special tokens around the text.
     pub tokens: Vec<u32>,
-    /// How many tokens of the text were left out.
+    /// The number of tokens that were cut.
     pub cut: usize,
 }
 
-/// What a reranker says of a document.
+/// A reranker's result for a document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DocumentScores {
     /// Its scores `[labels]`.
     pub scores: Vec<f32>,
-    /// How many tokens of query and document were left out.
+    /// The number of tokens of query and document that were cut.
     pub cut: usize,
 }

@@ -1,4 +1,4 @@
-//! [`Capture`]: a hook that keeps activations and writes them as `check --reference` reads them.
+//! [`Capture`]: a hook that records activations and writes them in the format of `check --reference`.
 
 mod copies;
 
@@ -12,13 +12,13 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What is captured.
+/// What to capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CaptureOptions {
-    /// Layers, 0-based; absent = all.
+    /// Layers, 0-based; `None` = all.
     pub layers: Option<RangeInclusive<usize>>,
-    /// Places in them.
+    /// Checkpoints in these layers.
     pub places: Vec<Checkpoint>,
     /// Steps.
     pub phases: Phases,
@@ -36,8 +36,8 @@ impl Default for CaptureOptions {
     }
 }
 
-/// Keeps the rows of one sequence at some checkpoints, in a file without a name: memory holds where they are, not what. In
-/// processes of stages copies of it keep the rows of their layers, until it takes them.
+/// Records the rows of one sequence at some checkpoints in an unnamed temporary file; memory holds only their offsets.
+/// In the processes of stages, copies of it record the rows of their layers until it collects them.
 pub struct Capture {
     folder: PathBuf,
     options: CaptureOptions,
@@ -56,24 +56,24 @@ struct Piece {
     first_position: usize,
     rows: usize,
     cols: usize,
-    /// Where they are in the spool.
+    /// Their offset in the temporary file.
     at: u64,
 }
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// Tensors of values.
+    /// The number of tensors of values.
     pub tensors: usize,
-    /// Rows of each.
+    /// The rows of each.
     pub rows: usize,
 }
 
 impl Capture {
-    /// Keeps rows in a file of this folder that has no name and goes with the process; for a model of so many layers.
+    /// A recorder for a model of `n_layers` layers. Its temporary file is in `folder` and disappears with the process.
     ///
     /// # Errors
-    /// The system's; layers that the model does not have.
+    /// The file cannot be created, or the model does not have the layers.
     pub fn new(folder: impl AsRef<Path>, options: CaptureOptions, n_layers: usize) -> io::Result<Self> {
         let folder = folder.as_ref();
         let layers = match &options.layers {
@@ -90,11 +90,11 @@ impl Capture {
         Ok(Self { folder: std::path::absolute(folder)?, options, layers, spool })
     }
 
-    /// Writes a safetensors file: `tokens` i64 `[T]`, up to the last that was captured; `l_out-3` f32 `[R, D]` and so on; and `positions`
-    /// i64 `[R]` unless the rows are those of all tokens. Of a token that was computed twice the last row counts.
+    /// Writes a safetensors file: `tokens` i64 `[T]` up to the last captured one, `l_out-3` f32 `[R, D]` and so on,
+    /// and `positions` i64 `[R]` unless every token has a row. If a token was computed twice, its last row counts.
     ///
     /// # Errors
-    /// The system's, of the spool or of `out`; nothing was captured.
+    /// The temporary file cannot be read, `out` cannot be written, or nothing was captured.
     pub fn write(&self, tokens: &[u32], out: &mut dyn Write) -> io::Result<Captured> {
         let mut spool = self.spool.lock().unwrap_or_else(PoisonError::into_inner);
         let Spool { file, pieces, .. } = &mut *spool;
@@ -104,7 +104,7 @@ impl Capture {
             Some(pieces) => rows_of(pieces).into_keys().filter(|at| *at < tokens.len()).collect(),
             None => Vec::new(),
         };
-        // What was picked last is not fed.
+        // The token sampled last is not computed.
         let tokens = &tokens[..positions.last().map_or(0, |last| last + 1)];
         if positions.is_empty() {
             let reason = "nothing was captured: no layer was computed in the steps that are asked for";
@@ -138,7 +138,7 @@ impl Capture {
 }
 
 impl Spool {
-    /// Puts the values of a piece behind what is there.
+    /// Appends the values of a piece.
     fn keep(
         &mut self,
         place: (usize, Checkpoint),
@@ -197,7 +197,7 @@ impl LayerHook for Capture {
     }
 }
 
-/// Where the row of each position is; the last one of those that were computed twice.
+/// The offset of the row of each position; the last one if it was computed twice.
 fn rows_of(pieces: &[Piece]) -> BTreeMap<usize, u64> {
     let rows = pieces.iter().flat_map(|piece| {
         let at = |row: usize| piece.at + (row * piece.cols * size_of::<f32>()) as u64;
@@ -206,7 +206,7 @@ fn rows_of(pieces: &[Piece]) -> BTreeMap<usize, u64> {
     rows.collect()
 }
 
-/// What stands before the values.
+/// The header of a safetensors file.
 fn head(tokens: usize, positions: &[usize], pieces: &BTreeMap<(usize, Checkpoint), Vec<Piece>>) -> Vec<u8> {
     let mut end = 0;
     let mut entry = |dtype: &str, shape: &[usize]| {
@@ -225,7 +225,7 @@ fn head(tokens: usize, positions: &[usize], pieces: &BTreeMap<(usize, Checkpoint
         header.insert(format!("{}-{layer}", place.name()), entry("F32", &[positions.len(), cols]));
     }
     let header = serde_json::Value::Object(header).to_string();
-    // Spaces, so that the data begins at a multiple of eight.
+    // Spaces, so that the data starts at a multiple of eight.
     let padded = header.len().next_multiple_of(8);
     let mut bytes = (padded as u64).to_le_bytes().to_vec();
     bytes.extend(format!("{header:<padded$}").into_bytes());

@@ -1,15 +1,15 @@
-//! [`copied_hook`]: hooks that can be copied to the process of a stage.
+//! [`copied_hook`]: copies of hooks in the processes of stages.
 
 use super::{Capture, NamedHook, Relay, Steering};
 use menagerie_entries::Entries;
 use menagerie_model::{Compute, HookRecipe, LayerHook};
 use std::sync::Arc;
 
-/// What copies of hooks are made for.
+/// The stage that a copy of a hook is made for.
 pub struct HookPlace {
-    /// What the hooks of this process are looked up in.
+    /// The environment of this process, in which hooks are looked up.
     pub entries: Entries,
-    /// Where the stage computes.
+    /// Backend and arithmetic of the stage.
     pub compute: Compute,
     /// D: width of the residual stream, in elements.
     pub width: usize,
@@ -17,10 +17,10 @@ pub struct HookPlace {
     pub layers: usize,
 }
 
-/// Makes a copy of a hook from what its recipe says.
+/// Makes a copy of a hook from the content of its recipe.
 type Maker = fn(&[u8], &HookPlace) -> Result<Arc<dyn LayerHook>, String>;
 
-/// Kinds of hooks that can be copied.
+/// The kinds of hooks that can be copied.
 const MAKERS: [(&str, Maker); 4] = [
     (Capture::KIND, |content, place| Ok(Arc::new(Capture::copied(content, place.layers)?))),
     (Steering::KIND, |content, place| Ok(Arc::new(Steering::copied(content, place)?))),
@@ -31,7 +31,7 @@ const MAKERS: [(&str, Maker); 4] = [
 /// A copy of a hook of another process, from its recipe.
 ///
 /// # Errors
-/// A kind of hook that this program cannot copy; a recipe that does not fit the model; in words.
+/// This program cannot copy this kind of hook, or the recipe does not fit the model; as a sentence.
 pub fn copied_hook(recipe: &HookRecipe, place: &HookPlace) -> Result<Arc<dyn LayerHook>, String> {
     let HookRecipe { kind, content } = recipe;
     let Some((_, make)) = MAKERS.iter().find(|(known, _)| known == kind) else {

@@ -1,4 +1,4 @@
-//! [`PipelineLifecycle`]: is notified when a request begins, is initialized and ends.
+//! [`PipelineLifecycle`]: is notified when a request arrives, is initialized and ends.
 
 use crate::error::GenerateError;
 use crate::request::Outcome;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Number of a request, from 1 in every process; none is given twice.
+/// The number of a request, from 1 in every process; unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(u64);
 
@@ -31,7 +31,7 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// What a request asks for.
+/// What a request computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestKind {
@@ -39,20 +39,20 @@ pub enum RequestKind {
     Text,
     /// Logits of tokens.
     Logits,
-    /// How well tokens are expected.
+    /// Perplexity of tokens.
     Perplexity,
-    /// How long it takes.
+    /// Measurements of time.
     Bench,
-    /// What happens between the layers: control vectors and gates are made of it.
+    /// Activations between layers, for control vectors and gates.
     Activations,
     /// A vector.
     Embedding,
-    /// How well a document answers a query.
+    /// The score of a document for a query.
     Reranking,
 }
 
 impl RequestKind {
-    /// As traces name it.
+    /// Its name in traces.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -72,14 +72,14 @@ impl RequestKind {
 pub struct RequestStart<'a> {
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
-    /// Of them, how many are held from before and are not computed.
+    /// Those of them whose state exists already.
     pub cached_tokens: usize,
-    /// The adapters that act.
+    /// The adapters of its sequence.
     pub adapters: Option<&'a Arc<AdapterSet>>,
 }
 
 impl<'a> RequestStart<'a> {
-    /// A prompt of so many tokens, of which so many are held from before, and the adapters that act.
+    /// A request with these tokens and adapters.
     pub fn new(prompt_tokens: usize, cached_tokens: usize, adapters: Option<&'a Arc<AdapterSet>>) -> Self {
         Self { prompt_tokens, cached_tokens, adapters }
     }
@@ -89,64 +89,64 @@ impl<'a> RequestStart<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum RequestEnd<'a> {
-    /// With an answer; a cancelled one is one.
+    /// With an answer, which may have been cancelled.
     Finished(&'a Outcome),
-    /// With what it asked for, which is no answer.
+    /// With a result other than an answer.
     Computed {
-        /// Tokens that were computed, or held already.
+        /// Tokens that were computed, or whose state existed already.
         tokens: usize,
     },
-    /// With an error; of what is no answer, cancellation is one.
+    /// With an error. For requests other than answers, cancellation is an error.
     Failed(&'a GenerateError),
-    /// Whoever ran it let it go, or panicked.
+    /// Its owner dropped it, or panicked.
     Abandoned,
 }
 
-/// A step of a scheduler, of whichever requests.
+/// A step of a scheduler, with rows of any requests.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct StepReport {
     /// Bytes of state that hold tokens now.
     pub state_bytes: usize,
-    /// Pages that hold tokens now, those of kept sequences included.
+    /// Pages that hold tokens now, including those of cached sequences.
     pub pages_used: usize,
     /// Pages that are free.
     pub pages_free: usize,
-    /// How long it took.
+    /// The duration of the step.
     pub time: Duration,
 }
 
-/// Told of every request of a pipeline, whatever it asks for. `begins` and `ends` come once each, whatever happens in between; `initialized`
-/// once between them, unless the request is refused before its sequence has its prompt. Called on the thread that runs the
-/// request: what takes long holds it up.
+/// Is notified of every request of a pipeline. `begins` and `ends` are called exactly once for each request;
+/// `initialized` is called once between them, unless the request fails before its sequence has its prompt. The calls
+/// are on the thread that runs the request, so slow code delays it.
 pub trait PipelineLifecycle: Send + Sync {
-    /// A request begins; nothing of it has been looked at.
+    /// A request arrives; nothing of it was checked yet.
     fn begins(&self, request: RequestId, kind: RequestKind) {
         let _ = (request, kind);
     }
 
-    /// Its sequence has its prompt; the first step comes next.
+    /// Its sequence has its prompt; the first step follows.
     fn initialized(&self, request: RequestId, start: &RequestStart) {
         let _ = (request, start);
     }
 
-    /// A token of its answer was taken, so long after the one before it (none before the first).
+    /// A token of its answer was sampled, this long after the previous one (`None` for the first).
     fn token(&self, request: RequestId, since: Option<Duration>) {
         let _ = (request, since);
     }
 
-    /// A step was computed, in which rows of several requests may have been.
+    /// A step was computed, which may have rows of several requests.
     fn stepped(&self, report: &StepReport) {
         let _ = report;
     }
 
-    /// What a scheduler did since it told of it last: after each of its steps, and once more when it is dropped. All calls
-    /// together count everything that it did, also between steps.
+    /// What a scheduler has done since its last report: after each of its steps, and once more when it is dropped. All
+    /// reports together count everything, including what happens between steps.
     fn counted(&self, done: &SchedulerCounts) {
         let _ = done;
     }
 
-    /// It has ended.
+    /// The request has ended.
     fn ends(&self, request: RequestId, end: &RequestEnd) {
         let _ = (request, end);
     }
@@ -154,7 +154,7 @@ pub trait PipelineLifecycle: Send + Sync {
 
 /// A pipeline whose requests can be observed.
 pub trait Hookable {
-    /// Adds a lifecycle that is notified of the requests that begin from now on.
+    /// Adds a lifecycle that is notified of all later requests.
     fn add_lifecycle(&mut self, lifecycle: Arc<dyn PipelineLifecycle>);
 }
 

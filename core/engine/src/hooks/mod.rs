@@ -26,29 +26,29 @@ use crate::stats::SchedulerCounts;
 use menagerie_model::{Hooks, LayerHook, Trace};
 use std::sync::Arc;
 
-/// What is called while a pipeline works: around layers, and at the beginning and end of requests.
+/// What is called while a pipeline works: around layers, and at the start and end of requests.
 #[derive(Clone, Default)]
 pub struct PipelineHooks {
     /// Called around layers, in order.
     pub layers: Hooks,
-    /// Told of requests, in order.
+    /// Lifecycles to notify of requests, in order.
     pub lifecycles: Vec<Arc<dyn PipelineLifecycle>>,
-    /// Where times are noted; absent = nowhere.
+    /// Where times are recorded; `None` = nowhere.
     pub trace: Option<Arc<Trace>>,
 }
 
 impl PipelineHooks {
-    /// Tells of a step.
+    /// Reports a step.
     pub(crate) fn stepped(&self, report: &StepReport) {
         self.lifecycles.iter().for_each(|one| one.stepped(report));
     }
 
-    /// Tells of what a scheduler did.
+    /// Reports what a scheduler has done.
     pub(crate) fn counted(&self, done: &SchedulerCounts) {
         self.lifecycles.iter().for_each(|one| one.counted(done));
     }
 
-    /// Hooks of layers alone.
+    /// Only hooks around layers.
     pub fn of_layers(hooks: impl IntoIterator<Item = Arc<dyn LayerHook>>) -> Self {
         Self { layers: hooks.into_iter().collect(), ..Self::default() }
     }

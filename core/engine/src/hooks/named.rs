@@ -1,4 +1,4 @@
-//! [`NamedHook`]: a hook between layers that somebody else's code computes, as people name it.
+//! [`NamedHook`]: a hook around layers of a plugin or another crate, as named on the command line.
 
 use crate::named::{Named, check_options};
 use menagerie_entries::{Entries, Entry};
@@ -8,42 +8,43 @@ use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-/// Options that every hook has: the layers and the phase it is called for. No kind may have one of these names.
+/// Options that every hook has: the layers and the phase in which it is called. No hook may declare options of these
+/// names.
 pub const HOST_OPTIONS: [&str; 2] = ["layers", "phase"];
 
-/// The model that a hook is made for, and where it is wanted.
+/// The model that a hook is made for, and where it is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookSite {
     /// Layers of the model.
     pub n_layers: usize,
-    /// D: numbers of a row between them.
+    /// D: width of the residual stream.
     pub width: usize,
-    /// Those it is called for.
+    /// The layers in which it is called.
     pub layers: Range<usize>,
-    /// The steps it is called for.
+    /// The steps in which it is called.
     pub phases: Phases,
-    /// How it was named: what copies in other processes are made from.
+    /// Its text on the command line, from which copies in other processes are made.
     pub named: String,
 }
 
-/// Makes the hook for a model; or says why not.
+/// Makes the hook for a model, or returns why it cannot.
 pub type MakeHook = dyn Fn(&HookSite) -> Result<Arc<dyn LayerHook>, String> + Send + Sync;
 
-/// What makes hooks with these options, names and values as text; or what is wrong with them.
+/// Checks options (names and values as text) and returns what makes hooks with them.
 pub type HookWithOptions = dyn Fn(&[(String, String)]) -> Result<Arc<MakeHook>, String> + Send + Sync;
 
-/// A hook that people may name, without its options.
+/// A registered hook, without its options.
 #[derive(Clone)]
 pub struct HookKind {
     /// `author/name:hook`.
     pub name: &'static str,
     /// What it does.
     pub doc: &'static str,
-    /// Its options, for listings: name and what it means.
+    /// Its options, for listings: names and meanings.
     pub options: &'static [(&'static str, &'static str)],
-    /// The crate or the plugin that registers it.
+    /// The crate or plugin that registers it.
     pub registered_by: &'static str,
-    /// What makes hooks with these options.
+    /// Checks options and returns what makes hooks with them.
     pub with_options: Arc<HookWithOptions>,
 }
 
@@ -63,7 +64,7 @@ impl Entry for HookKind {
 #[derive(Clone)]
 pub struct NamedHook {
     name: &'static str,
-    /// As it was named.
+    /// Its text on the command line.
     text: String,
     layers: Option<RangeInclusive<usize>>,
     phases: Phases,
@@ -77,11 +78,11 @@ impl fmt::Debug for NamedHook {
 }
 
 impl NamedHook {
-    /// The hook that a text names, `author/name:hook` or `author/name:hook=key=value,layers=A-B,phase=decode`, among these
-    /// entries: with the options that its kind declares, and [`HOST_OPTIONS`].
+    /// The hook that a text names, `author/name:hook` or `author/name:hook=key=value,layers=A-B,phase=decode`, among
+    /// these entries. Its options are those that it declares, and [`HOST_OPTIONS`].
     ///
     /// # Errors
-    /// An unknown name, or an option that its kind does not have, as a sentence.
+    /// The name is unknown, or the hook does not have an option; as a sentence.
     pub fn parse(text: &str, entries: &Entries) -> Result<Self, String> {
         let Named { kind, options } = Named::<HookKind>::parse(text, entries)?;
         let about = |fault: String| format!("hook `{}`: {fault}", kind.name);
@@ -100,10 +101,10 @@ impl NamedHook {
         Ok(Self { name: kind.name, text: text.to_owned(), layers, phases, make })
     }
 
-    /// The hook for a model of so many layers and this width.
+    /// The hook for a model of `n_layers` layers and this width.
     ///
     /// # Errors
-    /// Layers that the model does not have; what the hook itself refuses; as a sentence.
+    /// The model does not have the layers, or the hook refuses; as a sentence.
     pub(crate) fn for_model(&self, n_layers: usize, width: usize) -> Result<Arc<dyn LayerHook>, String> {
         let about = |fault: String| format!("hook `{}`: {fault}", self.name);
         let layers = match &self.layers {
@@ -121,13 +122,13 @@ impl NamedHook {
         (self.make)(&site).map_err(about)
     }
 
-    /// What copies of these hooks are known by.
+    /// The kind of recipe of these hooks.
     pub(crate) const KIND: &str = "plugin";
 
-    /// What a copy in another process is made from, which has the same plugin; of a hook with this effect.
+    /// The recipe of a copy in another process that has the same plugin, for a hook with this effect.
     pub fn recipe(site: &HookSite, effect: &Effect) -> HookRecipe {
         let recipe = Recipe { named: site.named.clone(), effect: told(effect) };
-        // Two texts: nothing that JSON does not hold.
+        // Two texts: JSON can represent them.
         let content = serde_json::to_vec(&recipe).unwrap_or_default();
         HookRecipe { kind: Self::KIND.to_owned(), content }
     }
@@ -135,7 +136,7 @@ impl NamedHook {
     /// A copy in another process, of a hook among these entries.
     ///
     /// # Errors
-    /// A hook that is not among them, or does something else.
+    /// The hook is not among them, or has another effect.
     pub(crate) fn copied(
         recipe: &[u8],
         entries: &Entries,
@@ -152,12 +153,12 @@ impl NamedHook {
     }
 }
 
-/// What a copy is made from.
+/// The content of a recipe.
 #[derive(Serialize, Deserialize)]
 struct Recipe {
-    /// As it was named.
+    /// Its text on the command line.
     named: String,
-    /// What it does.
+    /// Its effect.
     effect: String,
 }
 
@@ -168,7 +169,7 @@ fn told(effect: &Effect) -> String {
     }
 }
 
-/// `all`, layers `A-B`, both of them meant, or one.
+/// `all`, layers `A-B` (both included), or one layer.
 fn layer_range(text: &str) -> Result<Option<RangeInclusive<usize>>, String> {
     if text == "all" {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! What a [`Trace`] says: a table of parts, and a file for trace viewers.
+//! Reports of a [`Trace`]: a table of parts, and a file for trace viewers.
 
 use crate::hooks::{PipelineLifecycle, RequestEnd, RequestId, RequestKind};
 use menagerie_model::{OpenSpan, Part, SpanKey, SpanSum, StageTrace, Trace};
@@ -7,14 +7,14 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Notes requests in a trace, from their beginning to their end.
+/// Records requests in a trace, from start to end.
 pub struct RequestSpans {
     trace: Arc<Trace>,
     begun: Mutex<Vec<(RequestId, OpenSpan)>>,
 }
 
 impl RequestSpans {
-    /// Notes them in this trace.
+    /// Records them in this trace.
     pub fn new(trace: Arc<Trace>) -> Self {
         Self { trace, begun: Mutex::default() }
     }
@@ -42,46 +42,47 @@ impl PipelineLifecycle for RequestSpans {
     }
 }
 
-/// The parts of prompts, or of what was generated.
+/// Times of prompts, or of generated tokens, by part.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PhaseProfile {
     /// Steps.
     pub steps: u64,
     /// Rows of all steps: tokens.
     pub tokens: u64,
-    /// Time of all steps, without choosing tokens.
+    /// Time of all steps, without sampling.
     pub time: Duration,
-    /// The parts of all layers together and those outside of layers, in the order a step passes them.
+    /// The parts of all layers together and those outside of layers, in the order of a step.
     pub parts: Vec<(&'static str, SpanSum)>,
     /// Layer by layer.
     pub layers: Vec<LayerProfile>,
-    /// What each stage computed, where the model is split: its steps, which overlap those of others.
+    /// The steps of each stage of a split model, which overlap.
     pub stages: Vec<SpanSum>,
 }
 
-/// The parts of a layer.
+/// Times of the parts of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LayerProfile {
     /// The mixer.
     pub mixer: Duration,
     /// The feed-forward.
     pub feed_forward: Duration,
-    /// Every norm of the block outside of both.
+    /// Every norm of the block outside of mixer and feed-forward.
     pub norm: Duration,
-    /// All of it.
+    /// The whole layer.
     pub whole: SpanSum,
-    /// The stage that has it, where the model is split.
+    /// Its stage, in a split model.
     pub stage: Option<usize>,
 }
 
 impl LayerProfile {
-    /// What is none of its parts: sums, scales, hooks.
+    /// The time of everything else: sums, scales, hooks.
     pub fn rest(&self) -> Duration {
         self.whole.time.saturating_sub(self.mixer + self.feed_forward + self.norm)
     }
 }
 
-/// The lanes of a trace file: a pipeline's own, and one for each stage of its model, placed by the clocks of their machines.
+/// The lanes of a trace file: one for the pipeline and one for each stage of its model, aligned by the clocks of their
+/// machines.
 pub fn trace_lanes<'a>(name: &'a str, trace: &'a Trace, stages: &'a [StageTrace]) -> Vec<TraceLane<'a>> {
     let own = TraceLane { name, process: 1, trace, offset: Duration::ZERO };
     let lane = |(process, stage): (u32, &'a StageTrace)| TraceLane {
@@ -94,7 +95,8 @@ pub fn trace_lanes<'a>(name: &'a str, trace: &'a Trace, stages: &'a [StageTrace]
 }
 
 impl PhaseProfile {
-    /// Of a model of so many layers: its prompts, or what it generated. `stages` is what they noted, where it is split.
+    /// The profile of a model of `layers` layers: of its prompts, or of its generated tokens if `decodes`. `stages`
+    /// are the traces of a split model.
     pub fn of(trace: &Trace, stages: &[StageTrace], layers: usize, decodes: bool) -> Self {
         let all = || std::iter::once(trace).chain(stages.iter().map(|stage| &stage.trace));
         let sum =
@@ -104,7 +106,7 @@ impl PhaseProfile {
             let of = |layer: usize| sum(part, Some(layer as u32));
             (0..layers).map(of).fold(SpanSum::default(), added)
         };
-        // Of a split model the steps of the stages are parts of this one.
+        // In a split model the steps of the stages are parts of this one.
         let step = trace.sum(Part::Step, None, decodes);
         let [norm, mixer, feed_forward, whole] =
             [Part::Norm, Part::Mixer, Part::FeedForward, Part::Layer].map(within);
@@ -151,7 +153,7 @@ fn added(sum: SpanSum, one: SpanSum) -> SpanSum {
     }
 }
 
-/// What is left of a whole without its parts.
+/// A sum without some of its parts.
 fn less(whole: SpanSum, parts: &[SpanSum]) -> SpanSum {
     let parts = parts.iter().copied().fold(SpanSum::default(), added);
     SpanSum {
@@ -170,15 +172,15 @@ pub struct TraceLane<'a> {
     pub process: u32,
     /// The trace.
     pub trace: &'a Trace,
-    /// When it began, from the beginning of the first.
+    /// When it starts, relative to the first one.
     pub offset: Duration,
 }
 
-/// Writes lanes in Chrome's trace-event format, which `chrome://tracing`, Perfetto and Speedscope open; gives the number of
-/// spans that were not kept and are not in it.
+/// Writes lanes in Chrome's trace-event format, for `chrome://tracing`, Perfetto and Speedscope. Returns the number of
+/// spans that are missing because the trace did not keep them.
 ///
 /// # Errors
-/// The sink's.
+/// `out` cannot be written.
 pub fn write_trace(lanes: &[TraceLane], out: &mut dyn Write) -> io::Result<u64> {
     out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
     let mut left_out = 0;
@@ -195,7 +197,7 @@ pub fn write_trace(lanes: &[TraceLane], out: &mut dyn Write) -> io::Result<u64> 
             let (start, time) = (micros(span.start + lane.offset), micros(span.time));
             let SpanKey { part, layer, decodes, rows } = span.of;
             if part == Part::Request {
-                // Requests overlap: they are no calls of one thread.
+                // Requests overlap, so they are not nested calls of one thread.
                 for (ph, ts) in [("b", start), ("e", start + time)] {
                     let event = json!({ "name": "request", "cat": "request", "ph": ph, "id": index, "ts": ts,
                         "pid": lane.process, "tid": 1, "args": { "tokens": rows } });

@@ -1,4 +1,4 @@
-//! [`Relay`]: what layers in other processes had, shown to a hook of this one after every step.
+//! [`Relay`]: sends rows of layers in other processes to a hook of this process after every step.
 
 use crate::setters::setters;
 use menagerie_model::{
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::process;
 use std::sync::{Mutex, PoisonError};
 
-/// What a hook that looks is to be shown of layers in other processes.
+/// Which rows of layers in other processes an observing hook receives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RelayOptions {
@@ -18,13 +18,13 @@ pub struct RelayOptions {
     pub name: String,
     /// Layers.
     pub layers: Range<usize>,
-    /// Whether what layers are going to read is wanted.
+    /// Whether to send the inputs of layers.
     pub before: bool,
-    /// Whether what layers leave is wanted.
+    /// Whether to send the outputs of layers.
     pub after: bool,
-    /// Whether prompts are wanted.
+    /// Whether to send rows of prompts.
     pub prefill: bool,
-    /// Whether what was generated is wanted.
+    /// Whether to send rows of generated tokens.
     pub decode: bool,
 }
 
@@ -35,27 +35,27 @@ setters! { RelayOptions:
     with_decode(decode: bool),
 }
 
-/// Rows of a step on one side of a layer, as they come from another process.
+/// Rows of a step before or after a layer, from another process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Relayed {
-    /// Whose they are, and where.
+    /// Their layer, tokens and sequences.
     pub head: RelayedHead,
     /// The rows, `[T, D]`.
     pub values: Vec<f32>,
 }
 
-/// Where relayed rows are from.
+/// The description of relayed rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayedHead {
     /// The layer, 0-based as in `blk.N`.
     pub layer: usize,
-    /// Whether the layer is going to read them; else it left them.
+    /// Whether they are inputs of the layer; otherwise they are its outputs.
     pub before: bool,
-    /// D.
+    /// D: the width of a row.
     pub cols: usize,
-    /// Ids of the rows' tokens; absent where rows were given in their place.
+    /// Ids of the rows' tokens; `None` if the step's input was rows.
     pub tokens: Option<Vec<u32>>,
-    /// Numbers of a position.
+    /// Numbers per position.
     pub axes: usize,
     /// Positions of the rows, `[T, axes]`.
     pub positions: Vec<u32>,
@@ -63,46 +63,46 @@ pub struct RelayedHead {
     pub sequences: Vec<RelayedSequence>,
 }
 
-/// Rows of one sequence among those that were relayed.
+/// The rows of one sequence among those that were relayed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayedSequence {
     /// Its rows.
     pub rows: Range<usize>,
-    /// Tokens of it that came before.
+    /// Tokens of the sequence before them.
     pub past: usize,
     /// Whether it is generating.
     pub decodes: bool,
-    /// What no other sequence has, of this or another process; it has one in each.
+    /// Identifies the sequence among those of all processes; it differs from process to process.
     pub numbers: [u64; 2],
 }
 
-/// In the process of a stage: keeps the rows of its layers until the chain takes them, which it does after every step.
+/// In the process of a stage: keeps the rows of its layers until the chain collects them after each step.
 pub(crate) struct Relay {
     options: RelayOptions,
     kept: Mutex<Vec<Vec<u8>>>,
 }
 
 impl RelayOptions {
-    /// What relays are known by.
+    /// The kind of recipe of a relay.
     const KIND: &str = "relay";
 
-    /// For the hook `name` and these layers; nothing is shown unless asked for.
+    /// For the hook `name` and these layers; nothing is sent by default.
     pub fn new(name: impl Into<String>, layers: Range<usize>) -> Self {
         Self { name: name.into(), layers, before: false, after: false, prefill: false, decode: false }
     }
 
-    /// What a relay in the process of a stage is made from.
+    /// The recipe of a relay in the process of a stage.
     pub fn recipe(&self) -> HookRecipe {
-        // Numbers and a text alone: nothing that JSON does not hold.
+        // Numbers and a text: JSON can represent them.
         HookRecipe { kind: Self::KIND.to_owned(), content: serde_json::to_vec(self).unwrap_or_default() }
     }
 }
 
 impl Relayed {
-    /// The rows of a piece that a relay gave.
+    /// Decodes rows that a relay sent.
     ///
     /// # Errors
-    /// It is none, in words.
+    /// The bytes are invalid; as a sentence.
     pub fn decode(piece: &[u8]) -> std::result::Result<Self, String> {
         let cut = || "what a stage gave of the rows of its layers is cut".to_owned();
         let (length, rest) = piece.split_first_chunk::<4>().ok_or_else(cut)?;
@@ -128,7 +128,7 @@ impl Relayed {
 }
 
 impl RelayedHead {
-    /// T.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.sequences.last().map_or(0, |last| last.rows.end)
     }
@@ -158,13 +158,13 @@ impl RelayedHead {
 }
 
 impl Relay {
-    /// What relays are known by.
+    /// The kind of recipe of a relay.
     pub(crate) const KIND: &str = RelayOptions::KIND;
 
-    /// In the process of a stage.
+    /// The relay of a recipe, in the process of a stage.
     ///
     /// # Errors
-    /// What is no recipe of one.
+    /// The recipe is invalid.
     pub(crate) fn copied(recipe: &[u8]) -> std::result::Result<Self, String> {
         let options = serde_json::from_slice(recipe).map_err(|error| error.to_string())?;
         Ok(Self { options, kept: Mutex::default() })

@@ -1,10 +1,10 @@
-//! [`ScalingLog`]: the weights that an X-LoRA gave its adapters.
+//! [`ScalingLog`]: records the weights that an X-LoRA assigns to its adapters.
 
 use menagerie_model::{LayerHook, ModelError, Result, Scalings, SequenceLayout};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Keeps the weights of adapters for each token of one sequence; a hook.
+/// A hook that records the weights of adapters for each token of one sequence.
 pub struct ScalingLog {
     layers: usize,
     adapters: usize,
@@ -17,7 +17,7 @@ impl ScalingLog {
         Self { layers, adapters, values: Mutex::new(vec![f32::NAN; tokens * layers * adapters]) }
     }
 
-    /// The weights, `[T, layers, adapters]`; not a number for tokens that were not computed.
+    /// The weights `[T, layers, adapters]`; NaN for tokens that were not computed.
     pub fn values(&self) -> Vec<f32> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

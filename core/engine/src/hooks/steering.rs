@@ -1,4 +1,4 @@
-//! [`Steering`]: a hook that adds a direction to the stream after each layer: what control vectors do.
+//! [`Steering`]: a hook that adds a direction to the residual stream after each layer (control vectors).
 
 use super::HookPlace;
 use menagerie_model::{
@@ -6,20 +6,20 @@ use menagerie_model::{
 };
 use std::ops::Range;
 
-/// Adds to the stream `[T, D]` after each layer a direction for it.
+/// Adds a direction for each layer to the stream `[T, D]` after it.
 pub struct Steering {
     layers: Range<usize>,
     directions: Vec<Option<Param>>,
-    /// What the directions are made from, by layer: what copies in other processes get.
+    /// The directions by layer, for copies in other processes.
     sums: Vec<Option<Vec<f32>>>,
     effect: String,
 }
 
 impl Steering {
-    /// `sums`: by layer of the model, the direction `[D]` that is added after it; `None` adds nothing.
+    /// `sums`: for each layer of the model the direction `[D]` to add after it, or `None`.
     ///
     /// # Errors
-    /// The device has no form of a direction.
+    /// The device cannot hold a direction.
     pub fn new(sums: Vec<Option<Vec<f32>>>, compute: &Compute) -> Result<Self, ModelError> {
         let effect = fingerprint(&sums);
         let param = |(layer, sum): (usize, &Option<Vec<f32>>)| {
@@ -33,13 +33,13 @@ impl Steering {
         Ok(Self { layers: first..end, directions, sums, effect })
     }
 
-    /// What its copies are known by.
+    /// The kind of recipe of its copies.
     pub(crate) const KIND: &str = "control vector";
 
     /// A copy in another process.
     ///
     /// # Errors
-    /// What are no directions of its model.
+    /// The recipe does not fit the model.
     pub(crate) fn copied(recipe: &[u8], place: &HookPlace) -> Result<Self, String> {
         let HookPlace { width, layers, .. } = *place;
         let size = size_of::<u32>() + width * size_of::<f32>();
@@ -97,7 +97,7 @@ impl LayerHook for Steering {
     }
 }
 
-/// The same text for the same sums: FNV-1a, 64 bits.
+/// A text that is the same for the same sums: FNV-1a, 64 bits.
 fn fingerprint(sums: &[Option<Vec<f32>>]) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut add = |bytes: &[u8]| {

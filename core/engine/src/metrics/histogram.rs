@@ -1,9 +1,9 @@
-//! [`Histogram`]: how often a time was how long.
+//! [`Histogram`]: the distribution of a duration.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper ends of the buckets, in microseconds: from a token of a tiny model to a prompt of a large one.
+/// Upper bounds of the buckets in microseconds: from a token of a tiny model to a prompt of a large one.
 const ENDS: [u64; 17] = [
     500,
     1_000,
@@ -24,27 +24,27 @@ const ENDS: [u64; 17] = [
     300_000_000,
 ];
 
-/// How often a time was how long.
+/// The distribution of a duration.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    /// By bucket, the last one for what is longer than all.
+    /// By bucket; the last one counts durations above all bounds.
     counts: [AtomicU64; ENDS.len() + 1],
     microseconds: AtomicU64,
 }
 
-/// What a [`Histogram`] had counted at some time.
+/// The values of a [`Histogram`] at some time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistogramCounts {
-    /// Upper end of each bucket, and how many times were not longer.
+    /// The upper bound of each bucket, and the number of durations up to it.
     pub buckets: Vec<(Duration, u64)>,
-    /// How many times there were.
+    /// The number of durations.
     pub count: u64,
-    /// All of them together.
+    /// Their sum.
     pub sum: Duration,
 }
 
 impl Histogram {
-    /// Counts a time.
+    /// Counts a duration.
     pub fn observe(&self, time: Duration) {
         let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let bucket = ENDS.partition_point(|end| *end < microseconds);
@@ -52,7 +52,7 @@ impl Histogram {
         self.microseconds.fetch_add(microseconds, Ordering::Relaxed);
     }
 
-    /// What it has counted.
+    /// Its values.
     pub fn counts(&self) -> HistogramCounts {
         let mut count = 0;
         let mut buckets = Vec::with_capacity(ENDS.len());

@@ -1,7 +1,7 @@
-//! [`Metrics`]: what a pipeline did and does, as numbers that a server exposes.
+//! [`Metrics`]: what a pipeline has done and is doing, as numbers that a server exposes.
 //!
-//! They are told of requests and steps as any [`PipelineLifecycle`] is ([`crate::TextPipeline::add_lifecycle`]) and cost
-//! nothing where they were not added. Every number is an atomic: they can be read while requests run.
+//! They are a [`PipelineLifecycle`], which is added with [`crate::TextPipeline::add_lifecycle`], and cost nothing
+//! otherwise. All numbers are atomic, so they can be read while requests run.
 
 mod histogram;
 mod text;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A number that only rises.
+/// A number that only increases.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -27,13 +27,13 @@ impl Counter {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// How much it is.
+    /// Its value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A number that rises and falls.
+/// A number that increases and decreases.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicU64);
 
@@ -43,68 +43,68 @@ impl Gauge {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// One more.
+    /// Increases it by one.
     pub(crate) fn rise(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One fewer.
+    /// Decreases it by one.
     pub fn fall(&self) {
-        // Never below zero: whoever falls has risen before.
+        // Never below zero: every decrease follows an increase.
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// How much it is.
+    /// Its value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Requests that ended, by how.
+/// Requests that have ended, by outcome.
 #[derive(Debug, Default)]
 pub struct Outcomes {
     /// The model ended its answer.
     pub end: Counter,
-    /// A stop string came up.
+    /// A stop string appeared.
     pub stop: Counter,
-    /// As many tokens as asked for, or the context is full.
+    /// The maximum number of tokens is reached, or the context is full.
     pub length: Counter,
-    /// What was asked for was computed, and it was no answer: logits, vectors, scores, times.
+    /// A result other than an answer: logits, vectors, scores, times.
     pub computed: Counter,
     /// Cancelled, with or without a part of an answer.
     pub cancelled: Counter,
     /// An error.
     pub failed: Counter,
-    /// Whoever ran it let it go.
+    /// The owner dropped it.
     pub abandoned: Counter,
 }
 
-/// Counters, gauges and histograms of the pipelines they were added to.
+/// Counters, gauges and histograms of the pipelines to which they were added.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    /// Requests that ended, by how.
+    /// Requests that have ended, by outcome.
     pub requests: Outcomes,
-    /// Requests under way, those that wait included.
+    /// Requests that have not ended, including waiting ones.
     pub requests_open: Gauge,
-    /// Of them, those that have not begun.
+    /// Those of them that have not started.
     pub requests_waiting: Gauge,
-    /// Of them, those whose prompt is computed or that answer.
+    /// Those of them that compute their prompt or their answer.
     pub requests_running: Gauge,
-    /// Which run.
+    /// The ids of those.
     running: Mutex<BTreeSet<RequestId>>,
     /// Tokens of prompts.
     pub prompt_tokens: Counter,
-    /// Of them, those that were held already.
+    /// Those of them whose state existed already.
     pub cached_tokens: Counter,
-    /// Tokens generated.
+    /// Generated tokens.
     pub generated_tokens: Counter,
-    /// Sequences computed again because the rope regime changed.
+    /// Sequences that were computed again because the rope regime changed.
     pub reprefills: Counter,
-    /// Sequences that gave their state up for more urgent ones.
+    /// Preemptions of sequences by more urgent ones.
     pub preemptions: Counter,
-    /// Of these times, those in which the state was kept in memory and put back.
+    /// Preemptions in which the state was swapped out and in again.
     pub set_aside: Counter,
-    /// Kept sequences that were given up for their room.
+    /// Cached sequences that were dropped for their memory.
     pub evictions: Counter,
     /// Steps.
     pub steps: Counter,
@@ -116,13 +116,13 @@ pub struct Metrics {
     pub pages_used: Gauge,
     /// Pages of state that are free, after the newest step.
     pub pages_free: Gauge,
-    /// From the call to the beginning.
+    /// Time from the call to the start.
     pub queue_time: Histogram,
-    /// From the call to the first token.
+    /// Time from the call to the first token.
     pub time_to_first_token: Histogram,
-    /// From a token to the next one.
+    /// Time from a token to the next one.
     pub time_between_tokens: Histogram,
-    /// From the beginning to the end of a step.
+    /// Duration of a step.
     pub step_time: Histogram,
 }
 

@@ -3,7 +3,7 @@
 use super::{Histogram, Metrics, Outcomes};
 use std::fmt::{self, Display, Formatter};
 
-/// What every name begins with.
+/// The prefix of every name.
 const PREFIX: &str = "menagerie_";
 
 impl Display for Metrics {
@@ -107,7 +107,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
-    /// Every sample has a name that was announced with its type, buckets rise, and no name comes twice.
+    /// Every sample has a name whose type was announced, buckets increase, and no name occurs twice.
     #[test]
     fn the_text_is_what_prometheus_reads() {
         let metrics = Metrics::default();

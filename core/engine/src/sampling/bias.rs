@@ -4,7 +4,7 @@ use super::chain::is_broken;
 use super::{Candidate, Candidates, LogitsPart, SamplingError};
 use std::collections::HashMap;
 
-/// Adds `bias` to the logit of each token named; `-inf` forbids a token. Several biases of one token add up.
+/// Adds `bias` to the logit of each named token; `-inf` forbids a token. Several biases of one token add up.
 #[derive(Clone, Debug, Default)]
 pub struct LogitBias {
     biases: HashMap<u32, f32>,
@@ -16,7 +16,7 @@ impl LogitBias {
         let mut biases = HashMap::new();
         for (id, bias) in pairs {
             let sum = biases.entry(id).or_insert(0.0f32);
-            // Never infinity, so that what forbids a token wins over everything.
+            // Never infinity, so that `-inf` always wins.
             *sum = (*sum + bias).min(f32::MAX);
         }
         Self { biases }

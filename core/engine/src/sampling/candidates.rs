@@ -1,4 +1,4 @@
-//! [`Candidates`]: the tokens that may still be taken, with their logits.
+//! [`Candidates`]: the tokens that may still be sampled, with their logits.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -12,22 +12,22 @@ pub struct Candidate {
     pub logit: f32,
 }
 
-/// Highest logit first; the lower id first where logits are equal, so that every order is determined.
+/// Highest logit first; lower id first for equal logits, so that every order is deterministic.
 fn best_first(a: &Candidate, b: &Candidate) -> Ordering {
     b.logit.total_cmp(&a.logit).then(a.id.cmp(&b.id))
 }
 
-/// Most candidates that are kept by insertion; more are kept by selection.
+/// The most candidates that are kept by insertion; more are kept by selection.
 const FEW: usize = 128;
 
-/// The tokens that may still be taken; never NaN, reused from token to token.
+/// The tokens that may still be sampled. Logits are never NaN; the allocation is reused from token to token.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
     entries: Vec<Candidate>,
     sorted: bool,
     /// Whether `entries[i]` is token `i`: nothing was dropped or moved.
     whole: bool,
-    /// Tokens of the row it was filled from.
+    /// The size of the vocabulary.
     vocabulary: usize,
 }
 
@@ -39,7 +39,7 @@ impl Candidates {
         candidates
     }
 
-    /// Starts again with a new row of logits, keeping the allocation.
+    /// Starts again with a new row of logits, in the same allocation.
     pub fn refill(&mut self, logits: &[f32]) {
         self.entries.clear();
         self.entries.extend(logits.iter().zip(0..).map(|(&logit, id)| Candidate { id, logit }));
@@ -48,7 +48,7 @@ impl Candidates {
         self.vocabulary = logits.len();
     }
 
-    /// Writes the logits into a row of the whole vocabulary; tokens that were dropped get minus infinity.
+    /// Writes the logits into a row of the whole vocabulary; dropped tokens get minus infinity.
     pub fn write_row(&self, row: &mut Vec<f32>) {
         row.clear();
         row.resize(self.vocabulary, f32::NEG_INFINITY);
@@ -59,8 +59,8 @@ impl Candidates {
         }
     }
 
-    /// Takes changed logits back from such a row, in the order of the ids; minus infinity drops a token, and one that was
-    /// dropped before stays so.
+    /// Takes changed logits from such a row, in the order of the ids. Minus infinity drops a token; dropped tokens
+    /// stay dropped.
     pub fn take_row(&mut self, row: &[f32]) {
         if !self.whole {
             self.entries.sort_unstable_by_key(|entry| entry.id);
@@ -78,13 +78,13 @@ impl Candidates {
         &self.entries
     }
 
-    /// The candidates for changing logits; the order counts as lost.
+    /// The candidates, to change their logits; they count as unsorted afterwards.
     pub fn entries_mut(&mut self) -> &mut [Candidate] {
         self.sorted = false;
         &mut self.entries
     }
 
-    /// Changes the candidates that are named in `tokens`; the order counts as lost.
+    /// Changes the candidates that are named in `tokens`; they count as unsorted afterwards.
     pub fn change<T>(&mut self, tokens: &HashMap<u32, T>, mut change: impl FnMut(&mut Candidate, &T)) {
         self.sorted = false;
         if self.whole {
@@ -102,17 +102,17 @@ impl Candidates {
         }
     }
 
-    /// How many are left.
+    /// The number of candidates.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none is left.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Puts the highest logit first (ties: lower id first).
+    /// Sorts by logit, highest first (ties: lower id first).
     pub fn sort(&mut self) {
         if !self.sorted {
             self.entries.sort_unstable_by(best_first);
@@ -135,7 +135,7 @@ impl Candidates {
         self.entries.truncate(count);
     }
 
-    /// One pass with the best so far in order: almost every candidate is turned down by one comparison.
+    /// One pass with the best so far in order: almost every candidate is rejected by one comparison.
     fn keep_few(&mut self, count: usize) {
         let mut best: Vec<Candidate> = Vec::with_capacity(count + 1);
         let mut worst = f32::NEG_INFINITY;
@@ -155,7 +155,7 @@ impl Candidates {
         self.sorted = true;
     }
 
-    /// Drops the first `count` in the present order; at least one stays.
+    /// Drops the first `count` in the current order; at least one stays.
     pub fn drop_first(&mut self, count: usize) {
         let count = count.min(self.entries.len().saturating_sub(1));
         self.whole = false;
@@ -173,7 +173,8 @@ impl Candidates {
         }
     }
 
-    /// Keeps the candidates at these indices of the present order, in the order given; nothing if `indices` is empty.
+    /// Keeps the candidates at these indices of the current order, in this order; changes nothing if `indices` is
+    /// empty.
     pub fn keep_indices(&mut self, indices: &[usize]) {
         let kept: Vec<Candidate> =
             indices.iter().filter_map(|&index| self.entries.get(index).copied()).collect();
@@ -183,12 +184,12 @@ impl Candidates {
         }
     }
 
-    /// The highest logit and its token (lower id where equal).
+    /// The candidate with the highest logit (lower id if equal).
     pub fn best(&self) -> Option<Candidate> {
         self.entries.iter().copied().min_by(best_first)
     }
 
-    /// Softmax of the logits, in the present order; f32 as in llama.cpp, summed in f64.
+    /// Softmax of the logits, in the current order; f32 as in llama.cpp, summed in f64.
     pub fn probabilities(&self) -> Vec<f32> {
         let Some(best) = self.best() else { return Vec::new() };
         let exponentials: Vec<f32> =
@@ -221,7 +222,7 @@ mod tests {
     #[test]
     fn keeping_few_and_keeping_many_agree_with_sorting() {
         let mut generator = Generator::new(4);
-        // Few different values: many ties.
+        // Few different values, so there are many ties.
         let logits: Vec<f32> = (0..2000).map(|_| generator.below(97) as f32 - 48.0).collect();
         let mut sorted = Candidates::from_logits(&logits);
         sorted.sort();

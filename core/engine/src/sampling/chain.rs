@@ -1,4 +1,4 @@
-//! [`Chain`]: parts in order, then a pick.
+//! [`Chain`]: steps in order, then a pick.
 
 use super::options::last;
 use super::random::fresh_seed;
@@ -8,7 +8,7 @@ use super::{
 };
 use std::sync::Arc;
 
-/// A list of parts and a pick; holds the candidates from token to token.
+/// A list of steps and a pick; keeps the candidates from token to token.
 pub struct Chain {
     parts: Vec<Box<dyn LogitsPart>>,
     pick: Box<dyn Pick>,
@@ -16,23 +16,23 @@ pub struct Chain {
     seed: u64,
 }
 
-/// Streams of one seed: XTC and the pick draw independently.
+/// Random streams of one seed: XTC and the pick draw independently.
 const XTC_STREAM: u64 = 1;
 const PICK_STREAM: u64 = 0;
 const FIRST_FOREIGN_STREAM: u64 = 2;
 
 impl Chain {
-    /// A chain of these parts; `seed` is what the outcome reports.
+    /// A chain of these steps; `seed` is the one that the outcome reports.
     pub fn new(parts: Vec<Box<dyn LogitsPart>>, pick: Box<dyn Pick>, seed: u64) -> Self {
         Self { parts, pick, candidates: Candidates::default(), seed }
     }
 
-    /// llama.cpp's default chain with the parts that the options switch on. A temperature of 0 takes the best of what the
-    /// other parts leave, as there: typical and XTC may drop the best token. Without those two nothing after biases and
-    /// penalties can change which is the best, but samplers of others.
+    /// llama.cpp's default chain with the steps that the options enable. As there, temperature 0 takes the best token
+    /// that the other steps leave: typical and XTC may drop the best one. Without those two, only registered samplers
+    /// can change the best token after biases and penalties.
     ///
     /// # Errors
-    /// An option out of its range.
+    /// An option is out of its range.
     pub fn from_options(options: &SamplingOptions, breakers: Arc<Breakers>) -> Result<Self, SamplingError> {
         options.check()?;
         let seed = options.seed.unwrap_or_else(fresh_seed);
@@ -51,7 +51,7 @@ impl Chain {
         Ok(Self::new(parts, Box::new(Random::new(Generator::stream(seed, PICK_STREAM))), seed))
     }
 
-    /// Says how many tokens of the history are the prompt's, before the first sample.
+    /// Sets the number of prompt tokens in the history, before the first sample.
     pub fn begin(&mut self, prompt: usize) {
         self.parts.iter_mut().for_each(|part| part.begin(prompt));
     }
@@ -61,15 +61,15 @@ impl Chain {
         self.seed
     }
 
-    /// Names of the parts and the pick, in order.
+    /// The names of the steps and of the pick, in order.
     pub fn names(&self) -> Vec<&'static str> {
         self.parts.iter().map(|part| part.name()).chain([self.pick.name()]).collect()
     }
 
-    /// The next token for a row of logits `[V]` after `history`.
+    /// Samples the token that follows `history` from its logits `[V]`.
     ///
     /// # Errors
-    /// A logit that is not a number, or no token that may be taken.
+    /// A logit is NaN, or no token is allowed.
     pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32, SamplingError> {
         if self.parts.is_empty() && self.pick.takes_best() {
             return best(logits);
@@ -92,7 +92,7 @@ impl Chain {
     }
 }
 
-/// The token of the highest logit, the lower id where equal.
+/// The token with the highest logit (lower id if equal).
 fn best(logits: &[f32]) -> Result<u32, SamplingError> {
     let (mut highest, mut token) = (f32::NEG_INFINITY, None);
     for (&logit, id) in logits.iter().zip(0u32..) {
@@ -106,12 +106,12 @@ fn best(logits: &[f32]) -> Result<u32, SamplingError> {
     token.ok_or(SamplingError::NothingLeft)
 }
 
-/// Minus infinity forbids a token; its opposite and what is no number come of a computation that went wrong.
+/// Minus infinity forbids a token; plus infinity and NaN come from a failed computation.
 pub(super) fn is_broken(logit: f32) -> bool {
     logit.is_nan() || logit == f32::INFINITY
 }
 
-/// Parts that move logits without dropping candidates: bias, penalties, DRY.
+/// Steps that change logits without dropping candidates: bias, penalties, DRY.
 fn shifting_parts(options: &SamplingOptions, breakers: Arc<Breakers>) -> Vec<Box<dyn LogitsPart>> {
     let mut parts: Vec<Box<dyn LogitsPart>> = Vec::new();
     if !options.logit_bias.is_empty() {
@@ -139,7 +139,7 @@ fn shifting_parts(options: &SamplingOptions, breakers: Arc<Breakers>) -> Vec<Box
     parts
 }
 
-/// Samplers of others, in the order they were asked for; each draws from a stream of its own.
+/// Samplers of other crates and plugins, in the requested order; each draws from its own stream.
 fn foreign_parts(options: &SamplingOptions, seed: u64) -> Result<Vec<Box<dyn LogitsPart>>, SamplingError> {
     let numbered = options.samplers.iter().zip(FIRST_FOREIGN_STREAM..);
     numbered
@@ -150,7 +150,7 @@ fn foreign_parts(options: &SamplingOptions, seed: u64) -> Result<Vec<Box<dyn Log
         .collect()
 }
 
-/// Parts that drop candidates: top-k, typical, top-p, min-p, XTC.
+/// Steps that drop candidates: top-k, typical, top-p, min-p, XTC.
 fn dropping_parts(options: &SamplingOptions, seed: u64) -> Vec<Box<dyn LogitsPart>> {
     let min_keep = options.min_keep;
     let mut parts: Vec<Box<dyn LogitsPart>> = Vec::new();
@@ -228,7 +228,7 @@ mod tests {
     /// As `llama-completion --temp 0` does with `--typical-p 0.2` and with `--xtc-probability 1 --xtc-threshold 0.05`.
     #[test]
     fn greedy_takes_the_best_of_what_typical_and_xtc_leave() {
-        // The distributions and what is kept of them are those of llama.cpp's tests/test-sampling.cpp.
+        // The distributions and the expected candidates are those of llama.cpp's tests/test-sampling.cpp.
         let logits = |p: [f32; 4]| p.map(f32::ln);
         let greedy = SamplingOptions::greedy();
         let xtc = |threshold| SamplingOptions {
@@ -246,7 +246,7 @@ mod tests {
         let typical = SamplingOptions { typical_p: 0.5, ..greedy.clone() };
         assert_eq!(chain(&typical).sample(&logits([0.97, 0.01, 0.01, 0.01]), &[]), Ok(0));
         assert_eq!(chain(&typical).sample(&logits([0.4, 0.2, 0.2, 0.2]), &[]), Ok(1));
-        // What cuts the tail comes before XTC, so it matters at temperature 0 too: nothing but the best is left to drop.
+        // Truncation comes before XTC, so it matters at temperature 0 too: only the best token is left to drop.
         let cut = SamplingOptions { top_k: 1, ..xtc(0.09) };
         assert_eq!(chain(&cut).sample(&spread, &[]), Ok(0));
         let all = SamplingOptions { xtc_probability: 0.5, typical_p: 0.9, ..greedy };
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(chain(&forbidden).sample(&logits, &[2, 2, 4, 4]).map(|id| id == 2 || id == 4), Ok(false));
     }
 
-    /// A part made in code that moves a logit past the range of f32 is named.
+    /// The error names a step, made in code, that moves a logit past the range of f32.
     #[test]
     fn a_broken_part_is_named() {
         struct Broken(f32);

@@ -1,4 +1,4 @@
-//! [`Dry`]: "don't repeat yourself", a penalty on tokens that would continue a repetition.
+//! [`Dry`]: "don't repeat yourself", a penalty on tokens that continue a repetition.
 
 use super::penalties::tail;
 use super::{Candidates, LogitsPart, SamplingError};
@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 /// Token sequences that end a repetition: a new line, a colon, a quotation mark.
 ///
-/// A breaker string is found at every token whose text contains it, and at every token whose text ends with its
-/// beginning, followed by the tokens of the rest.
+/// A breaker string occurs at every token whose text contains it, and at every token whose text ends with its first
+/// characters, if the tokens of the rest follow.
 #[derive(Clone, Debug, Default)]
 pub struct Breakers {
-    /// By first token: what must follow it.
+    /// By first token: the tokens that must follow it.
     tails: HashMap<u32, Vec<Vec<u32>>>,
 }
 
-/// Longest tail of a breaker, in tokens, as in llama.cpp.
+/// The most tokens after the first one, as in llama.cpp.
 const MAX_TAIL: usize = 20;
 
 impl Breakers {
@@ -24,7 +24,8 @@ impl Breakers {
         Self { tails: ids.into_iter().map(|id| (id, vec![Vec::new()])).collect() }
     }
 
-    /// Finds `breakers` in a vocabulary: `pieces[i]` is the text of token `i`, `encode` splits the rest of a breaker.
+    /// Finds `breakers` in a vocabulary: `pieces[i]` is the text of token `i`, `encode` tokenizes the rest of a
+    /// breaker.
     pub fn find(breakers: &[String], pieces: &[String], encode: &dyn Fn(&str) -> Vec<u32>) -> Self {
         let mut found = Self::default();
         for breaker in breakers.iter().filter(|breaker| !breaker.is_empty()) {
@@ -55,7 +56,8 @@ impl Breakers {
         self.tails.get(&id).is_some_and(|tails| tails.iter().any(Vec::is_empty))
     }
 
-    /// Tokens that follow the first one in the longest breaker at `reversed[at]` (later tokens have lower indices).
+    /// The number of tokens after the first one in the longest breaker at `reversed[at]` (later tokens have lower
+    /// indices).
     fn longest_at(&self, reversed: &[u32], at: usize) -> Option<usize> {
         let tails = self.tails.get(&reversed[at])?;
         let fits = |tail: &&Vec<u32>| {
@@ -65,15 +67,15 @@ impl Breakers {
     }
 }
 
-/// What is left of `breaker` after each of its beginnings with which `piece` ends.
+/// The rest of `breaker` after each of its prefixes with which `piece` ends.
 fn overlaps<'b>(piece: &str, breaker: &'b str) -> Vec<&'b str> {
     let splits = breaker.char_indices().skip(1).map(|(index, _)| index);
     splits.filter(|&index| piece.ends_with(&breaker[..index])).map(|index| &breaker[index..]).collect()
 }
 
-/// Lowers the logit of a token that would continue a sequence already seen (p-e-w, text-generation-webui pull request
-/// 5677; llama.cpp pull request 9702): by `multiplier * base^(length - allowed_length)`, where `length` tokens at the
-/// end of the text occur earlier, followed by that token.
+/// Lowers the logit of a token that would continue an earlier sequence (p-e-w, text-generation-webui pull request
+/// 5677; llama.cpp pull request 9702) by `multiplier * base^(length - allowed_length)`, where the last `length` tokens
+/// of the text occur earlier, followed by that token.
 #[derive(Clone, Debug)]
 pub struct Dry {
     /// Strength; 0 = off.
@@ -82,14 +84,14 @@ pub struct Dry {
     pub base: f32,
     /// Repetitions shorter than this are free.
     pub allowed_length: usize,
-    /// Tokens that are looked at, from the end; `None` = all.
+    /// The last tokens to search; `None` = all.
     pub last: Option<usize>,
-    /// A repetition does not reach across these.
+    /// Sequences that end a repetition.
     pub breakers: Arc<Breakers>,
 }
 
 impl Dry {
-    /// The longest repetition each token would continue.
+    /// The longest repetition that each token would continue.
     fn repetitions(&self, history: &[u32]) -> HashMap<u32, usize> {
         let reversed: Vec<u32> = tail(history, self.last).iter().rev().copied().collect();
         let limit = (0..reversed.len())
@@ -121,8 +123,7 @@ impl Dry {
     }
 }
 
-/// `z[k]`: how many elements `values` and `values[k..]` have in common from their beginnings (Z-algorithm, Gusfield
-/// 1997).
+/// `z[k]`: the length of the common prefix of `values` and `values[k..]` (Z-algorithm, Gusfield 1997).
 fn common_prefixes(values: &[u32]) -> Vec<usize> {
     let mut z = vec![0; values.len()];
     let (mut left, mut right) = (0, 0);

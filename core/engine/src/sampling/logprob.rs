@@ -1,11 +1,11 @@
-//! Log probabilities of tokens, from the logits as the model gave them.
+//! Log probabilities of tokens, from the model's logits.
 
 /// A token and its log probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TokenProbability {
     /// Token id.
     pub id: u32,
-    /// Natural logarithm of its softmax probability over the whole vocabulary, before any part of the chain.
+    /// Natural logarithm of its softmax probability over the whole vocabulary, before the chain.
     pub logprob: f32,
 }
 

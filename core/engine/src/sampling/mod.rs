@@ -1,10 +1,9 @@
-//! Sampling: from a row of logits to one token, as a chain of small parts.
+//! Sampling: from a row of logits to one token, in a chain of small steps.
 //!
-//! A [`Chain`] is a list of [`LogitsPart`]s and a final [`Pick`]. Parts change or drop [`Candidates`]; they may be
-//! stateful (XTC holds a random generator) and see every earlier token of the sequence. [`SamplingOptions`] names
-//! llama.cpp's options, and [`Chain::from_options`] puts the parts in the order of its default chain: logit bias,
-//! penalties, DRY, samplers of others ([`Sampler`]), top-k, typical, top-p,
-//! min-p, XTC, temperature, pick.
+//! A [`Chain`] is a list of [`LogitsPart`]s and a final [`Pick`]. Steps change or drop [`Candidates`]. They may keep
+//! state (XTC has a random generator), and they see all earlier tokens of the sequence. [`SamplingOptions`] has
+//! llama.cpp's options, and [`Chain::from_options`] puts the steps in the order of llama.cpp's default chain: logit
+//! bias, penalties, DRY, registered samplers ([`Sampler`]), top-k, typical, top-p, min-p, XTC, temperature, pick.
 
 mod bias;
 mod candidates;
@@ -36,30 +35,30 @@ pub use xtc::Xtc;
 
 /// One step of a chain: changes or drops candidates.
 pub trait LogitsPart: Send {
-    /// How listings and errors name it, e.g. `top-k`.
+    /// Its name in listings and errors, for example `top-k`.
     fn name(&self) -> &'static str;
 
-    /// Changes `candidates` (never to an empty set); `history` holds every token of the sequence so far, the prompt
-    /// included.
+    /// Changes `candidates` (never to an empty set). `history` has all tokens of the sequence so far, including the
+    /// prompt.
     ///
     /// # Errors
-    /// What a registered sampler reports; the parts of this crate report none.
+    /// An error of a registered sampler, or a logit that overflows.
     fn apply(&mut self, candidates: &mut Candidates, history: &[u32]) -> Result<(), SamplingError>;
 
-    /// Says how many tokens of the history are the prompt's, before the first call.
+    /// Sets the number of prompt tokens in the history, before the first call.
     fn begin(&mut self, _prompt: usize) {}
 }
 
-/// The end of a chain: takes one of the candidates that are left.
+/// The end of a chain: picks one of the remaining candidates.
 pub trait Pick: Send {
-    /// How listings and errors name it, e.g. `greedy`.
+    /// Its name in listings and errors, for example `greedy`.
     fn name(&self) -> &'static str;
 
-    /// Whether it always takes the best candidate (lower id where equal): a chain without parts then needs none.
+    /// Whether it always picks the best candidate (lower id if equal); a chain without steps then needs no candidates.
     fn takes_best(&self) -> bool {
         false
     }
 
-    /// The token taken; `None` only if there is no candidate.
+    /// The token; `None` only if there is no candidate.
     fn pick(&mut self, candidates: &mut Candidates) -> Option<u32>;
 }

@@ -1,4 +1,4 @@
-//! [`SamplingOptions`]: the numbers a chain is built from, named as in llama.cpp.
+//! [`SamplingOptions`]: the numbers of a chain, named as in llama.cpp.
 
 use super::Sampler;
 use crate::setters::setters;
@@ -9,19 +9,19 @@ use crate::setters::setters;
 pub struct SamplingOptions {
     /// Divides logits; 0 = always the best token.
     pub temperature: f32,
-    /// Best candidates kept; 0 = off.
+    /// The number of best candidates to keep; 0 = off.
     pub top_k: usize,
-    /// Probability the kept candidates reach; 1 = off.
+    /// The probability that the kept candidates reach; 1 = off.
     pub top_p: f32,
-    /// Share of the best probability a candidate needs; 0 = off.
+    /// The share of the best probability that a candidate needs; 0 = off.
     pub min_p: f32,
     /// Locally typical sampling; 1 = off.
     pub typical_p: f32,
-    /// Divides positive logits of tokens already seen; 1 = off.
+    /// Divides positive logits of earlier tokens; 1 = off.
     pub repeat_penalty: f32,
-    /// Tokens the three penalties look at; 0 = off, -1 = the whole context.
+    /// The number of last tokens for the three penalties; 0 = off, -1 = the whole context.
     pub repeat_last_n: i64,
-    /// Subtracted from logits of tokens already seen; 0 = off.
+    /// Subtracted from logits of earlier tokens; 0 = off.
     pub presence_penalty: f32,
     /// Subtracted once per occurrence; 0 = off.
     pub frequency_penalty: f32,
@@ -29,23 +29,23 @@ pub struct SamplingOptions {
     pub dry_multiplier: f32,
     /// Growth of the DRY penalty per repeated token.
     pub dry_base: f32,
-    /// Repetitions shorter than this are free.
+    /// Shorter repetitions have no penalty.
     pub dry_allowed_length: usize,
-    /// Tokens DRY looks at; 0 = off, -1 = the whole context.
+    /// The number of last tokens for DRY; 0 = off, -1 = the whole context.
     pub dry_last_n: i64,
-    /// Strings across which DRY sees no repetition.
+    /// Strings that end a repetition for DRY.
     pub dry_breakers: Vec<String>,
-    /// Chance that XTC acts on a token; 0 = off.
+    /// The chance that XTC acts on a token; 0 = off.
     pub xtc_probability: f32,
-    /// Probability from which XTC counts a token as a top choice.
+    /// The probability from which XTC counts a token as a top choice.
     pub xtc_threshold: f32,
     /// Added to logits, by token id; `-inf` forbids.
     pub logit_bias: Vec<(u32, f32)>,
-    /// Samplers of others, in the order they act: after biases, penalties and DRY, before what drops candidates.
+    /// Registered samplers, in the order in which they act: after biases, penalties and DRY, before truncation.
     pub samplers: Vec<Sampler>,
-    /// Seed of every random draw; absent = from the clock (the outcome names it).
+    /// The seed of all random draws; `None` = from the clock (the outcome reports it).
     pub seed: Option<u64>,
-    /// Candidates that top-p, min-p, typical and XTC always leave.
+    /// The number of candidates that top-p, min-p, typical and XTC always keep.
     pub min_keep: usize,
 }
 
@@ -99,34 +99,34 @@ impl Default for SamplingOptions {
     }
 }
 
-/// An option that cannot be used.
+/// A sampling option is invalid, or sampling failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SamplingError {
     /// A number outside its range.
     #[error("sampling option {option} is {value}, but must be {range}")]
     Range {
-        /// The option, as a command line names it.
+        /// The option, as named on the command line.
         option: &'static str,
-        /// What was given.
+        /// Its value.
         value: String,
-        /// What is allowed.
+        /// The allowed range.
         range: &'static str,
     },
-    /// A logit bias for a token that does not exist.
+    /// A logit bias for a token past the vocabulary.
     #[error("logit bias for token {id}, but the vocabulary has {vocabulary} tokens: their ids begin at 0")]
     BiasToken {
         /// The id.
         id: u32,
-        /// Tokens of the vocabulary.
+        /// The size of the vocabulary.
         vocabulary: usize,
     },
-    /// The model gave something that is not a number.
+    /// A logit of the model is not a number.
     #[error(
         "the logit of token {id} is {logit}: the weights or the computation are broken; check the file's checksum, and try --exact"
     )]
     NotANumber {
-        /// First such token.
+        /// The first such token.
         id: usize,
         /// NaN or infinity.
         logit: f32,
@@ -137,7 +137,7 @@ pub enum SamplingError {
          give a value nearer to the one that switches it off"
     )]
     Overflow {
-        /// The option, as a command line names it.
+        /// The option, as named on the command line.
         option: &'static str,
         /// Its value.
         value: String,
@@ -146,7 +146,7 @@ pub enum SamplingError {
         /// NaN or infinity.
         logit: f32,
     },
-    /// A part of the chain, made in code, gave something that is not a number.
+    /// A step of the chain, made in code, produced NaN or infinity.
     #[error(
         "the part `{part}` of the sampling chain makes the logit of token {id} {logit}, which is not a number"
     )]
@@ -158,12 +158,12 @@ pub enum SamplingError {
         /// NaN or infinity.
         logit: f32,
     },
-    /// A registered sampler refused to be made or failed.
+    /// A registered sampler refused its options, or failed.
     #[error("sampler `{name}`: {message}")]
     Sampler {
         /// `author/name:sampler`.
         name: String,
-        /// What is wrong.
+        /// The reason.
         message: String,
     },
     /// Every token is forbidden.
@@ -172,12 +172,12 @@ pub enum SamplingError {
 }
 
 impl SamplingOptions {
-    /// Always the best token, nothing else changed.
+    /// Greedy sampling: always the best token, nothing else.
     pub fn greedy() -> Self {
         Self { temperature: 0.0, ..Self::default() }
     }
 
-    /// Whether a part is on that may drop the likeliest token.
+    /// Whether a step is enabled that may drop the most likely token.
     pub(super) fn may_drop_the_best(&self) -> bool {
         self.typical_p < 1.0 || self.xtc_probability > 0.0
     }
@@ -221,7 +221,7 @@ fn in_range<V: Copy + ToString>(
     Err(SamplingError::Range { option, value: value.to_string(), range })
 }
 
-/// A `last n` option as parts want it: -1 is the whole history.
+/// A `last n` option for a step: -1 is the whole history.
 pub(super) fn last(count: i64) -> Option<usize> {
     usize::try_from(count).ok()
 }

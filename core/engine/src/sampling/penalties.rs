@@ -1,16 +1,16 @@
-//! [`Penalties`]: repetition, frequency and presence penalties over the last tokens.
+//! [`Penalties`]: repetition, frequency and presence penalties on the last tokens.
 
 use super::chain::is_broken;
 use super::{Candidate, Candidates, LogitsPart, SamplingError};
 use std::collections::HashMap;
 
-/// Lowers the logits of tokens that occur among the last tokens of the sequence, prompt included.
+/// Lowers the logits of tokens that occur among the last tokens of the sequence, including the prompt.
 ///
 /// With `count` the number of occurrences: `logit /= repeat` if positive, else `logit *= repeat` (Keskar et al., 2019,
 /// with llama.cpp's case for negative logits), then `logit -= count * frequency + presence` (OpenAI's definition).
 #[derive(Clone, Copy, Debug)]
 pub struct Penalties {
-    /// Tokens that are looked at, from the end; `None` = all.
+    /// The number of last tokens; `None` = all.
     pub last: Option<usize>,
     /// Divides positive logits and multiplies negative ones; 1 = off.
     pub repeat: f32,
@@ -62,10 +62,10 @@ impl LogitsPart for Penalties {
 }
 
 impl Penalties {
-    /// The option that moves the logit of a token the furthest that occurred `count` times, and its value.
+    /// The option that changes the logit of a token with `count` occurrences the most, and its value.
     fn strongest(&self, count: f32) -> (&'static str, f32) {
         let Self { last: _, repeat, frequency, presence } = *self;
-        // A factor moves a logit by orders of magnitude, the others by what is subtracted.
+        // A factor changes a logit by orders of magnitude, the others by what is subtracted.
         let moves = [
             ("--repeat-penalty", repeat, libm::fabsf(libm::log2f(repeat))),
             ("--frequency-penalty", frequency, libm::log2f(libm::fabsf(count * frequency))),
@@ -123,11 +123,11 @@ mod tests {
             let said = error(penalties, &[3, 2, 0, 2]);
             assert!(said.contains(option) && said.contains(&format!("token {id} inf")), "{said}");
         }
-        // A forbidden token that a penalty would allow again is no number.
+        // A penalty that would allow a forbidden token again gives NaN.
         let mut forbidden = Candidates::from_logits(&[f32::NEG_INFINITY, 0.0]);
         let mut penalties = Penalties { frequency: -3e38, ..OFF };
         assert!(penalties.apply(&mut forbidden, &[0, 0]).is_err());
-        // Minus infinity is the limit of a strong penalty: the token is not taken.
+        // Minus infinity is the limit of a strong penalty: the token is not sampled.
         assert_eq!(
             logits(Penalties { frequency: 3e38, ..OFF }, &[0, 0]),
             [f32::NEG_INFINITY, -4.0, 2.0, 1.0]

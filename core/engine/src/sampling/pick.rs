@@ -2,7 +2,7 @@
 
 use super::{Candidates, Generator, Pick};
 
-/// Takes the best candidate; the lower id where logits are equal.
+/// Picks the best candidate (lower id if equal).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greedy;
 
@@ -20,14 +20,14 @@ impl Pick for Greedy {
     }
 }
 
-/// Takes a candidate with its probability.
+/// Picks a candidate with its probability.
 #[derive(Clone, Debug)]
 pub struct Random {
     generator: Generator,
 }
 
 impl Random {
-    /// Draws from `generator`, one number per token.
+    /// A pick that draws one number per token from `generator`.
     pub fn new(generator: Generator) -> Self {
         Self { generator }
     }
@@ -45,7 +45,7 @@ impl Pick for Random {
             sum += f64::from(p);
             p > 0.0 && draw < sum
         });
-        // Rounding may leave the sum just below the draw: then the best candidate, which always has a probability.
+        // Rounding may leave the sum just below the draw: then take the best candidate, whose probability is positive.
         drawn
             .and_then(|index| candidates.entries().get(index).copied())
             .or_else(|| candidates.best())

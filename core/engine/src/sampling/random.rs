@@ -11,19 +11,19 @@ pub struct Generator {
     state: [u64; 4],
 }
 
-/// Bits in which every bit of a number matters.
+/// Mixes the bits of a number.
 pub(super) fn mixed(value: u64) -> u64 {
     SplitMix64::new(value).bits()
 }
 
 impl Generator {
-    /// The generator of this seed.
+    /// The generator with this seed.
     pub fn new(seed: u64) -> Self {
         let mut seeds = SplitMix64::new(seed);
         Self { state: std::array::from_fn(|_| seeds.bits()) }
     }
 
-    /// A generator of its own for part `part` of the same seed.
+    /// An independent generator for part `part` of the same seed.
     pub fn stream(seed: u64, part: u64) -> Self {
         Self::new(SplitMix64::new(seed ^ part.wrapping_mul(0xd134_2543_de82_ef95)).bits())
     }
@@ -53,7 +53,7 @@ impl Generator {
     }
 }
 
-/// A seed from the clock, for requests that name none.
+/// A seed from the clock, for requests without one.
 pub(super) fn fresh_seed() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let seed = since.as_nanos() as u64 ^ (u64::from(std::process::id()) << 32);

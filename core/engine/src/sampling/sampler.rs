@@ -1,4 +1,4 @@
-//! [`Sampler`]: a step of the chain that somebody else's code computes.
+//! [`Sampler`]: a step of the chain from a plugin or another crate.
 
 use super::random::mixed;
 use super::{Candidates, Generator, LogitsPart, SamplingError};
@@ -7,13 +7,13 @@ use menagerie_entries::{Entries, Entry};
 use std::fmt;
 use std::sync::Arc;
 
-/// What a registered sampler does, with its options given; one is made for every generation.
+/// A registered sampler with its options; one is created for every generation.
 pub trait SamplerStep: Send {
-    /// Changes a row of logits `[V]` in place: minus infinity drops a token. `history` holds every token of the sequence, of
-    /// which the first `prompt` are the prompt's; `random` is the same for the same seed and position.
+    /// Changes a row of logits `[V]` in place: minus infinity drops a token. `history` has all tokens of the sequence,
+    /// and the first `prompt` of them are the prompt; `random` is the same for the same seed and position.
     ///
     /// # Errors
-    /// Why it failed, in words.
+    /// The reason of a failure, as a sentence.
     fn sample(
         &mut self,
         logits: &mut [f32],
@@ -23,10 +23,10 @@ pub trait SamplerStep: Send {
     ) -> Result<(), String>;
 }
 
-/// Makes the step of a generation.
+/// Creates the step of a generation.
 type Make = dyn Fn() -> Result<Box<dyn SamplerStep>, String> + Send + Sync;
 
-/// A registered sampler with its options, as a request names it.
+/// A registered sampler with its options, as part of a request.
 #[derive(Clone)]
 pub struct Sampler {
     name: &'static str,
@@ -49,7 +49,7 @@ impl Sampler {
 }
 
 impl PartialEq for Sampler {
-    /// Whether they are one and the same.
+    /// Whether they are the same object.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.make, &other.make)
     }
@@ -61,21 +61,21 @@ impl fmt::Debug for Sampler {
     }
 }
 
-/// The sampler with these options, names and values as text; or what is wrong with them.
+/// Checks options (names and values as text) and returns the sampler with them.
 pub type WithOptions = dyn Fn(&[(String, String)]) -> Result<Sampler, String> + Send + Sync;
 
-/// A sampler that requests may name, without its options.
+/// A registered sampler, without its options.
 #[derive(Clone)]
 pub struct SamplerKind {
     /// `author/name:sampler`.
     pub name: &'static str,
     /// What it does, with the source of its formula.
     pub doc: &'static str,
-    /// Its options, for listings: name and what it means.
+    /// Its options, for listings: names and meanings.
     pub options: &'static [(&'static str, &'static str)],
-    /// The crate or the plugin that registers it.
+    /// The crate or plugin that registers it.
     pub registered_by: &'static str,
-    /// The sampler with these options, names and values as text; or what is wrong with them.
+    /// Checks options and returns the sampler with them.
     pub with_options: Arc<WithOptions>,
 }
 
@@ -96,7 +96,7 @@ impl Sampler {
     /// entries.
     ///
     /// # Errors
-    /// An unknown name, or an option that its sampler does not have, as a sentence.
+    /// The name is unknown, or the sampler does not have an option; as a sentence.
     pub fn parse(text: &str, entries: &Entries) -> Result<Self, String> {
         let Named { kind, options } = Named::<SamplerKind>::parse(text, entries)?;
         let known: Vec<&str> = kind.options.iter().map(|(name, _)| *name).collect();
@@ -112,7 +112,7 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// Those of a stream of a seed.
+    /// The numbers of a stream of a seed.
     pub fn new(seed: u64, stream: u64) -> Self {
         Self { key: Generator::stream(seed, stream).bits() }
     }
@@ -133,7 +133,7 @@ pub struct SamplerPart {
 }
 
 impl SamplerPart {
-    /// A step of this sampler.
+    /// The step of this sampler.
     ///
     /// # Errors
     /// The sampler refuses its options.
@@ -184,7 +184,7 @@ mod tests {
     use crate::sampling::{Chain, SamplingOptions};
     use std::sync::Mutex;
 
-    /// Drops tokens below a limit, and notes what it was given.
+    /// Drops tokens below a limit, and records its arguments.
     struct Above {
         limit: f32,
         seen: Arc<Mutex<Vec<(usize, usize, u64)>>>,
@@ -232,7 +232,7 @@ mod tests {
         assert!(taken.iter().all(|id| [1, 3].contains(id)) && taken.contains(&1) && taken.contains(&3));
         let first = seen.lock().unwrap().clone();
         assert_eq!((first[0].0, first[0].1, first[59].0), (2, 2, 61));
-        // The same seed and position give the same number, whatever came before; others give others.
+        // The same seed and position give the same number, whatever came before; other seeds give other numbers.
         let mut again = Chain::from_options(&options, Arc::default()).unwrap();
         again.begin(2);
         again.sample(&logits, &[0; 32]).unwrap();

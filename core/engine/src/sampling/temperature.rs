@@ -2,11 +2,11 @@
 
 use super::{Candidates, LogitsPart, SamplingError};
 
-/// Divides every logit by the temperature; 0 or less keeps the best candidate alone.
+/// Divides every logit by the temperature; 0 or less keeps only the best candidate.
 ///
-/// Where a quotient of the best logit is past the range of f32, the best logit is subtracted from all of them first: that changes no
-/// probability, and the best one stays the best at any temperature. Elsewhere it would change the last bits of logits, and
-/// with them what a seed draws.
+/// If the quotient of the best logit is past the range of f32, the best logit is subtracted from all logits first.
+/// That changes no probability, and the best candidate stays the best at any temperature. In other cases it would
+/// change the last bits of logits, and with them the tokens of a seed; so it is not done.
 #[derive(Clone, Copy, Debug)]
 pub struct Temperature(pub f32);
 
@@ -23,7 +23,7 @@ impl LogitsPart for Temperature {
         let Some(best) = candidates.best().map(|best| best.logit) else { return Ok(()) };
         let shift = if (best / self.0).is_finite() { 0.0 } else { best };
         for entry in candidates.entries_mut() {
-            // A logit minus 0 keeps its bits.
+            // Subtracting 0 keeps the bits of a logit.
             entry.logit = (entry.logit - shift) / self.0;
         }
         Ok(())
@@ -41,7 +41,7 @@ mod tests {
         assert_eq!(candidates.entries().iter().map(|c| c.logit).collect::<Vec<_>>(), [2.0, -4.0]);
     }
 
-    /// At the smallest temperatures the quotients are infinite, and the best candidate keeps all of the probability.
+    /// At the smallest temperatures the quotients are infinite, and the best candidate has probability 1.
     #[test]
     fn a_temperature_near_zero_takes_the_best() {
         for logits in [[3.0, 7.0, 5.0], [-9.0, -2.0, -3.0], [3e38, 3.1e38, -3e38]] {
@@ -54,7 +54,7 @@ mod tests {
         }
     }
 
-    /// What a seed draws is a promise: ordinary logits are divided and nothing else.
+    /// The tokens of a seed must not change: ordinary logits are divided and nothing else.
     #[test]
     fn ordinary_logits_are_divided_to_the_last_bit() {
         let logits: Vec<f32> = (0..2000u32).map(|i| (i as f32 * 0.731).sin() * 31.7).collect();

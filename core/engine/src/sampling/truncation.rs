@@ -1,4 +1,4 @@
-//! Parts that drop unlikely candidates: [`TopK`], [`TopP`], [`MinP`], [`Typical`].
+//! Steps that drop unlikely candidates: [`TopK`], [`TopP`], [`MinP`], [`Typical`].
 
 use super::{Candidates, LogitsPart, SamplingError};
 
@@ -22,9 +22,9 @@ impl LogitsPart for TopK {
 /// Nucleus sampling (Holtzman et al., 2019): keeps the fewest best candidates whose probabilities reach `p`; 1 = off.
 #[derive(Clone, Copy, Debug)]
 pub struct TopP {
-    /// Probability to reach.
+    /// The probability to reach.
     pub p: f32,
-    /// Candidates that always stay.
+    /// The number of candidates that always stay.
     pub min_keep: usize,
 }
 
@@ -55,9 +55,9 @@ impl LogitsPart for TopP {
 /// Keeps candidates at least `p` times as likely as the best (llama.cpp pull request 3841); 0 = off.
 #[derive(Clone, Copy, Debug)]
 pub struct MinP {
-    /// Share of the best probability.
+    /// The share of the best probability.
     pub p: f32,
-    /// Candidates that always stay.
+    /// The number of candidates that always stay.
     pub min_keep: usize,
 }
 
@@ -81,9 +81,9 @@ impl LogitsPart for MinP {
 /// their probabilities exceed `p`; 1 = off.
 #[derive(Clone, Copy, Debug)]
 pub struct Typical {
-    /// Probability to exceed.
+    /// The probability to exceed.
     pub p: f32,
-    /// Candidates that always stay.
+    /// The number of candidates that always stay.
     pub min_keep: usize,
 }
 

@@ -1,4 +1,4 @@
-//! The truncating parts against values worked out by hand.
+//! The truncating steps against values that were worked out by hand.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn top_p_keeps_the_nucleus() {
     assert_eq!(top_p(1.0), [0, 1, 2, 3]);
 }
 
-/// The probabilities that are kept reach `p`: where they are equal to it, no other candidate is kept.
+/// The kept probabilities reach `p`: if they are equal to it, no other candidate is kept.
 #[test]
 fn top_p_stops_where_the_sum_is_equal_to_p() {
     assert_eq!(kept(TopP { p: 0.5, min_keep: 0 }, &[0.5, 0.5]), [0]);

@@ -1,4 +1,4 @@
-//! [`Xtc`]: exclude top choices, to get away from the most predictable continuation.
+//! [`Xtc`]: exclude top choices, to avoid the most predictable continuation.
 
 use super::{Candidates, Generator, LogitsPart, SamplingError};
 
@@ -6,17 +6,17 @@ use super::{Candidates, Generator, LogitsPart, SamplingError};
 /// (llama.cpp pull request 9742).
 #[derive(Clone, Debug)]
 pub struct Xtc {
-    /// Chance that the part acts on a token; 0 = off.
+    /// The chance that it acts on a token; 0 = off.
     pub probability: f32,
-    /// Probability from which a token counts as a top choice; above 0.5 nothing can be dropped.
+    /// The probability from which a token counts as a top choice; above 0.5 nothing can be dropped.
     pub threshold: f32,
-    /// Candidates that always stay.
+    /// The number of candidates that always stay.
     pub min_keep: usize,
     generator: Generator,
 }
 
 impl Xtc {
-    /// A part whose chance is drawn from `generator`.
+    /// A step that draws its chance from `generator`.
     pub fn new(probability: f32, threshold: f32, min_keep: usize, generator: Generator) -> Self {
         Self { probability, threshold, min_keep, generator }
     }

@@ -1,4 +1,5 @@
-//! Answering again: the point where an answer began, and the row of logits there.
+//! Remembers where an answer starts, with the logits there, so that another answer to the same prompt needs no
+//! computation.
 
 use super::Scheduler;
 use crate::error::GenerateError;
@@ -6,11 +7,12 @@ use crate::sequence::{AnswerStart, Sequence};
 use std::sync::Arc;
 
 impl Scheduler {
-    /// Notes that an answer begins where the sequence is, with these logits: another one to the same prompt then computes no
-    /// row of the prompt again. What windows show here is kept as long as nobody else needs its pages.
+    /// Stores the position of the sequence and the logits there as the start of an answer. Another answer to the same
+    /// prompt then computes no row of the prompt. The rows that windowed layers see here are kept while no other
+    /// sequence needs their pages.
     ///
     /// # Errors
-    /// What the pool reports.
+    /// An error of the pool.
     pub(crate) fn note_answer_start(
         &mut self,
         sequence: &mut Sequence,
@@ -27,7 +29,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Keeps what windows show now, and nothing of what they showed before.
+    /// Keeps the rows that windowed layers see now, and drops those of earlier answers.
     fn keep_windows(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
         super::memory::release(&mut self.pool, sequence)?;
         if !self.engine.is_recurrent() {

@@ -1,4 +1,4 @@
-//! What a forward gave becomes part of the sequences.
+//! Committing a step: the rows of a forward pass become part of their sequences.
 
 use super::{PlannedRows, Scheduler};
 use crate::engine::check_finite;
@@ -10,8 +10,8 @@ use menagerie_model::InferenceStep;
 use std::ops::Range;
 
 impl Scheduler {
-    /// Makes the rows of a plan part of their sequences, those that did not fail and whose logits are numbers. An error of the
-    /// forward is that of every sequence in it.
+    /// Appends the computed rows to their sequences, except those that failed or whose logits are not finite. An error
+    /// of the whole forward pass is reported for every sequence in it.
     pub(crate) fn commit(
         &mut self,
         plan: Vec<PlannedRows>,
@@ -65,7 +65,8 @@ impl Scheduler {
         Ok(())
     }
 
-    /// After a forward that failed: the first sequence has its error, the others say so.
+    /// Results after a forward pass that failed: its error for the first sequence, an error that names it for the
+    /// others.
     fn recover_all(
         &mut self,
         plan: &[PlannedRows],
@@ -83,7 +84,7 @@ impl Scheduler {
 }
 
 impl PlannedRows {
-    /// What its rows of logits are.
+    /// The kind of its logits.
     fn output(&self, own: Range<usize>) -> OutputRows {
         match (self.step, self.logit_rows) {
             _ if own.is_empty() => OutputRows::Nothing,

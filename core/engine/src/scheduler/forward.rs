@@ -1,4 +1,4 @@
-//! The forward of a plan: its rows, states, adapters and hooks through the layers.
+//! The forward pass of a planned step: its rows, states, adapters and hooks through the layers.
 
 use super::{PlannedRows, Scheduler};
 use crate::error::GenerateError;
@@ -11,15 +11,15 @@ use menagerie_model::{
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What a forward gave.
+/// The output of a forward pass.
 pub(crate) struct ForwardOutput {
     pub(crate) rows: StepRows,
-    /// Sequences whose rows are of no use, by their place in the plan.
+    /// Sequences whose rows are unusable, by their index in the plan.
     pub(crate) failures: Vec<SequenceFailure>,
 }
 
 impl Scheduler {
-    /// The rows of a plan through the model. Appends to the states; lengths stay.
+    /// Runs the planned rows through the model. Appends to the states; the lengths do not change before the commit.
     pub(crate) fn forward(
         &mut self,
         plan: &[PlannedRows],
@@ -66,7 +66,7 @@ impl Scheduler {
     }
 }
 
-/// Refuses logits of another vocabulary than the model's.
+/// Checks that the logits have the width of the vocabulary.
 fn expect_width(logits: &Rows, vocabulary: usize) -> Result<(), ModelError> {
     if logits.rows() == 0 || logits.cols() == vocabulary {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Pages for the rows of a step: who gives some up where they run out.
+//! Pages for the rows of a step, and preemption if there are not enough.
 
 use super::Scheduler;
 use crate::error::GenerateError;
@@ -6,16 +6,17 @@ use crate::sequence::{LogitRows, Sequence};
 use menagerie_model::StatePool;
 
 impl Scheduler {
-    /// Makes room for the next `rows` rows of a sequence, and puts back what was set aside of it. Points that windows could
-    /// go back to are given up first, then kept sequences, then the state of less urgent ones, the least urgent first. Gives
-    /// `false` where more urgent ones hold the pages and go on: they will give them back. A sequence that begins beside those
-    /// has room for all it is to compute, or it would lose what it has again and again.
+    /// Reserves pages for the next `rows` rows of a sequence, and swaps its state in if it was swapped out. To get
+    /// pages, it releases snapshots of windowed layers first, then cached sequences, then it preempts the least urgent
+    /// running ones. Returns `false` if more urgent sequences hold the pages; the sequence then waits for them. While
+    /// more urgent sequences run, an empty sequence starts only if all of its pending tokens fit; otherwise it would
+    /// be preempted again and again.
     ///
-    /// Nobody gives pages to a less urgent sequence, and time does not make a sequence more urgent here: the most urgent one
-    /// of those that run always goes on.
+    /// A sequence never gives pages to a less urgent one, and waiting does not make a sequence more urgent here. So
+    /// the most urgent running sequence always continues.
     ///
     /// # Errors
-    /// The pool has no room for the sequence alone.
+    /// The sequence does not fit into the pool even alone.
     pub(super) fn make_room(
         &mut self,
         sequences: &mut [&mut Sequence],
@@ -49,7 +50,7 @@ impl Scheduler {
         Ok(true)
     }
 
-    /// Whether pages are free for the next rows of a sequence, and for what is set aside of it.
+    /// Whether there are free pages for the next rows of a sequence and for its swapped state.
     fn fits(&self, sequence: &Sequence, rows: usize) -> Result<bool, GenerateError> {
         match &sequence.swapped {
             Some(aside) => Ok(self.pool.can_refill(aside.tokens(), &aside.first(), rows)),
@@ -57,7 +58,7 @@ impl Scheduler {
         }
     }
 
-    /// Gives up the points of one sequence that windows could go back to, if pages of windows are what is lacking; `false` if
+    /// Releases the snapshots of windowed layers of one sequence, if pages of windows are missing. Returns `false` if
     /// there are none.
     fn release_points(
         &mut self,
@@ -80,15 +81,15 @@ impl Scheduler {
         Ok(true)
     }
 
-    /// Gives the state of a sequence up. It is set aside, where [`Self::swap_out`] finds that worth it (`taken` bytes are
-    /// set aside of others); else the next steps compute it again, from the same tokens. Where a prompt is something else than
-    /// what was generated (a choice for a whole prompt, hooks of one phase) it is then computed again as it was, and the
+    /// Preempts a sequence: its state is swapped out if [`Self::swap_out`] decides so (`taken` bytes are used by other
+    /// sequences); otherwise later steps compute it again from its tokens. If prompt rows differ from generated rows
+    /// (mixtures that route whole prompts, hooks of one phase), the prompt is computed again as a prompt, and the
     /// tokens after it one by one.
     fn preempt(&mut self, sequence: &mut Sequence, taken: usize) -> Result<(), GenerateError> {
         let aside = self.swap_out(sequence, taken).map(Box::new);
         let held = sequence.computed as u64;
         let tokens = std::mem::take(&mut sequence.tokens);
-        let went = self.go_back(sequence, 0);
+        let went = self.rewind(sequence, 0);
         sequence.tokens = tokens;
         sequence.preemptions += 1;
         self.counts.preemptions += 1;
@@ -107,7 +108,7 @@ impl Scheduler {
     }
 }
 
-/// Gives back the pages that are kept for points that windows have left.
+/// Frees the pages that are kept for snapshots of windowed layers.
 pub(super) fn release(pool: &mut StatePool, sequence: &mut Sequence) -> Result<(), GenerateError> {
     sequence.retains = false;
     for snapshot in &sequence.snapshots {

@@ -1,4 +1,4 @@
-//! Who gets how many rows of a step.
+//! Planning a step: how many rows each sequence gets.
 
 use super::Scheduler;
 use crate::output::SequenceResult;
@@ -7,21 +7,21 @@ use menagerie_model::InferenceStep;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// The rows a sequence gets in a step.
+/// The rows of one sequence in a step.
 pub(crate) struct PlannedRows {
-    /// Its place among the sequences of the step.
+    /// Its index among the sequences of the step.
     pub(crate) index: usize,
     /// Its rows in the step.
     pub(crate) rows: Range<usize>,
-    /// Those of them that want logits, counted from its first.
+    /// Those that produce logits, counted from its first row.
     pub(crate) logits: Range<usize>,
     pub(crate) step: InferenceStep,
     pub(super) logit_rows: LogitRows,
 }
 
 impl Scheduler {
-    /// Shares the rows of a step out, and makes room for them, the most urgent sequence first. Sequences for which there is
-    /// no room, even alone, have failed; others without room wait for a later step.
+    /// Distributes the rows of a step and reserves pages for them, most urgent sequence first. A sequence that does
+    /// not fit even alone fails; the others without pages wait for a later step.
     pub(crate) fn plan(
         &mut self,
         sequences: &mut [&mut Sequence],
@@ -35,7 +35,7 @@ impl Scheduler {
         let (mut plan, mut failed, mut next) = (Vec::new(), Vec::new(), 0);
         let before: Vec<usize> = sequences.iter().map(|sequence| sequence.preemptions).collect();
         for index in order {
-            // Who was preempted for this step is not in it.
+            // A sequence that was preempted for this step is not in it.
             if sequences[index].preemptions > before[index] {
                 continue;
             }
@@ -49,7 +49,7 @@ impl Scheduler {
                 }
                 Ok(false) => {}
                 Err(error) => {
-                    // Without its state the others have room to go on.
+                    // Its pages let the other sequences continue.
                     let error = self.reset(sequences[index]).err().unwrap_or(error);
                     failed.push(SequenceResult { index, rows: Err(error) });
                 }
@@ -59,8 +59,8 @@ impl Scheduler {
         (plan, failed)
     }
 
-    /// Rows of each sequence: one of those that decode, then chunks of prompts, as long as the budget lasts. Who waited
-    /// longest comes first among equals.
+    /// Rows of each sequence: one for each that decodes, then chunks of prompts, up to `step_tokens`. Among sequences
+    /// of the same priority, the one that has waited longest comes first.
     fn share_out(&self, sequences: &[&mut Sequence]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..sequences.len()).collect();
         order.sort_by_key(|&index| {

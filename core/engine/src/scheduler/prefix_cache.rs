@@ -1,10 +1,11 @@
-//! Sequences that begin alike compute their common beginning once: where a new one can go on from one that runs, or from
-//! one that is kept after its end.
+//! The prefix cache: sequences with the same prefix compute it once. A new sequence starts with the state of a running
+//! sequence, or of one that has ended and is cached.
 //!
-//! States of which every row stays can be shared up to any token; the others (windows, recurrent states) as they are at a
-//! length that a sequence stopped at: where it ended, at its snapshots (some near the end of its prompt: snapshot_positions), or at a
-//! cut, a length at which it is known to part from others. Tokens are compared themselves, not hashes of them, with the adapters and the rope regime they were computed
-//! with. Hooks and all other options are the scheduler's own.
+//! If every state keeps a row for each token, a prefix of any length can be shared. Windowed and recurrent states can
+//! be shared only at the lengths where they exist: where a sequence ended, at its snapshots (some are near the end of
+//! its prompt, see `snapshot_positions`), and at chunk boundaries, where it is known that other prompts differ. The
+//! cache compares the tokens themselves, not hashes of them, and the adapters and rope regime that they were computed
+//! with. Hooks and all other options are the same for a whole scheduler.
 
 use super::Scheduler;
 use super::memory::release;
@@ -14,29 +15,29 @@ use crate::sequence::Sequence;
 use menagerie_model::{AdapterSet, RopeRegime, SequenceId};
 use std::sync::Arc;
 
-/// Fewest tokens for which it is worth to wait, or to stop at a cut.
+/// The fewest shared tokens for which a request waits or a chunk ends.
 pub(crate) const MIN_SHARED_TOKENS: usize = 16;
 
-/// What a sequence is to begin with.
+/// What the state of a prefix depends on: tokens, adapters, rope regime.
 pub(crate) struct PrefixQuery<'a> {
     pub(crate) prompt: &'a [u32],
     pub(crate) adapters: Option<Arc<AdapterSet>>,
     regime: RopeRegime,
 }
 
-/// Where a sequence goes on from, and how many of its tokens are there.
+/// The state that a new sequence starts with, and how many tokens it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PrefixSource {
-    /// Nowhere.
+    /// None.
     Nothing,
-    /// A kept sequence.
+    /// The cached sequence at this index.
     Cached(usize, usize),
-    /// The one at this place of those that run.
+    /// The running sequence at this index.
     Running(usize, usize),
 }
 
 impl PrefixSource {
-    /// Tokens that are there.
+    /// The number of tokens.
     pub(crate) fn tokens(self) -> usize {
         match self {
             Self::Nothing => 0,
@@ -55,19 +56,19 @@ pub(crate) fn are_same(one: Option<&Arc<AdapterSet>>, other: Option<&Arc<Adapter
 }
 
 impl PrefixQuery<'_> {
-    /// Whether the state of a sequence is what this one's would be.
+    /// Whether the state of `source` is valid for this prompt.
     pub(crate) fn matches(&self, source: &Sequence) -> bool {
         source.regime == self.regime && are_same(self.adapters.as_ref(), source.adapters.as_ref())
     }
 
-    /// Whether another one's state would be.
+    /// Whether the states of both prompts are valid for each other.
     pub(crate) fn is_like(&self, other: &PrefixQuery) -> bool {
         other.regime == self.regime && are_same(self.adapters.as_ref(), other.adapters.as_ref())
     }
 }
 
 impl Scheduler {
-    /// The adapters that are meant.
+    /// The adapters that `adapted` names.
     pub(crate) fn adapters_of(&self, adapted: &AdapterChoice) -> Option<Arc<AdapterSet>> {
         match adapted {
             AdapterChoice::AsOpened => self.engine.adapters.clone(),
@@ -76,13 +77,13 @@ impl Scheduler {
         }
     }
 
-    /// What a sequence with this prompt begins with.
+    /// The query for the prefix of a prompt.
     pub(crate) fn prefix_query<'a>(&self, prompt: &'a [u32], adapted: &AdapterChoice) -> PrefixQuery<'a> {
         let regime = self.engine.regime_of(prompt.len());
         PrefixQuery { prompt, adapters: self.adapters_of(adapted), regime }
     }
 
-    /// Where the most tokens are held.
+    /// The sequence that holds the most tokens of the prompt.
     pub(crate) fn prefix_source<'s>(
         &self,
         start: &PrefixQuery,
@@ -107,28 +108,29 @@ impl Scheduler {
         Ok(best)
     }
 
-    /// Most tokens that a known sequence begins with alike, held in a form to go on from or not.
+    /// The longest prefix that a cached sequence shares with the prompt, whether or not its state exists at that
+    /// length.
     pub(crate) fn longest_cached_prefix(&self, start: &PrefixQuery) -> usize {
         let kept = self.cached.iter().filter(|kept| start.matches(kept));
         kept.map(|kept| kept.future_prefix_len(start.prompt)).max().unwrap_or(0)
     }
 
-    /// Whether sequences must stop where others are to go on from.
+    /// Whether chunks must end where other prompts differ, because the states cannot be rewound to any position.
     pub(crate) fn needs_boundaries(&self) -> bool {
-        self.shares_prefixes() && !self.engine.goes_back_anywhere()
+        self.shares_prefixes() && !self.engine.rewinds_anywhere()
     }
 
-    /// Whether sequences share what they begin with.
+    /// Whether sequences share prefixes.
     pub(crate) fn shares_prefixes(&self) -> bool {
         self.prefixes > 0 && self.is_uniform()
     }
 
-    /// Token rows of a page.
+    /// Tokens per page.
     pub(crate) fn page_len(&self) -> usize {
         self.pool.options().page_len
     }
 
-    /// Tokens that a sequence going on from `source` would have.
+    /// The number of tokens that a sequence with the state of `source` would start with.
     fn reach(&self, source: &Sequence, start: &PrefixQuery) -> Result<usize, GenerateError> {
         if self.pool.is_lost(source.id)? {
             return Ok(0);
@@ -137,7 +139,7 @@ impl Scheduler {
             return Ok(0);
         }
         let common = source.computed_prefix_len(start.prompt);
-        if common == source.computed || self.engine.goes_back_anywhere() {
+        if common == source.computed || self.engine.rewinds_anywhere() {
             return Ok(common);
         }
         if !self.engine.is_recurrent() && common >= self.pool.shortest(source.id)? {
@@ -147,10 +149,11 @@ impl Scheduler {
         Ok(lengths.filter(|&len| len <= common).max().unwrap_or(0))
     }
 
-    /// A sequence that has what `source` has, or an empty one; `running` are those it was looked for among.
+    /// A sequence with the state of `source`, or an empty one; `running` are the sequences among which the source was
+    /// found.
     ///
     /// # Errors
-    /// The pool has no place for another.
+    /// The pool has no place for another sequence.
     pub(crate) fn create_from<'s>(
         &mut self,
         source: PrefixSource,
@@ -159,7 +162,7 @@ impl Scheduler {
         let twin = match source {
             PrefixSource::Nothing => None,
             PrefixSource::Cached(index, _) => {
-                // It is the one used last now.
+                // It is now the one used last.
                 let used = self.cached.remove(index);
                 let id = self.fork(used.id);
                 let twin = id.map(|id| used.twin(id));
@@ -184,14 +187,14 @@ impl Scheduler {
         sequence
     }
 
-    /// Ends a sequence and keeps its state for others that begin alike, as long as there is room.
+    /// Ends a sequence and caches its state for prompts with the same prefix, while there is room.
     ///
     /// # Errors
-    /// The sequence is another scheduler's.
+    /// The sequence belongs to another scheduler.
     pub fn retire(&mut self, mut sequence: Sequence) -> Result<(), GenerateError> {
         sequence.forget_pending();
         sequence.chunk_boundaries.clear();
-        let anywhere = self.engine.goes_back_anywhere();
+        let anywhere = self.engine.rewinds_anywhere();
         let covers = |whole: &Sequence, part: &Sequence| {
             let alike = whole.regime == part.regime
                 && are_same(whole.adapters.as_ref(), part.adapters.as_ref())
@@ -213,34 +216,34 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Gives up every sequence that is kept for others.
+    /// Drops every cached sequence.
     ///
     /// # Errors
-    /// What the pool reports.
+    /// An error of the pool.
     pub fn forget(&mut self) -> Result<(), GenerateError> {
         while self.evict(None)? {}
         Ok(())
     }
 
-    /// Leaves the state at a cut behind for others to go on from.
+    /// At a chunk boundary, caches a copy of the sequence for other prompts with this prefix.
     pub(super) fn keep_prefix_at_boundary(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
         let held = sequence.computed;
-        let is_cut = sequence.chunk_boundaries.contains(&held);
-        sequence.chunk_boundaries.retain(|cut| *cut > held);
-        if !is_cut || !self.needs_boundaries() {
+        let is_boundary = sequence.chunk_boundaries.contains(&held);
+        sequence.chunk_boundaries.retain(|end| *end > held);
+        if !is_boundary || !self.needs_boundaries() {
             return Ok(());
         }
         while self.cached.len() >= self.prefixes {
             self.evict(None)?;
         }
-        // Only the state: snapshots below it are the sequence's own.
+        // Only the state: earlier snapshots stay with the sequence itself.
         let mut left = sequence.twin(self.fork(sequence.id)?);
         release(&mut self.pool, &mut left)?;
         left.snapshots.clear();
         self.retire(left)
     }
 
-    /// Gives up the kept sequence that was used least recently, but not the one with this id; `false` if there is none.
+    /// Drops the least recently used cached sequence other than `but`; `false` if there is none.
     pub(crate) fn evict(&mut self, but: Option<SequenceId>) -> Result<bool, GenerateError> {
         let Some(index) = self.cached.iter().position(|kept| Some(kept.id) != but) else { return Ok(false) };
         let oldest = self.cached.remove(index);
@@ -249,7 +252,7 @@ impl Scheduler {
         Ok(true)
     }
 
-    /// The id of the kept sequence that a source means.
+    /// The id of the cached sequence that a source names.
     pub(crate) fn cached_id(&self, source: PrefixSource) -> Option<SequenceId> {
         match source {
             PrefixSource::Cached(index, _) => self.cached.get(index).map(|kept| kept.id),
@@ -257,7 +260,7 @@ impl Scheduler {
         }
     }
 
-    /// Tokens there is room for without taking anything away.
+    /// The number of tokens for which there are free pages.
     pub(crate) fn free_tokens(&self) -> usize {
         self.pool.free_tokens()
     }
@@ -271,7 +274,7 @@ impl Scheduler {
         }
     }
 
-    /// Notes that a sequence began with tokens that others had computed.
+    /// Counts the tokens that a sequence started with because others had computed them.
     pub(crate) fn count_shared(&mut self, tokens: usize) {
         self.counts.shared += tokens as u64;
     }

@@ -1,19 +1,19 @@
-//! Going back: to a common prefix, after a failed step, to a snapshot of a recurrent state.
+//! Rewinding a sequence: to a prefix, after a failed step, to a snapshot of a recurrent state.
 
 use super::Scheduler;
 use crate::error::GenerateError;
 use crate::sequence::{SNAPSHOTS, Sequence};
 use std::sync::Arc;
 
-/// How far before the end of a prompt a point is kept for others that end otherwise, and how many tokens are computed at
-/// least for such a point: each makes a smaller step.
+/// Snapshots near the end of a prompt: the distance from the end, and the fewest tokens to compute for such a
+/// snapshot. Each makes a step smaller.
 const SNAPSHOT_POSITIONS: [(usize, usize); 2] = [(256, 1024), (64, 256)];
 
 impl Scheduler {
-    /// Goes back to `len` tokens, or to as many fewer as the states allow: windows may have dropped what would be visible
-    /// again, and recurrent states know only their snapshots. What was not fed is forgotten.
-    pub(crate) fn go_back(&mut self, sequence: &mut Sequence, len: usize) -> Result<(), GenerateError> {
-        // What lay in a stage that failed is gone as a whole.
+    /// Rewinds to `len` tokens, or to fewer if the states do not allow it: windowed layers may have dropped rows that
+    /// would be visible again, and recurrent states have only their snapshots. Pending tokens are dropped.
+    pub(crate) fn rewind(&mut self, sequence: &mut Sequence, len: usize) -> Result<(), GenerateError> {
+        // The state in a failed stage is lost as a whole.
         let len = if self.pool.is_lost(sequence.id)? { 0 } else { len.min(sequence.computed) };
         sequence.swapped = None;
         let stays = len == sequence.computed || len == 0;
@@ -24,12 +24,13 @@ impl Scheduler {
         sequence.snapshots.retain(|snapshot| snapshot.tokens() <= len);
         sequence.computed = len;
         sequence.tokens.truncate(len);
-        sequence.went_back();
+        sequence.drop_lost_start();
         Ok(())
     }
 
-    /// Notes where a prompt that others may begin like keeps points to go on from, for states that cannot go back anywhere:
-    /// near its end, since what differs is more often a question than what is asked about.
+    /// Chooses the positions of snapshots in a prompt, from which prompts with the same prefix can start, for states
+    /// that cannot be rewound to any position. They are near its end, because prompts more often share a long text
+    /// than the question after it.
     pub(crate) fn set_snapshot_positions(&self, sequence: &mut Sequence) {
         let (held, end) = (sequence.computed, sequence.tokens.len());
         let far =
@@ -37,14 +38,14 @@ impl Scheduler {
         sequence.snapshot_positions = far.map(|(before, _)| end - before).collect();
     }
 
-    /// After a failed step: rows past the length do not count, but a recurrent state may have been written over. Gives the
-    /// error back, or the one that the recovery met.
+    /// Recovers from a failed step. Rows past the length do not count, but a recurrent state may have been
+    /// overwritten. Returns the error, or the error of the recovery.
     pub(super) fn recover(&mut self, sequence: &mut Sequence, error: GenerateError) -> GenerateError {
         let held = sequence.computed;
         self.recover_to(sequence, held, error)
     }
 
-    /// The same where nothing that the sequence holds from the token `from` on is usable.
+    /// As [`Self::recover`], if nothing from position `from` on is usable.
     pub(super) fn recover_to(
         &mut self,
         sequence: &mut Sequence,
@@ -56,14 +57,14 @@ impl Scheduler {
         let recovered = if self.engine.is_recurrent() && !lost {
             self.restore(sequence, held)
         } else {
-            self.go_back(sequence, held)
+            self.rewind(sequence, held)
         };
         recovered.err().unwrap_or(error)
     }
 
-    /// Keeps a point that a recurrent sequence can go back to, and where sequences share what they begin with also one with
-    /// windows. The newest two stay (an answer is given again from before the prompt's last chunk), and the snapshot_positions; the
-    /// others are spread evenly.
+    /// Takes a snapshot of a recurrent sequence, and of a windowed one if sequences share prefixes. The newest two
+    /// snapshots stay (the one before the last chunk serves another answer to the prompt), and so do those at
+    /// `snapshot_positions`; the others are spread evenly.
     pub(super) fn take_snapshot(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
         let windows = self.needs_boundaries() && self.pool.has_windows();
         if !self.engine.is_recurrent() && !windows {
@@ -91,7 +92,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Restores the longest snapshot of at most `len` tokens that still holds, else nothing.
+    /// Restores the longest valid snapshot of at most `len` tokens, or empties the sequence.
     fn restore(&mut self, sequence: &mut Sequence, len: usize) -> Result<(), GenerateError> {
         let mut reached = 0;
         while let Some(snapshot) = sequence.snapshots.last() {
@@ -106,7 +107,7 @@ impl Scheduler {
         }
         sequence.computed = reached;
         sequence.tokens.truncate(reached);
-        sequence.went_back();
+        sequence.drop_lost_start();
         Ok(())
     }
 }

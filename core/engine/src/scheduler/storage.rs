@@ -1,4 +1,4 @@
-//! Sequences as they are stored: what one holds as a list of sections, read out and put back piece by piece.
+//! The stored form of a sequence: its state as a list of sections, which are read and written part by part.
 
 use super::Scheduler;
 use crate::error::GenerateError;
@@ -8,10 +8,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl Scheduler {
-    /// What a sequence holds.
+    /// The stored form of a sequence, without its values.
     ///
     /// # Errors
-    /// The sequence is another scheduler's.
+    /// The sequence belongs to another scheduler.
     pub(crate) fn stored_sequence(&self, sequence: &Sequence) -> Result<StoredSequence, GenerateError> {
         let state = |(index, spec): (usize, &StateSpec)| {
             let (id, name) = (StateId(index), spec.name().to_owned());
@@ -34,7 +34,7 @@ impl Scheduler {
             },
             sets: self.pool.sets(),
             states: self.pool.specs().iter().enumerate().map(state).collect::<Result<_, _>>()?,
-            // Where nothing is recurrent they are pages of this pool, and no more.
+            // Snapshots of windowed layers are only pages of this pool.
             snapshots: match self.engine.is_recurrent() {
                 true => sequence.snapshots.iter().map(|snapshot| snapshot.tokens()).collect(),
                 false => Vec::new(),
@@ -42,11 +42,11 @@ impl Scheduler {
         })
     }
 
-    /// Shows `take` the sections of a sequence, each in pieces that follow each other; before each section its number of bytes.
+    /// Passes the sections of a sequence to `take`, each in consecutive parts.
     ///
     /// # Errors
-    /// What the backend or `take` reports.
-    pub(crate) fn read_out<E: From<GenerateError>>(
+    /// An error of the backend or of `take`.
+    pub(crate) fn read_state<E: From<GenerateError>>(
         &mut self,
         sequence: &Sequence,
         stored: &StoredSequence,
@@ -87,12 +87,12 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Makes an empty sequence hold what [`Self::read_out`] gave of another one of the same model; `give` fills each piece in the
-    /// same order. Where that fails the sequence is empty.
+    /// Fills an empty sequence with what [`Self::read_state`] read from another one of the same model; `give` fills
+    /// each part in the same order. After an error the sequence is empty.
     ///
     /// # Errors
-    /// Too many tokens for the pool, a token past the vocabulary; what the backend or `give` reports.
-    pub(crate) fn put_back<E: From<GenerateError>>(
+    /// Too many tokens for the pool, a token past the vocabulary, or an error of the backend or of `give`.
+    pub(crate) fn write_state<E: From<GenerateError>>(
         &mut self,
         sequence: &mut Sequence,
         stored: &StoredSequence,
@@ -160,21 +160,21 @@ impl Scheduler {
     }
 }
 
-/// What is read out of a sequence, in order.
+/// A part of a stored sequence, in the order of reading.
 pub(crate) enum StateRead<'a> {
     Begin(&'a Section),
     Bytes(&'a [u8]),
     End,
 }
 
-/// What is asked for to put a sequence back, in order; bytes are to be filled.
+/// A part of a stored sequence, in the order of writing; bytes are to be filled.
 pub(crate) enum StateWrite<'a> {
     Begin(&'a Section),
     Bytes(&'a mut [u8]),
     End(&'a Section),
 }
 
-/// A range in parts that end where pages do.
+/// A range in parts that end at multiples of `len`.
 fn pages(range: &Range<usize>, len: usize) -> impl Iterator<Item = Range<usize>> {
     let (mut at, end) = (range.start, range.end);
     std::iter::from_fn(move || {

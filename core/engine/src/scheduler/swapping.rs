@@ -1,20 +1,20 @@
-//! Swapping: copying the state of a preempted sequence out of the pool, and back.
+//! Swapping: the state of a preempted sequence is copied to host memory, and back.
 
 use super::storage::{StateRead, StateWrite};
 use super::{MIN_SHARED_TOKENS, Scheduler};
 use crate::error::GenerateError;
 use crate::sequence::{Section, Sequence, StoredSequence, SwappedState};
 
-/// Most bytes of a copy for each of its tokens. To copy a MiB away and back takes less than a millisecond, and to compute a
-/// token takes more of any model that is worth it.
+/// The most bytes of a copy for each of its tokens. Copying a MiB out and in takes less than a millisecond; a model
+/// for which this matters takes longer to compute a token.
 const MAX_BYTES_PER_TOKEN: usize = 1 << 20;
 
 impl Scheduler {
-    /// A copy of what a sequence holds, where one is worth it and there is memory: `taken` is what others have of it.
-    /// `None` has it computed again: fewer than [`MIN_SHARED_TOKENS`] tokens, more than [`MAX_BYTES_PER_TOKEN`] bytes for each, more
-    /// bytes than are left, or states that cannot be read from here.
+    /// A copy of the state of a sequence; the other sequences use `taken` bytes. `None` = it is computed again later,
+    /// because it has fewer than [`MIN_SHARED_TOKENS`] tokens, more than [`MAX_BYTES_PER_TOKEN`] bytes for each, or
+    /// more bytes than are left, or because its states cannot be read from here.
     pub(super) fn swap_out(&mut self, sequence: &Sequence, taken: usize) -> Option<SwappedState> {
-        let left = self.aside_bytes.saturating_sub(taken);
+        let left = self.swap_bytes.saturating_sub(taken);
         if left == 0
             || sequence.computed < MIN_SHARED_TOKENS
             || self.pool.is_lost(sequence.id).unwrap_or(true)
@@ -39,7 +39,7 @@ impl Scheduler {
         let size =
             |section: &Section| section.bytes(stored.tokens).and_then(|bytes| usize::try_from(bytes).ok());
         let mut sections: Vec<Vec<u8>> = Vec::new();
-        self.read_out(sequence, stored, &mut |part| {
+        self.read_state(sequence, stored, &mut |part| {
             match part {
                 StateRead::Begin(section) => sections.push(Vec::with_capacity(size(section).unwrap_or(0))),
                 StateRead::Bytes(bytes) => {
@@ -54,7 +54,8 @@ impl Scheduler {
         Ok(sections)
     }
 
-    /// Puts what was set aside of a sequence back into pages. Gives `false` where that fails: it is then computed again.
+    /// Copies the swapped state of a sequence back into pages. Returns `false` if that fails: the state is then
+    /// computed again.
     pub(super) fn swap_in(&mut self, sequence: &mut Sequence) -> bool {
         let Some(swapped) = sequence.swapped.take() else { return true };
         let tokens = std::mem::take(&mut sequence.tokens);
@@ -65,7 +66,7 @@ impl Scheduler {
         );
         let mut sections = swapped.sections.iter();
         let mut rest: &[u8] = &[];
-        let back = self.put_back(sequence, &swapped.stored, &mut |part| {
+        let back = self.write_state(sequence, &swapped.stored, &mut |part| {
             match part {
                 StateWrite::Begin(_) => rest = sections.next().map_or(&[], Vec::as_slice),
                 StateWrite::Bytes(bytes) => {

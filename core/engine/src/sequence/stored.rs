@@ -1,21 +1,21 @@
-//! [`StoredSequence`]: what a sequence holds, as a list of sections.
+//! [`StoredSequence`]: the stored form of a sequence, as a list of sections.
 
 use super::SNAPSHOTS;
 use menagerie_model::StateId;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// What a sequence holds, apart from the numbers.
+/// The stored form of a sequence, without the values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StoredSequence {
-    /// Tokens whose state is held.
+    /// Tokens whose state is computed.
     pub(crate) tokens: usize,
-    /// Of them, those that were computed as a prompt.
+    /// Those of them that were computed as a prompt.
     pub(crate) prompt: usize,
     /// The rope regime of the keys.
     pub(crate) regime: Regime,
-    /// State sets.
+    /// The number of state sets.
     pub(crate) sets: usize,
     /// By state id.
     pub(crate) states: Vec<StoredState>,
@@ -40,21 +40,21 @@ pub(crate) enum StoredState {
     Block { name: String, elements: usize },
 }
 
-/// A piece of a sequence that has a checksum of its own.
+/// A part of a sequence with its own checksum.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Section {
     /// Token ids, u32.
     Tokens,
-    /// Rows of a state, in the type they are kept in.
+    /// Rows of a state, in the type in which they are cached.
     Rows { set: usize, state: StateId, positions: Range<usize>, row_bytes: usize },
     /// The block of a state, f32.
     Block { set: usize, state: StateId, elements: usize },
-    /// A copy that a snapshot keeps, f32.
+    /// A block of a snapshot, f32.
     Copy { snapshot: usize, elements: usize },
 }
 
 impl Section {
-    /// Bytes of it; `None` where they cannot be counted.
+    /// Its bytes; `None` if the number overflows.
     pub(crate) fn bytes(&self, tokens: usize) -> Option<u64> {
         let bytes = match self {
             Self::Tokens => tokens.checked_mul(4),
@@ -64,7 +64,7 @@ impl Section {
         bytes.and_then(|bytes| u64::try_from(bytes).ok())
     }
 
-    /// For messages.
+    /// Its name in messages.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Tokens => "list of tokens",
@@ -76,12 +76,12 @@ impl Section {
 }
 
 impl StoredSequence {
-    /// The same without points to come back to.
+    /// The same without snapshots.
     pub(crate) fn without_snapshots(self) -> Self {
         Self { snapshots: Vec::new(), ..self }
     }
 
-    /// By state: the first position whose rows are stored; 0 where there are none.
+    /// By state: the first position whose rows are stored; 0 for a block.
     pub(crate) fn first(&self) -> Vec<usize> {
         let first = |state: &StoredState| match state {
             StoredState::Rows { first, .. } => *first,
@@ -90,7 +90,7 @@ impl StoredSequence {
         self.states.iter().map(first).collect()
     }
 
-    /// What is stored of it, in order.
+    /// Its sections, in order.
     pub(crate) fn sections(&self) -> Vec<Section> {
         let mut sections = vec![Section::Tokens];
         for set in 0..self.sets {
@@ -116,7 +116,7 @@ impl StoredSequence {
         sections
     }
 
-    /// Why it cannot be what a sequence of the same model and cache type as `now`'s holds.
+    /// Why it cannot be a sequence of the same model and cache type as `now`.
     pub(crate) fn fault(&self, now: &Self) -> Option<String> {
         let same = |(state, now): (&StoredState, &StoredState)| match (state, now) {
             (

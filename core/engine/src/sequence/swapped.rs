@@ -1,17 +1,17 @@
-//! [`SwappedState`]: state of a preempted sequence, kept in memory until the pool has room for it again.
+//! [`SwappedState`]: the state of a preempted sequence, in host memory until the pool has room for it again.
 
 use super::stored::StoredSequence;
 
-/// State of a preempted sequence, copied out of the pool.
+/// The state of a preempted sequence, copied out of the pool.
 #[derive(Debug)]
 pub(crate) struct SwappedState {
     pub(crate) stored: StoredSequence,
-    /// By section of it.
+    /// Its bytes, by section.
     pub(crate) sections: Vec<Vec<u8>>,
 }
 
 impl SwappedState {
-    /// Tokens whose state it is.
+    /// The number of its tokens.
     pub(crate) fn tokens(&self) -> usize {
         self.stored.tokens
     }
@@ -21,7 +21,7 @@ impl SwappedState {
         self.stored.first()
     }
 
-    /// Bytes of it.
+    /// Its size.
     pub(crate) fn bytes(&self) -> usize {
         self.sections.iter().map(Vec::len).sum()
     }

@@ -5,21 +5,21 @@
 //! then per section:  length u64  bytes  checksum [32]
 //! ```
 //!
-//! Numbers are little-endian. A checksum is the SHA-256 of the checksum before it (none before the first) and of everything
-//! since: a byte that changed, a section that is missing, moved or from another file do not fit. Nothing is allocated by a
-//! length that the file says before it is known to be right.
+//! Numbers are little-endian. A checksum is the SHA-256 of the previous checksum (none before the first) and of
+//! everything since. So a changed byte, or a section that is missing, moved or from another file, is detected. No
+//! memory is allocated for a length in the file before the length is checked.
 
 use sha2::{Digest, Sha256};
 use std::io::{self, Read, Write};
 
-/// How a state file begins; the first byte is no text, and a line end that a text transfer would change is part of it.
+/// The first bytes of a state file. The first one is not text, and a line end in them detects transfers as text.
 const MAGIC: [u8; 8] = *b"\x8bMNGST\r\n";
 
-/// The version that is written, and read. Version 1 recognized a model by samples of the whole file, which could miss
+/// The version that is written and read. Version 1 recognized a model by samples of the whole file, which could miss
 /// tensors.
 const VERSION: u32 = 2;
 
-/// Most bytes of a header: a conversation of a million words is smaller.
+/// The most bytes of a header: a conversation of a million words is smaller.
 const MOST_HEADER: u64 = 64 << 20;
 
 /// Bytes of a checksum.
@@ -28,32 +28,32 @@ const CHECKSUM: usize = 32;
 /// Why a container cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// The system says so.
+    /// An error of the operating system.
     #[error("cannot read it: {0}")]
     System(io::Error),
-    /// It ends too early.
+    /// The file is truncated.
     #[error("it is cut off")]
     Cut,
-    /// Something else.
+    /// The file is not a state file.
     #[error("it is no state file")]
     Foreign,
-    /// Of another version.
+    /// The file has another version.
     #[error("it is a state file of version {0}, and this program reads version {VERSION}")]
     Version(u32),
-    /// A checksum does not fit.
+    /// A checksum is wrong.
     #[error("its {0} is damaged: the checksum does not fit")]
     Damaged(&'static str),
-    /// A length that cannot be.
+    /// A length is impossible.
     #[error("its {what} has {found} bytes, and {expected} are wanted")]
     Length {
-        /// Of what.
+        /// The part with this length.
         what: &'static str,
-        /// As the file says.
+        /// The length in the file.
         found: u64,
-        /// As everything else says.
+        /// The expected length.
         expected: String,
     },
-    /// Bytes after the end.
+    /// There are bytes after the end.
     #[error("something follows its end")]
     Longer,
 }
@@ -71,7 +71,7 @@ pub(crate) struct ContainerWriter<W> {
 }
 
 impl<W: Write> ContainerWriter<W> {
-    /// Begins one with this header.
+    /// A container with this header.
     pub(crate) fn new(mut out: W, header: &[u8]) -> io::Result<Self> {
         if header.len() as u64 > MOST_HEADER {
             let reason = format!("a header of {} bytes; {MOST_HEADER} are the most", header.len());
@@ -88,18 +88,18 @@ impl<W: Write> ContainerWriter<W> {
         Ok(writer)
     }
 
-    /// Begins a section of so many bytes.
+    /// Starts a section of `length` bytes.
     pub(crate) fn begin(&mut self, length: u64) -> io::Result<()> {
         self.bytes(&length.to_le_bytes())
     }
 
-    /// Bytes of the section that was begun.
+    /// Bytes of the current section.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.hash.update(bytes);
         self.out.write_all(bytes)
     }
 
-    /// Ends a section.
+    /// Ends the section with its checksum.
     pub(crate) fn seal(&mut self) -> io::Result<()> {
         let checksum = std::mem::take(&mut self.hash).finalize();
         self.out.write_all(&checksum)?;
@@ -107,7 +107,7 @@ impl<W: Write> ContainerWriter<W> {
         Ok(())
     }
 
-    /// What it was written to.
+    /// The output.
     pub(crate) fn into_inner(self) -> W {
         self.out
     }
@@ -120,7 +120,7 @@ pub(crate) struct ContainerReader<R> {
 }
 
 impl<R: Read> ContainerReader<R> {
-    /// Begins to read one of `size` bytes; gives its header.
+    /// Starts reading a container of `size` bytes. Returns its header.
     pub(crate) fn new(input: R, size: u64) -> Result<(Self, Vec<u8>), Fault> {
         let mut reader = Self { input, hash: Sha256::new() };
         let mut magic = [0; MAGIC.len()];
@@ -149,7 +149,7 @@ impl<R: Read> ContainerReader<R> {
         Ok((reader, header))
     }
 
-    /// Begins a section, which must have so many bytes.
+    /// Starts a section, which must have the expected number of bytes.
     pub(crate) fn begin(&mut self, what: &'static str, expected: u64) -> Result<(), Fault> {
         let found = self.number()?;
         if found == expected {
@@ -158,14 +158,14 @@ impl<R: Read> ContainerReader<R> {
         Err(Fault::Length { what, found, expected: expected.to_string() })
     }
 
-    /// The next bytes of the section that was begun.
+    /// The next bytes of the current section.
     pub(crate) fn bytes(&mut self, bytes: &mut [u8]) -> Result<(), Fault> {
         self.input.read_exact(bytes)?;
         self.hash.update(bytes);
         Ok(())
     }
 
-    /// Ends a section: only now is what was read known to be right.
+    /// Ends the section: the bytes are known to be correct only now.
     pub(crate) fn check(&mut self, what: &'static str) -> Result<(), Fault> {
         let mut found = [0; CHECKSUM];
         self.input.read_exact(&mut found)?;
@@ -177,7 +177,7 @@ impl<R: Read> ContainerReader<R> {
         Ok(())
     }
 
-    /// Makes sure that nothing follows.
+    /// Checks that nothing follows.
     pub(crate) fn end(mut self) -> Result<(), Fault> {
         match self.input.read(&mut [0])? {
             0 => Ok(()),

@@ -1,20 +1,20 @@
-//! [`StateFileError`]: why a state was not kept, or not taken up.
+//! [`StateFileError`]: why a state was not saved or not restored.
 
 use super::container::Fault;
 use crate::error::GenerateError;
 use std::io;
 use std::path::Path;
 
-/// Why a state was not kept, or not taken up.
+/// Why a state was not saved or not restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateFileError {
-    /// The system says so.
+    /// An error of the operating system.
     #[error("{file}: cannot {action} it: {source}")]
     System {
         /// The file.
         file: String,
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// Why it failed.
         source: io::Error,
@@ -22,31 +22,31 @@ pub enum StateFileError {
     /// The file cannot be written.
     #[error(transparent)]
     Written(#[from] menagerie_files::FileError),
-    /// There is something at the path that is no file.
+    /// The path is not a file.
     #[error("{0}: is no file; name a file that the state can be kept in")]
     NoFile(String),
-    /// Another process has the file.
+    /// Another process has the file open.
     #[error(
         "{0}: another process keeps its state in this file; name another file, or wait until it has ended"
     )]
     InUse(String),
-    /// The file is no state file, of another version, cut off or damaged.
+    /// The file is not a state file, has another version, or is truncated or damaged.
     #[error("{file}: {reason}; name another file, or remove this one: the tokens are then computed again")]
     Unreadable {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// The state was computed otherwise.
+    /// The state was computed differently.
     #[error("{file}: its state was computed otherwise: {}; open the model as it was then, or name another file", .differences.join("; "))]
     Differs {
         /// The file.
         file: String,
-        /// What differs, each in words.
+        /// The differences, each as a phrase.
         differences: Vec<String>,
     },
-    /// More tokens than the context holds.
+    /// The state has more tokens than the context.
     #[error("{file}: it holds {tokens} tokens and the context has room for {context}; open the model with -c {}", .tokens.div_ceil(256).saturating_mul(256))]
     TooLong {
         /// The file.
@@ -64,12 +64,12 @@ pub enum StateFileError {
         /// Messages.
         messages: usize,
     },
-    /// A session that the file was not opened for.
+    /// The file was opened for another session.
     #[error(
         "{0}: it was opened for another model or with other adapters than the session has; open it for the session's pipeline"
     )]
     OtherSession(String),
-    /// Something that has no file nothing could tell from others later.
+    /// Something without a file cannot be recognized later.
     #[error("{0} was made in code: no file tells it from others, so that its state cannot be kept")]
     Unnamed(String),
     /// The states cannot be read or written.

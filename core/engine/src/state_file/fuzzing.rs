@@ -1,15 +1,15 @@
-//! State files from bytes alone, for fuzz targets: container, header and sections, without a model.
+//! State files as bytes, for fuzz targets: container, header and sections, without a model.
 
 use super::container::{ContainerReader, ContainerWriter, Fault};
 use super::{Header, checked_header, length};
 
-/// Most tokens of a state that is read: the context of the model that a fuzz target pretends to have.
+/// The most tokens of a state: the context of the model that the fuzz target simulates.
 const CONTEXT: usize = 64;
 
-/// Reads a state file up to the point where rows would go into a model's cache.
+/// Reads a state file up to the point where rows would be written to a model's cache.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The file is invalid.
 #[doc(hidden)]
 pub fn read_state(bytes: &[u8]) -> Result<(), String> {
     let text = |fault: Fault| fault.to_string();
@@ -32,8 +32,8 @@ pub fn read_state(bytes: &[u8]) -> Result<(), String> {
     reader.end().map_err(text)
 }
 
-/// The same bytes with the right magic, version, length of the header and checksums, so that changed bytes reach the
-/// code behind them. `None` if they are shorter than a container.
+/// Corrects magic, version, length of the header and checksums, so that changed bytes reach the code behind them.
+/// `None` if there are fewer bytes than a container has.
 #[doc(hidden)]
 pub fn sealed_state(bytes: &[u8]) -> Option<Vec<u8>> {
     let (length, rest) = bytes.get(12..)?.split_first_chunk::<8>()?;
@@ -52,7 +52,7 @@ pub fn sealed_state(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(writer.into_inner())
 }
 
-/// A valid state file of a small model: an attention cache, a window, a recurrent state with a snapshot.
+/// A valid state file of a small model with an attention cache, a window, and a recurrent state with a snapshot.
 ///
 /// # Errors
 /// It cannot be written.
@@ -71,7 +71,7 @@ pub fn sample_state() -> Result<Vec<u8>, String> {
     Ok(writer.into_inner())
 }
 
-/// The header of [`sample_state`], read from the JSON that such a file has.
+/// The header of [`sample_state`], from its JSON.
 fn sample_header() -> Result<Header, String> {
     checked_header(include_bytes!("sample.json"))
 }

@@ -1,13 +1,13 @@
-//! [`StateIdentity`]: everything that a state depends on beside its tokens.
+//! [`StateIdentity`]: everything that a state depends on, apart from its tokens.
 
 use crate::engine::Engine;
 use serde::{Deserialize, Serialize};
 
-/// The order in which the engine adds numbers up; another one gives other bits. It rises whenever a kernel's results change.
+/// The version of the order of arithmetic. It increases whenever the results of a kernel change.
 const ORDER: u32 = 1;
 
-/// Everything that a state depends on beside its tokens: where any of it differs, going on would give another text than the
-/// one that an uninterrupted run gives.
+/// Everything that a state depends on, apart from its tokens. If any of it differs, a resumed generation would differ
+/// from an uninterrupted one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StateIdentity {
@@ -21,21 +21,21 @@ pub struct StateIdentity {
     weights: String,
     /// Hash of the files beside them that change the model: X-LoRA, experts and gate of a mixture, an importance matrix.
     beside: Option<String>,
-    /// The adapters that act, in order.
+    /// The adapters, in order.
     adapters: Vec<AdapterIdentity>,
-    /// How keys and values are stored.
+    /// The type of cached keys and values.
     kv_type: String,
-    /// Where it is computed.
+    /// The device.
     device: String,
-    /// In which arithmetic.
+    /// The arithmetic.
     arithmetic: String,
-    /// What hooks do to the stream: control vectors.
+    /// The effects of hooks on the residual stream: control vectors.
     effects: Vec<String>,
-    /// The plugins that were loaded, by name and checksum.
+    /// The loaded plugins, by name and checksum.
     plugins: Vec<String>,
 }
 
-/// An adapter that acts.
+/// An adapter of a state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterIdentity {
@@ -43,11 +43,11 @@ pub struct AdapterIdentity {
     pub name: String,
     /// Hash of its files.
     pub files: String,
-    /// What its output is multiplied by.
+    /// Its weight.
     pub weight: f32,
 }
 
-/// What tells the model of a file, with what it was opened with beside the file, from others: hashes.
+/// Identifies a model with everything that changed it when it was opened: hashes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModelFingerprint {
     /// Id of the spec.
@@ -61,8 +61,8 @@ pub struct ModelFingerprint {
 }
 
 impl StateIdentity {
-    /// Of what `engine` computes with a model of this fingerprint, in `arithmetic` as people call it, with the adapters that
-    /// act, in order.
+    /// The identity of states of `engine`, for a model of this fingerprint and these adapters in order; `arithmetic`
+    /// is named as on the command line.
     pub fn new(
         engine: &Engine,
         model: ModelFingerprint,
@@ -86,18 +86,18 @@ impl StateIdentity {
         }
     }
 
-    /// The same with what hooks do to the stream.
+    /// Sets the effects of hooks on the residual stream.
     #[must_use]
     pub fn with_effects(self, effects: Vec<String>) -> Self {
         Self { effects, ..self }
     }
 
-    /// The same with these plugins loaded.
+    /// Sets the loaded plugins.
     pub fn with_plugins(self, plugins: Vec<String>) -> Self {
         Self { plugins, ..self }
     }
 
-    /// What differs, as a list for people: how it was, and how it is `now`.
+    /// The differences to `now`, as phrases.
     pub(super) fn differences(&self, now: &Self) -> Vec<String> {
         let Self {
             engine,
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// A change, and what is said of it.
+    /// A change, and words of its message.
     type Case = (fn(&mut StateIdentity), &'static str);
 
     #[test]

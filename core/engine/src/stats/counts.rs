@@ -1,6 +1,6 @@
-//! [`SchedulerCounts`]: what a scheduler did.
+//! [`SchedulerCounts`]: what a scheduler has done.
 
-/// What a [`crate::Scheduler`] did since it was made.
+/// What a [`crate::Scheduler`] has done since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct SchedulerCounts {
@@ -8,22 +8,22 @@ pub struct SchedulerCounts {
     pub steps: u64,
     /// Rows of all steps.
     pub rows: u64,
-    /// Tokens that sequences began with because others had computed them.
+    /// Tokens that sequences started with because others had computed them.
     pub shared: u64,
-    /// Times a sequence gave its state up for more urgent ones.
+    /// Preemptions: a sequence gave up its pages for a more urgent one.
     pub preemptions: u64,
-    /// Tokens whose state was given up so, to be computed again.
+    /// Tokens whose state was dropped in preemptions, to be computed again.
     pub preempted_tokens: u64,
-    /// Of the times, those in which the state was kept in memory, to be put back.
+    /// Preemptions in which the state was swapped out to host memory.
     pub set_aside: u64,
-    /// Tokens whose state was kept so.
+    /// Tokens whose state was swapped out.
     pub set_aside_tokens: u64,
-    /// Sequences kept for others that were given up for their pages or their place.
+    /// Cached sequences that were dropped for their pages or their place.
     pub evictions: u64,
 }
 
 impl SchedulerCounts {
-    /// What was done since `before`.
+    /// The difference to `before`.
     pub(crate) fn since(&self, before: &Self) -> Self {
         let Self {
             steps,

@@ -13,9 +13,9 @@ use std::time::Duration;
 pub struct Statistics {
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
-    /// Tokens of the prompt that were in the cache already.
+    /// Tokens of the prompt whose state existed already.
     pub cached_tokens: usize,
-    /// Tokens generated, the one that ended the generation included.
+    /// Generated tokens, including the one that ended the generation.
     pub generated_tokens: usize,
     /// Time until the logits after the prompt.
     pub prefill: Duration,
@@ -23,23 +23,23 @@ pub struct Statistics {
     pub decode: Duration,
     /// Time from the call to the first token.
     pub time_to_first_token: Option<Duration>,
-    /// Times the sequence was prefilled again because the rope regime changed.
+    /// How often the sequence was prefilled again because the rope regime changed.
     pub reprefills: usize,
-    /// Time spent waiting for other generations before it began.
+    /// Time of waiting in a queue.
     pub queued: Duration,
-    /// Times its state was given up for more urgent sequences.
+    /// How often it was preempted by more urgent sequences.
     pub preemptions: usize,
-    /// Of them, times it was kept in memory and put back, instead of being computed again.
+    /// The preemptions in which its state was swapped out and in again instead of being computed again.
     pub set_aside: usize,
 }
 
 impl Statistics {
-    /// Prompt tokens computed per second.
+    /// Computed prompt tokens per second.
     pub fn prefill_rate(&self) -> Option<f64> {
         rate(self.prompt_tokens - self.cached_tokens.min(self.prompt_tokens), self.prefill)
     }
 
-    /// Generated tokens per second; the first one came with the prompt and is not counted.
+    /// Generated tokens per second. The first one is not counted, because its logits came with the prompt.
     pub fn decode_rate(&self) -> Option<f64> {
         rate(self.generated_tokens.saturating_sub(1), self.decode)
     }

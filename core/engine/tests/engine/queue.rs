@@ -337,7 +337,7 @@ fn who_has_no_room_is_set_aside() {
         let expected = prompts.each_ref().map(|prompt| alone(&model, prompt, &Request::greedy(30)));
         let engine = engine(&model, 64, 16);
         let room = engine.pool_options(2, 64).with_page_len(4);
-        let scheduler = Scheduler::with_pool(engine, Vec::new(), room, 16).unwrap().with_aside(8 * 40);
+        let scheduler = Scheduler::with_pool(engine, Vec::new(), room, 16).unwrap().with_swap_bytes(8 * 40);
         let mut queue = Queue::new(scheduler, None);
         let ids = prompts.map(|prompt| queue.submit(prompt, &Request::greedy(30)));
         let mut ended = finish(&mut queue);

@@ -49,7 +49,7 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
     let scheduler = Scheduler::with_pool(engine, Vec::new(), room, STEP)
         .unwrap()
         .with_prefixes(PREFIXES)
-        .with_aside(aside);
+        .with_swap_bytes(aside);
     let mut queue = Queue::new(scheduler, None);
     let mut random = SplitMix64::new(seed);
     let (mut earlier, mut open) = (Vec::new(), BTreeMap::<RequestId, (Vec<u32>, usize)>::new());

@@ -222,7 +222,7 @@ impl BatchCommand {
                 .with_prefixes(parallel)
                 .with_capacity_tokens(capacity_tokens)
                 .with_step_tokens(step_tokens)
-                .with_aside_bytes(usize::try_from(aside).unwrap_or(usize::MAX))
+                .with_swap_bytes(usize::try_from(aside).unwrap_or(usize::MAX))
         };
         if let Some(tokens) = self.cache_tokens {
             return Ok(options(tokens as usize));

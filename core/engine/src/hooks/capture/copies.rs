@@ -1,4 +1,4 @@
-//! Copies of a [`Capture`] in processes of stages, and how their rows come home.
+//! Copies of a [`Capture`] in the processes of stages, and the transfer of their rows.
 
 use super::{Capture, CaptureOptions, Piece, Spool};
 use menagerie_model::{Checkpoint, HookRecipe, ModelError, Phases, Result, SerializableHook};
@@ -7,16 +7,16 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::PoisonError;
 
-/// Bytes of values that are given at once, unless a row has more.
+/// Bytes of values per message, unless a row has more.
 const PIECE: usize = 1 << 20;
 
-/// Bytes before the values of a piece: layer, place, first position, columns.
+/// Bytes before the values of a message: layer, checkpoint, first position, columns.
 const HEAD: usize = 20;
 
-/// What a copy is made from.
+/// The content of a recipe.
 #[derive(Serialize, Deserialize)]
 struct Recipe {
-    /// Where the file that is captured to will be: there is room there.
+    /// The folder of the output file, which has enough space.
     folder: String,
     first: usize,
     end: usize,
@@ -28,14 +28,14 @@ const PHASES: [(&str, Phases); 3] =
     [("all", Phases::All), ("prefill", Phases::Prefill), ("decode", Phases::Decode)];
 
 impl Capture {
-    /// What its copies are known by.
+    /// The kind of recipe of its copies.
     pub(crate) const KIND: &str = "capture";
 
-    /// A copy in another process, for a model of so many layers; its rows are kept beside the file that they will be in, or
-    /// where the system keeps such files if that folder is not here.
+    /// A copy in another process, for a model of `n_layers` layers. Its temporary file is in the folder of the output
+    /// file, or in the system's temporary folder if that folder does not exist here.
     ///
     /// # Errors
-    /// What is no recipe of a capture; the system's.
+    /// The recipe is invalid, or the file cannot be created.
     pub(crate) fn copied(recipe: &[u8], n_layers: usize) -> Result<Self, String> {
         let recipe: Recipe = serde_json::from_slice(recipe).map_err(|error| error.to_string())?;
         let Recipe { folder, first, end, places, phases } = recipe;
@@ -66,7 +66,7 @@ impl SerializableHook for Capture {
             places: self.options.places.iter().map(|place| place.name().to_owned()).collect(),
             phases: phases.map_or("all", |(name, _)| name).to_owned(),
         };
-        // Numbers and texts alone: nothing that JSON does not hold.
+        // Numbers and texts: JSON can represent them.
         let content = serde_json::to_vec(&recipe).unwrap_or_default();
         HookRecipe { kind: Self::KIND.to_owned(), content }
     }
@@ -124,7 +124,7 @@ impl SerializableHook for Capture {
 mod tests {
     use super::*;
 
-    /// Rows of more than a piece, of two layers, one of them computed twice.
+    /// More rows than fit into a message, of two layers, one of them computed twice.
     #[test]
     fn what_copies_give_is_written_as_if_it_had_been_kept_here() {
         let folder = tempfile::tempdir().unwrap();
@@ -152,7 +152,7 @@ mod tests {
         let mut count = 0;
         for copy in &copies {
             for _ in 0..2 {
-                // The second time there is nothing any more.
+                // The second time there are no rows left.
                 copy.give(&mut |piece| {
                     count += 1;
                     assert!(piece.len() <= PIECE + HEAD, "{}", piece.len());
