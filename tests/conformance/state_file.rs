@@ -269,7 +269,7 @@ fn what_was_computed_otherwise_is_refused_by_name() {
             usual.clone().with_set(
                 [("rope.freq_base".to_owned(), MetadataValue::Number(777.0))].into_iter().collect(),
             ),
-            &["the model's numbers are others"],
+            &["the model's numbers have changed"],
         ),
         (usual.clone().with_context(16), &["23 tokens", "room for 16", "-c 256"]),
     ];
@@ -280,7 +280,7 @@ fn what_was_computed_otherwise_is_refused_by_name() {
     }
     let said = refused(&path, &fixture("base/qwen2/model-f32.gguf"), &fast());
     assert!(
-        said.contains("architecture was llama and is qwen2") && said.contains("weights are others"),
+        said.contains("architecture was llama and is qwen2") && said.contains("weights have changed"),
         "{said}"
     );
 }
@@ -311,7 +311,7 @@ fn what_acts_between_the_layers_must_be_the_same() {
     assert_eq!(load(&steered(Some(1.0))).unwrap().unwrap().tokens, 23);
     for other in [Some(0.5), None] {
         let said = load(&steered(other)).unwrap_err().to_string();
-        assert!(said.contains("what hooks do was"), "{said}");
+        assert!(said.contains("the effect of hooks was"), "{said}");
     }
 }
 
@@ -328,7 +328,7 @@ fn a_model_with_other_weights_is_another_one() {
         }
     });
     let said = refused(&path, &other, &fast());
-    assert!(said.contains("the model's weights are others"), "{said}");
+    assert!(said.contains("the model's weights have changed"), "{said}");
     // The same bytes elsewhere are the same model.
     std::fs::copy(&llama, &other).unwrap();
     let pipeline = open(&other, &fast());

@@ -91,7 +91,7 @@ fn generate() {
         GenerateError::NotFinite { position, column, value, kv_type: KvType::F32 },
         GenerateError::Chunked { tokens: 700, chunk: 512 },
         GenerateError::LooksAhead,
-        GenerateError::Output { wanted: "vectors", found: "logits of the last row" },
+        GenerateError::Output { expected: "vectors", found: "logits of the last row" },
         GenerateError::Together("no free page for a copy".to_owned()),
     ];
     insta::assert_snapshot!(said);
@@ -107,7 +107,7 @@ fn state_files() {
         StateFileError::InUse(file()),
         StateFileError::Unreadable {
             file: file(),
-            reason: "its list of tokens is damaged: the checksum does not fit".to_owned(),
+            reason: "its list of tokens is damaged: the checksum is wrong".to_owned(),
         },
         StateFileError::Differs {
             file: file(),

@@ -31,7 +31,7 @@ pub enum MissingCapability {
     },
     /// No classifier.
     #[error(
-        "{model} gives no scores: it is no reranker, its file has no classifier; use `embed` for its vectors"
+        "{model} gives no scores: it is not a reranker, because its file has no classifier; use `embed` for its vectors"
     )]
     Classifier {
         /// The model.
@@ -39,7 +39,7 @@ pub enum MissingCapability {
     },
     /// No chat template.
     #[error(
-        "{model} has no chat format: {reason}; use `run --raw` for plain continuation, or give a template (--chat-template FILE)"
+        "{model} has no chat format: {reason}; use `run --raw` for plain continuation, or add a template (--chat-template FILE)"
     )]
     ChatTemplate {
         /// The model.
@@ -54,7 +54,7 @@ pub enum MissingCapability {
 #[non_exhaustive]
 pub enum GenerateError {
     /// The prompt is empty.
-    #[error("the prompt is empty: there is no token to continue from; give at least one")]
+    #[error("the prompt is empty: there is no token to continue from; provide at least one")]
     EmptyPrompt,
     /// The prompt does not fit into the context.
     #[error(
@@ -83,7 +83,7 @@ pub enum GenerateError {
     },
     /// The text is empty, so there is nothing to compute.
     #[error(
-        "the text is empty: there is nothing to make a vector or a score of; give a text, or leave it out"
+        "the text is empty: there is nothing to compute a vector or a score from; provide a text, or remove this one"
     )]
     EmptyText,
     /// The model does not have this token.
@@ -116,7 +116,7 @@ pub enum GenerateError {
     Text(#[from] TextError),
     /// A computed value is NaN or infinite, so the result would be wrong.
     #[error(
-        "after position {position} number {column} is {value}: nothing computed from it is usable; {}",
+        "after position {position} value {column} of the row is {value}, so the result would be wrong; {}",
         not_finite_advice(*.kv_type)
     )]
     NotFinite {

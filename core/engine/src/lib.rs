@@ -60,9 +60,9 @@ pub use engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, Engine, with_point};
 pub use error::{GenerateError, MissingCapability, TextError};
 pub use evaluation::Evaluation;
 pub use hooks::{
-    Capture, CaptureOptions, Captured, HOST_OPTIONS, HookKind, HookPlace, HookSite, HookWithOptions,
-    Hookable, LayerProfile, MakeHook, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle,
-    RelayOptions, Relayed, RelayedHead, RelayedSequence, RequestArrival, RequestEnd, RequestId, RequestKind,
+    Capture, CaptureOptions, CaptureSummary, HOST_OPTIONS, HookKind, HookSite, HookTarget, HookWithOptions,
+    Hookable, LayerProfile, MakeHook, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle, RelayHeader,
+    RelayOptions, RelaySequence, RelayedRows, RequestArrival, RequestEnd, RequestId, RequestKind,
     RequestProgress, RequestSpans, RequestStart, ScalingLog, Steering, StepReport, TraceLane, copied_hook,
     trace_lanes, write_trace,
 };
@@ -74,7 +74,7 @@ pub use output::{StepOutput, StepResults};
 pub use pipeline::TextPipeline;
 pub use prompt::Prompt;
 pub use queue::{Completion, Queue};
-pub use reasoning::{ReasoningSplitter, ReasoningTags, Segment};
+pub use reasoning::{AnswerSegment, ReasoningSplitter, ReasoningTags};
 pub use request::{Event, EventResponse, Outcome, Request, TokenLogprob};
 pub use sampling::{Sampler, SamplerKind, SamplerStep, SamplingError, SamplingOptions, WithOptions};
 pub use scheduler::{Scheduler, SchedulerOptions};
@@ -83,7 +83,7 @@ pub use session::{Events, Session};
 #[doc(hidden)]
 pub use state_file::fuzzing;
 pub use state_file::{
-    AdapterIdentity, Cacheable, ModelFingerprint, Resumed, SavedConversation, StateFile, StateFileError,
+    AdapterIdentity, Cacheable, ModelFingerprint, ResumedState, SavedConversation, StateFile, StateFileError,
     StateIdentity,
 };
 pub use stats::{SchedulerCounts, Statistics};

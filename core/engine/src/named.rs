@@ -4,14 +4,14 @@ use menagerie_entries::{Entries, Entry};
 use menagerie_spec::nearest;
 
 /// The entry that a text names: `author/name:component` or `author/name:component=key=value,key=value`.
-pub(crate) struct Named<'k, K> {
+pub(crate) struct NamedEntry<'k, K> {
     /// The entry with this name.
     pub(crate) kind: &'k K,
     /// Names and values of its options, in order.
     pub(crate) options: Vec<(String, String)>,
 }
 
-impl<'k, K: Entry> Named<'k, K> {
+impl<'k, K: Entry> NamedEntry<'k, K> {
     /// Finds the entry that a text names.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl<'k, K: Entry> Named<'k, K> {
 pub fn option_pairs(items: &[&str], before: &str) -> Result<Vec<(String, String)>, String> {
     let pair = |item: &&str| match item.split_once('=') {
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-        None => Err(format!("`{item}`: key=value is expected, as in {before}key=value")),
+        None => Err(format!("`{item}`: expected key=value, as in {before}key=value")),
     };
     items.iter().filter(|item| !item.is_empty()).map(pair).collect()
 }

@@ -32,7 +32,7 @@ impl<'a> Prompt<'a> {
             Self::Text(text) => {
                 let tokenizer = tokenizer.ok_or_else(|| MissingCapability::Tokenizer {
                     model: "the model".to_owned(),
-                    reason: "a text prompt needs a tokenizer; give the prompt as tokens".to_owned(),
+                    reason: "a text prompt needs a tokenizer; pass the prompt as tokens".to_owned(),
                 })?;
                 (Cow::Owned(tokenizer.encode_prompt(&text)?), ReasoningSplitter::off())
             }

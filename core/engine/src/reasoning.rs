@@ -23,7 +23,7 @@ impl ReasoningTags {
 
 /// A piece of an answer or of the reasoning before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Segment {
+pub enum AnswerSegment {
     /// Text of the answer.
     Answer(String),
     /// Text of the reasoning.
@@ -32,7 +32,7 @@ pub enum Segment {
 
 /// The position of the splitter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum SplitterState {
     /// Only white space so far (since the beginning, or since the end of a block).
     Before,
     /// In the block of this pair; whether text was released yet.
@@ -45,7 +45,7 @@ enum Place {
 #[derive(Clone, Debug)]
 pub struct ReasoningSplitter {
     tags: Vec<ReasoningTags>,
-    place: Place,
+    state: SplitterState,
     held: String,
     after_block: bool,
 }
@@ -53,14 +53,14 @@ pub struct ReasoningSplitter {
 impl ReasoningSplitter {
     /// Everything is the answer.
     pub fn off() -> Self {
-        Self { tags: Vec::new(), place: Place::Answer, held: String::new(), after_block: false }
+        Self { tags: Vec::new(), state: SplitterState::Answer, held: String::new(), after_block: false }
     }
 
     /// Searches for blocks of these tags; `open` is the pair that the prompt has opened already.
     pub fn new(tags: &[ReasoningTags], open: Option<&ReasoningTags>) -> Self {
         let inside = open.and_then(|open| tags.iter().position(|tags| tags == open));
-        let place = inside.map_or(Place::Before, |index| Place::Inside(index, false));
-        Self { tags: tags.to_vec(), place, held: String::new(), after_block: false }
+        let state = inside.map_or(SplitterState::Before, |index| SplitterState::Inside(index, false));
+        Self { tags: tags.to_vec(), state, held: String::new(), after_block: false }
     }
 
     /// Whether a text is one of the tags.
@@ -69,7 +69,7 @@ impl ReasoningSplitter {
     }
 
     /// Adds text. Returns the pieces that are decided.
-    pub fn push(&mut self, text: &str) -> Vec<Segment> {
+    pub fn push(&mut self, text: &str) -> Vec<AnswerSegment> {
         self.held.push_str(text);
         let mut segments = Vec::new();
         while self.advance(&mut segments) {}
@@ -77,24 +77,26 @@ impl ReasoningSplitter {
     }
 
     /// The text that is still held back, at the end.
-    pub fn finish(&mut self) -> Vec<Segment> {
+    pub fn finish(&mut self) -> Vec<AnswerSegment> {
         let held = std::mem::take(&mut self.held);
-        match self.place {
-            Place::Inside(..) => segment(Segment::Reasoning(held.trim_end().to_owned())),
-            Place::Before if self.after_block => segment(Segment::Answer(held.trim_start().to_owned())),
-            Place::Before | Place::Answer => segment(Segment::Answer(held)),
+        match self.state {
+            SplitterState::Inside(..) => segment(AnswerSegment::Reasoning(held.trim_end().to_owned())),
+            SplitterState::Before if self.after_block => {
+                segment(AnswerSegment::Answer(held.trim_start().to_owned()))
+            }
+            SplitterState::Before | SplitterState::Answer => segment(AnswerSegment::Answer(held)),
         }
     }
 
     /// One step; `true` if there may be another.
-    fn advance(&mut self, segments: &mut Vec<Segment>) -> bool {
-        match self.place.clone() {
-            Place::Answer => {
-                segments.extend(segment(Segment::Answer(std::mem::take(&mut self.held))));
+    fn advance(&mut self, segments: &mut Vec<AnswerSegment>) -> bool {
+        match self.state.clone() {
+            SplitterState::Answer => {
+                segments.extend(segment(AnswerSegment::Answer(std::mem::take(&mut self.held))));
                 false
             }
-            Place::Before => self.look_for_block(),
-            Place::Inside(index, shown) => self.read_block(index, shown, segments),
+            SplitterState::Before => self.look_for_block(),
+            SplitterState::Inside(index, shown) => self.read_block(index, shown, segments),
         }
     }
 
@@ -102,7 +104,7 @@ impl ReasoningSplitter {
         let text = self.held.trim_start();
         if let Some(index) = self.tags.iter().position(|tags| text.starts_with(&tags.open)) {
             self.held = text[self.tags[index].open.len()..].to_owned();
-            self.place = Place::Inside(index, false);
+            self.state = SplitterState::Inside(index, false);
             return true;
         }
         if text.is_empty() || self.tags.iter().any(|tags| tags.open.starts_with(text)) {
@@ -111,20 +113,20 @@ impl ReasoningSplitter {
         if self.after_block {
             self.held = text.to_owned();
         }
-        self.place = Place::Answer;
+        self.state = SplitterState::Answer;
         true
     }
 
-    fn read_block(&mut self, index: usize, shown: bool, segments: &mut Vec<Segment>) -> bool {
+    fn read_block(&mut self, index: usize, shown: bool, segments: &mut Vec<AnswerSegment>) -> bool {
         if !shown {
             self.held = self.held.trim_start().to_owned();
         }
         let close = &self.tags[index].close;
         if let Some(at) = self.held.find(close.as_str()) {
             let rest = self.held.split_off(at + close.len());
-            segments.extend(segment(Segment::Reasoning(self.held[..at].trim_end().to_owned())));
+            segments.extend(segment(AnswerSegment::Reasoning(self.held[..at].trim_end().to_owned())));
             self.held = rest;
-            self.place = Place::Before;
+            self.state = SplitterState::Before;
             self.after_block = true;
             return true;
         }
@@ -133,16 +135,16 @@ impl ReasoningSplitter {
         let keep_from = self.held[..without_tag].trim_end().len();
         let rest = self.held.split_off(keep_from);
         let released = std::mem::replace(&mut self.held, rest);
-        self.place = Place::Inside(index, shown || !released.is_empty());
-        segments.extend(segment(Segment::Reasoning(released)));
+        self.state = SplitterState::Inside(index, shown || !released.is_empty());
+        segments.extend(segment(AnswerSegment::Reasoning(released)));
         false
     }
 }
 
 /// The segment, unless it is empty.
-fn segment(segment: Segment) -> Vec<Segment> {
+fn segment(segment: AnswerSegment) -> Vec<AnswerSegment> {
     match &segment {
-        Segment::Answer(text) | Segment::Reasoning(text) if text.is_empty() => Vec::new(),
+        AnswerSegment::Answer(text) | AnswerSegment::Reasoning(text) if text.is_empty() => Vec::new(),
         _ => vec![segment],
     }
 }
@@ -168,8 +170,8 @@ mod tests {
         let (mut answer, mut reasoning) = (String::new(), String::new());
         for segment in segments {
             match segment {
-                Segment::Answer(text) => answer.push_str(&text),
-                Segment::Reasoning(text) => reasoning.push_str(&text),
+                AnswerSegment::Answer(text) => answer.push_str(&text),
+                AnswerSegment::Reasoning(text) => reasoning.push_str(&text),
             }
         }
         (answer, reasoning)
@@ -211,7 +213,7 @@ mod tests {
     fn off_changes_nothing() {
         let mut splitter = ReasoningSplitter::off();
         let text = "<think>x</think>";
-        assert_eq!(splitter.push(text), [Segment::Answer(text.to_owned())]);
+        assert_eq!(splitter.push(text), [AnswerSegment::Answer(text.to_owned())]);
         assert_eq!(splitter.finish(), []);
     }
 

@@ -141,7 +141,7 @@ impl Scheduler {
     ) -> Result<Self, GenerateError> {
         if step_tokens == 0 {
             return Err(GenerateError::Options(
-                "a step of 0 rows computes nothing; give 1 or more".to_owned(),
+                "a step of 0 rows computes nothing; use 1 or more".to_owned(),
             ));
         }
         let pool = engine.pool(room)?;

@@ -5,7 +5,7 @@ mod stored;
 mod swapped;
 
 pub(crate) use answer_start::AnswerStart;
-pub(crate) use stored::{Regime, Section, StoredSequence, StoredState};
+pub(crate) use stored::{Regime, StateSection, StoredSequence, StoredState};
 pub(crate) use swapped::SwappedState;
 
 use menagerie_model::{AdapterSet, InferenceStep, RopeRegime, SequenceId, Snapshot, StateSpec};

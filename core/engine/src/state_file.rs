@@ -18,9 +18,9 @@ use crate::engine::Engine;
 use crate::error::GenerateError;
 use crate::message::ChatMessage;
 use crate::scheduler::{StateRead, StateWrite};
-use crate::sequence::{Section, StoredSequence};
+use crate::sequence::{StateSection, StoredSequence};
 use crate::session::Session;
-use container::{ContainerReader, ContainerWriter, Fault};
+use container::{ContainerFault, ContainerReader, ContainerWriter};
 use menagerie_files::{AtomicFile, FileLock};
 use menagerie_model::{PoolOptions, StateId, StateSpec};
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ pub struct SavedConversation {
 
 /// The content that was restored from a file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Resumed {
+pub struct ResumedState {
     /// Tokens whose state was restored.
     pub tokens: usize,
     /// The conversation, if the file has one.
@@ -71,43 +71,43 @@ pub struct Resumed {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Header {
+struct StateHeader {
     identity: StateIdentity,
     held: StoredSequence,
     conversation: Option<SavedConversation>,
 }
 
 /// An error of the transfer between a file and a pool.
-enum Trouble {
+enum TransferError {
     State(GenerateError),
     System(io::Error),
-    Fault(Fault),
+    ContainerFault(ContainerFault),
 }
 
-impl From<GenerateError> for Trouble {
+impl From<GenerateError> for TransferError {
     fn from(error: GenerateError) -> Self {
         Self::State(error)
     }
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for TransferError {
     fn from(error: io::Error) -> Self {
         Self::System(error)
     }
 }
 
-impl From<Fault> for Trouble {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
+impl From<ContainerFault> for TransferError {
+    fn from(fault: ContainerFault) -> Self {
+        Self::ContainerFault(fault)
     }
 }
 
-impl Trouble {
+impl TransferError {
     fn of(self, path: &Path, action: &'static str) -> StateFileError {
         match self {
             Self::State(error) => StateFileError::state(path, error),
             Self::System(error) => StateFileError::system(path, action, error),
-            Self::Fault(fault) => StateFileError::fault(path, fault),
+            Self::ContainerFault(fault) => StateFileError::fault(path, fault),
         }
     }
 }
@@ -147,7 +147,7 @@ impl StateFile {
     /// # Errors
     /// The file is truncated, damaged or of another version; its state was computed differently or does not fit into the context. The
     /// session is then empty.
-    pub fn load(&self, session: &mut Session) -> Result<Option<Resumed>, StateFileError> {
+    pub fn load(&self, session: &mut Session) -> Result<Option<ResumedState>, StateFileError> {
         self.check(session)?;
         let loaded = self.read(session);
         if loaded.is_err() {
@@ -157,9 +157,9 @@ impl StateFile {
         loaded
     }
 
-    fn read(&self, session: &mut Session) -> Result<Option<Resumed>, StateFileError> {
+    fn read(&self, session: &mut Session) -> Result<Option<ResumedState>, StateFileError> {
         let path = &*self.path;
-        let Some((mut reader, Header { identity, held, conversation })) = self.opened()? else {
+        let Some((mut reader, StateHeader { identity, held, conversation })) = self.opened()? else {
             return Ok(None);
         };
         let differences = identity.differences(&self.identity);
@@ -177,7 +177,7 @@ impl StateFile {
             return Err(StateFileError::unreadable(path, fault));
         }
         let tokens = held.tokens;
-        let mut give = |part: StateWrite| -> Result<(), Trouble> {
+        let mut give = |part: StateWrite| -> Result<(), TransferError> {
             match part {
                 StateWrite::Begin(section) => reader.begin(section.name(), length(section, tokens)?)?,
                 StateWrite::Bytes(bytes) => reader.bytes(bytes)?,
@@ -187,7 +187,7 @@ impl StateFile {
         };
         scheduler.write_state(sequence, &held, &mut give).map_err(|trouble| trouble.of(path, "read"))?;
         reader.end().map_err(|fault| StateFileError::fault(path, fault))?;
-        Ok(Some(Resumed { tokens, conversation }))
+        Ok(Some(ResumedState { tokens, conversation }))
     }
 
     /// Saves the session in place of the old content, which stays complete until the new one is. Returns the bytes
@@ -204,13 +204,13 @@ impl StateFile {
         self.check(session)?;
         let (scheduler, sequence) = session.parts_mut();
         let held = scheduler.stored_sequence(sequence).map_err(|error| StateFileError::state(path, error))?;
-        let header = Header { identity: self.identity.clone(), held, conversation };
+        let header = StateHeader { identity: self.identity.clone(), held, conversation };
         let write = |source| StateFileError::system(path, "write", source);
         let bytes = serde_json::to_vec(&header)
             .map_err(|error| write(io::Error::new(io::ErrorKind::InvalidData, error)))?;
         let mut writer = ContainerWriter::new(AtomicFile::create(path)?, &bytes).map_err(write)?;
         let (held, mut written) = (header.held, bytes.len() as u64);
-        let mut take = |part: StateRead| -> Result<(), Trouble> {
+        let mut take = |part: StateRead| -> Result<(), TransferError> {
             match part {
                 StateRead::Begin(section) => {
                     let length = length(section, held.tokens)?;
@@ -228,7 +228,7 @@ impl StateFile {
     }
 
     /// Opens the file and checks its header.
-    fn opened(&self) -> Result<Option<(Reader, Header)>, StateFileError> {
+    fn opened(&self) -> Result<Option<(Reader, StateHeader)>, StateFileError> {
         let path = &*self.path;
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -262,11 +262,11 @@ impl StateFile {
 ///
 /// # Errors
 /// Why it is invalid.
-fn checked_header(json: &[u8]) -> Result<Header, String> {
-    let header: Header = serde_json::from_slice(json).map_err(|error| format!("its header: {error}"))?;
+fn checked_header(json: &[u8]) -> Result<StateHeader, String> {
+    let header: StateHeader = serde_json::from_slice(json).map_err(|error| format!("its header: {error}"))?;
     match &header.conversation {
         Some(one) if one.dropped > one.messages.len() => {
-            Err("its conversation leaves out more messages than it has".to_owned())
+            Err("its conversation drops more messages than it has".to_owned())
         }
         _ => Ok(header),
     }
@@ -288,7 +288,7 @@ fn check_readable(engine: &Engine) -> Result<(), GenerateError> {
     Ok(())
 }
 
-fn length(section: &Section, tokens: usize) -> Result<u64, Fault> {
+fn length(section: &StateSection, tokens: usize) -> Result<u64, ContainerFault> {
     let (what, expected) = (section.name(), "fewer".to_owned());
-    section.bytes(tokens).ok_or(Fault::Length { what, found: u64::MAX, expected })
+    section.bytes(tokens).ok_or(ContainerFault::Length { what, found: u64::MAX, expected })
 }

@@ -37,7 +37,7 @@ impl fmt::Display for StopReason {
         match self {
             Self::EndOfGeneration(id) => write!(f, "the model ended its answer (token {id})"),
             Self::StopString(string) => write!(f, "stop string {string:?}"),
-            Self::MaxTokens => f.write_str("as many tokens as asked for"),
+            Self::MaxTokens => f.write_str("the maximum number of tokens is reached"),
             Self::ContextFull => f.write_str("the context is full"),
             Self::Cancelled => f.write_str("cancelled"),
         }

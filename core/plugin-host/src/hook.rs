@@ -6,7 +6,7 @@ use crate::component::{Around, Described, Handling, Hook, Work};
 use crate::operands;
 use crate::scratch::Frame;
 use crate::watch::{self, Watch};
-use menagerie_engine::{HOST_OPTIONS, HookKind, HookSite, NamedHook, RelayOptions, Relayed};
+use menagerie_engine::{HOST_OPTIONS, HookKind, HookSite, NamedHook, RelayOptions, RelayedRows};
 use menagerie_model::{
     Effect, HookInput, HookRecipe, LayerHook, ModelError, Phases, Result, Rows, SequenceRows,
     SerializableHook,
@@ -218,7 +218,8 @@ impl SerializableHook for Between {
     }
 
     fn take(&self, piece: &[u8]) -> Result<()> {
-        let Relayed { head, values } = Relayed::decode(piece).map_err(|reason| self.error(&reason))?;
+        let RelayedRows { head, values } =
+            RelayedRows::decode(piece).map_err(|reason| self.error(&reason))?;
         let mut frame = Frame::take();
         operands::relayed(&head, &mut frame);
         let step = Step::Hooked(None, head.tokens.as_deref());

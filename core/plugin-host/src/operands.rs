@@ -3,7 +3,7 @@
 use crate::building::read_only;
 use crate::instance::{Instance, KeptSlot};
 use crate::scratch::Frame;
-use menagerie_engine::RelayedHead;
+use menagerie_engine::RelayHeader;
 use menagerie_model::{
     InferenceStep, Result, SequenceLayout, SequenceRows, SlotUse, StateId, StateSpec, TransformContext,
 };
@@ -68,7 +68,7 @@ pub(crate) fn sequences(
 }
 
 /// Describes the sequences of rows that come from another process.
-pub(crate) fn relayed(head: &RelayedHead, frame: &mut Frame) {
+pub(crate) fn relayed(head: &RelayHeader, frame: &mut Frame) {
     for part in &head.sequences {
         let own = head.positions.get(part.rows.start * head.axes..part.rows.end * head.axes);
         let [pool, number] = part.numbers;

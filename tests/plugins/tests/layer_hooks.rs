@@ -329,7 +329,7 @@ fn what_is_asked_for_and_is_not_there_is_refused_by_name() {
         ),
         ("asked/parts:row-log", &["hook `asked/parts:row-log`: `file` must be given: Where the lines go."]),
         ("asked/parts:adding=loud=1", &["there is no option `loud`; it has amount, note"]),
-        ("asked/parts:adding=amount", &["`amount`: key=value is expected"]),
+        ("asked/parts:adding=amount", &["`amount`: expected key=value"]),
         ("asked/parts:adding=amount=much", &["amount = much: expected a number"]),
         ("asked/parts:adding=note=do refuse", &["note = do refuse: as you wish"]),
         ("menagerie/layer-hooks:norm-clamp=most=-1", &["most is -1", "above 0"]),

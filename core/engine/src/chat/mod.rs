@@ -138,7 +138,7 @@ impl ChatSession {
     /// There is no answer to replace, or as [`Self::send_events`]; the old answer then stays.
     pub fn regenerate_events<'s>(&'s mut self, request: &Request) -> Result<ChatEvents<'s>, GenerateError> {
         let Some(old) = self.messages.pop_if(|message| message.role == "assistant") else {
-            return Err(GenerateError::Options("there is no answer to give again".to_owned()));
+            return Err(GenerateError::Options("there is no answer to regenerate".to_owned()));
         };
         self.answer(Reversal::Answer(old), request)
     }
@@ -225,7 +225,7 @@ impl ChatSession {
             let dropped = self.dropped;
             let notice = (dropped > before).then(|| {
                 Event::Notice(format!(
-                    "the context of {context} tokens is full: the {dropped} oldest messages are left out from now on"
+                    "the context of {context} tokens is full: the {dropped} oldest messages are dropped from now on"
                 ))
             });
             return Ok((prompt, notice));

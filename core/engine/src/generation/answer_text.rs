@@ -2,7 +2,7 @@
 
 use crate::capability::{TextStream, Tokenizing};
 use crate::error::GenerateError;
-use crate::reasoning::{ReasoningSplitter, Segment};
+use crate::reasoning::{AnswerSegment, ReasoningSplitter};
 use crate::request::Event;
 use crate::stopping::StopMatcher;
 use std::sync::Arc;
@@ -72,14 +72,14 @@ impl AnswerText {
         self.emit(segments, sink);
     }
 
-    fn emit(&mut self, segments: Vec<Segment>, sink: &mut dyn FnMut(Event)) {
+    fn emit(&mut self, segments: Vec<AnswerSegment>, sink: &mut dyn FnMut(Event)) {
         for segment in segments {
             match segment {
-                Segment::Answer(text) => {
+                AnswerSegment::Answer(text) => {
                     self.answer.push_str(&text);
                     sink(Event::Text(text));
                 }
-                Segment::Reasoning(text) => {
+                AnswerSegment::Reasoning(text) => {
                     self.reasoning.push_str(&text);
                     sink(Event::Reasoning(text));
                 }

@@ -48,11 +48,11 @@ pub struct Capture {
 struct Spool {
     file: BufWriter<File>,
     bytes: u64,
-    pieces: BTreeMap<(usize, Checkpoint), Vec<Piece>>,
+    pieces: BTreeMap<(usize, Checkpoint), Vec<SpooledRows>>,
 }
 
 /// Rows of a step.
-struct Piece {
+struct SpooledRows {
     first_position: usize,
     rows: usize,
     cols: usize,
@@ -62,7 +62,7 @@ struct Piece {
 
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Captured {
+pub struct CaptureSummary {
     /// The number of tensors of values.
     pub tensors: usize,
     /// The rows of each.
@@ -95,7 +95,7 @@ impl Capture {
     ///
     /// # Errors
     /// The temporary file cannot be read, `out` cannot be written, or nothing was captured.
-    pub fn write(&self, tokens: &[u32], out: &mut dyn Write) -> io::Result<Captured> {
+    pub fn write(&self, tokens: &[u32], out: &mut dyn Write) -> io::Result<CaptureSummary> {
         let mut spool = self.spool.lock().unwrap_or_else(PoisonError::into_inner);
         let Spool { file, pieces, .. } = &mut *spool;
         file.flush()?;
@@ -107,7 +107,7 @@ impl Capture {
         // The token sampled last is not computed.
         let tokens = &tokens[..positions.last().map_or(0, |last| last + 1)];
         if positions.is_empty() {
-            let reason = "nothing was captured: no layer was computed in the steps that are asked for";
+            let reason = "nothing was captured: no layer was computed in the requested steps";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
         let (tensors, rows) = (pieces.len(), positions.len());
@@ -133,7 +133,7 @@ impl Capture {
             }
         }
         file.seek(SeekFrom::End(0))?;
-        Ok(Captured { tensors, rows })
+        Ok(CaptureSummary { tensors, rows })
     }
 }
 
@@ -142,7 +142,7 @@ impl Spool {
     fn keep(
         &mut self,
         place: (usize, Checkpoint),
-        piece: Piece,
+        piece: SpooledRows,
         write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
     ) -> io::Result<()> {
         write(&mut self.file)?;
@@ -171,25 +171,23 @@ impl LayerHook for Capture {
         }
         let refused = |reason: String| ModelError::Hook { hook: Self::KIND.to_owned(), reason };
         let [part] = shown.layout.sequences() else {
-            return Err(refused(
-                "keeps the rows of one sequence at a time, and the step has several".to_owned(),
-            ));
+            return Err(refused("captures one sequence at a time, and the step has several".to_owned()));
         };
         let (rows, cols) = (shown.rows.rows(), shown.rows.cols());
         if rows != part.rows.len() {
             return Err(refused(format!(
-                "{rows} rows of {} tokens at {}",
+                "expected a row for each of {} tokens at {}, found {rows}",
                 part.rows.len(),
                 checkpoint.name()
             )));
         }
         let values = shown.compute.backend.read(shown.rows)?;
         let mut spool = self.spool.lock().unwrap_or_else(PoisonError::into_inner);
-        let piece = Piece { first_position: part.first_position, rows, cols, at: spool.bytes };
+        let piece = SpooledRows { first_position: part.first_position, rows, cols, at: spool.bytes };
         let kept = spool.keep((shown.layer, checkpoint), piece, |file| {
             values.iter().try_for_each(|value| file.write_all(&value.to_le_bytes()))
         });
-        kept.map_err(|error| refused(format!("rows cannot be kept: {error}")))
+        kept.map_err(|error| refused(format!("cannot store rows: {error}")))
     }
 
     fn serializable(&self) -> Option<&dyn SerializableHook> {
@@ -198,7 +196,7 @@ impl LayerHook for Capture {
 }
 
 /// The offset of the row of each position; the last one if it was computed twice.
-fn rows_of(pieces: &[Piece]) -> BTreeMap<usize, u64> {
+fn rows_of(pieces: &[SpooledRows]) -> BTreeMap<usize, u64> {
     let rows = pieces.iter().flat_map(|piece| {
         let at = |row: usize| piece.at + (row * piece.cols * size_of::<f32>()) as u64;
         (0..piece.rows).map(move |row| (piece.first_position + row, at(row)))
@@ -207,7 +205,11 @@ fn rows_of(pieces: &[Piece]) -> BTreeMap<usize, u64> {
 }
 
 /// The header of a safetensors file.
-fn head(tokens: usize, positions: &[usize], pieces: &BTreeMap<(usize, Checkpoint), Vec<Piece>>) -> Vec<u8> {
+fn head(
+    tokens: usize,
+    positions: &[usize],
+    pieces: &BTreeMap<(usize, Checkpoint), Vec<SpooledRows>>,
+) -> Vec<u8> {
     let mut end = 0;
     let mut entry = |dtype: &str, shape: &[usize]| {
         let size = if dtype == "I64" { size_of::<i64>() } else { size_of::<f32>() };

@@ -6,7 +6,7 @@ use menagerie_model::{Compute, HookRecipe, LayerHook};
 use std::sync::Arc;
 
 /// The stage that a copy of a hook is made for.
-pub struct HookPlace {
+pub struct HookTarget {
     /// The environment of this process, in which hooks are looked up.
     pub entries: Entries,
     /// Backend and arithmetic of the stage.
@@ -18,7 +18,7 @@ pub struct HookPlace {
 }
 
 /// Makes a copy of a hook from the content of its recipe.
-type Maker = fn(&[u8], &HookPlace) -> Result<Arc<dyn LayerHook>, String>;
+type Maker = fn(&[u8], &HookTarget) -> Result<Arc<dyn LayerHook>, String>;
 
 /// The kinds of hooks that can be copied.
 const MAKERS: [(&str, Maker); 4] = [
@@ -32,12 +32,12 @@ const MAKERS: [(&str, Maker); 4] = [
 ///
 /// # Errors
 /// This program cannot copy this kind of hook, or the recipe does not fit the model; as a sentence.
-pub fn copied_hook(recipe: &HookRecipe, place: &HookPlace) -> Result<Arc<dyn LayerHook>, String> {
+pub fn copied_hook(recipe: &HookRecipe, place: &HookTarget) -> Result<Arc<dyn LayerHook>, String> {
     let HookRecipe { kind, content } = recipe;
     let Some((_, make)) = MAKERS.iter().find(|(known, _)| known == kind) else {
         let known: Vec<&str> = MAKERS.iter().map(|(known, _)| *known).collect();
         return Err(format!(
-            "hooks of kind `{kind}` are not known in this process; known: {}",
+            "this process does not know hooks of kind `{kind}`; it knows: {}",
             known.join(", ")
         ));
     };

@@ -9,8 +9,8 @@ mod relay;
 mod scalings;
 mod steering;
 
-pub use capture::{Capture, CaptureOptions, Captured};
-pub use copies::{HookPlace, copied_hook};
+pub use capture::{Capture, CaptureOptions, CaptureSummary};
+pub use copies::{HookTarget, copied_hook};
 pub use lifecycle::{
     Hookable, PipelineLifecycle, RequestArrival, RequestEnd, RequestId, RequestKind, RequestProgress,
     RequestStart, StepReport,
@@ -18,7 +18,7 @@ pub use lifecycle::{
 pub use named::{HOST_OPTIONS, HookKind, HookSite, HookWithOptions, MakeHook, NamedHook};
 pub use profile::{LayerProfile, PhaseProfile, RequestSpans, TraceLane, trace_lanes, write_trace};
 pub(crate) use relay::Relay;
-pub use relay::{RelayOptions, Relayed, RelayedHead, RelayedSequence};
+pub use relay::{RelayHeader, RelayOptions, RelaySequence, RelayedRows};
 pub use scalings::ScalingLog;
 pub use steering::Steering;
 

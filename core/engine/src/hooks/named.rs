@@ -1,6 +1,6 @@
 //! [`NamedHook`]: a hook around layers of a plugin or another crate, as named on the command line.
 
-use crate::named::{Named, check_options};
+use crate::named::{NamedEntry, check_options};
 use menagerie_entries::{Entries, Entry};
 use menagerie_model::{Effect, HookRecipe, LayerHook, Phases};
 use serde::{Deserialize, Serialize};
@@ -84,7 +84,7 @@ impl NamedHook {
     /// # Errors
     /// The name is unknown, or the hook does not have an option; as a sentence.
     pub fn parse(text: &str, entries: &Entries) -> Result<Self, String> {
-        let Named { kind, options } = Named::<HookKind>::parse(text, entries)?;
+        let NamedEntry { kind, options } = NamedEntry::<HookKind>::parse(text, entries)?;
         let about = |fault: String| format!("hook `{}`: {fault}", kind.name);
         let known: Vec<&str> = kind.options.iter().map(|(name, _)| *name).chain(HOST_OPTIONS).collect();
         check_options(&options, &known).map_err(about)?;
@@ -127,7 +127,7 @@ impl NamedHook {
 
     /// The recipe of a copy in another process that has the same plugin, for a hook with this effect.
     pub fn recipe(site: &HookSite, effect: &Effect) -> HookRecipe {
-        let recipe = Recipe { named: site.named.clone(), effect: told(effect) };
+        let recipe = NamedHookRecipe { named: site.named.clone(), effect: told(effect) };
         // Two texts: JSON can represent them.
         let content = serde_json::to_vec(&recipe).unwrap_or_default();
         HookRecipe { kind: Self::KIND.to_owned(), content }
@@ -143,19 +143,20 @@ impl NamedHook {
         n_layers: usize,
         width: usize,
     ) -> Result<Arc<dyn LayerHook>, String> {
-        let Recipe { named, effect } = serde_json::from_slice(recipe).map_err(|error| error.to_string())?;
+        let NamedHookRecipe { named, effect } =
+            serde_json::from_slice(recipe).map_err(|error| error.to_string())?;
         let hook = Self::parse(&named, entries)?.for_model(n_layers, width)?;
         let own = told(&hook.effect());
         match own == effect {
             true => Ok(hook),
-            false => Err(format!("`{named}` is something else in this process: {own} here, {effect} there")),
+            false => Err(format!("`{named}` has another effect in this process: {own} here, {effect} there")),
         }
     }
 }
 
 /// The content of a recipe.
 #[derive(Serialize, Deserialize)]
-struct Recipe {
+struct NamedHookRecipe {
     /// Its text on the command line.
     named: String,
     /// Its effect.
@@ -164,7 +165,7 @@ struct Recipe {
 
 fn told(effect: &Effect) -> String {
     match effect {
-        Effect::Observes => "it only looks".to_owned(),
+        Effect::Observes => "it only observes".to_owned(),
         Effect::Replaces(how) => how.clone(),
     }
 }

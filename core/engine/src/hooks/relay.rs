@@ -37,16 +37,16 @@ setters! { RelayOptions:
 
 /// Rows of a step before or after a layer, from another process.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Relayed {
+pub struct RelayedRows {
     /// Their layer, tokens and sequences.
-    pub head: RelayedHead,
+    pub head: RelayHeader,
     /// The rows, `[T, D]`.
     pub values: Vec<f32>,
 }
 
 /// The description of relayed rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RelayedHead {
+pub struct RelayHeader {
     /// The layer, 0-based as in `blk.N`.
     pub layer: usize,
     /// Whether they are inputs of the layer; otherwise they are its outputs.
@@ -60,12 +60,12 @@ pub struct RelayedHead {
     /// Positions of the rows, `[T, axes]`.
     pub positions: Vec<u32>,
     /// The sequences, in row order.
-    pub sequences: Vec<RelayedSequence>,
+    pub sequences: Vec<RelaySequence>,
 }
 
 /// The rows of one sequence among those that were relayed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RelayedSequence {
+pub struct RelaySequence {
     /// Its rows.
     pub rows: Range<usize>,
     /// Tokens of the sequence before them.
@@ -98,16 +98,16 @@ impl RelayOptions {
     }
 }
 
-impl Relayed {
+impl RelayedRows {
     /// Decodes rows that a relay sent.
     ///
     /// # Errors
     /// The bytes are invalid; as a sentence.
     pub fn decode(piece: &[u8]) -> std::result::Result<Self, String> {
-        let cut = || "what a stage gave of the rows of its layers is cut".to_owned();
+        let cut = || "the rows that a stage sent of its layers are incomplete".to_owned();
         let (length, rest) = piece.split_first_chunk::<4>().ok_or_else(cut)?;
         let (head, values) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(cut)?;
-        let head: RelayedHead = serde_json::from_slice(head).map_err(|error| error.to_string())?;
+        let head: RelayHeader = serde_json::from_slice(head).map_err(|error| error.to_string())?;
         let (values, left) = values.as_chunks::<4>();
         let rows = head.rows();
         let whole = left.is_empty()
@@ -127,7 +127,7 @@ impl Relayed {
     }
 }
 
-impl RelayedHead {
+impl RelayHeader {
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.sequences.last().map_or(0, |last| last.rows.end)
@@ -137,7 +137,7 @@ impl RelayedHead {
         let positions = shown.layout.positions();
         let sequence = |part: &SequenceRows| {
             let [pool, number] = part.sequence.numbers();
-            RelayedSequence {
+            RelaySequence {
                 rows: part.rows.clone(),
                 past: part.first_position,
                 decodes: matches!(part.step, InferenceStep::Decode { .. }),
@@ -172,7 +172,7 @@ impl Relay {
 
     fn keep(&self, before: bool, shown: &HookInput) -> Result<Option<Rows>> {
         let refused = |reason: String| ModelError::Hook { hook: self.options.name.clone(), reason };
-        let head = serde_json::to_vec(&RelayedHead::of(before, shown));
+        let head = serde_json::to_vec(&RelayHeader::of(before, shown));
         let head = head.map_err(|error| refused(format!("its rows cannot be sent: {error}")))?;
         let values = shown.compute.backend.read(shown.rows)?;
         let mut piece = Vec::with_capacity(4 + head.len() + size_of_val(&*values));
@@ -236,8 +236,8 @@ mod tests {
     #[test]
     fn rows_that_are_cut_are_refused() {
         let sequence =
-            |rows: Range<usize>, past| RelayedSequence { rows, past, decodes: false, numbers: [7, 8] };
-        let head = RelayedHead {
+            |rows: Range<usize>, past| RelaySequence { rows, past, decodes: false, numbers: [7, 8] };
+        let head = RelayHeader {
             layer: 3,
             before: true,
             cols: 2,
@@ -247,7 +247,7 @@ mod tests {
             sequences: vec![sequence(0..2, 4), sequence(2..3, 0)],
         };
         let values = [1.0f32, f32::NAN, -0.0, 3.5, 1e-40, 6.0];
-        let piece = |head: &RelayedHead| {
+        let piece = |head: &RelayHeader| {
             let text = serde_json::to_vec(head).unwrap();
             let mut piece = (text.len() as u32).to_le_bytes().to_vec();
             piece.extend(text);
@@ -255,19 +255,19 @@ mod tests {
             piece
         };
         let good = piece(&head);
-        let found = Relayed::decode(&good).unwrap();
+        let found = RelayedRows::decode(&good).unwrap();
         assert_eq!(found.head, head);
         assert_eq!(found.values.map_bits(), values.map_bits());
         for cut in 0..good.len() {
-            assert!(Relayed::decode(&good[..cut]).is_err(), "{cut} bytes");
+            assert!(RelayedRows::decode(&good[..cut]).is_err(), "{cut} bytes");
         }
         let others = [
-            RelayedHead { cols: 3, ..head.clone() },
-            RelayedHead { tokens: Some(vec![1]), ..head.clone() },
-            RelayedHead { axes: 3, ..head.clone() },
-            RelayedHead { sequences: vec![sequence(1..3, 0)], ..head.clone() },
+            RelayHeader { cols: 3, ..head.clone() },
+            RelayHeader { tokens: Some(vec![1]), ..head.clone() },
+            RelayHeader { axes: 3, ..head.clone() },
+            RelayHeader { sequences: vec![sequence(1..3, 0)], ..head.clone() },
         ];
-        assert!(others.iter().all(|other| Relayed::decode(&piece(other)).is_err()));
+        assert!(others.iter().all(|other| RelayedRows::decode(&piece(other)).is_err()));
     }
 
     trait Bits {

@@ -34,7 +34,9 @@ impl LayerHook for ScalingLog {
 
     fn scalings(&self, scalings: &Scalings, layout: &SequenceLayout) -> Result<()> {
         let [part] = layout.sequences() else {
-            return Err(ModelError::Layout("scalings are kept of one sequence at a time".to_owned()));
+            return Err(ModelError::Layout(
+                "scalings are recorded for one sequence at a time, and the step has several".to_owned(),
+            ));
         };
         let width = self.layers * self.adapters;
         let from = part.first_position * width;
@@ -46,10 +48,7 @@ impl LayerHook for ScalingLog {
             }
             _ => Err(ModelError::Shape {
                 what: "scalings of a step".to_owned(),
-                expected: format!(
-                    "rows of [{}, {}], in the tokens that are kept",
-                    self.layers, self.adapters
-                ),
+                expected: format!("rows of [{}, {}], for recorded tokens", self.layers, self.adapters),
                 found: format!("{} values from token {}", scalings.values.len(), part.first_position),
             }),
         }

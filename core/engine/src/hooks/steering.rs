@@ -1,6 +1,6 @@
 //! [`Steering`]: a hook that adds a direction to the residual stream after each layer (control vectors).
 
-use super::HookPlace;
+use super::HookTarget;
 use menagerie_model::{
     Compute, Effect, HookInput, HookRecipe, LayerHook, ModelError, Param, Rows, SerializableHook,
 };
@@ -40,19 +40,20 @@ impl Steering {
     ///
     /// # Errors
     /// The recipe does not fit the model.
-    pub(crate) fn copied(recipe: &[u8], place: &HookPlace) -> Result<Self, String> {
-        let HookPlace { width, layers, .. } = *place;
+    pub(crate) fn copied(recipe: &[u8], place: &HookTarget) -> Result<Self, String> {
+        let HookTarget { width, layers, .. } = *place;
         let size = size_of::<u32>() + width * size_of::<f32>();
         if !recipe.len().is_multiple_of(size) {
-            return Err(format!("{} bytes are no directions of {width} numbers", recipe.len()));
+            return Err(format!("expected directions of {width} numbers, found {} bytes", recipe.len()));
         }
         let mut sums: Vec<Option<Vec<f32>>> = vec![None; layers];
         for one in recipe.chunks_exact(size) {
             let (numbers, _) = one.as_chunks::<4>();
             let Some((layer, values)) = numbers.split_first() else { continue };
             let layer = u32::from_le_bytes(*layer) as usize;
-            let sum =
-                sums.get_mut(layer).ok_or_else(|| format!("a direction for layer {layer} of {layers}"))?;
+            let sum = sums.get_mut(layer).ok_or_else(|| {
+                format!("found a direction for layer {layer}, but the model has {layers} layers")
+            })?;
             *sum = Some(values.iter().map(|value| f32::from_le_bytes(*value)).collect());
         }
         Self::new(sums, &place.compute).map_err(|error| error.to_string())

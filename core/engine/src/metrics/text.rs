@@ -34,35 +34,35 @@ impl Display for Metrics {
         ended(f, requests)?;
         let counters = [
             ("prompt_tokens_total", "tokens of prompts", prompt_tokens),
-            ("cached_tokens_total", "tokens of prompts that were held already", cached_tokens),
+            ("cached_tokens_total", "tokens of prompts whose state existed already", cached_tokens),
             ("generated_tokens_total", "tokens generated", generated_tokens),
             ("reprefills_total", "sequences computed again because the rope regime changed", reprefills),
-            ("preemptions_total", "sequences that gave their state up for more urgent ones", preemptions),
-            ("set_aside_total", "of these, sequences whose state was kept in memory and put back", set_aside),
-            ("evictions_total", "kept sequences that were given up for their room", evictions),
+            ("preemptions_total", "preemptions of sequences by more urgent ones", preemptions),
+            ("set_aside_total", "preemptions in which the state was swapped out and in again", set_aside),
+            ("evictions_total", "cached sequences that were dropped for their memory", evictions),
             ("steps_total", "steps", steps),
             ("step_rows_total", "rows of all steps", rows),
         ];
         numbers(f, "counter", counters.map(|(name, what, counter)| (name, what, counter.get())))?;
         let gauges = [
-            ("requests_open", "requests under way, those that wait included", requests_open),
-            ("requests_waiting", "requests that have not begun", requests_waiting),
-            ("requests_running", "requests whose prompt is computed or that answer", requests_running),
+            ("requests_open", "requests that have not ended, including waiting ones", requests_open),
+            ("requests_waiting", "requests that have not started", requests_waiting),
+            ("requests_running", "requests that compute their prompt or their answer", requests_running),
             ("state_bytes", "bytes of state that hold tokens", state_bytes),
             ("pages_used", "pages of state that hold tokens", pages_used),
             ("pages_free", "pages of state that are free", pages_free),
         ];
         numbers(f, "gauge", gauges.map(|(name, what, gauge)| (name, what, gauge.get())))?;
-        histogram(f, "queue_seconds", "from the call to the beginning", queue_time)?;
+        histogram(f, "queue_seconds", "from the call to the start", queue_time)?;
         histogram(f, "time_to_first_token_seconds", "from the call to the first token", time_to_first_token)?;
         histogram(f, "time_between_tokens_seconds", "from a token to the next one", time_between_tokens)?;
-        histogram(f, "step_seconds", "from the beginning to the end of a step", step_time)
+        histogram(f, "step_seconds", "duration of a step", step_time)
     }
 }
 
 fn ended(f: &mut Formatter<'_>, requests: &Outcomes) -> fmt::Result {
     let Outcomes { end, stop, length, computed, cancelled, failed, abandoned } = requests;
-    head(f, "requests_total", "counter", "requests that ended, by how")?;
+    head(f, "requests_total", "counter", "requests that have ended, by outcome")?;
     let outcomes = [
         ("end", end),
         ("stop", stop),

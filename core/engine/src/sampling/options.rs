@@ -114,7 +114,7 @@ pub enum SamplingError {
         range: &'static str,
     },
     /// A logit bias for a token past the vocabulary.
-    #[error("logit bias for token {id}, but the vocabulary has {vocabulary} tokens: their ids begin at 0")]
+    #[error("logit bias for token {id}, but the vocabulary has {vocabulary} tokens, with ids from 0")]
     BiasToken {
         /// The id.
         id: u32,
@@ -134,7 +134,7 @@ pub enum SamplingError {
     /// An option moved a logit past the range of f32.
     #[error(
         "sampling option {option} ({value}) makes the logit of token {id} {logit}, which is past the range of 32-bit numbers; \
-         give a value nearer to the one that switches it off"
+         use a value closer to the one that disables it"
     )]
     Overflow {
         /// The option, as named on the command line.
@@ -148,7 +148,7 @@ pub enum SamplingError {
     },
     /// A step of the chain, made in code, produced NaN or infinity.
     #[error(
-        "the part `{part}` of the sampling chain makes the logit of token {id} {logit}, which is not a number"
+        "the step `{part}` of the sampling chain makes the logit of token {id} {logit}, which is not a number"
     )]
     BrokenPart {
         /// Its name.
@@ -167,7 +167,7 @@ pub enum SamplingError {
         message: String,
     },
     /// Every token is forbidden.
-    #[error("no token may be taken: every logit is -inf; look at the logit biases and the penalties")]
+    #[error("no token is allowed: every logit is -inf; check the logit biases and the penalties")]
     NothingLeft,
 }
 

@@ -2,7 +2,7 @@
 
 use super::random::mixed;
 use super::{Candidates, Generator, LogitsPart, SamplingError};
-use crate::named::{Named, check_options};
+use crate::named::{NamedEntry, check_options};
 use menagerie_entries::{Entries, Entry};
 use std::fmt;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl Sampler {
     /// # Errors
     /// The name is unknown, or the sampler does not have an option; as a sentence.
     pub fn parse(text: &str, entries: &Entries) -> Result<Self, String> {
-        let Named { kind, options } = Named::<SamplerKind>::parse(text, entries)?;
+        let NamedEntry { kind, options } = NamedEntry::<SamplerKind>::parse(text, entries)?;
         let known: Vec<&str> = kind.options.iter().map(|(name, _)| *name).collect();
         let made = check_options(&options, &known).and_then(|()| (kind.with_options)(&options));
         made.map_err(|fault| format!("sampler `{}`: {fault}", kind.name))
@@ -166,9 +166,8 @@ impl LogitsPart for SamplerPart {
         let done = self.step.sample(&mut self.row, history, prompt, random);
         done.map_err(|message| self.refused(message))?;
         if let Some(id) = self.row.iter().position(|logit| logit.is_nan() || *logit == f32::INFINITY) {
-            return Err(
-                self.refused(format!("gave token {id} the logit {}, which is no number", self.row[id]))
-            );
+            return Err(self
+                .refused(format!("set the logit of token {id} to {}, which is not a number", self.row[id])));
         }
         if self.row.iter().all(|logit| *logit == f32::NEG_INFINITY) {
             return Err(self.refused("dropped every token; at least one must stay"));

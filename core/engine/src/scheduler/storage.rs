@@ -2,7 +2,7 @@
 
 use super::Scheduler;
 use crate::error::GenerateError;
-use crate::sequence::{Regime, Section, Sequence, StoredSequence, StoredState};
+use crate::sequence::{Regime, Sequence, StateSection, StoredSequence, StoredState};
 use menagerie_model::{RopeRegime, StateId, StateSpec};
 use std::ops::Range;
 use std::sync::Arc;
@@ -60,25 +60,25 @@ impl Scheduler {
         for section in stored.sections() {
             take(StateRead::Begin(&section))?;
             match &section {
-                Section::Tokens => {
+                StateSection::Tokens => {
                     for part in sequence.tokens().chunks(1 << 14) {
                         let bytes: Vec<u8> = part.iter().flat_map(|id| id.to_le_bytes()).collect();
                         take(StateRead::Bytes(&bytes))?;
                     }
                 }
-                Section::Rows { set, state, positions, .. } => {
+                StateSection::Rows { set, state, positions, .. } => {
                     self.pool.use_set(*set).map_err(GenerateError::from)?;
                     for part in pages(positions, self.pool.page_len()) {
                         let bytes = self.pool.read_rows(*state, sequence.id, part);
                         take(StateRead::Bytes(&bytes.map_err(GenerateError::from)?))?;
                     }
                 }
-                Section::Block { set, state, .. } => {
+                StateSection::Block { set, state, .. } => {
                     self.pool.use_set(*set).map_err(GenerateError::from)?;
                     let values = self.pool.read_block(*state, sequence.id).map_err(GenerateError::from)?;
                     take(StateRead::Bytes(&floats_out(&values)))?;
                 }
-                Section::Copy { .. } => {
+                StateSection::Copy { .. } => {
                     take(StateRead::Bytes(&floats_out(&copies.next().unwrap_or_default())))?;
                 }
             }
@@ -120,7 +120,7 @@ impl Scheduler {
         for section in stored.sections() {
             give(StateWrite::Begin(&section))?;
             match &section {
-                Section::Tokens => {
+                StateSection::Tokens => {
                     for part in pages(&(0..stored.tokens), 1 << 14) {
                         let mut bytes = vec![0; part.len() * 4];
                         give(StateWrite::Bytes(&mut bytes))?;
@@ -128,7 +128,7 @@ impl Scheduler {
                         sequence.tokens.extend(ids.iter().map(|id| u32::from_le_bytes(*id)));
                     }
                 }
-                Section::Rows { set, state, positions, row_bytes } => {
+                StateSection::Rows { set, state, positions, row_bytes } => {
                     self.pool.use_set(*set).map_err(GenerateError::from)?;
                     for part in pages(positions, self.pool.page_len()) {
                         let mut bytes = vec![0; part.len() * row_bytes];
@@ -137,12 +137,14 @@ impl Scheduler {
                         written.map_err(GenerateError::from)?;
                     }
                 }
-                Section::Block { set, state, elements } => {
+                StateSection::Block { set, state, elements } => {
                     self.pool.use_set(*set).map_err(GenerateError::from)?;
                     let values = floats_in(*elements, give)?;
                     self.pool.write_block(*state, sequence.id, &values).map_err(GenerateError::from)?;
                 }
-                Section::Copy { snapshot, elements } => copies[*snapshot].push(floats_in(*elements, give)?),
+                StateSection::Copy { snapshot, elements } => {
+                    copies[*snapshot].push(floats_in(*elements, give)?)
+                }
             }
             give(StateWrite::End(&section))?;
         }
@@ -162,16 +164,16 @@ impl Scheduler {
 
 /// A part of a stored sequence, in the order of reading.
 pub(crate) enum StateRead<'a> {
-    Begin(&'a Section),
+    Begin(&'a StateSection),
     Bytes(&'a [u8]),
     End,
 }
 
 /// A part of a stored sequence, in the order of writing; bytes are to be filled.
 pub(crate) enum StateWrite<'a> {
-    Begin(&'a Section),
+    Begin(&'a StateSection),
     Bytes(&'a mut [u8]),
-    End(&'a Section),
+    End(&'a StateSection),
 }
 
 /// A range in parts that end at multiples of `len`.

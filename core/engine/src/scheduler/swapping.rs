@@ -3,7 +3,7 @@
 use super::storage::{StateRead, StateWrite};
 use super::{MIN_SHARED_TOKENS, Scheduler};
 use crate::error::GenerateError;
-use crate::sequence::{Section, Sequence, StoredSequence, SwappedState};
+use crate::sequence::{Sequence, StateSection, StoredSequence, SwappedState};
 
 /// The most bytes of a copy for each of its tokens. Copying a MiB out and in takes less than a millisecond; a model
 /// for which this matters takes longer to compute a token.
@@ -36,8 +36,9 @@ impl Scheduler {
         sequence: &Sequence,
         stored: &StoredSequence,
     ) -> Result<Vec<Vec<u8>>, GenerateError> {
-        let size =
-            |section: &Section| section.bytes(stored.tokens).and_then(|bytes| usize::try_from(bytes).ok());
+        let size = |section: &StateSection| {
+            section.bytes(stored.tokens).and_then(|bytes| usize::try_from(bytes).ok())
+        };
         let mut sections: Vec<Vec<u8>> = Vec::new();
         self.read_state(sequence, stored, &mut |part| {
             match part {

@@ -42,7 +42,7 @@ pub(crate) enum StoredState {
 
 /// A part of a sequence with its own checksum.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Section {
+pub(crate) enum StateSection {
     /// Token ids, u32.
     Tokens,
     /// Rows of a state, in the type in which they are cached.
@@ -53,7 +53,7 @@ pub(crate) enum Section {
     Copy { snapshot: usize, elements: usize },
 }
 
-impl Section {
+impl StateSection {
     /// Its bytes; `None` if the number overflows.
     pub(crate) fn bytes(&self, tokens: usize) -> Option<u64> {
         let bytes = match self {
@@ -91,16 +91,16 @@ impl StoredSequence {
     }
 
     /// Its sections, in order.
-    pub(crate) fn sections(&self) -> Vec<Section> {
-        let mut sections = vec![Section::Tokens];
+    pub(crate) fn sections(&self) -> Vec<StateSection> {
+        let mut sections = vec![StateSection::Tokens];
         for set in 0..self.sets {
             for (index, state) in self.states.iter().enumerate() {
                 let id = StateId(index);
                 sections.push(match *state {
                     StoredState::Rows { row_bytes, first, .. } => {
-                        Section::Rows { set, state: id, positions: first..self.tokens, row_bytes }
+                        StateSection::Rows { set, state: id, positions: first..self.tokens, row_bytes }
                     }
-                    StoredState::Block { elements, .. } => Section::Block { set, state: id, elements },
+                    StoredState::Block { elements, .. } => StateSection::Block { set, state: id, elements },
                 });
             }
         }
@@ -110,7 +110,7 @@ impl StoredSequence {
                     StoredState::Block { elements, .. } => Some(*elements),
                     StoredState::Rows { .. } => None,
                 });
-                sections.extend(blocks.map(|elements| Section::Copy { snapshot, elements }));
+                sections.extend(blocks.map(|elements| StateSection::Copy { snapshot, elements }));
             }
         }
         sections
@@ -126,18 +126,18 @@ impl StoredSequence {
             (block, now) => block == now,
         };
         if self.sets != now.sets || self.states.len() != now.states.len() {
-            return Some("its states are not those of the model".to_owned());
+            return Some("its states differ from those of the model".to_owned());
         }
         if let Some(at) = self.states.iter().zip(&now.states).position(|pair| !same(pair)) {
-            return Some(format!("its state {at} is not the model's"));
+            return Some(format!("its state {at} differs from that of the model"));
         }
         if self.prompt > self.tokens {
-            return Some("its prompt is longer than all of it".to_owned());
+            return Some("its prompt is longer than the sequence".to_owned());
         }
         let recurrent = self.states.iter().any(|state| matches!(state, StoredState::Block { .. }));
         let most = if recurrent { SNAPSHOTS } else { 0 };
         let ascending = self.snapshots.is_sorted() && self.snapshots.iter().all(|at| *at <= self.tokens);
         (self.snapshots.len() > most || !ascending)
-            .then(|| "its snapshots cannot be of this sequence".to_owned())
+            .then(|| "its snapshots do not belong to this sequence".to_owned())
     }
 }

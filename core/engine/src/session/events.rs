@@ -85,7 +85,7 @@ impl<'s> Events<'s> {
         self.cancel();
         self.result.take().unwrap_or_else(|| {
             Err(GenerateError::Options(
-                "the generation failed, and its error was the last of its events".to_owned(),
+                "the generation failed, and its iterator has already returned the error".to_owned(),
             ))
         })
     }

@@ -27,7 +27,7 @@ const CHECKSUM: usize = 32;
 
 /// Why a container cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum ContainerFault {
     /// An error of the operating system.
     #[error("cannot read it: {0}")]
     System(io::Error),
@@ -41,10 +41,10 @@ pub(crate) enum Fault {
     #[error("it is a state file of version {0}, and this program reads version {VERSION}")]
     Version(u32),
     /// A checksum is wrong.
-    #[error("its {0} is damaged: the checksum does not fit")]
+    #[error("its {0} is damaged: the checksum is wrong")]
     Damaged(&'static str),
     /// A length is impossible.
-    #[error("its {what} has {found} bytes, and {expected} are wanted")]
+    #[error("its {what} has {found} bytes, expected {expected}")]
     Length {
         /// The part with this length.
         what: &'static str,
@@ -54,11 +54,11 @@ pub(crate) enum Fault {
         expected: String,
     },
     /// There are bytes after the end.
-    #[error("something follows its end")]
+    #[error("there are bytes after its end")]
     Longer,
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for ContainerFault {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::UnexpectedEof { Self::Cut } else { Self::System(error) }
     }
@@ -74,7 +74,7 @@ impl<W: Write> ContainerWriter<W> {
     /// A container with this header.
     pub(crate) fn new(mut out: W, header: &[u8]) -> io::Result<Self> {
         if header.len() as u64 > MOST_HEADER {
-            let reason = format!("a header of {} bytes; {MOST_HEADER} are the most", header.len());
+            let reason = format!("a header of {} bytes; the most is {MOST_HEADER}", header.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         }
         let length = (header.len() as u64).to_le_bytes();
@@ -121,71 +121,71 @@ pub(crate) struct ContainerReader<R> {
 
 impl<R: Read> ContainerReader<R> {
     /// Starts reading a container of `size` bytes. Returns its header.
-    pub(crate) fn new(input: R, size: u64) -> Result<(Self, Vec<u8>), Fault> {
+    pub(crate) fn new(input: R, size: u64) -> Result<(Self, Vec<u8>), ContainerFault> {
         let mut reader = Self { input, hash: Sha256::new() };
         let mut magic = [0; MAGIC.len()];
         match reader.bytes(&mut magic) {
-            Err(Fault::Cut) => return Err(Fault::Foreign),
+            Err(ContainerFault::Cut) => return Err(ContainerFault::Foreign),
             other => other?,
         }
         if magic != MAGIC {
-            return Err(Fault::Foreign);
+            return Err(ContainerFault::Foreign);
         }
         let mut version = [0; 4];
         reader.bytes(&mut version)?;
         let version = u32::from_le_bytes(version);
         if version != VERSION {
-            return Err(Fault::Version(version));
+            return Err(ContainerFault::Version(version));
         }
         let length = reader.number()?;
         let most = MOST_HEADER.min(size);
         if length > most {
             let expected = format!("{most} at most");
-            return Err(Fault::Length { what: "header", found: length, expected });
+            return Err(ContainerFault::Length { what: "header", found: length, expected });
         }
-        let mut header = vec![0; usize::try_from(length).map_err(|_| Fault::Cut)?];
+        let mut header = vec![0; usize::try_from(length).map_err(|_| ContainerFault::Cut)?];
         reader.bytes(&mut header)?;
         reader.check("header")?;
         Ok((reader, header))
     }
 
     /// Starts a section, which must have the expected number of bytes.
-    pub(crate) fn begin(&mut self, what: &'static str, expected: u64) -> Result<(), Fault> {
+    pub(crate) fn begin(&mut self, what: &'static str, expected: u64) -> Result<(), ContainerFault> {
         let found = self.number()?;
         if found == expected {
             return Ok(());
         }
-        Err(Fault::Length { what, found, expected: expected.to_string() })
+        Err(ContainerFault::Length { what, found, expected: expected.to_string() })
     }
 
     /// The next bytes of the current section.
-    pub(crate) fn bytes(&mut self, bytes: &mut [u8]) -> Result<(), Fault> {
+    pub(crate) fn bytes(&mut self, bytes: &mut [u8]) -> Result<(), ContainerFault> {
         self.input.read_exact(bytes)?;
         self.hash.update(bytes);
         Ok(())
     }
 
     /// Ends the section: the bytes are known to be correct only now.
-    pub(crate) fn check(&mut self, what: &'static str) -> Result<(), Fault> {
+    pub(crate) fn check(&mut self, what: &'static str) -> Result<(), ContainerFault> {
         let mut found = [0; CHECKSUM];
         self.input.read_exact(&mut found)?;
         let checksum = std::mem::take(&mut self.hash).finalize();
         if checksum[..] != found {
-            return Err(Fault::Damaged(what));
+            return Err(ContainerFault::Damaged(what));
         }
         self.hash.update(checksum);
         Ok(())
     }
 
     /// Checks that nothing follows.
-    pub(crate) fn end(mut self) -> Result<(), Fault> {
+    pub(crate) fn end(mut self) -> Result<(), ContainerFault> {
         match self.input.read(&mut [0])? {
             0 => Ok(()),
-            _ => Err(Fault::Longer),
+            _ => Err(ContainerFault::Longer),
         }
     }
 
-    fn number(&mut self) -> Result<u64, Fault> {
+    fn number(&mut self) -> Result<u64, ContainerFault> {
         let mut bytes = [0; 8];
         self.bytes(&mut bytes)?;
         Ok(u64::from_le_bytes(bytes))
@@ -206,7 +206,7 @@ mod tests {
         writer.into_inner()
     }
 
-    fn read(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Fault> {
+    fn read(bytes: &[u8]) -> Result<Vec<Vec<u8>>, ContainerFault> {
         let (mut reader, header) = ContainerReader::new(bytes, bytes.len() as u64)?;
         let mut all = vec![header];
         for length in [3, 3, 0] {
@@ -235,7 +235,7 @@ mod tests {
             }
             assert!(read(&good[..at]).is_err(), "cut at {at}");
         }
-        assert!(matches!(read(&[&good[..], b"x"].concat()), Err(Fault::Longer)));
+        assert!(matches!(read(&[&good[..], b"x"].concat()), Err(ContainerFault::Longer)));
     }
 
     #[test]
@@ -246,23 +246,23 @@ mod tests {
             (first..first + 8 + 3 + CHECKSUM, first + 8 + 3 + CHECKSUM..good.len() - 8 - CHECKSUM);
         let moved = [&good[..first], &good[two], &good[one], &good[good.len() - 8 - CHECKSUM..]].concat();
         assert_eq!(moved.len(), good.len());
-        assert!(matches!(read(&moved), Err(Fault::Damaged("section"))));
+        assert!(matches!(read(&moved), Err(ContainerFault::Damaged("section"))));
     }
 
     #[test]
     fn hostile_lengths_allocate_nothing() {
         let mut bad = written();
         bad[12..20].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert!(matches!(read(&bad), Err(Fault::Length { what: "header", .. })));
+        assert!(matches!(read(&bad), Err(ContainerFault::Length { what: "header", .. })));
         let header = 8 + 4 + 8 + 7 + CHECKSUM;
         let mut bad = written();
         bad[header..header + 8].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert!(matches!(read(&bad), Err(Fault::Length { what: "section", .. })));
-        assert!(matches!(read(b"GGUF"), Err(Fault::Foreign)));
-        assert!(matches!(read(b"GGUF and more bytes"), Err(Fault::Foreign)));
+        assert!(matches!(read(&bad), Err(ContainerFault::Length { what: "section", .. })));
+        assert!(matches!(read(b"GGUF"), Err(ContainerFault::Foreign)));
+        assert!(matches!(read(b"GGUF and more bytes"), Err(ContainerFault::Foreign)));
         let mut newer = written();
         newer[8] = 3;
-        assert!(matches!(read(&newer), Err(Fault::Version(3))));
+        assert!(matches!(read(&newer), Err(ContainerFault::Version(3))));
         let mut older = written();
         older[8] = 1;
         let said = read(&older).unwrap_err().to_string();

@@ -1,6 +1,6 @@
 //! [`StateFileError`]: why a state was not saved or not restored.
 
-use super::container::Fault;
+use super::container::ContainerFault;
 use crate::error::GenerateError;
 use std::io;
 use std::path::Path;
@@ -23,15 +23,15 @@ pub enum StateFileError {
     #[error(transparent)]
     Written(#[from] menagerie_files::FileError),
     /// The path is not a file.
-    #[error("{0}: is no file; name a file that the state can be kept in")]
+    #[error("{0}: not a file; name a file for the state")]
     NoFile(String),
     /// Another process has the file open.
     #[error(
-        "{0}: another process keeps its state in this file; name another file, or wait until it has ended"
+        "{0}: another process uses this state file; name another file, or wait until that process has ended"
     )]
     InUse(String),
     /// The file is not a state file, has another version, or is truncated or damaged.
-    #[error("{file}: {reason}; name another file, or remove this one: the tokens are then computed again")]
+    #[error("{file}: {reason}; name another file, or remove this one; the tokens are then computed again")]
     Unreadable {
         /// The file.
         file: String,
@@ -39,7 +39,7 @@ pub enum StateFileError {
         reason: String,
     },
     /// The state was computed differently.
-    #[error("{file}: its state was computed otherwise: {}; open the model as it was then, or name another file", .differences.join("; "))]
+    #[error("{file}: its state was computed with other settings: {}; open the model with the old settings, or name another file", .differences.join("; "))]
     Differs {
         /// The file.
         file: String,
@@ -66,11 +66,11 @@ pub enum StateFileError {
     },
     /// The file was opened for another session.
     #[error(
-        "{0}: it was opened for another model or with other adapters than the session has; open it for the session's pipeline"
+        "{0}: the file was opened for another model or with other adapters than those of the session; open it for the session's pipeline"
     )]
     OtherSession(String),
     /// Something without a file cannot be recognized later.
-    #[error("{0} was made in code: no file tells it from others, so that its state cannot be kept")]
+    #[error("{0} was made in code and has no file that identifies it, so its state cannot be saved")]
     Unnamed(String),
     /// The states cannot be read or written.
     #[error("{file}: {source}")]
@@ -91,9 +91,9 @@ impl StateFileError {
         Self::Unreadable { file: file.display().to_string(), reason: reason.to_string() }
     }
 
-    pub(super) fn fault(file: &Path, fault: Fault) -> Self {
+    pub(super) fn fault(file: &Path, fault: ContainerFault) -> Self {
         match fault {
-            Fault::System(source) => Self::system(file, "read", source),
+            ContainerFault::System(source) => Self::system(file, "read", source),
             other => Self::unreadable(file, other),
         }
     }

@@ -1,7 +1,7 @@
 //! State files as bytes, for fuzz targets: container, header and sections, without a model.
 
-use super::container::{ContainerReader, ContainerWriter, Fault};
-use super::{Header, checked_header, length};
+use super::container::{ContainerFault, ContainerReader, ContainerWriter};
+use super::{StateHeader, checked_header, length};
 
 /// The most tokens of a state: the context of the model that the fuzz target simulates.
 const CONTEXT: usize = 64;
@@ -12,12 +12,12 @@ const CONTEXT: usize = 64;
 /// The file is invalid.
 #[doc(hidden)]
 pub fn read_state(bytes: &[u8]) -> Result<(), String> {
-    let text = |fault: Fault| fault.to_string();
+    let text = |fault: ContainerFault| fault.to_string();
     let (mut reader, header) = ContainerReader::new(bytes, bytes.len() as u64).map_err(text)?;
-    let Header { identity, held, .. } = checked_header(&header)?;
+    let StateHeader { identity, held, .. } = checked_header(&header)?;
     drop(identity.differences(&identity));
     if held.tokens > CONTEXT {
-        return Err(format!("{} tokens; {CONTEXT} are the most", held.tokens));
+        return Err(format!("{} tokens; the most is {CONTEXT}", held.tokens));
     }
     if let Some(fault) = held.fault(&sample_header()?.held) {
         return Err(fault);
@@ -72,7 +72,7 @@ pub fn sample_state() -> Result<Vec<u8>, String> {
 }
 
 /// The header of [`sample_state`], from its JSON.
-fn sample_header() -> Result<Header, String> {
+fn sample_header() -> Result<StateHeader, String> {
     checked_header(include_bytes!("sample.json"))
 }
 

@@ -123,7 +123,7 @@ impl StateIdentity {
         said("the cache type", kv_type, &now.kv_type);
         said("the device", device, &now.device);
         said("the arithmetic", arithmetic, &now.arithmetic);
-        said("what hooks do", &joined(effects), &joined(&now.effects));
+        said("the effect of hooks", &joined(effects), &joined(&now.effects));
         said("the list of plugins", &joined(plugins), &joined(&now.plugins));
         said("the set of adapters", &listed(adapters), &listed(&now.adapters));
         let mut other = |what: &str, differs: bool| {
@@ -134,14 +134,14 @@ impl StateIdentity {
         let names =
             |of: &[AdapterIdentity]| -> Vec<String> { of.iter().map(|one| one.files.clone()).collect() };
         let same_list = listed(adapters) == listed(&now.adapters);
-        other("an adapter's file is another", same_list && names(adapters) != names(&now.adapters));
-        other("the model's weights are others", *weights != now.weights);
+        other("an adapter's file has changed", same_list && names(adapters) != names(&now.adapters));
+        other("the model's weights have changed", *weights != now.weights);
         other(
-            "the model's numbers are others (its spec, its keys, --set or --quant)",
+            "the model's numbers have changed (its spec, its keys, --set or --quant)",
             *weights == now.weights && *config != now.config,
         );
         other(
-            "the files that change the model (X-LoRA, a mixture, an importance matrix) are others",
+            "the files that change the model (X-LoRA, a mixture, an importance matrix) have changed",
             *beside != now.beside,
         );
         found
@@ -194,10 +194,10 @@ mod tests {
             ),
             (|one| one.architecture = "qwen2".to_owned(), "the architecture was llama and is qwen2"),
             (|one| one.config = "d".to_owned(), "--set or --quant"),
-            (|one| one.weights = "x".to_owned(), "the model's weights are others"),
+            (|one| one.weights = "x".to_owned(), "the model's weights have changed"),
             (|one| one.beside = Some("b".to_owned()), "X-LoRA, a mixture"),
             (|one| one.adapters.clear(), "the set of adapters was a=0.5 and is none"),
-            (|one| one.adapters[0].files = "g".to_owned(), "an adapter's file is another"),
+            (|one| one.adapters[0].files = "g".to_owned(), "an adapter's file has changed"),
             (|one| one.kv_type = "q8_0".to_owned(), "the cache type was f16 and is q8_0"),
             (|one| one.device = "cuda".to_owned(), "the device was cpu and is cuda"),
             (|one| one.arithmetic = "exact".to_owned(), "the arithmetic was fast and is exact"),
@@ -205,7 +205,7 @@ mod tests {
                 |one| one.plugins.push("a/b 1.0 ab12".to_owned()),
                 "the list of plugins was none and is a/b 1.0 ab12",
             ),
-            (|one| one.effects.push("happy=2".to_owned()), "what hooks do was none and is happy=2"),
+            (|one| one.effects.push("happy=2".to_owned()), "the effect of hooks was none and is happy=2"),
         ];
         for (change, words) in changes {
             let mut now = identity();

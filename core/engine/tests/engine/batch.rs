@@ -97,7 +97,7 @@ fn one_fails_alone() {
     let long = results.pop().unwrap().unwrap_err();
     assert!(matches!(long, GenerateError::PromptTooLong { tokens: 65, context: 64 }));
     let broken = results.pop().unwrap().unwrap_err().to_string();
-    assert!(broken.starts_with("after position 1 number ") && broken.contains(" is NaN"), "{broken}");
+    assert!(broken.starts_with("after position 1 value ") && broken.contains(" is NaN"), "{broken}");
     let fine = Arc::new(FakeModel::new(50, mixing));
     for (result, prompt) in results.into_iter().zip(&prompts) {
         assert_eq!(result.unwrap().tokens, alone(&fine, prompt, &requests[0]).tokens);
@@ -198,7 +198,7 @@ fn an_f16_cache_that_overflows_is_named() {
         let mut sequence = scheduler.create().unwrap();
         scheduler.begin(&mut sequence, &[1, 2, 3, 4], LogitRows::All).unwrap();
         let error = scheduler.feed(&mut sequence, None, &mut |_, _| Ok(())).unwrap_err().to_string();
-        assert!(error.starts_with("after position 2 number ") && error.contains(advice), "{error}");
+        assert!(error.starts_with("after position 2 value ") && error.contains(advice), "{error}");
         assert!(sequence.tokens().is_empty(), "nothing computed from it is kept");
     }
 }

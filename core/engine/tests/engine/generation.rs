@@ -210,7 +210,7 @@ fn requests_that_make_no_sense_are_refused() {
         session(&model, 64).generate(&PROMPT, &Request::greedy(1).with_sampling(bias), |_| {}).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "logit bias for token 9999, but the vocabulary has 262 tokens: their ids begin at 0"
+        "logit bias for token 9999, but the vocabulary has 262 tokens, with ids from 0"
     );
 }
 

@@ -1,6 +1,6 @@
 //! [`ProcessLibrary`]: adapters and copies of hooks of a stage in a process of its own.
 
-use menagerie_engine::{HookPlace, copied_hook};
+use menagerie_engine::{HookTarget, copied_hook};
 use menagerie_model::{Adapter, HookRecipe, LayerHook, ScalingLayers};
 use menagerie_stages::StageLibrary;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ pub(crate) struct ProcessLibrary {
     pub(crate) adapters: Vec<Arc<Adapter>>,
     /// By site the layer that an X-LoRA's weights have for it.
     pub(crate) scaling_layers: Option<ScalingLayers>,
-    pub(crate) place: HookPlace,
+    pub(crate) place: HookTarget,
 }
 
 impl StageLibrary for ProcessLibrary {

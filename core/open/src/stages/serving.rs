@@ -13,7 +13,7 @@ use crate::recipe::applied;
 use crate::resolved::{ResolvedFile, Wrappers};
 use crate::stage_options::{StageOptions, StageStart};
 use menagerie_assembly::{Assembly, open_model};
-use menagerie_engine::HookPlace;
+use menagerie_engine::HookTarget;
 use menagerie_model::{AdapterSite, Compute, FeedForwardWrapper, ModelError, WeightGuard};
 use menagerie_registry::Environment;
 use menagerie_stages::{PipelineTransport, SocketTransport, StageName, StageWorker, WorkerParts};
@@ -142,7 +142,7 @@ fn library(
     Ok(ProcessLibrary {
         adapters,
         scaling_layers,
-        place: HookPlace {
+        place: HookTarget {
             entries: resolved.environment.entries().clone(),
             compute: compute.clone(),
             width,

@@ -86,14 +86,14 @@ fn headers_that_lie_are_refused() {
             (|header| header["held"]["tokens"] = json!(u64::MAX), "room for 1024"),
             (
                 |header| header["held"]["tokens"] = json!(900),
-                "list of tokens has 88 bytes, and 3600 are wanted",
+                "list of tokens has 88 bytes, expected 3600",
             ),
             (|header| header["held"]["tokens"] = json!(3), "a.state"),
             (|header| header["held"]["tokens"] = json!(-1), "its header"),
-            (|header| header["held"]["prompt"] = json!(5000), "longer than all of it"),
-            (|header| header["held"]["sets"] = json!(2), "states are not those of the model"),
-            (|header| header["held"]["sets"] = json!(u64::MAX), "states are not those of the model"),
-            (|header| header["held"]["states"] = json!([]), "states are not those of the model"),
+            (|header| header["held"]["prompt"] = json!(5000), "longer than the sequence"),
+            (|header| header["held"]["sets"] = json!(2), "states differ from those of the model"),
+            (|header| header["held"]["sets"] = json!(u64::MAX), "states differ from those of the model"),
+            (|header| header["held"]["states"] = json!([]), "states differ from those of the model"),
             (
                 |header| {
                     header["held"]["states"][1] = json!({"block": {"name": "x", "elements": 1u64 << 60}})
@@ -105,7 +105,7 @@ fn headers_that_lie_are_refused() {
             (|header| header["extra"] = json!(1), "unknown field"),
             (
                 |header| header["conversation"] = json!({"messages": [], "dropped": u64::MAX}),
-                "leaves out more messages than it has",
+                "drops more messages than it has",
             ),
         ];
         for (change, words) in changes {

@@ -67,7 +67,7 @@ fn a_state_is_not_continued_with_other_norms() {
     };
     run(&model).good();
     let before = std::fs::read(home.join("a.state")).unwrap();
-    run(&other).fails_with(&["a.state", "the model's weights are others"]);
+    run(&other).fails_with(&["a.state", "the model's weights have changed"]);
     assert_eq!(std::fs::read(home.join("a.state")).unwrap(), before);
     run(&model).good();
 }

@@ -106,7 +106,7 @@ fn what_does_not_fit_is_refused_and_stays() {
     ]);
     run(home, BEGINNING, &["--state", "a.state", "-c", "16"]).fails_with(&["a.state", "room for 16"]);
     run(home, BEGINNING, &["--state", "prompt.txt"]).fails_with(&["prompt.txt: it is no state file"]);
-    run(home, BEGINNING, &["--state", "."]).fails_with(&["is no file"]);
+    run(home, BEGINNING, &["--state", "."]).fails_with(&["not a file"]);
     run(home, BEGINNING, &["--state", "absent/a.state"]).fails_with(&["absent/a.state"]);
     let mut bad = kept.clone();
     let middle = bad.len() / 2;
@@ -121,7 +121,7 @@ fn what_does_not_fit_is_refused_and_stays() {
     assert_eq!(std::fs::read(home.join("a.state")).unwrap(), kept);
     let lock = std::fs::File::create(home.join(".a.state.lock")).unwrap();
     lock.try_lock().unwrap();
-    run(home, BEGINNING, &["--state", "a.state"]).fails_with(&["a.state: another process keeps its state"]);
+    run(home, BEGINNING, &["--state", "a.state"]).fails_with(&["a.state: another process uses this state file"]);
     drop(lock);
     run(home, BEGINNING, &["--state", "a.state"]).good();
 }

@@ -1,6 +1,6 @@
 //! Copies of a [`Capture`] in the processes of stages, and the transfer of their rows.
 
-use super::{Capture, CaptureOptions, Piece, Spool};
+use super::{Capture, CaptureOptions, Spool, SpooledRows};
 use menagerie_model::{Checkpoint, HookRecipe, ModelError, Phases, Result, SerializableHook};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ const HEAD: usize = 20;
 
 /// The content of a recipe.
 #[derive(Serialize, Deserialize)]
-struct Recipe {
+struct CaptureRecipe {
     /// The folder of the output file, which has enough space.
     folder: String,
     first: usize,
@@ -37,14 +37,14 @@ impl Capture {
     /// # Errors
     /// The recipe is invalid, or the file cannot be created.
     pub(crate) fn copied(recipe: &[u8], n_layers: usize) -> Result<Self, String> {
-        let recipe: Recipe = serde_json::from_slice(recipe).map_err(|error| error.to_string())?;
-        let Recipe { folder, first, end, places, phases } = recipe;
+        let recipe: CaptureRecipe = serde_json::from_slice(recipe).map_err(|error| error.to_string())?;
+        let CaptureRecipe { folder, first, end, places, phases } = recipe;
         let place = |name: &String| Checkpoint::named(name).ok_or_else(|| format!("no place `{name}`"));
         let phases = PHASES.iter().find(|(name, _)| *name == phases).map(|(_, phases)| *phases);
         let options = CaptureOptions {
             layers: end.checked_sub(1).map(|last| first..=last),
             places: places.iter().map(place).collect::<Result<_, String>>()?,
-            phases: phases.ok_or("a phase that is not known")?,
+            phases: phases.ok_or("unknown phase")?,
         };
         let own = std::env::temp_dir();
         let folder = Some(Path::new(&folder)).filter(|folder| folder.is_dir()).unwrap_or(&own);
@@ -52,14 +52,14 @@ impl Capture {
     }
 
     fn unkept(error: &io::Error) -> ModelError {
-        ModelError::Hook { hook: Self::KIND.to_owned(), reason: format!("rows cannot be kept: {error}") }
+        ModelError::Hook { hook: Self::KIND.to_owned(), reason: format!("cannot store rows: {error}") }
     }
 }
 
 impl SerializableHook for Capture {
     fn recipe(&self) -> HookRecipe {
         let phases = PHASES.iter().find(|(_, phases)| *phases == self.options.phases);
-        let recipe = Recipe {
+        let recipe = CaptureRecipe {
             folder: self.folder.to_string_lossy().into_owned(),
             first: self.layers.start,
             end: self.layers.end,
@@ -78,7 +78,7 @@ impl SerializableHook for Capture {
         let file = file.get_mut();
         let mut out = Vec::new();
         for ((layer, place), pieces) in pieces.iter() {
-            for Piece { first_position, rows, cols, at } in pieces {
+            for SpooledRows { first_position, rows, cols, at } in pieces {
                 let row_bytes = (cols * size_of::<f32>()).max(1);
                 let at_once = (PIECE / row_bytes).max(1);
                 file.seek(SeekFrom::Start(*at)).map_err(|error| Self::unkept(&error))?;
@@ -102,7 +102,7 @@ impl SerializableHook for Capture {
     }
 
     fn take(&self, piece: &[u8]) -> Result<()> {
-        let broken = || Self::unkept(&io::Error::other("a piece that a copy gave is cut"));
+        let broken = || Self::unkept(&io::Error::other("the rows that a stage sent are incomplete"));
         let (head, values) = piece.split_at_checked(HEAD).ok_or_else(broken)?;
         let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (layer, place, cols) = (number(0) as usize, number(4) as usize, number(16) as usize);
@@ -115,7 +115,7 @@ impl SerializableHook for Capture {
         }
         let mut spool = self.spool.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = values.len() / row_bytes;
-        let piece = Piece { first_position, rows, cols, at: spool.bytes };
+        let piece = SpooledRows { first_position, rows, cols, at: spool.bytes };
         spool.keep((layer, place), piece, |file| file.write_all(values)).map_err(|error| Self::unkept(&error))
     }
 }
@@ -142,7 +142,7 @@ mod tests {
                 for (first_position, from) in [(0, layer), (5, 2 * layer + 1)] {
                     for capture in [copy, &expected] {
                         let mut spool = capture.spool.lock().unwrap();
-                        let piece = Piece { first_position, rows, cols, at: spool.bytes };
+                        let piece = SpooledRows { first_position, rows, cols, at: spool.bytes };
                         let place = (layer, Checkpoint::LayerOut);
                         spool.keep(place, piece, |file| file.write_all(&bytes(from))).unwrap();
                     }
