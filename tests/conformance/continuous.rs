@@ -107,7 +107,7 @@ fn together_is_alone(name: &str, pipeline: &TextPipeline, sets: &[AdapterChoice]
         let mut queue = pipeline.queue(room).unwrap();
         let (mut said, mut ended, mut ids) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for (prompt, request) in prompts.iter().zip(&requests) {
-            ids.push(queue.submit(&prompt, request));
+            ids.push(queue.submit(prompt, request));
             if !all_at_once {
                 step(&mut queue, &mut said, &mut ended);
             }

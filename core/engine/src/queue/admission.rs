@@ -144,7 +144,7 @@ impl Queue {
         match begun {
             Ok((mut generation, sequence)) => {
                 let id = arrival.id();
-                generation.begin(arrival, &sequence, arrival_time);
+                generation.begin(arrival, &sequence, arrival_time.elapsed());
                 self.running.push(RunningRequest { id, generation, sequence });
             }
             Err(error) => self.refuse(arrival, error),

@@ -279,7 +279,7 @@ mod tests {
         for (text, words) in [
             ("test/parsed:above", "limit is wanted"),
             ("test/parsed:above=limit=x", "limit = x: no number"),
-            ("test/parsed:above=limit", "key=value is expected"),
+            ("test/parsed:above=limit", "expected key=value"),
             ("test/parsed:other", "there are: test/parsed:above"),
             ("above", "author/name:sampler"),
         ] {

@@ -127,7 +127,8 @@ impl Scheduler {
 
     /// Tokens per page.
     pub(crate) fn page_len(&self) -> usize {
-        self.pool.options().page_len
+        let options = self.pool.options();
+        options.page_len.min(options.max_sequence_tokens).min(options.capacity_tokens)
     }
 
     /// The number of tokens that a sequence with the state of `source` would start with.

@@ -3,21 +3,19 @@
 use crate::byte_text::{Bytes, VOCABULARY};
 use crate::fixture::{engine, mixing};
 use menagerie_engine::{
-    Engine, Event, GenerateError, LogitRows, Outcome, Queue, Request, SamplingOptions, Scheduler,
-    SchedulerOptions, Sequence, StopReason,
+    Engine, Event, GenerateError, LogitRows, Outcome, Queue, Request, SamplingOptions, Scheduler, Sequence,
+    StopReason,
 };
 use menagerie_model::{KvType, ModelError};
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Pages are small, so that a queue starts several requests in a small pool.
 fn scheduler(model: &Arc<FakeModel>, capacity_tokens: usize, step_tokens: usize) -> Scheduler {
-    let room = SchedulerOptions::default()
-        .with_sequences(4)
-        .with_prefixes(0)
-        .with_capacity_tokens(capacity_tokens)
-        .with_step_tokens(step_tokens);
-    Scheduler::new(engine(model, 64, 16), Vec::new(), room).unwrap()
+    let engine = engine(model, 64, 16);
+    let pool = engine.pool_options(4, capacity_tokens).with_page_len(4);
+    Scheduler::with_pool(engine, Vec::new(), pool, step_tokens).unwrap()
 }
 
 fn prompts() -> Vec<Vec<u32>> {

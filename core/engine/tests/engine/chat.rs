@@ -55,7 +55,7 @@ fn the_oldest_turns_go_when_the_context_is_full() {
     assert_eq!(chat.dropped(), 4);
     assert_eq!(chat.messages().len(), 9);
     assert_eq!(notices.len(), 2);
-    assert!(notices[1].contains("the 4 oldest messages are left out"), "{notices:?}");
+    assert!(notices[1].contains("the 4 oldest messages are dropped"), "{notices:?}");
     let held: Vec<u8> = chat.session().sequence().tokens().iter().map(|&id| id as u8).collect();
     assert_eq!(String::from_utf8(held).unwrap(), "S:S;U:message 2;A:ok;U:message 3;A:ok");
 }

@@ -104,8 +104,8 @@ fn a_break_ends_only_that_request_of_a_queue() {
     let room = SchedulerOptions::default().with_capacity_tokens(256).with_step_tokens(16);
     let scheduler = Scheduler::new(engine(&model, 64, 16), Vec::new(), room).unwrap();
     let mut queue = Queue::new(scheduler, Some(Arc::new(crate::byte_text::Bytes)));
-    let stopped = queue.submit(PROMPT, &Request::greedy(20));
-    let whole = queue.submit(PROMPT, &Request::greedy(20));
+    let stopped = queue.submit(&PROMPT, &Request::greedy(20));
+    let whole = queue.submit(&PROMPT, &Request::greedy(20));
     let (mut ended, mut after) = (Vec::new(), 0);
     let mut broke = false;
     while !queue.is_idle() {

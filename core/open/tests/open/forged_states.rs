@@ -84,10 +84,7 @@ fn headers_that_lie_are_refused() {
         let mut session = pipeline.session().unwrap();
         let changes: [Case; 13] = [
             (|header| header["held"]["tokens"] = json!(u64::MAX), "room for 1024"),
-            (
-                |header| header["held"]["tokens"] = json!(900),
-                "list of tokens has 88 bytes, expected 3600",
-            ),
+            (|header| header["held"]["tokens"] = json!(900), "list of tokens has 88 bytes, expected 3600"),
             (|header| header["held"]["tokens"] = json!(3), "a.state"),
             (|header| header["held"]["tokens"] = json!(-1), "its header"),
             (|header| header["held"]["prompt"] = json!(5000), "longer than the sequence"),

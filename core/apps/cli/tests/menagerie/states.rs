@@ -121,7 +121,8 @@ fn what_does_not_fit_is_refused_and_stays() {
     assert_eq!(std::fs::read(home.join("a.state")).unwrap(), kept);
     let lock = std::fs::File::create(home.join(".a.state.lock")).unwrap();
     lock.try_lock().unwrap();
-    run(home, BEGINNING, &["--state", "a.state"]).fails_with(&["a.state: another process uses this state file"]);
+    run(home, BEGINNING, &["--state", "a.state"])
+        .fails_with(&["a.state: another process uses this state file"]);
     drop(lock);
     run(home, BEGINNING, &["--state", "a.state"]).good();
 }
