@@ -186,10 +186,8 @@ const FACADE: [(&str, &[&str]); 3] = [
             "LoadOptions",
             "LoadedModel",
             "MemoryEstimate",
+            "ModelBuilder",
             "Notice",
-            "open_embedding",
-            "open_text",
-            "open_text_with",
         ],
     ),
     (

@@ -5,12 +5,12 @@
 //! ```
 
 use menagerie::engine::{Event, Request};
-use menagerie::open::{LoadOptions, open_text};
+use menagerie::open::ModelBuilder;
 use std::io::{BufRead, Write};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Some(model) = std::env::args().nth(1) else { return Err("usage: chat MODEL.gguf".into()) };
-    let pipeline = open_text(model, &LoadOptions::default())?;
+    let pipeline = ModelBuilder::new(model).open_text()?;
     let mut chat = pipeline.chat()?;
     chat.set_system("Answer briefly.");
     for line in std::io::stdin().lock().lines() {

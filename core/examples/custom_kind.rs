@@ -7,7 +7,7 @@
 //! ```
 
 use menagerie::model::{Norm, Param, Result as ModelResult, Rows, TransformContext};
-use menagerie::open::{LoadOptions, environment, open_text_with};
+use menagerie::open::{LoadOptions, ModelBuilder};
 use menagerie::registry::{NormPlace, Part, Parts, component};
 use menagerie::spec::kind::{Definition, Family, RecordedFault, ResolveContext, RoleDef, Sizes};
 use menagerie::spec::options;
@@ -70,12 +70,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next();
     let options = LoadOptions::default().with_spec_dirs(folder.iter().map(Into::into).collect());
-    let known = environment(&options)?;
+    let known = options.specs.environment()?;
     for component in known.components().iter().filter(|component| component.kind.family == Family::Norm) {
         println!("{}: {} ({})", component.kind.name, component.kind.doc, component.registered_by);
     }
     if let Some(model) = arguments.next() {
-        let pipeline = open_text_with(model, &known, &options)?;
+        let pipeline =
+            ModelBuilder::new(model).with_environment(&known).with_options(&options).open_text()?;
         println!("{} opened", pipeline.architecture());
     }
     Ok(())

@@ -5,14 +5,14 @@
 //! ```
 
 use menagerie::engine::{Event, Request};
-use menagerie::open::{LoadOptions, open_text};
+use menagerie::open::ModelBuilder;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(model), Some(prompt)) = (arguments.next(), arguments.next()) else {
         return Err("usage: generate MODEL.gguf PROMPT".into());
     };
-    let pipeline = open_text(model, &LoadOptions::default())?;
+    let pipeline = ModelBuilder::new(model).open_text()?;
     for notice in pipeline.notices() {
         eprintln!("note: {notice}");
     }

@@ -4,11 +4,11 @@
 //! cargo run --release --package menagerie --example inspect -- model.gguf
 //! ```
 
-use menagerie::open::{LoadOptions, open_text};
+use menagerie::open::ModelBuilder;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Some(model) = std::env::args().nth(1) else { return Err("usage: inspect MODEL.gguf".into()) };
-    let pipeline = open_text(model, &LoadOptions::default())?;
+    let pipeline = ModelBuilder::new(model).open_text()?;
     println!("{}: {} tokens of context, {}", pipeline.architecture(), pipeline.context(), pipeline.memory());
     let resolved = pipeline.resolved();
     println!("spec {} from {}", resolved.spec.id(), resolved.origin);

@@ -4,7 +4,7 @@
 //!
 //! | group | names |
 //! |---|---|
-//! | open | [`open_text`], [`open_text_with`], [`open_embedding`], [`LoadOptions`], [`LoadedModel`], [`LoadError`], [`MemoryEstimate`], [`Notice`], [`Environment`] |
+//! | open | [`ModelBuilder`], [`LoadOptions`], [`LoadedModel`], [`LoadError`], [`MemoryEstimate`], [`Notice`], [`Environment`] |
 //! | generate | [`TextPipeline`], [`Session`], [`Request`], [`SamplingOptions`], [`Event`], [`Outcome`], [`StopReason`], [`Statistics`], [`ChatSession`], [`ChatMessage`], [`Queue`], [`SchedulerOptions`], [`EmbeddingPipeline`], [`EmbeddingOptions`], [`Truncation`], [`GenerateError`] |
 //! | describe | [`ResolvedFile`], [`ArchSpec`], [`GgufFile`], [`logits`](fn@logits), [`Logits`], [`LogitsOptions`] |
 //!
@@ -13,18 +13,18 @@
 //! # Open
 //!
 //! ```
-//! use menagerie::{LoadError, LoadOptions, LoadedModel, MemoryEstimate, Notice, TextPipeline, open_text};
+//! use menagerie::{LoadError, LoadOptions, LoadedModel, MemoryEstimate, ModelBuilder, Notice, TextPipeline};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
 //! let options = LoadOptions::default().with_context(512);
-//! let loaded: LoadedModel<TextPipeline> = open_text(model, &options)?;
+//! let loaded: LoadedModel<TextPipeline> = ModelBuilder::new(model).with_options(&options).open_text()?;
 //! let (notices, memory): (&[Notice], &MemoryEstimate) = (loaded.notices(), loaded.memory());
 //! notices.iter().for_each(|notice| eprintln!("note: {notice}"));
 //! println!("{}: {} tokens of context, {memory}", loaded.architecture(), loaded.context());
 //! assert_eq!((loaded.architecture(), loaded.context()), ("llama", 512));
 //!
-//! let missing: Result<_, LoadError> = open_text("no-such-model.gguf", &options);
+//! let missing: Result<_, LoadError> = ModelBuilder::new("no-such-model.gguf").with_options(&options).open_text();
 //! assert!(missing.is_err());
 //! # Ok(())
 //! # }
@@ -33,24 +33,43 @@
 //! The file's `general.architecture` is looked up in an [`Environment`]; its [`spec`] is resolved against the keys and
 //! tensors of the file, with all faults at once; [`assembly`] maps the weights onto blocks of the [`model`] crate; tokenizer
 //! and chat template come from the [`loaders`]. An environment holds everything that is installed: what is linked in, and
-//! what spec folders and plugins add. [`open_text`] makes one from the options; a program can keep its own:
+//! what spec folders and plugins add. [`ModelBuilder`] makes one from the options; a program can keep its own:
 //!
 //! ```
-//! use menagerie::{Environment, LoadOptions, open_text_with};
+//! use menagerie::{Environment, ModelBuilder};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
 //! let environment = Environment::linked()?;
 //! assert!(environment.architecture("llama").is_some());
-//! let loaded = open_text_with(model, &environment, &LoadOptions::default())?;
+//! let loaded = ModelBuilder::new(model).with_environment(&environment).open_text()?;
 //! # assert_eq!(loaded.architecture(), "llama");
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! With the feature `hub`, `menagerie::hub` finds models by the names that the command line takes (`smollm2`, `org/repo`,
-//! `org/repo:Q4_K_M`) and downloads what is missing; the example `open_by_name` is a whole program. Options begin with
-//! their defaults and are changed by methods, or by their fields; new ones may come with any version.
+//! A model can also be a recipe (`NAME.recipe.toml`): its base, adapters, mixture, keys and chat template are opened as the
+//! command line opens them. A recipe names files, or references that a [`Locate`](open::Locate) finds. With the feature
+//! `hub`, `menagerie::hub` finds models by the names that the command line accepts (`smollm2`, `org/repo`,
+//! `org/repo:Q4_K_M`) and downloads what is missing; the example `open_by_name` is a whole program with a `Locate`.
+//!
+//! Options are grouped by subject: weights, context, placement, specs, keys and composition. They begin with their defaults
+//! and are changed by methods or by their fields; any version may add new ones:
+//!
+//! ```
+//! use menagerie::open::Device;
+//! use menagerie::{LoadOptions, ModelBuilder};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
+//! let mut options = LoadOptions::default().with_device(Device::named("cpu")?).with_threads(2);
+//! options.weights.mmap = false;
+//! options.context.chunk = 128;
+//! let loaded = ModelBuilder::new(model).with_options(&options).open_text()?;
+//! # assert_eq!(loaded.architecture(), "llama");
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Generate
 //!
@@ -58,11 +77,11 @@
 //! by returning `ControlFlow::Break`; a callback that returns nothing never stops it.
 //!
 //! ```
-//! use menagerie::{Event, LoadOptions, Outcome, Request, SamplingOptions, Session, Statistics, StopReason, open_text};
+//! use menagerie::{Event, ModelBuilder, Outcome, Request, SamplingOptions, Session, Statistics, StopReason};
 //! use std::ops::ControlFlow;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
-//! let pipeline = open_text(model, &LoadOptions::default())?;
+//! let pipeline = ModelBuilder::new(model).open_text()?;
 //! let mut session: Session = pipeline.session()?;
 //! let sampling = SamplingOptions::default().with_temperature(0.7).with_seed(42);
 //! let request = Request::default().with_sampling(sampling).with_max_tokens(32).with_stop(vec!["\n\n".to_owned()]);
@@ -87,10 +106,10 @@
 //! again:
 //!
 //! ```
-//! # use menagerie::{LoadOptions, Request, open_text};
+//! # use menagerie::{ModelBuilder, Request};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
-//! # let pipeline = open_text(model, &LoadOptions::default())?;
+//! # let pipeline = ModelBuilder::new(model).open_text()?;
 //! # let mut session = pipeline.session()?;
 //! let request = Request::greedy(8);
 //! for text in session.events("Once upon a time", &request).text() {
@@ -108,13 +127,13 @@
 //! A conversation, with the chat template of the file:
 //!
 //! ```
-//! use menagerie::{ChatMessage, ChatSession, LoadOptions, Request, open_text};
-//! # use menagerie::open::GivenTemplate;
+//! use menagerie::{ChatMessage, ChatSession, LoadOptions, ModelBuilder, Request};
+//! # use menagerie::open::TemplateSource;
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
 //! # let source = "{% for message in messages %}{{ message.role }}: {{ message.content }} {% endfor %}".to_owned();
-//! # let template = GivenTemplate { name: "example".to_owned(), source };
-//! # let pipeline = open_text(model, &LoadOptions::default().with_chat_template(template))?;
+//! # let template = TemplateSource { name: "example".to_owned(), source };
+//! # let pipeline = ModelBuilder::new(model).with_options(&LoadOptions::default().with_chat_template(template)).open_text()?;
 //! let mut chat: ChatSession = pipeline.chat()?;
 //! chat.set_system("Answer in one sentence.");
 //! let outcome = chat.send("Why is the sky blue?", &Request::greedy(16), |_| {})?;
@@ -128,10 +147,10 @@
 //! [`Queue`] share their steps, which is faster than one session after the other:
 //!
 //! ```
-//! use menagerie::{LoadOptions, Queue, Request, SchedulerOptions, open_text};
+//! use menagerie::{ModelBuilder, Queue, Request, SchedulerOptions};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
-//! # let pipeline = open_text(model, &LoadOptions::default())?;
+//! # let pipeline = ModelBuilder::new(model).open_text()?;
 //! let mut queue: Queue = pipeline.queue(SchedulerOptions::default().with_sequences(2))?;
 //! for prompt in ["One", "Two", "Three"] {
 //!     queue.submit(prompt, &Request::greedy(8));
@@ -146,10 +165,10 @@
 //! Vectors of texts, for models that embed:
 //!
 //! ```
-//! use menagerie::{EmbeddingOptions, EmbeddingPipeline, GenerateError, LoadOptions, LoadedModel, Truncation, open_embedding};
+//! use menagerie::{EmbeddingOptions, EmbeddingPipeline, GenerateError, LoadedModel, ModelBuilder, Truncation};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/zoo/bert/model-f16.gguf");
-//! let loaded: LoadedModel<EmbeddingPipeline> = open_embedding(model, &LoadOptions::default())?;
+//! let loaded: LoadedModel<EmbeddingPipeline> = ModelBuilder::new(model).open_embedding()?;
 //! let tokens = loaded.tokens("A text", Truncation::End)?.tokens;
 //! let vectors: Vec<Result<Vec<f32>, GenerateError>> = loaded.embed(&[&tokens], &EmbeddingOptions::default());
 //! for vector in vectors {
@@ -164,13 +183,13 @@
 //! The content of a file, the origin of each value, and logits:
 //!
 //! ```
-//! use menagerie::{ArchSpec, GgufFile, LoadOptions, Logits, LogitsOptions, ResolvedFile, logits, open_text};
+//! use menagerie::{ArchSpec, GgufFile, Logits, LogitsOptions, ModelBuilder, ResolvedFile, logits};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/base/llama/model-f32.gguf");
 //! let file = GgufFile::open(model, &Default::default())?;
 //! println!("{} tensors, {} bytes", file.tensors().len(), file.file_bytes());
 //!
-//! let loaded = open_text(model, &LoadOptions::default())?;
+//! let loaded = ModelBuilder::new(model).open_text()?;
 //! let resolved: &ResolvedFile = loaded.resolved();
 //! let spec: &ArchSpec = &resolved.spec;
 //! println!("{} from {}", spec.id(), resolved.origin);
@@ -216,8 +235,7 @@ pub use menagerie_engine::{
 };
 pub use menagerie_measure::{Logits, LogitsOptions, logits};
 pub use menagerie_open::{
-    LoadError, LoadOptions, LoadedModel, MemoryEstimate, Notice, ResolvedFile, open_embedding, open_text,
-    open_text_with,
+    LoadError, LoadOptions, LoadedModel, MemoryEstimate, ModelBuilder, Notice, ResolvedFile,
 };
 pub use menagerie_registry::Environment;
 pub use menagerie_spec::ArchSpec;

@@ -7,7 +7,7 @@
 
 use menagerie::assembly::open_model;
 use menagerie::gguf::{GgufFile, GgufWriter, OpenOptions, OwnedValue};
-use menagerie::open::{KeyOptions, LoadOptions, ResolvedFile, environment};
+use menagerie::open::{KeyOptions, ResolvedFile, SpecOptions};
 use menagerie_conformance::fixtures;
 use menagerie_conformance::suite::zoo::model_file;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// The resolved model of a file, and how it pools.
 fn resolved(path: &Path) -> Result<Value, String> {
-    let environment = environment(&LoadOptions::default()).map_err(|error| error.to_string())?;
+    let environment = SpecOptions::default().environment().map_err(|error| error.to_string())?;
     let file = open_model(path, environment.entries(), true).map_err(|error| error.to_string())?;
     let resolved = ResolvedFile::new(file, &environment, KeyOptions::default());
     let resolved = resolved.map_err(|error| error.to_string())?;

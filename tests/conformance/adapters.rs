@@ -3,7 +3,7 @@
 
 use menagerie::engine::{AdapterChoice, Arithmetic, KvType, Request, SchedulerOptions, TextPipeline};
 use menagerie::measure::LogitsOptions;
-use menagerie::open::{LoadOptions, LoadQuantization, LoadedModel, open_text};
+use menagerie::open::{LoadOptions, LoadQuantization, LoadedModel, ModelBuilder};
 use menagerie::quantize::Policy;
 use menagerie_conformance::suite::hf_folder::{self, has_hf};
 use menagerie_conformance::{Reference, distance, divergence, fixtures, on_candle, options, rows};
@@ -40,7 +40,8 @@ fn with_adapters_on(
     base: &str,
     options: &LoadOptions,
 ) -> (LoadedModel<TextPipeline>, Reference) {
-    let pipeline = open_text(model, options).unwrap_or_else(|error| panic!("{error}"));
+    let pipeline =
+        ModelBuilder::new(model).with_options(options).open_text().unwrap_or_else(|error| panic!("{error}"));
     let folder = fixtures().join("lora").join(base);
     for name in ["a0", "a1", "a2", "a3", "a4"] {
         let path = folder.join("adapters").join(name);
@@ -131,7 +132,8 @@ fn others_with(
         Some(folder) => folder.path().to_owned(),
         None => model(base, format),
     };
-    let mut pipeline = open_text(&model, options).unwrap_or_else(|error| panic!("{error}"));
+    let mut pipeline =
+        ModelBuilder::new(&model).with_options(options).open_text().unwrap_or_else(|error| panic!("{error}"));
     let folder = fixtures().join("lora").join(base);
     for (name, _) in members {
         pipeline.load_adapter(name, folder.join(name)).unwrap_or_else(|error| panic!("{error}"));
@@ -229,12 +231,8 @@ fn projections_of_a_delta_net_are_pefts() {
 /// The base in 8 bits: adapters act on it as on the unquantized one, whose logits PEFT gave.
 #[test]
 fn a_quantized_base_with_adapters_stays_near() {
-    let quantization = LoadQuantization {
-        policy: Policy::named("q8_0").unwrap(),
-        importance: None,
-        requantize: false,
-        progress: None,
-    };
+    let quantization =
+        LoadQuantization { policy: Policy::named("q8_0").unwrap(), importance: None, requantize: false };
     let quantized = options(Arithmetic::Fast).with_quantization(quantization);
     let (mut pipeline, reference) = with_adapters_on(&model("llama", "gguf"), "llama", &quantized);
     let prompt = reference.ids("tokens_prompt");
@@ -259,7 +257,8 @@ fn gguf_adapters_are_the_peft_ones() {
     ] {
         for format in ["gguf", "hf"] {
             let exact = options(Arithmetic::Exact).with_kv_type(KvType::F32);
-            let mut pipeline = open_text(model(base, format), &exact).unwrap();
+            let mut pipeline =
+                ModelBuilder::new(model(base, format)).with_options(&exact).open_text().unwrap();
             let folder = fixtures().join("lora").join(base);
             let reference = Reference::open(&folder.join(reference));
             let prompt = reference.ids("tokens_prompt");

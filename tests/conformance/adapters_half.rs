@@ -5,7 +5,7 @@ use menagerie::engine::{Arithmetic, KvType, TextPipeline};
 use menagerie::gguf::{GgufFile, OpenOptions};
 use menagerie::kernels::Cpu;
 use menagerie::measure::LogitsOptions;
-use menagerie::open::{AdapterOption, LoadOptions, LoadedModel, open_text};
+use menagerie::open::{AdapterOption, LoadOptions, LoadedModel, ModelBuilder};
 use menagerie::quantize::{FileQuantizer, Policy};
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::{Reference, distance, fixtures, on_candle, options, rows};
@@ -79,7 +79,8 @@ fn number(value: f32, rounded: Dtype, stored: Dtype) -> Vec<u8> {
 
 /// The base with an adapter beside it.
 fn adapted(model: &Path, adapter: &Path, options: &LoadOptions) -> LoadedModel<TextPipeline> {
-    let mut pipeline = open_text(model, options).unwrap_or_else(|error| panic!("{error}"));
+    let mut pipeline =
+        ModelBuilder::new(model).with_options(options).open_text().unwrap_or_else(|error| panic!("{error}"));
     pipeline.load_adapter("one", adapter).unwrap_or_else(|error| panic!("{error}"));
     let set = pipeline.adapter_set(&[("one", 1.0)]).unwrap_or_else(|error| panic!("{error}"));
     pipeline.adapt(Some(set));
@@ -95,7 +96,7 @@ fn merged(
     let set = adapted.engine().adapters.clone().unwrap();
     let merge = adapted.merge(&set).unwrap_or_else(|error| panic!("{error}"));
     merge.write(to, &mut |_, _| ControlFlow::Continue(())).unwrap_or_else(|error| panic!("{error}"));
-    open_text(to, options).unwrap_or_else(|error| panic!("{error}"))
+    ModelBuilder::new(to).with_options(options).open_text().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Every case with factors of both types: whole prompts and token by token, beside the base and in its weights.
@@ -153,7 +154,10 @@ fn an_xlora_of_factors_in_bf16_is_multiplied_in_f32() {
         }
         let adapters = vec![AdapterOption { kind: AdapterKind::XLora, path: to, weight: 1.0 }];
         let options = options(Arithmetic::Fast).with_adapters(adapters);
-        let pipeline = open_text(&model, &options).unwrap_or_else(|error| panic!("{error}"));
+        let pipeline = ModelBuilder::new(&model)
+            .with_options(&options)
+            .open_text()
+            .unwrap_or_else(|error| panic!("{error}"));
         rows(&pipeline, &prompt, &LogitsOptions::default())
     };
     assert_eq!(given(Dtype::BF16), given(Dtype::F32));

@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie::engine::{AdapterChoice, Arithmetic, Request};
-use menagerie::open::open_text;
+use menagerie::open::ModelBuilder;
 use menagerie_conformance::{Reference, fixtures, options};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,7 @@ fn resident() -> Option<usize> {
 fn adapters_come_and_go_while_others_generate() {
     let model = fixtures().join("base").join("llama").join("model-f32.gguf");
     let folder = fixtures().join("lora").join("llama");
-    let pipeline = open_text(&model, &options(Arithmetic::Fast)).unwrap();
+    let pipeline = ModelBuilder::new(&model).with_options(&options(Arithmetic::Fast)).open_text().unwrap();
     pipeline.load_adapter("a1", folder.join("adapters").join("a1")).unwrap();
     let reference = Reference::open(&folder.join("lora_reference.safetensors"));
     let prompt = reference.ids("tokens_prompt");

@@ -3,7 +3,7 @@
 
 use menagerie::adapters::AdapterFile;
 use menagerie::engine::{Arithmetic, TextPipeline};
-use menagerie::open::{LoadedModel, open_text};
+use menagerie::open::{LoadedModel, ModelBuilder};
 use menagerie_conformance::{fixtures, options};
 use menagerie_random::SplitMix64;
 use safetensors::tensor::TensorView;
@@ -21,7 +21,10 @@ fn adapter(name: &str) -> PathBuf {
 
 fn model(base: &str) -> LoadedModel<TextPipeline> {
     let path = fixtures().join("base").join(base).join("model-f32.gguf");
-    open_text(&path, &options(Arithmetic::Fast)).unwrap_or_else(|error| panic!("{error}"))
+    ModelBuilder::new(&path)
+        .with_options(&options(Arithmetic::Fast))
+        .open_text()
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A copy of an adapter with other tensors or another configuration.

@@ -7,7 +7,7 @@ use menagerie::gguf::{GgufFile, OpenOptions};
 use menagerie::kernels::Cpu;
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::{Activation, Backend, Gating, Rows};
-use menagerie::open::{LoadOptions, open_text};
+use menagerie::open::{LoadOptions, ModelBuilder};
 use menagerie_candle::CandleBackend;
 use menagerie_conformance::{Reference, distance, fixtures, on_candle, options, rewrite, rows};
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ fn expect_error(name: &str, tensor: &str, value: f32, options: &LoadOptions) {
         }
     });
     // Vectors are read when the file is opened.
-    let pipeline = match open_text(&path, options) {
+    let pipeline = match ModelBuilder::new(&path).with_options(options).open_text() {
         Ok(pipeline) => pipeline,
         Err(error) => {
             let error = error.to_string();
@@ -149,7 +149,9 @@ fn a_cache_that_overflows_says_which_to_take() {
     for (what, usual) in
         [("cpu", options(Arithmetic::Fast)), ("candle", on_candle(options(Arithmetic::Fast)))]
     {
-        let open = |kv_type| open_text(&path, &usual.clone().with_kv_type(kv_type)).unwrap();
+        let open = |kv_type| {
+            ModelBuilder::new(&path).with_options(&usual.clone().with_kv_type(kv_type)).open_text().unwrap()
+        };
         let error = logits(&open(KvType::F16), &prompt, &LogitsOptions::default()).unwrap_err().to_string();
         assert!(error.contains("try --kv-type f32"), "{what}: {error}");
         let whole = LogitsOptions::default().with_chunk(512);

@@ -3,7 +3,7 @@
 
 use menagerie::engine::{Arithmetic, KvType};
 use menagerie::measure::LogitsOptions;
-use menagerie::open::{LoadOptions, open_text};
+use menagerie::open::{LoadOptions, ModelBuilder};
 use menagerie_conformance::{Reference, distance, divergence, fixtures, options, rows};
 
 /// A model, its reference, and the reference's logits of the prompt.
@@ -26,7 +26,10 @@ fn a_cache_of_8_bits_is_near_the_reference() {
         let reference = Reference::open(&fixtures().join(reference));
         let (tokens, wanted) = (reference.ids("tokens_prompt"), reference.values(name));
         let run = |kv_type, arithmetic, decode_from| {
-            let pipeline = open_text(fixtures().join(model), &with(kv_type, arithmetic)).unwrap();
+            let pipeline = ModelBuilder::new(fixtures().join(model))
+                .with_options(&with(kv_type, arithmetic))
+                .open_text()
+                .unwrap();
             assert_eq!(pipeline.kv_type(), kv_type);
             let found = rows(
                 &pipeline,
@@ -53,7 +56,7 @@ fn a_cache_of_8_bits_is_near_the_reference() {
 #[test]
 fn a_head_of_no_whole_blocks_is_refused() {
     let model = fixtures().join("base/llama/model-f32.gguf");
-    let opened = open_text(&model, &with(KvType::Q8_0, Arithmetic::Fast));
+    let opened = ModelBuilder::new(&model).with_options(&with(KvType::Q8_0, Arithmetic::Fast)).open_text();
     let error = opened.map(drop).unwrap_err().to_string();
     assert!(error.contains("q8_0") && error.contains("32"), "{error}");
 }

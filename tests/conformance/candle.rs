@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::engine::{Arithmetic, KvType};
-use menagerie::open::{LoadOptions, open_text};
+use menagerie::open::{LoadOptions, ModelBuilder};
 use menagerie_conformance::suite::{dropped_in, encoders, zoo};
 use menagerie_conformance::{base_models, fixtures, on_candle, options, quantized_files};
 
@@ -62,7 +62,8 @@ fn every_encoder_of_the_zoo_agrees() {
 fn a_cache_without_a_form_is_refused_by_name() {
     let model = fixtures().join("quant/Q4_K_M.gguf");
     let options = fast().with_kv_type(KvType::Q8_0);
-    let error = open_text(&model, &options).map(drop).unwrap_err().to_string();
+    let error =
+        ModelBuilder::new(&model).with_options(&options).open_text().map(drop).unwrap_err().to_string();
     assert!(error.contains("q8_0") && error.contains("candle") && error.contains("f16"), "{error}");
 }
 
@@ -78,10 +79,12 @@ fn memory_is_what_the_device_takes() {
         (exact.clone(), sum(&|tensor| tensor.elements() * 4)),
         (fast(), sum(&|tensor| tensor.elements() * if tensor.kind().name() == "F32" { 4 } else { 2 })),
     ] {
-        let pipeline = open_text(&model, &options).unwrap_or_else(|e| panic!("{e}"));
+        let pipeline =
+            ModelBuilder::new(&model).with_options(&options).open_text().unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(pipeline.memory().weights, weights);
     }
     let little = exact.with_memory_limit(sum(&|tensor| tensor.bytes()) * 2);
-    let error = open_text(&model, &little).map(drop).unwrap_err().to_string();
+    let error =
+        ModelBuilder::new(&model).with_options(&little).open_text().map(drop).unwrap_err().to_string();
     assert!(error.contains("weights") && error.contains("are free"), "{error}");
 }

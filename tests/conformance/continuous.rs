@@ -6,7 +6,7 @@ use menagerie::engine::{
     AdapterChoice, Arithmetic, Event, KvType, Outcome, Queue, Request, RequestId, SamplingOptions, Scheduler,
     SchedulerOptions, TextPipeline,
 };
-use menagerie::open::{LoadedModel, open_text};
+use menagerie::open::{LoadedModel, ModelBuilder};
 use menagerie_conformance::{fixtures, options};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,10 @@ const FLOATS: f32 = 0.0;
 
 fn open(file: &str, arithmetic: Arithmetic) -> LoadedModel<TextPipeline> {
     let options = options(arithmetic).with_context(256);
-    open_text(fixtures().join(file), &options).unwrap_or_else(|error| panic!("{error}"))
+    ModelBuilder::new(fixtures().join(file))
+        .with_options(&options)
+        .open_text()
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn tokens(vocabulary: usize, seed: usize, count: usize) -> Vec<u32> {
@@ -160,7 +163,7 @@ fn thirty_two_sequences_of_other_mixers_are_too() {
 fn a_shared_prefix_of_4000_tokens_is_computed_once() {
     for file in ["base/llama/model-f32.gguf", "zoo/mamba2/model-f16.gguf", "zoo/gemma3/model-f16.gguf"] {
         let options = options(Arithmetic::Fast).with_context(4200);
-        let pipeline = open_text(fixtures().join(file), &options).unwrap();
+        let pipeline = ModelBuilder::new(fixtures().join(file)).with_options(&options).open_text().unwrap();
         let prefix = tokens(pipeline.vocabulary(), 3, 4000);
         let prompt = |last: usize| [&prefix[..], &tokens(pipeline.vocabulary(), last, 40)].concat();
         let request = Request::greedy(6).with_logprobs(0).with_ignore_eos(true);
@@ -198,7 +201,7 @@ fn a_shared_prefix_of_4000_tokens_is_computed_once() {
 fn a_prefix_of_4000_tokens_is_found_after_its_sequence_has_ended() {
     for file in ["base/llama/model-f32.gguf", "zoo/mamba2/model-f16.gguf", "zoo/gemma3/model-f16.gguf"] {
         let options = options(Arithmetic::Fast).with_context(4608);
-        let pipeline = open_text(fixtures().join(file), &options).unwrap();
+        let pipeline = ModelBuilder::new(fixtures().join(file)).with_options(&options).open_text().unwrap();
         let prefix = tokens(pipeline.vocabulary(), 3, 4000);
         let room = SchedulerOptions::default()
             .with_sequences(2)
@@ -248,7 +251,7 @@ fn who_gives_way_says_the_same() {
         ("zoo/deepseek2-v3/model-f16.gguf", KvType::F32),
     ] {
         let options = options(Arithmetic::Fast).with_context(256).with_kv_type(kv_type);
-        let pipeline = open_text(fixtures().join(file), &options).unwrap();
+        let pipeline = ModelBuilder::new(fixtures().join(file)).with_options(&options).open_text().unwrap();
         let prompts: Vec<Vec<u32>> =
             (0..6).map(|index| tokens(pipeline.vocabulary(), index, 10 + 3 * index)).collect();
         let request = |index: usize| request(index, AdapterChoice::Bare).with_max_tokens(140 + index);

@@ -1,7 +1,7 @@
 //! Files that `convert` makes of the base models' folders, against those of llama.cpp's converter.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use menagerie::assembly::open_model;
+use menagerie::assembly::{AssembleOptions, open_model};
 use menagerie::convert::{Conversion, ConvertError, Types};
 use menagerie::engine::Arithmetic;
 use menagerie::gguf::{GgufFile, OpenOptions, OwnedArray, OwnedValue};
@@ -9,7 +9,7 @@ use menagerie::kernels::Cpu;
 use menagerie::loaders::{HfTexts, TokenizerTables};
 use menagerie::measure::LogitsOptions;
 use menagerie::model::Compute;
-use menagerie::open::{Device, KeyOptions, LoadOptions, ResolvedFile, environment, open_text};
+use menagerie::open::{Device, KeyOptions, ModelBuilder, ResolvedFile, SpecOptions};
 use menagerie::quantize::Policy;
 use menagerie_conformance::{distance, options, root, rows};
 use std::collections::BTreeMap;
@@ -30,12 +30,13 @@ fn converted(folder: &Path, kind: &str, out: &Path) -> Result<Vec<String>, Conve
         Some(name) => Types::Mixture(Policy::named(name).unwrap()),
         None => Types::One(kind),
     };
-    let environment = environment(&LoadOptions::default()).unwrap();
+    let environment = SpecOptions::default().environment().unwrap();
     let file = open_model(folder, environment.entries(), true).unwrap();
     let resolved = ResolvedFile::new(file, &environment, KeyOptions::default()).unwrap();
     let backend = Device::default().backend(environment.entries(), Some(1), Arithmetic::Exact).unwrap();
     let compute = Compute::new(backend, Arithmetic::Exact);
-    let claims = resolved.assemble(&compute).unwrap().claims;
+    let claims =
+        resolved.assemble(&AssembleOptions::whole(&compute, environment.components())).unwrap().claims;
     let keys = resolved.file.keys(&resolved.spec).unwrap();
     let conversion = Conversion {
         folder: &resolved.file_name(),
@@ -167,7 +168,7 @@ fn converted_models_give_the_logits_of_their_folders() {
     let scratch = TempDir::new().unwrap();
     let tokens: Vec<u32> = (0..60).map(|at| 5 + at * 37 % 370).collect();
     let logits = |path: &Path| {
-        let pipeline = open_text(path, &options(Arithmetic::Exact)).unwrap();
+        let pipeline = ModelBuilder::new(path).with_options(&options(Arithmetic::Exact)).open_text().unwrap();
         rows(&pipeline, &tokens, &LogitsOptions::default())
     };
     for name in BASE {

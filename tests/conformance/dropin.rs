@@ -4,7 +4,7 @@
 use menagerie::engine::{Arithmetic, ChatMessage, RenderOptions};
 use menagerie::gguf::{GgufFile, GgufWriter, OpenOptions};
 use menagerie::measure::LogitsOptions;
-use menagerie::open::{GivenTemplate, LoadOptions, open_text};
+use menagerie::open::{LoadOptions, ModelBuilder, TemplateSource};
 use menagerie_conformance::suite::dropped_in;
 use menagerie_conformance::{Reference, distance, fixtures, options, rows};
 use std::path::Path;
@@ -41,12 +41,20 @@ fn an_architecture_is_unknown_until_its_spec_is_dropped() {
     let specs = tempfile::tempdir().unwrap();
     let model = specs.path().join("model.gguf");
     renamed(&model);
-    let error = open_text(&model, &options(Arithmetic::Fast)).map(drop).unwrap_err().to_string();
+    let error = ModelBuilder::new(&model)
+        .with_options(&options(Arithmetic::Fast))
+        .open_text()
+        .map(drop)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("unheard") && error.contains("--spec-dir"), "{error}");
 
     let dropped = spec("smollm3").replace("\"smollm3\"", "\"unheard\"");
     std::fs::write(specs.path().join("unheard.toml"), dropped).unwrap();
-    let pipeline = open_text(&model, &with_specs(specs.path())).unwrap_or_else(|e| panic!("{e}"));
+    let pipeline = ModelBuilder::new(&model)
+        .with_options(&with_specs(specs.path()))
+        .open_text()
+        .unwrap_or_else(|e| panic!("{e}"));
     assert!(pipeline.notices().iter().any(|notice| notice.to_string().contains("unheard.toml")));
     dropped_in::agrees(&pipeline);
 }
@@ -73,7 +81,8 @@ fn a_built_in_spec_stays_and_shadowing_needs_leave_and_both_are_said() {
             } else {
                 Vec::new()
             });
-        let pipeline = open_text(&model, &options).unwrap_or_else(|e| panic!("{e}"));
+        let pipeline =
+            ModelBuilder::new(&model).with_options(&options).open_text().unwrap_or_else(|e| panic!("{e}"));
         let notices: Vec<String> = pipeline.notices().iter().map(ToString::to_string).collect();
         let said = notices.iter().any(|notice| notice.contains("llama.toml") && notice.contains(says));
         assert!(said, "{notices:?}");
@@ -102,9 +111,9 @@ fn tables_of_a_spec_folder_are_used() {
     }
     writer.write(&model).unwrap();
     let template = "{{ messages[0].content }}<hm>";
-    let given = GivenTemplate { name: "given".to_owned(), source: template.to_owned() };
+    let given = TemplateSource { name: "given".to_owned(), source: template.to_owned() };
     let options = with_specs(specs.path()).with_chat_template(given);
-    let missing = open_text(&model, &options).unwrap();
+    let missing = ModelBuilder::new(&model).with_options(&options).open_text().unwrap();
     let error = missing.tokenizer().map(drop).unwrap_err().to_string();
     assert!(error.contains("unknown pre-tokenizer `unheard`") && error.contains("spec folder"), "{error}");
 
@@ -113,9 +122,12 @@ fn tables_of_a_spec_folder_are_used() {
     let text = "[[pre]]\nnames = ['unheard']\nsplit = 'qwen2'\n[end]\ntexts = ['<|im_start|>']\n\
                 [[reasoning]]\nopen = '<hm>'\nclose = '</hm>'\n";
     std::fs::write(&table, text).unwrap();
-    let pipeline = open_text(&model, &options).unwrap();
+    let pipeline = ModelBuilder::new(&model).with_options(&options).open_text().unwrap();
     let tokenizer = pipeline.tokenizer().unwrap_or_else(|error| panic!("{error}"));
-    let plain = open_text(fixtures().join("base/qwen2/model-f32.gguf"), &options).unwrap();
+    let plain = ModelBuilder::new(fixtures().join("base/qwen2/model-f32.gguf"))
+        .with_options(&options)
+        .open_text()
+        .unwrap();
     let expected = plain.tokenizer().unwrap();
     let prompt = "The License, 12 times";
     assert_eq!(tokenizer.encode_prompt(prompt).unwrap(), expected.encode_prompt(prompt).unwrap());
@@ -127,7 +139,7 @@ fn tables_of_a_spec_folder_are_used() {
     assert!(notices.iter().any(|notice| notice.contains("unheard.toml")), "{notices:?}");
 
     std::fs::write(&table, format!("{text}\n[[pre]]\nnames = ['gpt-2']\nsplit = 'qwen2'\n")).unwrap();
-    let faulty = open_text(&model, &options);
+    let faulty = ModelBuilder::new(&model).with_options(&options).open_text();
     let error = faulty.unwrap().tokenizer().map(drop).unwrap_err().to_string();
     assert!(
         error.contains("unheard.toml:1:") || error.contains("`[[pre]]`") || error.contains("pre"),

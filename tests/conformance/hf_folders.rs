@@ -4,7 +4,7 @@
 
 use menagerie::engine::Arithmetic;
 use menagerie::measure::LogitsOptions;
-use menagerie::open::open_text;
+use menagerie::open::ModelBuilder;
 use menagerie_conformance::suite::base::Opened;
 use menagerie_conformance::{Reference, distance, fixtures, options, rows};
 use std::path::Path;
@@ -67,7 +67,10 @@ fn as_on_the_hub(name: &'static str) {
 }
 
 fn logits_of(path: &Path, tokens: &[u32]) -> Vec<Vec<f32>> {
-    let pipeline = open_text(path, &options(Arithmetic::Exact)).unwrap_or_else(|error| panic!("{error}"));
+    let pipeline = ModelBuilder::new(path)
+        .with_options(&options(Arithmetic::Exact))
+        .open_text()
+        .unwrap_or_else(|error| panic!("{error}"));
     rows(&pipeline, tokens, &LogitsOptions::default())
 }
 
@@ -119,7 +122,11 @@ fn factors_that_do_not_fit_are_refused() {
             }
         }
         safetensors::serialize_to_file(tensors, None, &path).unwrap();
-        open_text(folder.path(), &options(Arithmetic::Exact)).err().map(|error| error.to_string())
+        ModelBuilder::new(folder.path())
+            .with_options(&options(Arithmetic::Exact))
+            .open_text()
+            .err()
+            .map(|error| error.to_string())
     };
     let name = "model.layers.1.mlp.up_proj.weight_scale";
     assert_eq!(changed(name, vec![96, 1], 0.5), None);
@@ -194,6 +201,11 @@ fn shards_are_one_model() {
     std::fs::remove_file(&path).unwrap();
     assert_eq!(logits_of(folder.path(), &[1, 2, 3]), wanted);
     std::fs::remove_file(folder.path().join("model-1.safetensors")).unwrap();
-    let said = open_text(folder.path(), &options(Arithmetic::Exact)).err().unwrap().to_string();
+    let said = ModelBuilder::new(folder.path())
+        .with_options(&options(Arithmetic::Exact))
+        .open_text()
+        .err()
+        .unwrap()
+        .to_string();
     assert!(said.contains("1 of the 2 files it names are not in the folder"), "{said}");
 }

@@ -4,7 +4,7 @@
 use menagerie::engine::Arithmetic;
 use menagerie::gguf::OwnedValue;
 use menagerie::measure::LogitsOptions;
-use menagerie::open::open_text;
+use menagerie::open::ModelBuilder;
 use menagerie_conformance::{Reference, base_models, distance, fixtures, options, rows, with_keys};
 
 base_models!(options(Arithmetic::Fast));
@@ -27,7 +27,10 @@ fn rewritten(name: &str, left_out: &[&str], keys: &[(&str, OwnedValue)]) -> [f32
     let written = tempfile::tempdir().unwrap();
     let model = written.path().join("model.gguf");
     with_keys(&folder.join("model-f32.gguf"), &model, left_out, keys);
-    let pipeline = open_text(&model, &options(Arithmetic::Fast)).unwrap_or_else(|error| panic!("{error}"));
+    let pipeline = ModelBuilder::new(&model)
+        .with_options(&options(Arithmetic::Fast))
+        .open_text()
+        .unwrap_or_else(|error| panic!("{error}"));
     let reference = Reference::open(&folder.join("reference.safetensors"));
     let whole = LogitsOptions::default();
     let prompt = rows(&pipeline, &reference.ids("tokens_prompt"), &whole);

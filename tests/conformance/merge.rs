@@ -5,7 +5,7 @@ use menagerie::engine::{Arithmetic, KvType, TextPipeline};
 use menagerie::gguf::{GgufFile, OpenOptions};
 use menagerie::kernels::Cpu;
 use menagerie::measure::LogitsOptions;
-use menagerie::open::{LoadOptions, LoadedModel, open_text};
+use menagerie::open::{LoadOptions, LoadedModel, ModelBuilder};
 use menagerie::quantize::{FileQuantizer, Policy};
 use menagerie_conformance::suite::hf_folder;
 use menagerie_conformance::{Reference, distance, divergence, fixtures, options, rows};
@@ -117,7 +117,8 @@ fn adapted(
     members: &[(&str, f32)],
     options: &LoadOptions,
 ) -> LoadedModel<TextPipeline> {
-    let mut pipeline = open_text(model, options).unwrap_or_else(|error| panic!("{error}"));
+    let mut pipeline =
+        ModelBuilder::new(model).with_options(options).open_text().unwrap_or_else(|error| panic!("{error}"));
     for (name, _) in members {
         let folder = fixtures().join("lora").join(base).join(name);
         pipeline.load_adapter(name, &folder).unwrap_or_else(|error| panic!("{base} {name}: {error}"));
@@ -143,7 +144,10 @@ fn merged_case((name, members, case): Case, folder: bool) -> TempDir {
     let model = base(name, folder, home.path());
     let to = home.path().join(if folder { "merged" } else { "merged.gguf" });
     merge(&adapted(&model, name, members, &exact()), &to);
-    let merged = open_text(&to, &exact()).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let merged = ModelBuilder::new(&to)
+        .with_options(&exact())
+        .open_text()
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
     let reference =
         Reference::open(&fixtures().join("lora").join(name).join(members[0].0).join("reference.safetensors"));
     let expected = reference.values(&format!("logits_prompt_{case}"));
@@ -234,7 +238,10 @@ fn a_folder_of_bf16_stays_one() {
     assert!(changed >= 6, "{changed}");
     // What bf16 rounds away of a tiny model is far less than what the adapter changes.
     let reference = Reference::open(&fixtures().join("lora/qwen2/bias/reference.safetensors"));
-    let merged = whole(&open_text(&to, &exact()).unwrap(), &reference.ids("tokens_prompt"));
+    let merged = whole(
+        &ModelBuilder::new(&to).with_options(&exact()).open_text().unwrap(),
+        &reference.ids("tokens_prompt"),
+    );
     let apart = divergence(&merged, &whole(&pipeline, &reference.ids("tokens_prompt")).concat());
     println!("bf16: KL {apart:e}");
     assert!(apart < 1e-3, "KL {apart:e}");
@@ -262,7 +269,7 @@ fn a_file_in_8_bits_is_merged_within_the_bar() {
     let to = home.path().join("merged.gguf");
     merge(&pipeline, &to);
     assert_eq!(types(&base), types(&to));
-    let merged = whole(&open_text(&to, &exact()).unwrap(), &prompt);
+    let merged = whole(&ModelBuilder::new(&to).with_options(&exact()).open_text().unwrap(), &prompt);
     let beside = divergence(&merged, &whole(&pipeline, &prompt).concat());
     let from_peft = divergence(&merged, &reference.values("weighted_a0_a1.logits_prompt"));
     println!("q8_0: KL {beside:e} from base and adapters, {from_peft:e} from PEFT's in f32");
@@ -322,7 +329,10 @@ fn files_of_the_k_types_are_merged_as_if_they_were_quantized_then() {
         let base = fixtures().join("quant").join(format!("{kind}.gguf"));
         let wide = wide_file(&base, &home.path().join(format!("{kind}-wide.gguf")));
         let [merged, in_f32] = [&base, &wide].map(|model| {
-            let pipeline = open_text(model, &exact()).unwrap_or_else(|error| panic!("{kind}: {error}"));
+            let pipeline = ModelBuilder::new(model)
+                .with_options(&exact())
+                .open_text()
+                .unwrap_or_else(|error| panic!("{kind}: {error}"));
             pipeline.load_adapter("small", home.path()).unwrap_or_else(|error| panic!("{kind}: {error}"));
             let set = pipeline.adapter_set(&[("small", 1.0)]).unwrap();
             let to = model.with_extension("merged").file_name().map(|name| home.path().join(name)).unwrap();

@@ -6,8 +6,8 @@ use menagerie::engine::{Arithmetic, KvType, PipelineHooks, Request, SchedulerOpt
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::{HookInput, LayerHook};
 use menagerie::open::{
-    GateExample, GateFile, GateRows, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate, GivenMixture,
-    LoadOptions, LoadQuantization, LoadedModel, open_text,
+    ExpertOption, GateExample, GateFile, GateOption, GateRows, GateTrainer, GateTrainingOptions, LoadOptions,
+    LoadQuantization, LoadedModel, MixtureOptions, ModelBuilder,
 };
 use menagerie::quantize::Policy;
 use menagerie::spec::MixtureChoice;
@@ -63,7 +63,9 @@ fn recipe(home: &Path, (base, model): (&str, &str), case: &str, choose: &str) ->
 
 fn open(model: (&str, &str), case: &str, choose: &str, options: &LoadOptions) -> LoadedModel<TextPipeline> {
     let home = tempfile::tempdir().unwrap();
-    open_text(recipe(home.path(), model, case, choose), options)
+    ModelBuilder::new(recipe(home.path(), model, case, choose))
+        .with_options(options)
+        .open_text()
         .unwrap_or_else(|error| panic!("{case}: {error}"))
 }
 
@@ -225,19 +227,22 @@ fn a_batch_is_each_alone_and_prefixes_are_kept_where_they_may() {
 fn a_model_mixed_with_itself_is_itself() {
     for base in ["llama", "phi2", "phi3", "qwen2", "qwen3", "starcoder2", "mistral3"] {
         let path = fixtures().join("base").join(base).join("model-f32.gguf");
-        let bare = open_text(&path, &options(Arithmetic::Fast)).unwrap();
+        let bare = ModelBuilder::new(&path).with_options(&options(Arithmetic::Fast)).open_text().unwrap();
         let tokens = Reference::open(&fixtures().join("base").join(base).join("reference.safetensors"))
             .ids("tokens_prompt");
         let whole = LogitsOptions::default();
-        let mixture = |expert: usize| GivenMixture {
+        let mixture = |expert: usize| MixtureOptions {
             layers: None,
-            experts: vec![GivenExpert::Model(path.clone())],
-            gate: GivenGate::Always(expert),
+            experts: vec![ExpertOption::Model(path.clone())],
+            gate: GateOption::Always(expert),
             choose: MixtureChoice::Token,
         };
         for expert in [0, 1] {
             let given = options(Arithmetic::Fast).with_mixture(mixture(expert));
-            let mixed = open_text(&path, &given).unwrap_or_else(|error| panic!("{base}: {error}"));
+            let mixed = ModelBuilder::new(&path)
+                .with_options(&given)
+                .open_text()
+                .unwrap_or_else(|error| panic!("{base}: {error}"));
             assert_eq!(rows(&mixed, &tokens, &whole), rows(&bare, &tokens, &whole), "{base} {expert}");
             let (own, more) = (bare.memory().weights, mixed.memory().weights);
             assert!(more > own + own / 10 && more < 2 * own, "{base}: {own} {more}");
@@ -249,7 +254,7 @@ fn a_model_mixed_with_itself_is_itself() {
 #[test]
 fn experts_are_quantized_as_the_model_is() {
     let policy = Policy::named("q8_0").unwrap();
-    let quantization = LoadQuantization { policy, importance: None, requantize: false, progress: None };
+    let quantization = LoadQuantization { policy, importance: None, requantize: false };
     let quantized = exact().with_quantization(quantization);
     let reference = Reference::open(&folder("llama").join("reference.safetensors"));
     for case in ["dense", "adapters", "both"] {
@@ -320,12 +325,13 @@ fn gate_rows(model: &str, file: &str) -> Vec<GateRows> {
     let topics = topics(file);
     let mut rows = vec![None; topics.len()];
     for expert in [0, 2] {
-        let gate = GivenGate::Always(expert);
-        let models = ["tuned-a", "tuned-b.gguf"].map(|name| GivenExpert::Model(folder("llama").join(name)));
+        let gate = GateOption::Always(expert);
+        let models = ["tuned-a", "tuned-b.gguf"].map(|name| ExpertOption::Model(folder("llama").join(name)));
         let choose = MixtureChoice::Prompt;
-        let mixture = GivenMixture { layers: Some(vec![0, 2]), experts: models.to_vec(), gate, choose };
+        let mixture = MixtureOptions { layers: Some(vec![0, 2]), experts: models.to_vec(), gate, choose };
         let given = exact().with_mixture(mixture);
-        let pipeline = open_text(folder("llama").join(model), &given).unwrap();
+        let pipeline =
+            ModelBuilder::new(folder("llama").join(model)).with_options(&given).open_text().unwrap();
         let tokenizer = pipeline.tokenizer().unwrap();
         let own: Vec<usize> = (0..topics.len()).filter(|at| topics[*at].1 == expert).collect();
         let example = |at: &usize| GateExample { tokens: tokenizer.encode(&topics[*at].0).unwrap(), expert };

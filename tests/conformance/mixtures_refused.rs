@@ -4,7 +4,7 @@
 use menagerie::engine::Arithmetic;
 use menagerie::gguf::{GgufFile, GgufWriter, OpenOptions};
 use menagerie::open::{
-    AdapterOption, GateFile, GivenExpert, GivenGate, GivenMixture, LayerGate, LoadOptions, open_text,
+    AdapterOption, ExpertOption, GateFile, GateOption, LayerGate, LoadOptions, MixtureOptions, ModelBuilder,
 };
 use menagerie::spec::{AdapterKind, MixtureChoice};
 use menagerie_conformance::{fixtures, options, with_keys};
@@ -29,7 +29,7 @@ fn recipe(home: &Path, base: &Path, mixture: &str) -> PathBuf {
 }
 
 fn refused(path: &Path, options: &LoadOptions, words: &[&str]) {
-    let error = match open_text(path, options) {
+    let error = match ModelBuilder::new(path).with_options(options).open_text() {
         Ok(_) => panic!("{words:?}: it was opened"),
         Err(error) => error.to_string(),
     };
@@ -39,13 +39,14 @@ fn refused(path: &Path, options: &LoadOptions, words: &[&str]) {
 }
 
 /// A mixture of a model with others that always takes the first.
-fn mixed(experts: Vec<GivenExpert>, layers: Option<Vec<usize>>) -> LoadOptions {
-    let mixture = GivenMixture { layers, experts, gate: GivenGate::Always(0), choose: MixtureChoice::Prompt };
+fn mixed(experts: Vec<ExpertOption>, layers: Option<Vec<usize>>) -> LoadOptions {
+    let mixture =
+        MixtureOptions { layers, experts, gate: GateOption::Always(0), choose: MixtureChoice::Prompt };
     options(Arithmetic::Fast).with_mixture(mixture)
 }
 
 fn of_model(path: PathBuf) -> LoadOptions {
-    mixed(vec![GivenExpert::Model(path)], None)
+    mixed(vec![ExpertOption::Model(path)], None)
 }
 
 /// Gates of layers 0 and 2, good but for what is changed.
@@ -69,7 +70,7 @@ fn gates_that_do_not_fit_are_refused() {
     let plain = options(Arithmetic::Fast);
     refused(&path, &plain, &["gate.safetensors", "there is no gate", "train-gate RECIPE DATA"]);
     gate(home.path(), &|_| ());
-    open_text(&path, &plain).unwrap_or_else(|error| panic!("{error}"));
+    ModelBuilder::new(&path).with_options(&plain).open_text().unwrap_or_else(|error| panic!("{error}"));
     let fails = |change: &dyn Fn(&mut GateFile), words: &[&str]| {
         gate(home.path(), change);
         refused(&path, &plain, &[&["gate.safetensors"], words].concat());
@@ -140,7 +141,7 @@ fn layers_that_cannot_be_mixtures_are_refused() {
     let moe = fixture("base/mixtral/model-f32.gguf");
     refused(&moe, &of_model(moe.clone()), &["mixtral", "layers 0-2", "mixture of experts already"]);
     let other = fixture("mixture/llama/tuned-b.gguf");
-    let past = mixed(vec![GivenExpert::Model(other)], Some(vec![1, 3]));
+    let past = mixed(vec![ExpertOption::Model(other)], Some(vec![1, 3]));
     refused(&base(), &past, &["base.gguf", "no layer 3", "0 to 2"]);
 }
 
@@ -168,7 +169,7 @@ fn adapters_that_do_more_than_an_expert_are_refused() {
     let adapter = |name: &str, modules: Option<&[&str]>| {
         let modules = modules.map(|names| names.iter().map(ToString::to_string).collect());
         mixed(
-            vec![GivenExpert::Adapter { path: fixture("mixture/llama").join(name), modules }],
+            vec![ExpertOption::Adapter { path: fixture("mixture/llama").join(name), modules }],
             Some(vec![1]),
         )
     };
@@ -189,7 +190,12 @@ fn adapters_that_do_more_than_an_expert_are_refused() {
         &["no module \"gate_prjo\"", "\"gate_proj\""],
     );
     refused(&base(), &adapter("adapter-y", Some(&["q_proj"])), &["adapter-y", "none of its modules q_proj"]);
-    assert!(open_text(base(), &adapter("adapter-y", Some(&["gate_proj"]))).is_ok());
+    assert!(
+        ModelBuilder::new(base())
+            .with_options(&adapter("adapter-y", Some(&["gate_proj"])))
+            .open_text()
+            .is_ok()
+    );
 }
 
 #[test]

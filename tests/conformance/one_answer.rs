@@ -13,7 +13,7 @@ use menagerie::engine::{
 };
 use menagerie::kernels::{Cpu, Isa};
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{Device, LoadedModel, open_text};
+use menagerie::open::{Device, LoadedModel, ModelBuilder};
 use menagerie_conformance::{fixtures, options};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -51,7 +51,7 @@ fn open(
         .with_kv_type(way.1)
         .with_context(256)
         .with_adapters(subject.adapters.clone());
-    match open_text(&subject.path, &options) {
+    match ModelBuilder::new(&subject.path).with_options(&options).open_text() {
         Ok(pipeline) => Some(pipeline),
         Err(error) if error.to_string().contains("cannot be stored as q8_0") => None,
         Err(error) => panic!("{}: {error}", subject.name),

@@ -3,7 +3,7 @@
 
 use menagerie::engine::{Arithmetic, Event, Request, SamplingOptions};
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{LoadOptions, open_text};
+use menagerie::open::{LoadOptions, ModelBuilder};
 use menagerie_conformance::{fixtures, options};
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,8 @@ fn models(folder: &str) -> Vec<PathBuf> {
 
 /// Bits of the logits: of the prompt cut into `chunk`s, then of ten tokens one at a time.
 fn bits(model: &Path, options: &LoadOptions, chunk: usize) -> Vec<u32> {
-    let pipeline = open_text(model, options).unwrap_or_else(|e| panic!("{e}"));
+    let pipeline =
+        ModelBuilder::new(model).with_options(options).open_text().unwrap_or_else(|e| panic!("{e}"));
     let tokens = tokens(pipeline.vocabulary());
     let logits =
         logits(&pipeline, &tokens, &LogitsOptions::default().with_chunk(chunk).with_decode_from(140));
@@ -82,7 +83,7 @@ fn answer(session: &mut menagerie::engine::Session, prompt: &[u32]) -> Vec<(u32,
 fn a_cached_prompt_changes_no_bit() {
     for name in ["quant/Q4_K_M.gguf", "quant/F16.gguf", "base/qwen3moe/model-f32.gguf"] {
         let options = options(Arithmetic::Fast).with_chunk(20);
-        let pipeline = open_text(fixtures().join(name), &options).unwrap();
+        let pipeline = ModelBuilder::new(fixtures().join(name)).with_options(&options).open_text().unwrap();
         let prompt: Vec<u32> = tokens(pipeline.vocabulary())[..41].to_vec();
         let mut session = pipeline.session().unwrap();
         let first = answer(&mut session, &prompt);

@@ -6,7 +6,7 @@
 
 use menagerie::engine::Arithmetic;
 use menagerie::measure::{Against, PerplexityOptions, TextChunks, perplexity};
-use menagerie::open::{LoadOptions, open_text};
+use menagerie::open::{LoadOptions, ModelBuilder};
 use menagerie_conformance::suite::greedy::{Choice, choices, expect, located};
 use menagerie_conformance::{root, runner};
 use std::process::ExitCode;
@@ -34,7 +34,7 @@ fn perplexity_is(arithmetic: Arithmetic, reference: &str, most: f64) {
     let recorded: serde_json::Value = serde_json::from_str(&read("smollm2.json")).unwrap();
     let expected = recorded["models"][reference]["running"][1].as_f64().unwrap();
     let options = LoadOptions::default().with_arithmetic(arithmetic).with_context(512);
-    let pipeline = open_text(located("smollm2").unwrap(), &options).unwrap();
+    let pipeline = ModelBuilder::new(located("smollm2").unwrap()).with_options(&options).open_text().unwrap();
     let text = read("coriolanus.txt");
     let chunks =
         TextChunks::of_text(&**pipeline.tokenizer().unwrap(), text.trim_end_matches('\n'), 512, Some(2));

@@ -3,7 +3,7 @@
 
 use menagerie::engine::{AdapterChoice, Arithmetic, Request, SchedulerOptions, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{LoadError, LoadOptions, LoadedModel, StageOptions, StageProbe, open_text};
+use menagerie::open::{LoadError, LoadOptions, LoadedModel, ModelBuilder, StageOptions, StageProbe};
 use menagerie_conformance::suite::zoo::{ENCODERS, entries, model_file};
 use menagerie_conformance::{Reference, fixtures, options};
 use std::path::{Path, PathBuf};
@@ -22,11 +22,11 @@ fn prompt(folder: &Path) -> Vec<u32> {
 /// Opened without the comparison that opening makes: the tests make it.
 fn split(path: &Path, stages: usize, load: &LoadOptions) -> Result<LoadedModel<TextPipeline>, LoadError> {
     let stages = StageOptions::count(stages).with_probe(StageProbe::Never);
-    open_text(path, &load.clone().with_stages(stages))
+    ModelBuilder::new(path).with_options(&load.clone().with_stages(stages)).open_text()
 }
 
 fn whole(path: &Path, load: &LoadOptions) -> LoadedModel<TextPipeline> {
-    open_text(path, load).unwrap_or_else(|error| panic!("{error}"))
+    ModelBuilder::new(path).with_options(load).open_text().unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn bits(
@@ -222,7 +222,7 @@ fn sessions_go_back_in_stages_as_in_one() {
 #[test]
 fn a_split_model_is_compared_with_the_whole_one_when_it_is_opened() {
     let load = options(Arithmetic::Fast).with_stages(StageOptions::count(2));
-    open_text(base("llama"), &load).unwrap();
+    ModelBuilder::new(base("llama")).with_options(&load).open_text().unwrap();
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn what_cannot_be_split_is_refused_by_name() {
     let layers = |ranges: &[std::ops::Range<usize>]| {
         let stages = StageOptions::layers(ranges.to_vec());
         let load = load.clone().with_stages(stages);
-        open_text(base("llama"), &load).err().map(|error| error.to_string())
+        ModelBuilder::new(base("llama")).with_options(&load).open_text().err().map(|error| error.to_string())
     };
     assert!(layers(&[0..1, 2..3]).unwrap().contains("expected them to begin at 1"));
     assert!(layers(std::slice::from_ref(&(0..1))).unwrap().contains("the stages end with layer 0"));

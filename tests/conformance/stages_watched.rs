@@ -6,11 +6,11 @@ use menagerie::engine::{
     Arithmetic, Capture, CaptureOptions, PhaseProfile, PipelineHooks, Request, ScalingLog, TextPipeline,
     trace_lanes, write_trace,
 };
-use menagerie::measure::{GivenControlVector, LogitsOptions, SteeringOptions, logits, steering};
+use menagerie::measure::{ControlVectorOption, LogitsOptions, SteeringOptions, logits, steering};
 use menagerie::model::{
     Checkpoint, Effect, HookInput, LayerHook, ModelError, Part, Phases, Rows, StageTrace, Trace,
 };
-use menagerie::open::{AdapterOption, LoadOptions, LoadedModel, StageOptions, StageProbe, open_text};
+use menagerie::open::{AdapterOption, LoadOptions, LoadedModel, ModelBuilder, StageOptions, StageProbe};
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::suite::zoo::model_file;
 use menagerie_conformance::{Reference, fixtures, options};
@@ -25,7 +25,10 @@ fn llama() -> PathBuf {
 fn open(path: &Path, stages: Option<usize>, load: &LoadOptions) -> LoadedModel<TextPipeline> {
     let split = |count| StageOptions::count(count).with_probe(StageProbe::Never);
     let load = load.clone().with_stages(stages.map(split));
-    open_text(path, &load).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    ModelBuilder::new(path)
+        .with_options(&load)
+        .open_text()
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 fn tokens(count: u32, pipeline: &TextPipeline) -> Vec<u32> {
@@ -171,7 +174,7 @@ fn an_error_of_a_hook_names_stage_layer_and_position() {
 #[test]
 fn control_vectors_steer_stages_as_one_model() {
     let vector =
-        |name: &str, scale| GivenControlVector { path: fixtures().join("control").join(name), scale };
+        |name: &str, scale| ControlVectorOption { path: fixtures().join("control").join(name), scale };
     for (given, layers) in [
         (vec![vector("a.gguf", 1.0)], None),
         (vec![vector("a.gguf", 0.5), vector("b.gguf", -1.5)], None),
@@ -293,7 +296,8 @@ fn mixed(base: &str, variant: &Path, stages: Option<usize>, probe: StageProbe) -
     let split = |count| StageOptions::count(count).with_probe(probe);
     let load = options(Arithmetic::Fast).with_adapters(vec![adapter]).with_stages(stages.map(split));
     let file = fixtures().join("base").join(base).join("model-f32.gguf");
-    let pipeline = open_text(&file, &load).unwrap_or_else(|error| panic!("{error}"));
+    let pipeline =
+        ModelBuilder::new(&file).with_options(&load).open_text().unwrap_or_else(|error| panic!("{error}"));
     let reference = Reference::open(&variant.join("reference.safetensors"));
     let tokens = reference.ids("tokens_prompt");
     let shape = pipeline.engine().model.scaling_shape().unwrap();

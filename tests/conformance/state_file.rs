@@ -6,8 +6,8 @@ use menagerie::engine::{
     Arithmetic, ChatMessage, Event, KvType, Outcome, Request, SavedConversation, Session, StateFile,
     StateFileError, TextPipeline,
 };
-use menagerie::measure::{GivenControlVector, SteeringOptions, steering};
-use menagerie::open::{AdapterOption, LoadOptions, LoadedModel, StageOptions, StageProbe, open_text};
+use menagerie::measure::{ControlVectorOption, SteeringOptions, steering};
+use menagerie::open::{AdapterOption, LoadOptions, LoadedModel, ModelBuilder, StageOptions, StageProbe};
 use menagerie::spec::{AdapterKind, MetadataValue};
 use menagerie_conformance::{fixtures, on_candle, options, rewrite};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,10 @@ fn fast() -> LoadOptions {
 }
 
 fn open(model: &Path, options: &LoadOptions) -> LoadedModel<TextPipeline> {
-    open_text(model, options).unwrap_or_else(|error| panic!("{}: {error}", model.display()))
+    ModelBuilder::new(model)
+        .with_options(options)
+        .open_text()
+        .unwrap_or_else(|error| panic!("{}: {error}", model.display()))
 }
 
 /// Tokens that tell positions apart, of any vocabulary.
@@ -52,7 +55,7 @@ fn file_of(path: &Path, pipeline: &LoadedModel<TextPipeline>) -> StateFile {
 /// A text, an answer, and more text: put down after the answer and taken up by a model that was opened anew it gives what the
 /// session gives that goes on, and the same text as one that begins with all of it.
 fn goes_on(model: &Path, options: &LoadOptions) {
-    goes_on_in_chunks(model, options, options.chunk);
+    goes_on_in_chunks(model, options, options.context.chunk);
 }
 
 fn goes_on_in_chunks(model: &Path, options: &LoadOptions, chunk: usize) {
@@ -293,7 +296,7 @@ fn what_acts_between_the_layers_must_be_the_same() {
     let steered = |scale: Option<f32>| {
         let mut pipeline = open(&fixture("base/llama/model-f32.gguf"), &fast());
         if let Some(scale) = scale {
-            let given = [GivenControlVector { path: fixture("control/a.gguf"), scale }];
+            let given = [ControlVectorOption { path: fixture("control/a.gguf"), scale }];
             let options = SteeringOptions::default().with_layers(None).with_hint(None);
             let steering = steering(&pipeline, &given, &options).unwrap();
             pipeline.add_hook(Arc::new(steering));

@@ -3,13 +3,16 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::engine::{Arithmetic, Request, SamplingOptions};
-use menagerie::open::open_text;
+use menagerie::open::ModelBuilder;
 use menagerie_conformance::{fixtures, options};
 use std::time::{Duration, Instant};
 
 fn generate(file: &str, threads: usize) {
     let options = options(Arithmetic::Fast).with_threads(threads);
-    let pipeline = open_text(fixtures().join(file), &options).unwrap_or_else(|e| panic!("{e}"));
+    let pipeline = ModelBuilder::new(fixtures().join(file))
+        .with_options(&options)
+        .open_text()
+        .unwrap_or_else(|e| panic!("{e}"));
     let mut session = pipeline.session().unwrap();
     let prompt: Vec<u32> = (5..205).collect();
     let request =

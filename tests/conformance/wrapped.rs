@@ -4,7 +4,7 @@
 
 use menagerie::engine::{Arithmetic, KvType};
 use menagerie::measure::LogitsOptions;
-use menagerie::open::{LoadOptions, open_text};
+use menagerie::open::{LoadOptions, ModelBuilder};
 use menagerie::registry::Environment;
 use menagerie::spec::wrapping_classes;
 use menagerie_conformance::suite::{hf_folder, zoo};
@@ -156,7 +156,7 @@ fn the_text_part_of_every_class_gives_the_references_logits() {
         for names in [Names::Modules, Names::Hub] {
             let folder = wrapped(class, fixture, names);
             let what = format!("{class}{END} over {fixture}, {names:?}");
-            let pipeline = match open_text(folder.path(), &load()) {
+            let pipeline = match ModelBuilder::new(folder.path()).with_options(&load()).open_text() {
                 Ok(pipeline) => pipeline,
                 Err(error) => {
                     let error = error.to_string();
@@ -208,7 +208,7 @@ fn what_is_wrong_with_a_class_is_said() {
         let mut config = whole.clone();
         change(&mut config);
         write(folder.path(), &config);
-        open_text(folder.path(), &load()).err().unwrap().to_string()
+        ModelBuilder::new(folder.path()).with_options(&load()).open_text().err().unwrap().to_string()
     };
     let class = |name: &str| {
         let name = name.to_owned();

@@ -3,7 +3,7 @@
 
 use menagerie::engine::{Arithmetic, PipelineHooks, ScalingLog, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{AdapterOption, LoadOptions, LoadQuantization, LoadedModel, open_text};
+use menagerie::open::{AdapterOption, LoadOptions, LoadQuantization, LoadedModel, ModelBuilder};
 use menagerie::quantize::Policy;
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::{Reference, distance, divergence, fixtures, on_candle, options};
@@ -32,7 +32,10 @@ fn open(base: &str, xlora: &Path, options: &LoadOptions) -> LoadedModel<TextPipe
     let model = if base.ends_with("/hf") { folder } else { folder.join("model-f32.gguf") };
     let adapter = AdapterOption { kind: AdapterKind::XLora, path: xlora.to_owned(), weight: 1.0 };
     let options = options.clone().with_adapters(vec![adapter]);
-    open_text(&model, &options).unwrap_or_else(|error| panic!("{}: {error}", xlora.display()))
+    ModelBuilder::new(&model)
+        .with_options(&options)
+        .open_text()
+        .unwrap_or_else(|error| panic!("{}: {error}", xlora.display()))
 }
 
 /// Logits and scalings of every token.
@@ -128,12 +131,8 @@ fn folders_with_xlora_are_pefts() {
 /// in the mean, as a random classifier makes 8e-2 of the rounding somewhere (measured at depth 1).
 #[test]
 fn a_quantized_base_with_xlora_stays_near() {
-    let quantization = LoadQuantization {
-        policy: Policy::named("q8_0").unwrap(),
-        importance: None,
-        requantize: false,
-        progress: None,
-    };
+    let quantization =
+        LoadQuantization { policy: Policy::named("q8_0").unwrap(), importance: None, requantize: false };
     let quantized = options(Arithmetic::Fast).with_quantization(quantization);
     for variant in ["depth1_softmax", "depth2_softmax", "depth3_flat_temp"] {
         let folder = folder("llama", variant);

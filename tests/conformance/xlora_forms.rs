@@ -4,7 +4,7 @@
 use menagerie::adapters::places;
 use menagerie::engine::{Arithmetic, LogitRows, Scheduler, SchedulerOptions, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{AdapterOption, LoadOptions, LoadedModel, environment, open_text};
+use menagerie::open::{AdapterOption, LoadedModel, ModelBuilder, SpecOptions};
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::{Reference, distance, fixtures, options, rows};
 use safetensors::tensor::TensorView;
@@ -26,7 +26,7 @@ fn open(xlora: &Path) -> Result<LoadedModel<TextPipeline>, String> {
     let model = fixtures().join("base/llama/model-f32.gguf");
     let adapter = AdapterOption { kind: AdapterKind::XLora, path: xlora.to_owned(), weight: 1.0 };
     let options = options(Arithmetic::Fast).with_adapters(vec![adapter]);
-    open_text(&model, &options).map_err(|error| error.to_string())
+    ModelBuilder::new(&model).with_options(&options).open_text().map_err(|error| error.to_string())
 }
 
 fn prompt(name: &str) -> (Reference, Vec<u32>) {
@@ -259,7 +259,7 @@ fn the_embedding_is_the_first_layer() {
     let (_, tokens) = prompt("depth1_nosoftmax");
     let mixed = open(folder.path()).unwrap_or_else(|error| panic!("{error}"));
     let model = fixtures().join("base/llama/model-f32.gguf");
-    let mut fixed = open_text(&model, &options(Arithmetic::Fast)).unwrap();
+    let mut fixed = ModelBuilder::new(&model).with_options(&options(Arithmetic::Fast)).open_text().unwrap();
     fixed.load_adapter("table", &table).unwrap();
     fixed.load_adapter("linears", &linears).unwrap();
     let bare = rows(&fixed, &tokens, &LogitsOptions::default());
@@ -284,7 +284,7 @@ fn layers_are_in_the_order_of_transformers() {
     let text = std::fs::read(fixtures().join("lora/order.json")).unwrap();
     let classes: BTreeMap<String, Vec<Vec<String>>> = serde_json::from_slice(&text).unwrap();
     assert!(classes.len() > 80, "{}", classes.len());
-    let environment = environment(&LoadOptions::default()).unwrap();
+    let environment = SpecOptions::default().environment().unwrap();
     let (mut faults, mut numbered) = (Vec::new(), 0);
     for (class, blocks) in &classes {
         for (_, spec) in environment.of_class(class).unwrap_or_else(|error| panic!("{class}: {error}")) {

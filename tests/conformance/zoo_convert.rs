@@ -1,7 +1,7 @@
 //! Files that `convert` makes of the zoo's folders, against the zoo's GGUF files, most of which llama.cpp's converter made.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use menagerie::assembly::open_model;
+use menagerie::assembly::{AssembleOptions, open_model};
 use menagerie::convert::{Conversion, Types};
 use menagerie::engine::{Arithmetic, EmbeddingOptions, Normalization};
 use menagerie::gguf::{GgmlType, GgufFile, OpenOptions, TensorInfo, Value};
@@ -9,9 +9,7 @@ use menagerie::kernels::Cpu;
 use menagerie::loaders::TokenizerTables;
 use menagerie::measure::LogitsOptions;
 use menagerie::model::{Compute, Pooling};
-use menagerie::open::{
-    Device, KeyOptions, LoadOptions, ResolvedFile, environment, open_embedding, open_text,
-};
+use menagerie::open::{Device, KeyOptions, ModelBuilder, ResolvedFile, SpecOptions};
 use menagerie_conformance::suite::hf_folder;
 use menagerie_conformance::suite::zoo::{ENCODERS, Entry, entries, model_file};
 use menagerie_conformance::{Reference, distance, options, rows};
@@ -124,12 +122,15 @@ const IN_ANOTHER_ORDER: &[&str] = &[
 const LAST_BITS: f32 = 4e-7;
 
 fn converted(folder: &Path, out: &Path) -> Result<(), String> {
-    let environment = environment(&LoadOptions::default()).unwrap();
+    let environment = SpecOptions::default().environment().unwrap();
     let file = open_model(folder, environment.entries(), true).map_err(|e| e.to_string())?;
     let resolved = ResolvedFile::new(file, &environment, KeyOptions::default()).map_err(|e| e.to_string())?;
     let backend = Device::default().backend(environment.entries(), Some(1), Arithmetic::Exact).unwrap();
     let compute = Compute::new(backend, Arithmetic::Exact);
-    let claims = resolved.assemble(&compute).map_err(|e| e.to_string())?.claims;
+    let claims = resolved
+        .assemble(&AssembleOptions::whole(&compute, environment.components()))
+        .map_err(|e| e.to_string())?
+        .claims;
     let keys = resolved.file.keys(&resolved.spec).unwrap();
     let conversion = Conversion {
         folder: &resolved.file_name(),
@@ -254,10 +255,12 @@ fn rows_of(entry: &Entry, path: &Path) -> Result<Vec<Vec<f32>>, String> {
     let tokens = reference.ids("tokens_prompt");
     let load = options(Arithmetic::Exact);
     if !ENCODERS.contains(&entry.name.as_str()) {
-        let pipeline = open_text(path, &load).map_err(|error| error.to_string())?;
+        let pipeline =
+            ModelBuilder::new(path).with_options(&load).open_text().map_err(|error| error.to_string())?;
         return Ok(rows(&pipeline, &tokens, &LogitsOptions::default()));
     }
-    let pipeline = open_embedding(path, &load).map_err(|error| error.to_string())?;
+    let pipeline =
+        ModelBuilder::new(path).with_options(&load).open_embedding().map_err(|error| error.to_string())?;
     let normalization = Normalization::None;
     let embed = |pooling| {
         let found = pipeline.embed(

@@ -3,7 +3,7 @@
 use crate::{Reference, distance, fixtures, rows};
 use menagerie::engine::TextPipeline;
 use menagerie::measure::LogitsOptions;
-use menagerie::open::{LoadOptions, LoadedModel, open_text};
+use menagerie::open::{LoadOptions, LoadedModel, ModelBuilder};
 use std::path::Path;
 
 /// Tests of every base model, `base_models!(options)`.
@@ -72,7 +72,7 @@ impl Opened {
     /// Opens the fixture of this name at another path: its Hugging Face folder, for which HF decides throughout.
     pub fn at(name: &'static str, path: &Path, options: &LoadOptions) -> Self {
         let folder = fixtures().join("base").join(name);
-        let pipeline = open_text(path, options);
+        let pipeline = ModelBuilder::new(path).with_options(options).open_text();
         let pipeline = pipeline.unwrap_or_else(|e| panic!("{e}"));
         assert!(pipeline.notices().is_empty(), "{:?}", pipeline.notices());
         let reference = Reference::open(&folder.join("reference.safetensors"));

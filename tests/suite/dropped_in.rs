@@ -3,12 +3,13 @@
 use crate::{Reference, distance, fixtures, rows};
 use menagerie::engine::TextPipeline;
 use menagerie::measure::LogitsOptions;
-use menagerie::open::{LoadOptions, open_text};
+use menagerie::open::{LoadOptions, ModelBuilder};
 
 /// SmolLM3 within 1e-4 of its reference: prompt whole, in chunks, and decoded.
 pub fn smollm3(options: &LoadOptions) {
     let model = fixtures().join("dropin/smollm3/model-f32.gguf");
-    let pipeline = open_text(&model, options).unwrap_or_else(|e| panic!("{e}"));
+    let pipeline =
+        ModelBuilder::new(&model).with_options(options).open_text().unwrap_or_else(|e| panic!("{e}"));
     agrees(&pipeline);
 }
 

@@ -4,7 +4,7 @@ use super::zoo::{ENCODERS, Entry, TOLERANCE, drop_spec, entries, model_file};
 use crate::{Reference, distance};
 use menagerie::engine::{EmbeddingOptions, EmbeddingPipeline, Normalization, Truncation};
 use menagerie::model::Pooling;
-use menagerie::open::{LoadOptions, LoadedModel, open_embedding};
+use menagerie::open::{LoadOptions, LoadedModel, ModelBuilder};
 use std::path::Path;
 
 /// An encoder of the zoo, opened, and its reference.
@@ -37,7 +37,7 @@ impl Opened {
         let specs = tempfile::tempdir().expect("a folder");
         drop_spec(&entry.spec, specs.path(), change);
         let load = options.with_spec_dirs(vec![specs.path().to_owned()]).with_allow_shadow(true);
-        let pipeline = open_embedding(path, &load);
+        let pipeline = ModelBuilder::new(path).with_options(&load).open_embedding();
         let pipeline = pipeline.map_err(|error| error.to_string())?;
         Ok(Self { pipeline, reference: Reference::open(&entry.folder().join("reference.safetensors")) })
     }

@@ -4,7 +4,7 @@ use crate::{fixtures, options};
 use menagerie::engine::{Arithmetic, ChatMessage, RenderOptions, TextPipeline};
 use menagerie::hub::{Hub, HubSettings, ModelReference};
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{LoadedModel, open_text};
+use menagerie::open::{LoadedModel, ModelBuilder};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -16,7 +16,10 @@ pub fn located(name: &str) -> Option<PathBuf> {
 
 fn open(name: &str, arithmetic: Arithmetic) -> LoadedModel<TextPipeline> {
     let options = options(arithmetic).with_context(1024).with_threads(None);
-    open_text(located(name).unwrap(), &options).unwrap_or_else(|e| panic!("{e}"))
+    ModelBuilder::new(located(name).unwrap())
+        .with_options(&options)
+        .open_text()
+        .unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn cases(name: &str) -> Vec<Value> {

@@ -2,7 +2,7 @@
 
 use crate::{Reference, distance, divergence, fixtures, rows};
 use menagerie::measure::LogitsOptions;
-use menagerie::open::{LoadOptions, open_text};
+use menagerie::open::{LoadOptions, ModelBuilder};
 
 /// Tests of every quantized file, `quantized_files!(tolerance in exact, options in exact, options in fast)`.
 #[macro_export]
@@ -49,7 +49,7 @@ type Compared = (&'static str, Vec<Vec<f32>>, Vec<f32>);
 /// the reference has.
 fn logits(name: &str, options: &LoadOptions) -> [Compared; 2] {
     let folder = fixtures().join("quant");
-    let pipeline = open_text(folder.join(format!("{name}.gguf")), options);
+    let pipeline = ModelBuilder::new(folder.join(format!("{name}.gguf"))).with_options(options).open_text();
     let pipeline = pipeline.unwrap_or_else(|e| panic!("{e}"));
     let reference = Reference::open(&folder.join(format!("{name}.reference.safetensors")));
     let mut tokens = reference.ids("tokens_prompt");

@@ -4,7 +4,7 @@
 use crate::{Reference, distance, fixtures, rows};
 use menagerie::engine::{KvType, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{LoadOptions, LoadedModel, open_text};
+use menagerie::open::{LoadOptions, LoadedModel, ModelBuilder};
 use std::path::{Path, PathBuf};
 
 /// Four times the largest difference measured over the whole zoo on the CPU (2.4e-5, gemma3's prompt) but for two delta nets with
@@ -125,7 +125,7 @@ impl Opened {
         let kv_type = Some(KvType::F32);
         let spec_dirs = vec![specs.path().to_owned()];
         let load = options.with_spec_dirs(spec_dirs).with_allow_shadow(true).with_kv_type(kv_type);
-        let pipeline = open_text(path, &load).map_err(|e| e.to_string())?;
+        let pipeline = ModelBuilder::new(path).with_options(&load).open_text().map_err(|e| e.to_string())?;
         Ok(Self { pipeline, reference: Reference::open(&entry.folder().join("reference.safetensors")) })
     }
 

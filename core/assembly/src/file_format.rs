@@ -19,8 +19,6 @@ pub type OpenModelFile = fn(&Path, bool) -> Result<Arc<dyn ModelFile>, LoadError
 pub struct FileFormat {
     /// Its name.
     pub name: &'static str,
-    /// Description for listings.
-    pub doc: &'static str,
     /// The crate that registers it.
     pub registered_by: &'static str,
     /// Whether a path is a model of this format.
@@ -106,7 +104,6 @@ mod tests {
     fn format(name: &'static str, ending: fn(&Path) -> bool) -> FileFormat {
         FileFormat {
             name,
-            doc: "For tests.",
             registered_by: "these tests",
             recognizes: ending,
             open: |path, _| {

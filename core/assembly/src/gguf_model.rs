@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 register!(FileFormat {
     name: "gguf",
-    doc: "a GGUF file, in one or several parts",
     registered_by: env!("CARGO_PKG_NAME"),
     recognizes: is_gguf,
     open: |path, mmap| Ok(Arc::new(GgufModel::open(path, mmap)?)),

@@ -18,7 +18,6 @@ const CONFIG: &str = "config.json";
 
 register!(FileFormat {
     name: "safetensors",
-    doc: "a Hugging Face folder with config.json and safetensors files",
     registered_by: env!("CARGO_PKG_NAME"),
     recognizes: |path| HfModel::folder_of(path).is_some(),
     open: |path, mmap| Ok(Arc::new(HfModel::open(HfModel::folder_of(path).unwrap_or(path), mmap)?)),

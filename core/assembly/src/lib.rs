@@ -36,4 +36,4 @@ pub use model::{AssembledModel, Assembly, assemble};
 pub use model_file::{ModelFile, ModelTensors};
 pub use options::{AssembleOptions, Purpose};
 pub use source::{Piece, Share, StoredNumbers, TensorEntry, WeightSource};
-pub use stages::{PlanError, StagePlan, assemble_stages};
+pub use stages::{PlanError, StagePlan};

@@ -1,4 +1,4 @@
-//! [`StagePlan`]: which layers each stage of a model has, and [`assemble_stages`].
+//! [`StagePlan`]: which layers each stage of a model has, and [`StagePlan::assemble`].
 
 use crate::fault::AssemblyFaults;
 use crate::model::{Assembly, assemble};
@@ -146,6 +146,39 @@ impl StagePlan {
         &self.stages
     }
 
+    /// Assembles every stage of the plan, one after the other. Together they use every tensor that the whole model uses.
+    ///
+    /// # Errors
+    /// As [`assemble`], for the first stage that has faults; otherwise the tensors that no stage uses.
+    pub fn assemble(
+        &self,
+        config: &ModelConfig,
+        source: &dyn WeightSource,
+        options: &AssembleOptions,
+    ) -> Result<Vec<Assembly>, AssemblyFaults> {
+        let mut made: Vec<Assembly> = Vec::with_capacity(self.stages.len());
+        for (index, range) in self.stages.iter().enumerate() {
+            let slots = made.last().map(|before| before.slots.clone()).unwrap_or_default();
+            let stage = options.clone().stage(self.position(index), range.clone()).after(slots);
+            made.push(assemble(config, source, &stage)?);
+        }
+        let mut faults = AssemblyFaults::new(source.file(), &config.architecture);
+        for (index, entry) in source.entries().iter().enumerate().take(source.stored()) {
+            if !made.iter().any(|stage| stage.covered.get(index).copied().unwrap_or(false)) {
+                let text = format!(
+                    "tensor \"{}\" ({} {:?}): no stage of the model wants it; name it in the spec or list it under {} with a \
+                     reason",
+                    entry.name,
+                    entry.kind,
+                    entry.dims,
+                    source.ignore_table()
+                );
+                faults.push(entry.layer, &text);
+            }
+        }
+        if faults.is_empty() { Ok(made) } else { Err(faults) }
+    }
+
     /// Where stage `index` lies.
     pub fn position(&self, index: usize) -> StagePosition {
         match (index, self.stages.len()) {
@@ -216,38 +249,6 @@ fn balanced(bytes: &[u64], cuts: &[usize], count: usize) -> Vec<Range<usize>> {
     }
     ranges.reverse();
     ranges
-}
-
-/// Builds every stage of a plan, one after the other; together they take every tensor that the whole model takes.
-///
-/// # Errors
-/// As [`assemble`], for the first stage that has faults; then tensors that no stage wants.
-pub fn assemble_stages(
-    config: &ModelConfig,
-    source: &dyn WeightSource,
-    options: &AssembleOptions,
-    plan: &StagePlan,
-) -> Result<Vec<Assembly>, AssemblyFaults> {
-    let mut made: Vec<Assembly> = Vec::with_capacity(plan.stages.len());
-    for (index, range) in plan.stages.iter().enumerate() {
-        let slots = made.last().map(|before| before.slots.clone()).unwrap_or_default();
-        let stage = options.clone().stage(plan.position(index), range.clone()).after(slots);
-        made.push(assemble(config, source, &stage)?);
-    }
-    let mut faults = AssemblyFaults::new(source.file(), &config.architecture);
-    for (index, entry) in source.entries().iter().enumerate().take(source.stored()) {
-        if !made.iter().any(|stage| stage.covered.get(index).copied().unwrap_or(false)) {
-            let text = format!(
-                "tensor \"{}\" ({} {:?}): no stage of the model wants it; name it in the spec or list it under {} with a reason",
-                entry.name,
-                entry.kind,
-                entry.dims,
-                source.ignore_table()
-            );
-            faults.push(entry.layer, &text);
-        }
-    }
-    if faults.is_empty() { Ok(made) } else { Err(faults) }
 }
 
 #[cfg(test)]

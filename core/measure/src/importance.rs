@@ -1,4 +1,4 @@
-//! [`ImportanceCollector`]: sums the squares of what meets each weight, as llama.cpp's `imatrix` does.
+//! [`ImportanceCollector`]: sums the squares of the inputs of each weight, like llama.cpp's `imatrix`.
 
 use menagerie_model::{
     ExpertLinear, ExpertPlan, Linear, LinearInput, LinearSite, LinearWrapper, ModelError, Packing, Product,
@@ -8,22 +8,22 @@ use menagerie_quantize::{Importance, InputSquares};
 use menagerie_spec::ArchSpec;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Sums of one weight, shared by the linear that adds to them and the collector that reads them.
+/// The sums of a weight, shared by the linear that adds to them and the collector that reads them.
 type Sums = Arc<Mutex<InputSquares>>;
 
-/// Wraps the linears of a model and sums the squares of their inputs by column and, of stacks, by matrix.
+/// Wraps the linears of a model and sums the squares of their inputs by column and, for stacks, by matrix.
 pub struct ImportanceCollector {
     spec: Arc<ArchSpec>,
     sums: Mutex<Vec<(String, Sums)>>,
 }
 
 impl ImportanceCollector {
-    /// A collector for a model of this spec.
+    /// A collector for a model with this spec.
     pub fn new(spec: Arc<ArchSpec>) -> Self {
         Self { spec, sums: Mutex::default() }
     }
 
-    /// What was summed so far; weights that nothing met are left out.
+    /// The sums so far; weights without inputs are left out.
     pub fn collected(&self) -> Importance {
         let sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         let read = |sums: &Sums| sums.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -32,8 +32,8 @@ impl ImportanceCollector {
         Importance { entries: entries.filter(met).collect(), ..Importance::default() }
     }
 
-    /// Where the sums of a site go; none for those that are not stored as they are multiplied, for further rows of a
-    /// weight that is multiplied in parts, and for the ends of the model, as llama.cpp leaves them out.
+    /// The sums of a site. As in llama.cpp there are none for weights that are stored in another form than they are
+    /// multiplied, for further rows of a weight that is multiplied in parts, and for embedding and head.
     fn place(&self, site: &LinearSite, matrices: usize, cols: usize) -> Option<Sums> {
         if site.layer.is_none() || site.rows.start > 0 || site.form != SiteForm::Stored {
             return None;

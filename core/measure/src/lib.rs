@@ -1,4 +1,4 @@
-//! What is measured of an open model: logits, perplexity and divergence, speed, importance, and control vectors.
+//! Measurements of an open model: logits, perplexity and divergence, speed, importance, and control vectors.
 //!
 //! Each measurement is a function of a `TextPipeline`: [`logits()`], [`perplexity()`], [`bench()`], [`bench_together()`].
 //! [`make_control_vector`] takes a loaded model. [`ImportanceCollector`] wraps the linears of a model while it is opened.
@@ -14,7 +14,7 @@ pub use bench::{
     BenchOptions, BenchProgress, BenchResult, Rate, TogetherOptions, TogetherResult, bench, bench_together,
 };
 pub use control::{
-    ControlVector, ControlVectorError, DirectionMethod, GivenControlVector, PromptPair, SteeringOptions,
+    ControlVector, ControlVectorError, ControlVectorOption, DirectionMethod, PromptPair, SteeringOptions,
     make_control_vector, steering,
 };
 pub use importance::ImportanceCollector;

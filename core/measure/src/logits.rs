@@ -1,4 +1,4 @@
-//! [`logits()`]: logits of every token of a sequence, for tests and for comparing with other implementations.
+//! [`logits()`]: the logits of every token of a sequence, for tests and comparisons with other implementations.
 
 use menagerie_engine::{
     Evaluation, GenerateError, RequestKind, Scheduler, SchedulerOptions, TextPipeline, setters,
@@ -6,13 +6,13 @@ use menagerie_engine::{
 use menagerie_open::{available_memory, byte_text};
 use std::sync::Arc;
 
-/// How the tokens are fed.
+/// How the tokens are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogitsOptions {
-    /// Tokens per step of the prompt; absent = all at once.
+    /// Tokens of a step of the prompt. `None`: all at once.
     pub chunk: Option<usize>,
-    /// Index from which tokens are fed one at a time through the cache; absent = all are prompt.
+    /// The first token that is computed alone, with the cache. `None`: all tokens are the prompt.
     pub decode_from: Option<usize>,
 }
 
@@ -21,31 +21,31 @@ setters! { LogitsOptions:
     with_decode_from(decode_from: impl Into<Option<usize>>),
 }
 
-/// Logits of a sequence.
+/// The logits of a sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Logits {
-    /// V: columns.
+    /// The number of columns: the size V of the vocabulary.
     pub vocabulary: usize,
-    /// `[T, V]`, row after row; row `t` is after token `t`.
+    /// `[T, V]`, row after row; row `t` follows token `t`.
     pub values: Vec<f32>,
 }
 
 impl Logits {
-    /// T: rows.
+    /// The number of rows: T tokens.
     pub fn rows(&self) -> usize {
         self.values.len() / self.vocabulary.max(1)
     }
 
-    /// Row `t`, `[V]`; empty past the end.
+    /// Row `t`, `[V]`; empty after the last row.
     pub fn row(&self, t: usize) -> &[f32] {
         self.values.get(t * self.vocabulary..(t + 1) * self.vocabulary).unwrap_or_default()
     }
 }
 
-/// Logits `[T, V]` of `tokens`, computed in a sequence of its own and held all at once.
+/// The logits `[T, V]` of `tokens`, computed in a new sequence, all at once.
 ///
 /// # Errors
-/// As [`logits_by_step`]; also if there is no memory for all rows.
+/// As [`logits_by_step`]; also too little memory for all rows.
 pub fn logits(
     pipeline: &TextPipeline,
     tokens: &[u32],
@@ -60,14 +60,14 @@ pub fn logits(
     Ok(Logits { vocabulary: pipeline.vocabulary(), values })
 }
 
-/// Logits of `tokens`, computed in a sequence of its own; `on_rows` is given those of each step, `[T', V]`, in order.
+/// Computes the logits of `tokens` in a new sequence and calls `on_rows` with those of each step, `[T', V]`, in order.
 ///
-/// The first `decode_from` tokens are the prompt and decide the rope regime; where a later token crosses its limit the
-/// sequence is computed again, and that token's row is the one of the new regime.
+/// The first `decode_from` tokens are the prompt and determine the rope regime. If a later token crosses the limit of the
+/// regime, the sequence is computed again, and the row of that token is that of the new regime.
 ///
 /// # Errors
-/// `decode_from` or `chunk` of 0, tokens that do not fit or are past the vocabulary, no memory for the rows of a step, or
-/// what the model or `on_rows` returns.
+/// `decode_from` or `chunk` of 0, tokens that do not fit or are not in the vocabulary, too little memory for the rows of a
+/// step, or an error of the model or of `on_rows`.
 pub fn logits_by_step(
     pipeline: &TextPipeline,
     tokens: &[u32],
@@ -99,12 +99,12 @@ pub fn logits_by_step(
     evaluation.read(tokens, prompt, &mut |output| on_rows(output.logits()?))
 }
 
-/// Refuses so many rows of logits where memory, if it is known, has no room for them.
+/// Refuses a number of rows for which there is too little memory, if free memory is known.
 fn expect_room(rows: usize, width: usize, instead: &str, free: Option<u64>) -> Result<(), GenerateError> {
     let bytes = (rows as u64).saturating_mul(width as u64).saturating_mul(size_of::<f32>() as u64);
     match free {
         Some(free) if bytes > free => Err(GenerateError::Options(format!(
-            "the logits of {rows} tokens, {width} each, take {} but {} are free: take {instead}",
+            "the logits of {rows} tokens, {width} each, need {} but {} are free: use {instead}",
             byte_text(bytes),
             byte_text(free)
         ))),
@@ -122,6 +122,6 @@ mod tests {
         assert!(expect_room(usize::MAX, usize::MAX, "", None).is_ok());
         let error =
             expect_room(512, 1 << 18, "smaller steps (--chunk)", Some(511 << 20)).unwrap_err().to_string();
-        assert!(error.contains("536.9 MB but 535.8 MB are free: take smaller steps (--chunk)"), "{error}");
+        assert!(error.contains("536.9 MB but 535.8 MB are free: use smaller steps (--chunk)"), "{error}");
     }
 }

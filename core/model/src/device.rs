@@ -45,8 +45,6 @@ pub enum DeviceFault {
 pub struct DeviceKind {
     /// Its name: letters, digits and `-`.
     pub name: &'static str,
-    /// Description for listings.
-    pub doc: &'static str,
     /// Its options for listings, each with its name and its meaning.
     pub options: &'static [(&'static str, &'static str)],
     /// The crate that registers it.

@@ -1,4 +1,4 @@
-//! [`LoadedAdapters`]: adapters of one model, loaded and unloaded while it runs.
+//! [`LoadedAdapters`]: the adapters of a model, which are loaded and unloaded while it runs.
 
 mod roles;
 
@@ -14,29 +14,29 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-/// The adapters that were loaded for a model, by name. The model itself never changes: a generation keeps the sets it
-/// began with, whatever is unloaded meanwhile.
+/// The loaded adapters of a model, by name. A generation keeps the sets with which it began, even if their adapters are
+/// unloaded meanwhile.
 pub struct LoadedAdapters {
     sites: Arc<[AdapterSite]>,
-    /// Where none may act: parts of a mixture.
+    /// Parts of a mixture: no adapter may act there.
     mixture: MixtureRoles,
     loaded: RwLock<BTreeMap<String, LoadedAdapter>>,
 }
 
-/// An adapter that was loaded.
+/// A loaded adapter.
 struct LoadedAdapter {
     adapter: Arc<Adapter>,
-    /// Where it is from; absent for one that was made elsewhere.
-    path: Option<PathBuf>,
+    /// Its file or folder.
+    path: PathBuf,
 }
 
 impl LoadedAdapters {
-    /// None, for a model with these sites; without sites it takes none.
+    /// No adapters yet, for a model with these sites.
     pub(crate) fn new(sites: Vec<AdapterSite>) -> Self {
         Self { sites: sites.into(), mixture: MixtureRoles::default(), loaded: RwLock::default() }
     }
 
-    /// For a model whose feed-forwards are partly a mixture, on whose parts no adapter acts.
+    /// For a model with a mixture, on whose parts no adapter may act.
     pub(crate) fn beside(self, mixture: MixtureRoles) -> Self {
         Self { mixture, ..self }
     }
@@ -46,7 +46,7 @@ impl LoadedAdapters {
         !self.mixture.is_empty()
     }
 
-    /// An adapter of one feed-forward says nothing about the others beside it.
+    /// Refuses an adapter of a feed-forward that is a mixture: it was trained for one feed-forward, not for the experts.
     fn check_mixture(&self, file: &AdapterFile, resolved: &ResolvedFile) -> Result<(), LoadError> {
         for module in &file.modules {
             if let Some(layer) = self.mixture.layer_of(file, module, &resolved.spec) {
@@ -61,12 +61,13 @@ impl LoadedAdapters {
         Ok(())
     }
 
-    /// The places of the model where adapters may act, in the order of their numbers.
-    pub fn sites(&self) -> &Arc<[AdapterSite]> {
+    /// The places of the model where adapters can act, in the order of their numbers.
+    pub(crate) fn sites(&self) -> &Arc<[AdapterSite]> {
         &self.sites
     }
 
-    /// Reads an adapter and fits it to the model; `name` replaces one of that name for generations begun from now on.
+    /// Reads an adapter and fits it to the model. It replaces an adapter with the same name for generations that begin
+    /// later.
     ///
     /// # Errors
     /// What is wrong with the adapter, or does not fit the model.
@@ -79,11 +80,11 @@ impl LoadedAdapters {
     ) -> Result<Arc<Adapter>, LoadError> {
         let file = AdapterFile::open(path)?;
         let adapter = Arc::new(self.fitted(name, &file, resolved, compute)?);
-        self.put(Arc::clone(&adapter), Some(file.path));
+        self.put(Arc::clone(&adapter), file.path);
         Ok(adapter)
     }
 
-    /// Fits an adapter that was read to the model.
+    /// Fits the file of an adapter to the model.
     ///
     /// # Errors
     /// What does not fit the model.
@@ -98,43 +99,42 @@ impl LoadedAdapters {
         Ok(with_target(&self.sites, resolved, compute, |target| fit(file, name, target))?)
     }
 
-    /// Adds an adapter that was made elsewhere under its name.
-    pub fn insert(&self, adapter: Arc<Adapter>) {
-        self.put(adapter, None);
-    }
-
-    fn put(&self, adapter: Arc<Adapter>, path: Option<PathBuf>) {
+    fn put(&self, adapter: Arc<Adapter>, path: PathBuf) {
         let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
         loaded.insert(adapter.name().to_owned(), LoadedAdapter { adapter, path });
     }
 
-    /// The file or folder that a loaded adapter is from.
+    /// The file or folder of a loaded adapter.
     pub(crate) fn path_of(&self, adapter: &Arc<Adapter>) -> Option<PathBuf> {
         let loaded = self.read();
         let found = loaded.values().find(|one| Arc::ptr_eq(&one.adapter, adapter));
-        found.and_then(|one| one.path.clone())
+        found.map(|one| one.path.clone())
     }
 
-    /// Forgets an adapter; whether there was one. Generations that use it keep it.
+    /// Unloads an adapter; returns whether it was loaded. Generations that use it keep it.
     pub fn unload(&self, name: &str) -> bool {
         self.loaded.write().unwrap_or_else(PoisonError::into_inner).remove(name).is_some()
     }
 
-    /// Names of all that are loaded.
+    /// The names of the loaded adapters.
     pub fn names(&self) -> Vec<String> {
         self.read().keys().cloned().collect()
     }
 
-    /// The adapter of a name.
-    pub fn get(&self, name: &str) -> Option<Arc<Adapter>> {
+    /// The adapter with a name.
+    fn get(&self, name: &str) -> Option<Arc<Adapter>> {
         self.read().get(name).map(|one| Arc::clone(&one.adapter))
     }
 
-    /// Adapters that act together, with their weights (1 = as trained).
+    /// Adapters that act together, each with its weight (1 = as trained).
     ///
     /// # Errors
     /// A name that is not loaded; adapters that cannot act together.
-    pub fn set(&self, members: &[(&str, f32)], compute: &Compute) -> Result<Arc<AdapterSet>, LoadError> {
+    pub(crate) fn set(
+        &self,
+        members: &[(&str, f32)],
+        compute: &Compute,
+    ) -> Result<Arc<AdapterSet>, LoadError> {
         let member = |(name, weight): &(&str, f32)| match self.get(name) {
             Some(adapter) => Ok((adapter, *weight)),
             None => {
@@ -153,7 +153,7 @@ impl LoadedAdapters {
     }
 }
 
-/// Shows `use_it` the model that adapters are fitted to.
+/// Calls `use_it` with the model to which adapters are fitted.
 pub(crate) fn with_target<T>(
     sites: &[AdapterSite],
     resolved: &ResolvedFile,
@@ -170,17 +170,17 @@ pub(crate) fn with_target<T>(
     })
 }
 
-/// The LoRA adapters that a model is opened with, read and named, before they are fitted to it.
-pub(crate) struct GivenFiles(Vec<(String, AdapterFile, f32)>);
+/// The LoRA adapters with which a model is opened, each with name and weight, before they are fitted to the model.
+pub(crate) struct AdapterFiles(Vec<(String, AdapterFile, f32)>);
 
-impl GivenFiles {
-    /// Reads them; each is called as its file, with a number where two have one name.
+impl AdapterFiles {
+    /// Reads the adapters. Each has the name of its file, with a number if the name is taken.
     ///
     /// # Errors
     /// What is wrong with one of them.
-    pub(crate) fn read(given: &[AdapterOption]) -> Result<Self, LoadError> {
+    pub(crate) fn read(options: &[AdapterOption]) -> Result<Self, LoadError> {
         let mut read: Vec<(String, AdapterFile, f32)> = Vec::new();
-        for AdapterOption { path, weight, .. } in given.iter().filter(|one| one.kind == AdapterKind::Lora) {
+        for AdapterOption { path, weight, .. } in options.iter().filter(|one| one.kind == AdapterKind::Lora) {
             let stem = path
                 .file_stem()
                 .map_or_else(|| "adapter".to_owned(), |stem| stem.to_string_lossy().into_owned());
@@ -192,12 +192,12 @@ impl GivenFiles {
         Ok(Self(read))
     }
 
-    /// Bytes of all of them in memory.
+    /// Bytes of all adapters in memory.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.iter().map(|(_, file, _)| file.memory_bytes()).sum()
     }
 
-    /// Fits them to a stage of the model, whose sites these are; the whole model takes them.
+    /// Fits the adapters to a stage of the model, which has these sites.
     ///
     /// # Errors
     /// What does not fit.
@@ -215,7 +215,7 @@ impl GivenFiles {
         self.0.iter().map(fitted).collect()
     }
 
-    /// Fits them to the model, and gives the set of all; none where none was given.
+    /// Fits the adapters to the model and returns the set of all; `None` if there are none.
     ///
     /// # Errors
     /// What does not fit the model, or cannot act together.
@@ -227,7 +227,7 @@ impl GivenFiles {
     ) -> Result<Option<Arc<AdapterSet>>, LoadError> {
         for (name, file, _) in &self.0 {
             let adapter = Arc::new(adapters.fitted(name, file, resolved, compute)?);
-            adapters.put(adapter, Some(file.path.clone()));
+            adapters.put(adapter, file.path.clone());
         }
         if self.0.is_empty() {
             return Ok(None);
@@ -253,7 +253,7 @@ pub(crate) fn mixed(
     Ok((model, xlora.memory_bytes()))
 }
 
-/// The adapters of an X-LoRA for a stage of a model, whose sites these are; and by site the layer of its weights.
+/// The adapters of an X-LoRA for a stage of a model, which has these sites; and by site the layer of its weights.
 ///
 /// # Errors
 /// What is wrong with the X-LoRA, or does not fit the model.

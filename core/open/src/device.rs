@@ -10,7 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-// The device that is always there.
+// The device of every build.
 use menagerie_cpu as _;
 
 #[cfg(feature = "candle")]
@@ -24,8 +24,8 @@ const OTHER_BUILDS: &str = "";
 #[cfg(not(feature = "candle"))]
 const OTHER_BUILDS: &str = "; builds with the feature cuda or metal have GPUs";
 
-/// A device as `--device` names it: `cpu`, `cuda:1`, `cpu:half-prompts=bf16`, `cuda:1,KEY=VALUE`. Whether there is such a
-/// device is a matter of the environment.
+/// A device as `--device` names it: `cpu`, `cuda:1`, `cpu:half-prompts=bf16`, `cuda:1,KEY=VALUE`. The environment
+/// determines whether the device exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceName {
     /// As it was written.
@@ -40,7 +40,7 @@ pub struct DeviceName {
 pub enum Device {
     /// A device of this machine.
     Named(DeviceName),
-    /// A backend that is there already: several models can share one.
+    /// An open backend, which several models can share.
     Given(Arc<dyn Backend>),
 }
 
@@ -174,7 +174,7 @@ impl Device {
         }
     }
 
-    /// A note for a number of threads that the device does not follow.
+    /// A notice for a number of threads that has no effect on the device.
     pub(crate) fn thread_notice(&self, entries: &Entries, threads: Option<usize>) -> Option<Notice> {
         let threads = threads?;
         let (name, reason) = match self {
@@ -194,11 +194,11 @@ impl Device {
 pub struct DeviceLine {
     /// As `--device` names it.
     pub name: String,
-    /// What it is, or why it cannot be used.
+    /// Its description, or why it cannot be used.
     pub state: Result<String, String>,
 }
 
-/// Every device of these entries: those that are there, and why others cannot be used.
+/// Every device of these entries, with the reason if it cannot be used.
 pub fn devices(entries: &Entries) -> Vec<DeviceLine> {
     let lines = |kind: &DeviceKind| match (kind.count)() {
         Err(why) => vec![DeviceLine { name: kind.name.to_owned(), state: Err(why) }],

@@ -6,6 +6,7 @@ use menagerie_assembly::AssemblyFaults;
 use menagerie_model::ModelError;
 use menagerie_registry::RegistryError;
 use menagerie_spec::SpecFaults;
+use std::error::Error;
 
 /// Why a model could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +18,7 @@ pub enum LoadError {
     /// An adapter cannot be read, or does not fit the model.
     #[error(transparent)]
     Adapter(#[from] AdapterError),
-    /// Adapters cannot become part of a file's weights.
+    /// Adapters cannot be merged into the weights of a file.
     #[error("{file}: cannot merge: {reason}")]
     Merge {
         /// The file.
@@ -25,7 +26,15 @@ pub enum LoadError {
         /// Why, and what to do.
         reason: String,
     },
-    /// Its architecture is not known or not usable.
+    /// The files of the model cannot be found.
+    #[error("{model}: {source}")]
+    Locate {
+        /// The model, as it was named.
+        model: String,
+        /// The error of the [`crate::Locate`].
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The architecture is unknown or invalid.
     #[error("{file}: {source}")]
     Architecture {
         /// The file.
@@ -36,13 +45,13 @@ pub enum LoadError {
     /// The spec folders cannot be read.
     #[error(transparent)]
     Registry(RegistryError),
-    /// The file and the spec of its architecture do not fit together.
+    /// The file does not match the spec of its architecture.
     #[error(transparent)]
     Spec(SpecFaults),
-    /// The tensors of the file are not those the architecture needs.
+    /// The tensors of the file are not those that the architecture needs.
     #[error(transparent)]
     Tensors(AssemblyFaults),
-    /// A recipe cannot be followed.
+    /// A recipe cannot be used.
     #[error("recipe {file}: {reason}")]
     Recipe {
         /// The recipe.
@@ -50,7 +59,7 @@ pub enum LoadError {
         /// Why, and what to do.
         reason: String,
     },
-    /// A mixture's file is wrong, or does not fit the model.
+    /// A file of a mixture is invalid, or does not fit the model.
     #[error("mixture: {file}: {reason}")]
     Mixture {
         /// The file.
@@ -58,7 +67,7 @@ pub enum LoadError {
         /// Why, and what to do.
         reason: String,
     },
-    /// The device cannot be had.
+    /// The device cannot be used.
     #[error("device {device}: {reason}")]
     Device {
         /// As `--device` names it.
@@ -74,17 +83,17 @@ pub enum LoadError {
         /// What it is and what to use.
         reason: String,
     },
-    /// It would not fit into memory.
+    /// The model does not fit into memory.
     #[error("{file} needs {estimate}, but {} are free{}", size(.estimate.available.unwrap_or(0)), memory_advice(.estimate, *.fitting))]
     Memory {
         /// The file.
         file: String,
-        /// What it needs and what there is.
+        /// The memory that it needs, and the memory that is free.
         estimate: Box<MemoryEstimate>,
-        /// The largest context that would fit, in tokens; 0 if none would.
+        /// The largest context that fits, in tokens; 0 if none fits.
         fitting: usize,
     },
-    /// The state cannot be kept as asked.
+    /// The state cannot be stored with these options.
     #[error("{file}: {source}")]
     State {
         /// The file.
@@ -92,7 +101,7 @@ pub enum LoadError {
         /// Why.
         source: ModelError,
     },
-    /// It cannot be quantized as asked.
+    /// The model cannot be quantized with these options.
     #[error("{file}: {source}")]
     Quantization {
         /// The file.
@@ -100,7 +109,7 @@ pub enum LoadError {
         /// Why.
         source: menagerie_quantize::QuantizeError,
     },
-    /// It cannot be split into stages as asked, or the stages do not work together.
+    /// The model cannot be split into these stages, or the stages do not work together.
     #[error("{file}: cannot run in stages: {reason}")]
     Stages {
         /// The file.
@@ -108,7 +117,7 @@ pub enum LoadError {
         /// Why, and what to do.
         reason: String,
     },
-    /// A file cannot be told from others.
+    /// The fingerprint of a file cannot be computed.
     #[error(
         "{file}: cannot read it once more, to tell it from others: {source}; is it still what was opened?"
     )]
@@ -118,12 +127,12 @@ pub enum LoadError {
         /// Why.
         source: std::io::Error,
     },
-    /// The options do not make sense.
+    /// The options are invalid.
     #[error("{0}")]
     Options(String),
 }
 
-/// What to do where a model does not fit.
+/// What to do if a model does not fit into memory.
 fn memory_advice(estimate: &MemoryEstimate, fitting: usize) -> String {
     if fitting >= 256 {
         return format!(

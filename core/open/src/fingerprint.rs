@@ -1,4 +1,4 @@
-//! Fingerprints: hashes that tell the files and the resolved model of a computation from others.
+//! Fingerprints: hashes that identify the files and the resolved model of a computation.
 
 mod file_digest;
 
@@ -6,18 +6,18 @@ use crate::error::LoadError;
 use crate::resolved::ResolvedFile;
 use file_digest::FileDigest;
 use menagerie_engine::ModelFingerprint;
+use menagerie_model::{Arithmetic, Compute};
 use sha2::{Digest, Sha256};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Which bytes of a file are hashed, as a version. It begins every hash of files, so that one made in another way never
-/// compares equal.
+/// The version of the choice of hashed bytes. Every hash of files begins with it, so hashes of different versions differ.
 const SCHEME: &str = "v2";
 
-/// Endings of what is looked at in a folder.
+/// Extensions of the files that are hashed in a folder.
 const ENDINGS: [&str; 4] = ["gguf", "json", "safetensors", "toml"];
 
-/// Folders in folders that are looked at.
+/// The deepest level of folders in a folder that are hashed.
 const DEPTH: usize = 4;
 
 /// The fingerprint of a model.
@@ -37,7 +37,7 @@ pub(crate) fn of(resolved: &ResolvedFile) -> Result<ModelFingerprint, (PathBuf, 
 }
 
 impl ResolvedFile {
-    /// What tells the model from others, the same in every process.
+    /// The fingerprint of the model, which is the same in every process.
     ///
     /// # Errors
     /// [`LoadError::Fingerprint`]: a file that cannot be read any more.
@@ -46,10 +46,10 @@ impl ResolvedFile {
     }
 }
 
-/// A hash of these files; of a folder, of the models, adapters and settings in it.
+/// A hash of these files. A folder counts with its models, adapters and settings.
 ///
-/// Files of up to 4 MiB are hashed whole. Of a larger GGUF or safetensors file the size, the header and samples of every
-/// tensor are: see [`FileDigest`]. Larger files of other formats are hashed whole.
+/// A GGUF or safetensors file of more than 4 MiB is hashed by its size, its header and samples of every tensor: see
+/// [`FileDigest`]. All other files are hashed whole.
 ///
 /// # Errors
 /// A file that cannot be read, with its name.
@@ -66,7 +66,7 @@ pub(crate) fn of_files<'a>(
 /// A hash of the resolved model and the types of its tensors, which `--quant` changes.
 ///
 /// # Errors
-/// A number that JSON cannot hold.
+/// A number that JSON cannot represent.
 pub(crate) fn of_model(resolved: &ResolvedFile) -> Result<String, serde_json::Error> {
     let mut hash = Sha256::new();
     hash.update(serde_json::to_vec(resolved.config())?);
@@ -75,6 +75,19 @@ pub(crate) fn of_model(resolved: &ResolvedFile) -> Result<String, serde_json::Er
         hash.update(format!("{} {dims} {}\n", tensor.name, tensor.kind));
     }
     Ok(in_hex(hash))
+}
+
+/// The arithmetic, with the options of the device that change results.
+pub(crate) fn arithmetic_name(compute: &Compute) -> String {
+    let mut name = match compute.arithmetic {
+        Arithmetic::Exact => "exact",
+        Arithmetic::Fast => "fast",
+    }
+    .to_owned();
+    for (option, value) in compute.backend.settings() {
+        name += &format!(" with {option}={value}");
+    }
+    name
 }
 
 pub(crate) fn in_hex(hash: Sha256) -> String {
@@ -89,8 +102,8 @@ fn add(digest: &mut FileDigest, path: &Path, depth: usize) -> io::Result<()> {
         std::fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;
     inside.sort();
     for path in inside {
-        let wanted = path.extension().is_some_and(|found| ENDINGS.iter().any(|ending| found == *ending));
-        if wanted && path.is_file() || path.is_dir() && depth < DEPTH {
+        let is_hashed = path.extension().is_some_and(|found| ENDINGS.iter().any(|ending| found == *ending));
+        if is_hashed && path.is_file() || path.is_dir() && depth < DEPTH {
             digest.name(path.file_name().unwrap_or_default().as_encoded_bytes());
             add(digest, &path, depth + 1)?;
         }

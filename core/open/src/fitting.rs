@@ -5,13 +5,13 @@ use crate::memory::MemoryEstimate;
 use crate::notice::Notice;
 use menagerie_engine::DEFAULT_CONTEXT;
 
-/// Fewest tokens a context is made smaller to where nobody asked for one.
+/// The smallest context that is chosen when none is requested.
 const SMALLEST_CONTEXT: usize = 512;
 
-/// Context of models that do not say what they were trained with.
+/// The context of models that do not state their training context.
 const UNTRAINED_CONTEXT: usize = 4096;
 
-/// Contexts are made smaller by whole multiples of so many tokens.
+/// Contexts are reduced to a multiple of this number of tokens.
 const CONTEXT_STEP: usize = 256;
 
 /// Refuses what does not fit into memory.
@@ -22,35 +22,35 @@ pub(crate) fn check_fits(file: &str, estimate: MemoryEstimate, fitting: usize) -
     Err(LoadError::Memory { file: file.to_owned(), estimate: Box::new(estimate), fitting })
 }
 
-/// What bounds the context of a model.
+/// The limits of a model's context.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ContextLimits {
-    /// Tokens it was trained with, if the file says.
+    /// Tokens of the training context, if the file states them.
     pub(crate) trained: Option<usize>,
     /// Learned positions, if it has them.
     pub(crate) learned_positions: Option<usize>,
 }
 
-/// The estimate for the context asked for, or for the largest usual one that fits; no more than there are learned positions.
+/// The estimate for the requested context, or for the largest usual one that fits; at most the number of learned positions.
 pub(crate) fn fitting(
     file: &str,
     ContextLimits { trained, learned_positions }: ContextLimits,
-    asked: Option<usize>,
+    requested: Option<usize>,
     estimate: &dyn Fn(usize) -> Result<MemoryEstimate, LoadError>,
     notices: &mut Vec<Notice>,
 ) -> Result<MemoryEstimate, LoadError> {
     let most = learned_positions.unwrap_or(usize::MAX);
-    if let (Some(asked), Some(positions)) = (asked, learned_positions)
-        && asked > positions
+    if let (Some(requested), Some(positions)) = (requested, learned_positions)
+        && requested > positions
     {
         notices.push(Notice::Note(format!(
-            "a context of {asked} tokens was asked for, and is {positions}: the model has learned positions for {positions} tokens"
+            "the context is {positions} tokens instead of {requested}: the model has no more learned positions"
         )));
     }
-    let asked = asked.map(|asked| asked.min(most));
+    let requested = requested.map(|tokens| tokens.min(most));
     let usual = trained.unwrap_or(UNTRAINED_CONTEXT).min(most).clamp(1, DEFAULT_CONTEXT);
-    let memory = estimate(asked.unwrap_or(usual))?;
-    if let (Some(context), Some(trained)) = (asked, trained)
+    let memory = estimate(requested.unwrap_or(usual))?;
+    if let (Some(context), Some(trained)) = (requested, trained)
         && context > trained
     {
         notices.push(Notice::PastTrained { context, trained });
@@ -59,14 +59,14 @@ pub(crate) fn fitting(
         return Ok(memory);
     }
     let smaller = largest_fitting(memory.context, estimate)?;
-    if asked.is_some() || smaller < SMALLEST_CONTEXT {
+    if requested.is_some() || smaller < SMALLEST_CONTEXT {
         return check_fits(file, memory, smaller).map(|()| memory);
     }
     notices.push(Notice::SmallContext { context: smaller, usual });
     estimate(smaller)
 }
 
-/// The largest multiple of [`CONTEXT_STEP`] below `context` that fits; 0 if none does. More tokens never need less.
+/// The largest multiple of [`CONTEXT_STEP`] below `context` that fits; 0 if none does. More tokens never need less memory.
 fn largest_fitting(
     context: usize,
     estimate: &dyn Fn(usize) -> Result<MemoryEstimate, LoadError>,
@@ -87,7 +87,7 @@ fn largest_fitting(
 mod tests {
     use super::*;
 
-    /// 100 bytes per token up to 4096, one per token after that: a window and a little that sees everything.
+    /// 100 bytes per token up to 4096 and one per token after that, like a model with windows and a few full layers.
     fn windowed(context: usize) -> Result<MemoryEstimate, LoadError> {
         let state = 100 * context.min(4096) + context.saturating_sub(4096);
         Ok(MemoryEstimate {

@@ -1,4 +1,4 @@
-//! [`InMemory`]: tensors that leave their file when they are taken, each by itself.
+//! [`InMemory`]: tensors that are copied into memory when they are loaded, one by one.
 
 use menagerie_assembly::{ModelTensors, Piece, StoredNumbers, TensorEntry, WeightSource};
 use menagerie_model::{Backend, ModelError, Weight};
@@ -6,8 +6,8 @@ use menagerie_registry::Part;
 use menagerie_spec::RoleSource;
 use std::sync::Arc;
 
-/// The tensors of a mapped file; those that are taken lie in memory of their own, and the file is not needed afterwards. What a
-/// stage in a process of its own has with `--no-mmap`.
+/// The tensors of a mapped file. Those that are loaded are copied into memory, and the file is not needed afterwards. A
+/// stage in another process uses them with `--no-mmap`.
 pub(crate) struct InMemory(pub(crate) Arc<dyn ModelTensors>);
 
 impl WeightSource for InMemory {

@@ -1,16 +1,16 @@
-//! [`KeyOptions`]: options about the keys of a file.
+//! [`KeyOptions`]: options about the metadata keys of a file.
 
 use menagerie_engine::setters;
 use menagerie_spec::MetadataValue;
 use std::collections::BTreeMap;
 
-/// What a user says about the keys of a file.
+/// Options about the metadata keys of a file.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct KeyOptions {
-    /// Keys accepted although nothing understands them.
+    /// Keys that the file may have although nothing reads them; every load prints them.
     pub accept_unread: Vec<String>,
-    /// Canonical keys laid over the file's.
+    /// Values that replace those of the file, by canonical key; every load prints them.
     pub set: BTreeMap<String, MetadataValue>,
 }
 

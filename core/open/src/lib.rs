@@ -1,13 +1,16 @@
 //! From a path to a pipeline: files, specs, weights, tokenizers, adapters, recipes, mixtures, stages and memory.
 //!
-//! [`open_text`] returns a language model, [`open_embedding`] a model that makes vectors of texts: a pipeline of
-//! `menagerie-engine` with the file that it was opened from ([`LoadedModel`]).
+//! [`ModelBuilder`] opens a model as a language model or for embeddings. The result is a pipeline of `menagerie-engine`
+//! with the file that it was opened from ([`LoadedModel`]). The order of the work is: [`ModelSource`] (the files; a
+//! recipe is resolved here and nowhere else), `loading` (the assembled model and its tokenizer), `opening` (the
+//! pipeline).
 //!
-//! What is absent: file formats (`assembly::ModelFile` stands for them), steps and sampling (the engine), and anything that
-//! prints.
+//! This crate knows no file formats (`assembly::ModelFile` represents them), no steps and no sampling (the engine does),
+//! and prints nothing.
 #![forbid(unsafe_code)]
 
 mod adapters;
+mod builder;
 mod device;
 mod error;
 mod fingerprint;
@@ -16,6 +19,7 @@ mod in_memory;
 mod keys;
 mod loaded_model;
 mod loading;
+mod locate;
 mod memory;
 mod merge;
 mod mixture;
@@ -26,29 +30,35 @@ mod opening;
 mod options;
 mod quantization;
 mod recipe;
+mod request;
 mod resolved;
+mod source;
 mod stage_options;
 mod stages;
 mod tables;
 mod text;
 
 pub use adapters::LoadedAdapters;
+pub use builder::ModelBuilder;
 pub use device::{Device, DeviceLine, DeviceName, devices};
 pub use error::LoadError;
 pub use keys::KeyOptions;
 pub use loaded_model::LoadedModel;
-pub use loading::environment;
+pub use locate::Locate;
 pub use memory::{MemoryEstimate, available as available_memory, size as byte_text, total as total_memory};
-pub use merge::{Merge, MergeProgress, MergedTensors};
-pub use mixture::{GateExample, GateFile, GateRows, GateScore, GateTrainer, GateTrainingOptions, LayerGate};
-pub use mixture_options::{GivenExpert, GivenGate, GivenMixture};
+pub use merge::{Merge, MergedTensors};
+pub use mixture::gate_file::{GateFile, LayerGate};
+pub use mixture::training::{GateExample, GateRows, GateScore, GateTrainer, GateTrainingOptions};
+pub use mixture_options::{ExpertOption, GateOption, MixtureOptions};
 pub use notice::Notice;
 pub use opened::OpenedFile;
-pub use opening::{open_embedding, open_embedding_with, open_text, open_text_with};
-pub use options::{AdapterOption, GivenTemplate, LoadOptions, LoadWrapper};
-pub use quantization::{LoadProgress, LoadQuantization};
-pub use recipe::{FilesOnly, Ingredients, Locate, is_recipe};
+pub use options::{
+    AdapterOption, CompositionOptions, ContextOptions, LoadOptions, LoadQuantization, PlacementOptions,
+    SpecOptions, TemplateSource, WeightOptions,
+};
+pub use recipe::{Ingredients, find_recipe, is_recipe};
 pub use resolved::ResolvedFile;
+pub use source::ModelSource;
 pub use stage_options::{StageLauncher, StageOptions, StagePlace, StageProbe, StageSplit, StageStart};
-pub use stages::{refuse_stage, serve_stage, stage_fault};
+pub use stages::{refuse_stage, stage_fault};
 pub use tables::tokenizer_tables;

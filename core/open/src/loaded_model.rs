@@ -12,14 +12,14 @@ use menagerie_engine::{
     AdapterIdentity, Cacheable, EmbeddingPipeline, Engine, Hookable, PipelineLifecycle, StateFileError,
     StateIdentity, TextPipeline,
 };
-use menagerie_model::{Adapter, AdapterSet, Arithmetic, Compute};
+use menagerie_model::{Adapter, AdapterSet};
 use menagerie_spec::ModelConfig;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A pipeline with the file that it was opened from: what the pipeline does, and what the file says.
+/// A pipeline with the file that it was opened from.
 pub struct LoadedModel<P> {
     pub(crate) pipeline: P,
     pub(crate) path: PathBuf,
@@ -45,12 +45,12 @@ impl<P> LoadedModel<P> {
         &self.config().architecture
     }
 
-    /// What must be said at each load.
+    /// What every load of the model reports.
     pub fn notices(&self) -> &[Notice] {
         &self.notices
     }
 
-    /// What was estimated before loading.
+    /// The memory that was estimated before loading.
     pub fn memory(&self) -> &MemoryEstimate {
         &self.memory
     }
@@ -77,19 +77,20 @@ impl<P: Hookable> Hookable for LoadedModel<P> {
 }
 
 impl LoadedModel<EmbeddingPipeline> {
-    /// The file as it is open here, for a pipeline of texts over the same weights ([`crate::LoadOptions::opened`]).
+    /// The open file, for a text pipeline over the same weights ([`crate::ModelBuilder::with_opened`]).
     pub fn opened(&self) -> OpenedFile {
         OpenedFile::new(&self.path, &self.resolved, &self.pipeline.engine().compute)
     }
 }
 
 impl LoadedModel<TextPipeline> {
-    /// The adapters that are loaded, and where they may act.
+    /// The loaded adapters, and the places where adapters can act.
     pub fn adapters(&self) -> &LoadedAdapters {
         &self.adapters
     }
 
-    /// Loads an adapter under a name, while others generate: a PEFT folder or a GGUF adapter, on a model of either format.
+    /// Loads an adapter under a name: a PEFT folder or a GGUF adapter, for a model of either format. Generations may run
+    /// meanwhile.
     ///
     /// # Errors
     /// What is wrong with the adapter, or does not fit the model.
@@ -97,7 +98,7 @@ impl LoadedModel<TextPipeline> {
         self.adapters.load(name, path.as_ref(), &self.resolved, self.pipeline.compute())
     }
 
-    /// Adapters that act together, with their weights (1 = as trained): for a request, or for [`TextPipeline::adapt`].
+    /// Adapters that act together, each with its weight (1 = as trained), for a request or for [`TextPipeline::adapt`].
     ///
     /// # Errors
     /// A name that is not loaded; adapters that cannot act together.
@@ -105,7 +106,7 @@ impl LoadedModel<TextPipeline> {
         self.adapters.set(members, self.pipeline.compute())
     }
 
-    /// The model's file with adapters in its weights, to be written.
+    /// Merges adapters into the weights of the model's file, so that they can be written.
     ///
     /// # Errors
     /// [`LoadError::Merge`]: what cannot be merged into this file.
@@ -118,7 +119,7 @@ impl LoadedModel<TextPipeline> {
         Merge::new(&self.resolved, self.adapters.sites(), adapters, self.pipeline.compute())
     }
 
-    /// What tells the adapters of a set from others.
+    /// The identities of the adapters of a set.
     fn identities(&self, set: &AdapterSet) -> Result<Vec<AdapterIdentity>, StateFileError> {
         let of = |(adapter, weight): (&Arc<Adapter>, f32)| {
             let name = adapter.name().to_owned();
@@ -140,7 +141,7 @@ impl Cacheable for LoadedModel<TextPipeline> {
         let engine = self.pipeline.engine();
         let model = fingerprint::of(&self.resolved).map_err(unreadable)?;
         let adapters = engine.adapters.as_ref().map_or(Ok(Vec::new()), |set| self.identities(set))?;
-        let arithmetic = arithmetic_name(&engine.compute);
+        let arithmetic = fingerprint::arithmetic_name(&engine.compute);
         let identity = StateIdentity::new(engine, model, arithmetic, adapters);
         Ok(identity.with_effects(self.pipeline.hooks().layers.effects()))
     }
@@ -148,17 +149,4 @@ impl Cacheable for LoadedModel<TextPipeline> {
 
 fn unreadable((path, source): (PathBuf, io::Error)) -> StateFileError {
     StateFileError::System { file: path.display().to_string(), action: "read", source }
-}
-
-/// The arithmetic, with the options of the device that change results.
-fn arithmetic_name(compute: &Compute) -> String {
-    let mut name = match compute.arithmetic {
-        Arithmetic::Exact => "exact",
-        Arithmetic::Fast => "fast",
-    }
-    .to_owned();
-    for (option, value) in compute.backend.settings() {
-        name += &format!(" with {option}={value}");
-    }
-    name
 }

@@ -1,6 +1,6 @@
-//! From a path to an assembled model and its text capabilities; what every kind of pipeline opens alike.
+//! [`load`]: from the files of a model to an assembled model and its text capabilities, for every kind of pipeline.
 //!
-//! File, environment, spec, weights, tokenizer, in this order; the tokenizer is built on a thread beside the weights.
+//! The order is file, spec, weights, tokenizer; a thread builds the tokenizer while the weights are assembled.
 
 mod notices;
 
@@ -9,89 +9,63 @@ pub(crate) use notices::notices;
 use crate::adapters::MixtureRoles;
 use crate::error::LoadError;
 use crate::fitting::check_fits;
-use crate::memory::{MemoryEstimate, available};
+use crate::memory;
+use crate::memory::MemoryEstimate;
 use crate::mixture::{LoadedMixture, MixtureBase};
-use crate::options::{AdapterOption, LoadOptions, LoadWrapper};
+use crate::options::{AdapterOption, CompositionOptions, ContextOptions, LoadOptions, PlacementOptions};
 use crate::quantization::{QuantizedTensors, quantized};
-use crate::resolved::{Assemblies, ResolvedFile, Wrappers};
+use crate::request::{LinearWrapping, LoadRequest};
+use crate::resolved::{Assemblies, ResolvedFile};
 use crate::stage_options::{StagePlace, StageProbe};
 use crate::stages;
 use crate::text::Text;
-use menagerie_assembly::{Purpose, StagePlan, bytes_on_disk, open_model};
-use menagerie_model::{AdapterSite, Compute, FeedForwardWrapper, WeightGuard};
-use menagerie_registry::{Environment, SpecFolder, SpecFolders};
+use menagerie_assembly::{AssembleOptions, Purpose, StagePlan, bytes_on_disk, open_model};
+use menagerie_model::{AdapterSite, Compute, FeedForwardWrapper, LinearWrapper, WeightGuard};
 use menagerie_spec::AdapterKind;
-use std::path::Path;
 use std::sync::Arc;
 
-/// A model that was opened.
-pub(crate) struct Loaded {
+/// The parts of a model before they become a pipeline.
+pub(crate) struct LoadedParts {
     pub(crate) resolved: ResolvedFile,
     pub(crate) made: Assemblies,
-    /// The layers of each stage, where the model is split.
+    /// The layers of each stage, if the model is split.
     pub(crate) plan: Option<StagePlan>,
-    /// Where adapters may act; none where no text is made.
+    /// Where adapters can act; empty for embeddings.
     pub(crate) sites: Vec<AdapterSite>,
     pub(crate) compute: Compute,
     pub(crate) text: Text,
-    /// Bytes of the weights where they are computed with.
+    /// Bytes of the weights in the memory of the device.
     pub(crate) weights: u64,
-    /// Bytes that can be taken, where that is known.
+    /// Bytes of free memory, if known.
     pub(crate) free: Option<u64>,
     /// The tensors that are parts of a mixture.
     pub(crate) mixture: MixtureRoles,
-    /// Fails once a file is not what was opened.
+    /// Fails once a file has changed since it was opened.
     pub(crate) guard: Arc<WeightGuard>,
 }
 
-/// The architectures that are linked in and those of the spec folders of this process.
-///
-/// # Errors
-/// A name that two crates register, a kind whose table contradicts itself, or a folder that was asked for and cannot be
-/// read.
-pub fn environment(options: &LoadOptions) -> Result<Environment, LoadError> {
-    let folders = SpecFolder::of_process(&options.spec_dirs);
-    let folders = SpecFolders::default().with_folders(folders).with_allow_shadow(options.allow_shadow);
-    Environment::linked().and_then(|linked| linked.with_spec_folders(folders)).map_err(LoadError::Registry)
-}
-
-/// Opens and assembles.
-pub(crate) fn load(
-    path: &Path,
-    environment: &Environment,
-    options: &LoadOptions,
-    purpose: Purpose,
-) -> Result<Loaded, LoadError> {
-    check(options)?;
+/// Opens and assembles a model.
+pub(crate) fn load(request: &LoadRequest, purpose: Purpose) -> Result<LoadedParts, LoadError> {
+    let options = &request.options;
+    check(request, purpose)?;
     stages::check(options)?;
-    let Begun { mut resolved, compute, free, taken } = begun(path, environment, options)?;
+    let ResolvedModel { mut resolved, compute, free, shared } = open(request)?;
+    resolved.beside = options.changing_files();
     if purpose == Purpose::AsWritten && resolved.config().output.classifier.is_some() {
         let reason = "a reranker: its head gives scores and cannot continue a text; use `rerank`".to_owned();
         return Err(LoadError::Purpose { file: resolved.file_name(), reason });
     }
-    let plan = options.stages.as_ref().map(|stages| stages.plan(&resolved)).transpose()?;
-    let looking = stages::in_processes(options).then(|| (resolved.clone(), stages::looking(options)));
-    let quantized =
-        if taken { None } else { quantized(&mut resolved, options.quantization.as_ref(), options.threads)? };
-    let weights = match taken && (!options.mmap || options.quantization.is_some()) {
+    let plan = options.placement.stages.as_ref().map(|stages| stages.plan(&resolved)).transpose()?;
+    let mapped = stages::in_processes(options).then(|| (resolved.clone(), stages::mapped(request)));
+    let quantized = if shared { None } else { quantized(&mut resolved, request)? };
+    let in_memory = !options.weights.mmap || options.weights.quantization.is_some();
+    let mut weights = match shared && in_memory {
         true => 0,
-        false => weights_taken(&resolved, quantized.as_deref(), &compute, free)?,
+        false => weight_bytes(&resolved, quantized.as_deref(), &compute, free)?,
     };
-    let base = match &looking {
-        Some((resolved, options)) => MixtureBase { resolved, environment, options, compute: &compute },
-        None => MixtureBase { resolved: &resolved, environment, options, compute: &compute },
-    };
-    let (made, text) = std::thread::scope(|scope| {
-        let text = std::thread::Builder::new()
-            .name("menagerie-tokenizer".to_owned())
-            .spawn_scoped(scope, || Text::read(&resolved, environment, options));
-        let made = assembled(base, purpose, plan.as_ref());
-        let text = match text {
-            Ok(thread) => thread.join().unwrap_or_else(|_| Text::failed(&resolved)),
-            Err(_) => Text::read(&resolved, environment, options),
-        };
-        (made, text)
-    });
+    let (base, request) = mapped.as_ref().map_or((&resolved, request), |(base, request)| (base, request));
+    let base = MixtureBase { resolved: base, request, compute: &compute };
+    let (made, text) = with_text(&resolved, options, || assembled(base, purpose, plan.as_ref()));
     if let Some(quantized) = &quantized {
         resolved.loading.push(quantized.notice());
         if copies(&resolved, &compute) {
@@ -101,114 +75,145 @@ pub(crate) fn load(
     let ((made, sites), mixture) = made?;
     let mut guards = vec![resolved.file.guard()];
     let mut roles = MixtureRoles::default();
-    let mut weights = weights;
     if let Some(mixture) = mixture {
         resolved.loading.push(mixture.notice);
         weights = weights.saturating_add(mixture.bytes);
         guards.extend(mixture.guards);
         roles = mixture.roles;
     }
-    if !options.mmap {
-        // What was read into memory, here or by stages, no file changes any more.
+    if !options.weights.mmap {
+        // The weights are in memory, so a change of a file has no effect on them.
         guards.clear();
     }
     let guard: WeightGuard = Box::new(move || guards.iter().try_for_each(|guard| guard()));
     let guard = Arc::new(guard);
-    Ok(Loaded { resolved, made, plan, sites, compute, text, weights, free, mixture: roles, guard })
+    Ok(LoadedParts { resolved, made, plan, sites, compute, text, weights, free, mixture: roles, guard })
 }
 
-/// A file before anything is made of it.
-struct Begun {
+/// Runs `assemble` while a thread reads tokenizer and chat template.
+fn with_text<T>(
+    resolved: &ResolvedFile,
+    options: &LoadOptions,
+    assemble: impl FnOnce() -> Result<T, LoadError>,
+) -> (Result<T, LoadError>, Text) {
+    let read = || Text::read(resolved, options.chat_template.as_ref());
+    std::thread::scope(|scope| {
+        let text =
+            std::thread::Builder::new().name("menagerie-tokenizer".to_owned()).spawn_scoped(scope, read);
+        let made = assemble();
+        let text = match text {
+            Ok(thread) => thread.join().unwrap_or_else(|_| Text::failed(resolved)),
+            Err(_) => read(),
+        };
+        (made, text)
+    })
+}
+
+/// A file before anything is assembled of it.
+struct ResolvedModel {
     resolved: ResolvedFile,
     compute: Compute,
-    /// Bytes that can be taken, where that is known.
+    /// Bytes of free memory, if known.
     free: Option<u64>,
     /// Whether another pipeline has its weights already.
-    taken: bool,
+    shared: bool,
 }
 
-/// Opens a file, or takes it from who has it open.
-fn begun(path: &Path, environment: &Environment, options: &LoadOptions) -> Result<Begun, LoadError> {
-    let free =
-        |compute: &Compute| options.memory_limit.or_else(|| compute.backend.free_memory()).or_else(available);
-    if let Some((resolved, compute)) = options.opened.as_ref().and_then(|opened| opened.of(path)) {
-        return Ok(Begun { free: free(&compute), resolved, compute, taken: true });
+/// Opens a file, or takes it from the pipeline that has it open.
+fn open(request: &LoadRequest) -> Result<ResolvedModel, LoadError> {
+    let LoadRequest { path, environment, options, .. } = request;
+    let PlacementOptions { device, threads, .. } = &options.placement;
+    let free = |compute: &Compute| memory::free(options.context.memory_limit, compute);
+    if let Some((resolved, compute)) = request.opened.as_ref().and_then(|opened| opened.of(path)) {
+        return Ok(ResolvedModel { free: free(&compute), resolved, compute, shared: true });
     }
-    let backend = options.device.backend(environment.entries(), options.threads, options.arithmetic)?;
-    let compute = Compute::new(backend, options.arithmetic);
+    let backend = device.backend(environment.entries(), *threads, options.weights.arithmetic)?;
+    let compute = Compute::new(backend, options.weights.arithmetic);
     let free = free(&compute);
-    if !options.mmap {
-        check_file_fits(path, environment, free)?;
+    if !options.weights.mmap {
+        check_file_fits(request, free)?;
     }
-    let file = open_model(path, environment.entries(), options.mmap || stages::in_processes(options))?;
-    let resolved = ResolvedFile::new(file, environment, options.keys())?;
-    Ok(Begun { resolved, compute, free, taken: false })
+    let mmap = options.weights.mmap || stages::in_processes(options);
+    let file = open_model(path, environment.entries(), mmap)?;
+    let resolved = ResolvedFile::new(file, environment, options.keys.clone())?;
+    Ok(ResolvedModel { resolved, compute, free, shared: false })
 }
 
-/// What was made of a model, and the sites of its linears.
+/// What was assembled of a model, and the sites of its linears.
 type MadeWithSites = (Assemblies, Vec<AdapterSite>);
 
-/// The model in one piece, its stages, or what is needed of it where stages are in processes of their own.
+/// The model in one piece or as stages. Stages in other processes assemble themselves; here the whole model is assembled
+/// for its facts.
 fn assembled(
     base: MixtureBase,
     purpose: Purpose,
     plan: Option<&StagePlan>,
 ) -> Result<(MadeWithSites, Option<LoadedMixture>), LoadError> {
-    let MixtureBase { resolved, options, .. } = base;
-    let wrapper = options.wrapper.as_ref().map(|LoadWrapper(make)| make(&resolved.spec));
-    let mixture = options.mixture.as_ref().map(|given| LoadedMixture::load(given, base)).transpose()?;
-    let feed_forwards = mixture.as_ref().map(|mixture| &mixture.layers as &dyn FeedForwardWrapper);
-    let around = Wrappers { linears: wrapper.as_deref().map(|wrapper| wrapper as _), feed_forwards };
-    let made = assembled_around(base, around, purpose, plan)?;
+    let MixtureBase { resolved, request, compute } = base;
+    let wrapper = request.wrapping.as_ref().map(|LinearWrapping(make)| make(&resolved.spec));
+    let mixture = request.options.composition.mixture.as_ref();
+    let mixture = mixture.map(|options| LoadedMixture::load(options, base)).transpose()?;
+    let mut how = AssembleOptions::whole(compute, resolved.environment.components()).with_purpose(purpose);
+    how.wrapper = wrapper.as_deref().map(|wrapper| wrapper as &dyn LinearWrapper);
+    how.feed_forwards = mixture.as_ref().map(|mixture| &mixture.layers as &dyn FeedForwardWrapper);
+    let made = assembled_with(resolved, &how, &request.options, plan)?;
     Ok((made, mixture))
 }
 
-fn assembled_around(
-    MixtureBase { resolved, options, compute, .. }: MixtureBase,
-    around: Wrappers,
-    purpose: Purpose,
+fn assembled_with(
+    resolved: &ResolvedFile,
+    how: &AssembleOptions,
+    options: &LoadOptions,
     plan: Option<&StagePlan>,
 ) -> Result<MadeWithSites, LoadError> {
-    if purpose == Purpose::Vectors {
-        let made = resolved.assemble_around(compute, purpose, around)?;
-        return Ok((Assemblies::Whole(made), Vec::new()));
+    if how.purpose == Purpose::Vectors {
+        return Ok((Assemblies::Whole(resolved.assemble(how)?), Vec::new()));
     }
-    let (Some(plan), Some(stages)) = (plan, &options.stages) else {
-        let (made, sites) = resolved.assemble_with_sites(compute, around)?;
+    let (Some(plan), Some(stages)) = (plan, &options.placement.stages) else {
+        let (made, sites) = resolved.assemble_adaptable(how)?;
         return Ok((Assemblies::Whole(made), sites));
     };
     match stages.place {
-        // The facts of the model are those of the whole one over the mapped file.
         StagePlace::Processes(_) => {
-            let (whole, sites) = resolved.assemble_with_sites(compute, around)?;
+            let (whole, sites) = resolved.assemble_adaptable(how)?;
             Ok((Assemblies::Split { stages: Vec::new(), whole: Some(whole) }, sites))
         }
         StagePlace::Threads => {
-            let with_whole = stages.probe != StageProbe::Never && !copies(resolved, compute);
-            resolved.assemble_split(compute, around, plan, with_whole)
+            let with_whole = stages.probe != StageProbe::Never && !copies(resolved, how.compute);
+            Assemblies::split(resolved, how, plan, with_whole)
         }
     }
 }
 
-/// Whether the device takes copies of weights instead of reading them in place.
+/// Whether the device copies weights instead of reading them in place.
 fn copies(resolved: &ResolvedFile, compute: &Compute) -> bool {
     resolved.tensors.entries().iter().any(|tensor| tensor.bytes_taken(compute) > 0)
 }
 
-fn check(options: &LoadOptions) -> Result<(), LoadError> {
-    let fault = match options {
-        LoadOptions { context: Some(0), .. } => "a context must hold at least one token (-c 1 or more)",
-        LoadOptions { chunk: 0, .. } => "a chunk must have at least one token (--chunk 1 or more)",
-        LoadOptions { threads: Some(0), .. } => "at least one thread is needed (-t 1 or more)",
-        LoadOptions { adapters, .. } if !mixes_alone(adapters) => {
+/// Refuses options that make no sense, alone or together.
+fn check(request: &LoadRequest, purpose: Purpose) -> Result<(), LoadError> {
+    let LoadOptions { context, placement, composition, .. } = &request.options;
+    let CompositionOptions { adapters, mixture } = composition;
+    let has_mixture = mixture.is_some();
+    let fault = match (context, placement.threads) {
+        (ContextOptions { tokens: Some(0), .. }, _) => {
+            "a context must hold at least one token (-c 1 or more)"
+        }
+        (ContextOptions { chunk: 0, .. }, _) => "a chunk must have at least one token (--chunk 1 or more)",
+        (_, Some(0)) => "at least one thread is needed (-t 1 or more)",
+        _ if purpose == Purpose::Vectors && !adapters.is_empty() => {
+            "adapters are supported for text generation only, not for embeddings"
+        }
+        _ if purpose == Purpose::Vectors && placement.stages.is_some() => {
+            "stages are supported for text generation only, not for embeddings"
+        }
+        _ if !mixes_alone(adapters) => {
             "X-LoRA mixes the adapters it was trained with, and no others: give --xlora alone, and once"
         }
-        LoadOptions { mixture: Some(_), adapters, .. }
-            if adapters.iter().any(|one| one.kind == AdapterKind::XLora) =>
-        {
+        _ if has_mixture && composition.xlora().is_some() => {
             "X-LoRA mixes its adapters over the model they were trained on, which a recipe's [mixture] changes: use one of them"
         }
-        LoadOptions { mixture: Some(_), wrapper: Some(_), .. } => {
+        _ if has_mixture && request.wrapping.is_some() => {
             "an importance matrix is measured on one model, and this recipe has a [mixture]: name its base instead"
         }
         _ => return Ok(()),
@@ -216,21 +221,21 @@ fn check(options: &LoadOptions) -> Result<(), LoadError> {
     Err(LoadError::Options(fault.to_owned()))
 }
 
-/// Whether there is no X-LoRA, or one and nothing beside it.
+/// Whether there is no X-LoRA, or nothing beside it.
 fn mixes_alone(adapters: &[AdapterOption]) -> bool {
     adapters.len() < 2 || adapters.iter().all(|adapter| adapter.kind != AdapterKind::XLora)
 }
 
-/// Without a mapping the file is read into memory at once: better to look first.
-fn check_file_fits(path: &Path, environment: &Environment, free: Option<u64>) -> Result<(), LoadError> {
-    let weights = bytes_on_disk(path, environment.entries());
+/// Without a mapping the file is read into memory when it is opened, so it must fit before that.
+fn check_file_fits(request: &LoadRequest, free: Option<u64>) -> Result<(), LoadError> {
+    let weights = bytes_on_disk(&request.path, request.environment.entries());
     let estimate = MemoryEstimate { weights, available: free, ..MemoryEstimate::default() };
-    check_fits(&path.display().to_string(), estimate, 0)
+    check_fits(&request.path.display().to_string(), estimate, 0)
 }
 
-/// Bytes of the weights where they are computed with. A device that takes copies does so when the model is assembled:
-/// whether they fit is found out before.
-fn weights_taken(
+/// Bytes of the weights in the memory of the device. A device that copies weights does so while the model is assembled, so
+/// they must fit before that.
+fn weight_bytes(
     resolved: &ResolvedFile,
     quantized: Option<&QuantizedTensors>,
     compute: &Compute,
@@ -238,7 +243,7 @@ fn weights_taken(
 ) -> Result<u64, LoadError> {
     let tensors = resolved.tensors.entries().iter().take(resolved.tensors.stored());
     let taken: u64 = tensors.map(|tensor| tensor.bytes_taken(compute)).sum();
-    // What is made while loading lies in memory of its own.
+    // Quantized weights have memory of their own.
     let taken = quantized.filter(|_| taken == 0).map_or(taken, QuantizedTensors::bytes);
     if taken == 0 {
         return Ok(resolved.file.bytes().saturating_add(resolved.tensors.made_bytes()));

@@ -1,13 +1,14 @@
-//! [`MemoryEstimate`]: what a model will need, and [`available`]: what the machine can give.
+//! [`MemoryEstimate`]: the memory that a model needs, and [`available`]: the memory that is free.
 
+use menagerie_model::Compute;
 use std::fmt;
 use std::path::Path;
 
-/// Bytes a model needs, estimated before they are taken.
+/// The memory that a model needs in bytes, estimated before it is allocated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct MemoryEstimate {
-    /// The weights: the size of the file, or what the device takes of its own.
+    /// The weights: the size of the file, or of the copies on the device.
     pub weights: u64,
     /// The adapters that the model is opened with.
     pub adapters: u64,
@@ -17,29 +18,29 @@ pub struct MemoryEstimate {
     pub working: u64,
     /// Tokens of the context.
     pub context: usize,
-    /// What can be had, if the system says.
+    /// Free memory, if known.
     pub available: Option<u64>,
 }
 
-/// Heap that program, tokenizer and chat template take, in bytes: measured with large vocabularies.
+/// Heap of program, tokenizer and chat template in bytes, measured with large vocabularies.
 const CONSTANT: u64 = 48 << 20;
 
 impl MemoryEstimate {
-    /// Adds up what is known of a model: bytes of its weights, of the state of `context` tokens (see
-    /// [`menagerie_model::PoolOptions::memory`]), and of what a step works with.
+    /// The estimate from the bytes of the weights, of the state for `context` tokens (see
+    /// [`menagerie_model::PoolOptions::memory`]), and of the activations of a step.
     pub fn new(weights: u64, state: u64, context: usize, working: u64) -> Self {
         let working = working.saturating_add(CONSTANT);
         Self { weights, state, working, context, ..Self::default() }
     }
 
-    /// Bytes in all.
+    /// The sum.
     pub fn total(&self) -> u64 {
         let held = self.weights.saturating_add(self.adapters);
         held.saturating_add(self.state).saturating_add(self.working)
     }
 
-    /// Whether it fits into what is available; true if that is not known.
-    pub fn fits(&self) -> bool {
+    /// Whether the sum fits into free memory; true if free memory is not known.
+    pub(crate) fn fits(&self) -> bool {
         self.available.is_none_or(|available| self.total() <= available)
     }
 }
@@ -56,7 +57,7 @@ impl fmt::Display for MemoryEstimate {
     }
 }
 
-/// Bytes for people, in decimal units, as files and downloads are counted.
+/// Bytes as text, in decimal units like sizes of files and downloads.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
     let mut value = bytes as f64;
@@ -68,16 +69,21 @@ pub fn size(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
-/// Bytes that a process can take before the system swaps or kills it.
+/// Bytes that a process can allocate before the system swaps or kills it.
 ///
-/// The smaller of `MemAvailable` in `/proc/meminfo` and what the control group's limit leaves (file pages count as
-/// free: the system drops them first). `None` where neither can be read.
+/// The smaller of `MemAvailable` in `/proc/meminfo` and the rest of the control group's limit (file pages count as free,
+/// because the system drops them first). `None` if neither can be read.
 pub fn available() -> Option<u64> {
     let system = read("/proc/meminfo").and_then(|text| meminfo(&text, "MemAvailable:"));
     [system, group_available()].into_iter().flatten().min()
 }
 
-/// Bytes of memory that the machine has (`MemTotal` in `/proc/meminfo`); `None` where that cannot be read.
+/// Bytes of free memory for a device: the limit, what the device reports, or what the system reports.
+pub(crate) fn free(limit: Option<u64>, compute: &Compute) -> Option<u64> {
+    limit.or_else(|| compute.backend.free_memory()).or_else(available)
+}
+
+/// Bytes of memory that the machine has (`MemTotal` in `/proc/meminfo`); `None` if that cannot be read.
 pub fn total() -> Option<u64> {
     read("/proc/meminfo").and_then(|text| meminfo(&text, "MemTotal:"))
 }
@@ -92,7 +98,7 @@ fn meminfo(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// What the limit of this process's control group leaves (cgroup v2, then v1).
+/// The rest of the limit of this process's control group (cgroup v2, then v1).
 fn group_available() -> Option<u64> {
     let groups = read("/proc/self/cgroup")?;
     let v2 = groups.lines().find_map(|line| line.strip_prefix("0::"));
@@ -107,11 +113,11 @@ fn group_available() -> Option<u64> {
     modern.or_else(|| v1.and_then(|path| left_in_group("/sys/fs/cgroup/memory", path, names)))
 }
 
-/// The tightest limit from a group up to the root: limit - used + file pages.
+/// The smallest rest of a limit from a group up to the root: limit - used + file pages.
 fn left_in_group(root: &str, group: &str, [limit, used, cache]: [&str; 3]) -> Option<u64> {
     let mut tightest = None;
     let mut folder = Path::new(root).join(group.trim_start_matches('/'));
-    // In a container the group's path may be the host's: its own files are then at the root.
+    // In a container the path can be that of the host; then the container's own files are at the root.
     while folder.starts_with(root) {
         if let Some(left) = left_in_folder(&folder, [limit, used, cache]) {
             tightest = Some(tightest.map_or(left, |tightest: u64| tightest.min(left)));
@@ -125,7 +131,7 @@ fn left_in_group(root: &str, group: &str, [limit, used, cache]: [&str; 3]) -> Op
 
 fn left_in_folder(folder: &Path, [limit, used, cache]: [&str; 3]) -> Option<u64> {
     let number = |name: &str| read(folder.join(name))?.trim().parse::<u64>().ok();
-    // "max" does not parse; v1 writes a number near 2^63 for "none".
+    // "max" does not parse; v1 writes a number near 2^63 if there is no limit.
     let limit = number(limit).filter(|&limit| limit < 1 << 62)?;
     let statistics = read(folder.join("memory.stat"));
     let cached = statistics.as_deref().and_then(|text| statistic(text, cache)).unwrap_or(0);

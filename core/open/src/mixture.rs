@@ -1,53 +1,48 @@
-//! [`LoadedMixture`]: feed-forwards of several models, or of one with adapters, as experts of a model; and how they are
-//! loaded.
+//! [`LoadedMixture`]: feed-forwards of several models, or of one model with adapters, as experts of a model.
 //!
-//! What a mixture computes is AnyMoE's (Buehler, 2024; mistral.rs): in the chosen layers the model's feed-forward is the
-//! first of several, of which a gate takes one. The others come from further files through the same assembly, and are
-//! mapped and quantized as the model itself.
+//! A mixture computes what AnyMoE does (Buehler, 2024; mistral.rs): in the chosen layers the model's feed-forward is the
+//! first of several experts, of which a gate chooses one. The other experts come from other files, which are assembled,
+//! mapped and quantized like the model itself.
 
 mod experts;
-mod gate_file;
-mod training;
-
-pub use gate_file::{GateFile, LayerGate};
-pub use training::{GateExample, GateRows, GateScore, GateTrainer, GateTrainingOptions};
+pub(crate) mod gate_file;
+pub(crate) mod training;
 
 use crate::adapters::MixtureRoles;
 use crate::error::LoadError;
-use crate::mixture_options::{GivenGate, GivenMixture};
+use crate::mixture_options::{GateOption, MixtureOptions};
 use crate::notice::Notice;
-use crate::options::LoadOptions;
+use crate::request::LoadRequest;
 use crate::resolved::ResolvedFile;
-use experts::{Experts, LoadedExpert, Taking};
+use experts::{ExpertScope, Experts, LoadedExpert};
+use gate_file::{GateFile, LayerGate};
 use menagerie_assembly::is_stack;
 use menagerie_model::components::{ChooseBy, LayerMixture, MixtureGate, Mixtures};
 use menagerie_model::{Compute, DenseLinear, FeedForward, ModelError, Weight, WeightGuard, WeightShape};
-use menagerie_registry::Environment;
 use menagerie_spec::{MixtureChoice, layer_ranges};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A mixture whose files are open and whose experts are built.
+/// A mixture with open files and assembled experts.
 pub(crate) struct LoadedMixture {
-    /// What goes around the model's feed-forwards.
+    /// The mixtures, which wrap the model's feed-forwards.
     pub(crate) layers: Mixtures,
-    /// Bytes of the experts beside the model's own.
+    /// Bytes of the experts besides the model's own feed-forwards.
     pub(crate) bytes: u64,
-    /// Fail once the files are not what was opened.
+    /// Fail once the files have changed since they were opened.
     pub(crate) guards: Vec<WeightGuard>,
     /// The tensors that are parts of it.
     pub(crate) roles: MixtureRoles,
-    /// What must be said at each load.
+    /// What every load reports.
     pub(crate) notice: Notice,
 }
 
-/// What a mixture is put into, and how everything is loaded.
+/// The model that gets a mixture, and how everything is loaded.
 #[derive(Clone, Copy)]
 pub(crate) struct MixtureBase<'a> {
     pub(crate) resolved: &'a ResolvedFile,
-    pub(crate) environment: &'a Environment,
-    pub(crate) options: &'a LoadOptions,
+    pub(crate) request: &'a LoadRequest,
     pub(crate) compute: &'a Compute,
 }
 
@@ -56,8 +51,8 @@ impl MixtureBase<'_> {
         LoadError::Mixture { file: self.resolved.file_name(), reason }
     }
 
-    /// The layers that are meant, which must have feed-forwards that can be experts.
-    fn layers(&self, given: &GivenMixture) -> Result<Vec<usize>, LoadError> {
+    /// The layers of the mixture. They must have feed-forwards that can be experts.
+    fn layers(&self, options: &MixtureOptions) -> Result<Vec<usize>, LoadError> {
         let config = self.resolved.config();
         let count = config.layers.len();
         if count > config.blocks() {
@@ -65,7 +60,7 @@ impl MixtureBase<'_> {
                 self.fault("it runs its blocks several times; such a model takes no mixture".to_owned())
             );
         }
-        let layers = given.layers.clone().unwrap_or_else(|| (0..count).collect());
+        let layers = options.layers.clone().unwrap_or_else(|| (0..count).collect());
         if let Some(layer) = layers.iter().find(|layer| **layer >= count) {
             let last = count.saturating_sub(1);
             return Err(self.fault(format!("there is no layer {layer}; its layers are 0 to {last}")));
@@ -93,19 +88,19 @@ impl MixtureBase<'_> {
 
     fn gate(
         &self,
-        given: &GivenMixture,
+        options: &MixtureOptions,
         layers: &[usize],
     ) -> Result<BTreeMap<usize, MixtureGate>, LoadError> {
-        let path = match &given.gate {
-            GivenGate::Always(expert) => {
+        let path = match &options.gate {
+            GateOption::Always(expert) => {
                 return Ok(layers.iter().map(|layer| (*layer, MixtureGate::Always(*expert))).collect());
             }
-            GivenGate::File(path) => path,
+            GateOption::File(path) => path,
         };
         let width = self.resolved.config().embedding_length;
         let file = GateFile::read(path)?;
-        file.check(path, layers, [given.experts.len() + 1, width])?;
-        let by = match given.choose {
+        file.check(path, layers, [options.experts.len() + 1, width])?;
+        let by = match options.choose {
             MixtureChoice::Prompt => ChooseBy::Prompt,
             MixtureChoice::Token => ChooseBy::Token,
         };
@@ -120,7 +115,7 @@ impl MixtureBase<'_> {
         })
     }
 
-    /// A gate is computed in f32, whatever the weights are stored in.
+    /// The linear of a gate. It is computed in f32, whatever the type of the model's weights.
     fn product(&self, layer: usize, gate: &LayerGate, width: usize) -> Result<DenseLinear, ModelError> {
         let Compute { backend, arithmetic, .. } = self.compute;
         let name = format!("moe_gate.{layer}.weight");
@@ -132,42 +127,47 @@ impl MixtureBase<'_> {
 }
 
 impl LoadedMixture {
-    /// Opens the files of a mixture and builds its experts.
+    /// Opens the files of a mixture and assembles its experts.
     ///
     /// # Errors
     /// What is wrong with a file, or does not fit the model: file, layer and tensor are named.
-    pub(crate) fn load(given: &GivenMixture, base: MixtureBase) -> Result<Self, LoadError> {
+    pub(crate) fn load(options: &MixtureOptions, base: MixtureBase) -> Result<Self, LoadError> {
         let all = 0..base.resolved.config().layers.len();
-        Self::of_layers(given, base, (&all, Taking::Whole))
+        Self::of_layers(options, base, (&all, ExpertScope::Whole))
     }
 
-    /// The same for a stage of the model, of whose layers alone the experts are built.
+    /// The same for a stage of the model: only the experts of its layers are assembled.
     ///
     /// # Errors
     /// As [`Self::load`].
     #[cfg(unix)]
     pub(crate) fn of_stage(
-        given: &GivenMixture,
+        options: &MixtureOptions,
         base: MixtureBase,
         layers: &Range<usize>,
     ) -> Result<Self, LoadError> {
-        Self::of_layers(given, base, (layers, Taking::Stage))
+        Self::of_layers(options, base, (layers, ExpertScope::Stage))
     }
 
     fn of_layers(
-        given: &GivenMixture,
+        options: &MixtureOptions,
         base: MixtureBase,
-        (range, taking): (&Range<usize>, Taking),
+        (range, scope): (&Range<usize>, ExpertScope),
     ) -> Result<Self, LoadError> {
-        let layers = base.layers(given)?;
-        let gates = base.gate(given, &layers)?;
+        let layers = base.layers(options)?;
+        let gates = base.gate(options, &layers)?;
         let own: Vec<usize> = layers.iter().copied().filter(|layer| range.contains(layer)).collect();
         let roles = MixtureRoles::of(base.resolved.config(), &layers);
-        let maker =
-            Experts { base, layers: &own, taking, roles: &roles, components: base.environment.components() };
+        let maker = Experts {
+            base,
+            layers: &own,
+            scope,
+            roles: &roles,
+            components: base.resolved.environment.components(),
+        };
         let mut parts: BTreeMap<usize, Vec<Arc<dyn FeedForward>>> = BTreeMap::new();
         let (mut bytes, mut guards) = (0u64, Vec::new());
-        for expert in &given.experts {
+        for expert in &options.experts {
             let LoadedExpert { parts: own, bytes: more, guard } = maker.load(expert)?;
             own.into_iter().for_each(|(layer, part)| parts.entry(layer).or_default().push(part));
             bytes = bytes.saturating_add(more);
@@ -181,8 +181,8 @@ impl LoadedMixture {
         let notice = Notice::Note(format!(
             "the feed-forwards of {} are mixtures of {}: {}",
             layer_ranges(&layers.iter().copied().collect()),
-            given.experts.len() + 1,
-            given.names().join("; ")
+            options.experts.len() + 1,
+            options.names().join("; ")
         ));
         Ok(Self { layers: mixtures, bytes, guards, roles, notice })
     }

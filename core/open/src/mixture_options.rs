@@ -1,51 +1,51 @@
-//! [`GivenMixture`]: which feed-forwards become experts of a model, and what chooses among them.
+//! [`MixtureOptions`]: which feed-forwards become experts of a model, and the gate that chooses among them.
 
 use menagerie_spec::MixtureChoice;
 use std::path::PathBuf;
 
-/// What the feed-forwards of a model become.
+/// A mixture of experts that replaces feed-forwards of a model.
 #[derive(Clone, Debug, PartialEq)]
-pub struct GivenMixture {
-    /// Layers whose feed-forward becomes a mixture; absent = all.
+pub struct MixtureOptions {
+    /// Layers whose feed-forward becomes a mixture. `None`: all layers.
     pub layers: Option<Vec<usize>>,
-    /// The experts after the model's own, in order.
-    pub experts: Vec<GivenExpert>,
-    /// Who chooses.
-    pub gate: GivenGate,
+    /// The experts after the model's own feed-forward, in order.
+    pub experts: Vec<ExpertOption>,
+    /// The gate that chooses among the experts.
+    pub gate: GateOption,
     /// Which rows choose an expert together.
     pub choose: MixtureChoice,
 }
 
-/// Where an expert is from.
+/// Where an expert comes from.
 #[derive(Clone, Debug, PartialEq)]
-pub enum GivenExpert {
+pub enum ExpertOption {
     /// The feed-forwards of another model of the same architecture: its file or folder.
     Model(PathBuf),
-    /// The model's own, with an adapter.
+    /// The model's own feed-forwards with an adapter.
     Adapter {
-        /// Its file or folder.
+        /// The file or folder of the adapter.
         path: PathBuf,
-        /// The modules that are taken of it, by the last part of their names; absent = all.
+        /// The modules of the adapter that are used, by the last part of their names. `None`: all modules.
         modules: Option<Vec<String>>,
     },
 }
 
-/// Who chooses among the experts.
+/// Where the gate of a mixture comes from.
 #[derive(Clone, Debug, PartialEq)]
-pub enum GivenGate {
+pub enum GateOption {
     /// A trained gate: a safetensors file.
     File(PathBuf),
-    /// The same expert for everything, counted from 0: what a gate is trained beside.
+    /// Always the expert with this number, counted from 0. Gates are trained on rows that are computed this way.
     Always(usize),
 }
 
-impl GivenMixture {
-    /// The experts in order, the model's own first, in a few words each.
+impl MixtureOptions {
+    /// A short description of each expert, in order; the model's own feed-forward is the first.
     pub fn names(&self) -> Vec<String> {
-        let other = |expert: &GivenExpert| match expert {
-            GivenExpert::Model(path) => path.display().to_string(),
-            GivenExpert::Adapter { path, modules: None } => format!("the base with {}", path.display()),
-            GivenExpert::Adapter { path, modules: Some(modules) } => {
+        let other = |expert: &ExpertOption| match expert {
+            ExpertOption::Model(path) => path.display().to_string(),
+            ExpertOption::Adapter { path, modules: None } => format!("the base with {}", path.display()),
+            ExpertOption::Adapter { path, modules: Some(modules) } => {
                 format!("the base with {} ({})", path.display(), modules.join(", "))
             }
         };

@@ -1,42 +1,42 @@
-//! [`Notice`]: what must be said at each load.
+//! [`Notice`]: what every load of a model reports.
 
 use std::fmt;
 
-/// Something people should see whenever the model is loaded.
+/// Something that people should see whenever the model is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
-    /// A spec file replaced another one of the same id.
+    /// A spec file replaces another one with the same id.
     Shadowed {
         /// The architecture.
         id: String,
-        /// What is used.
+        /// The origin that is used.
         used: String,
-        /// What it replaces.
+        /// The origin that it replaces.
         replaced: String,
     },
     /// A spec that is not built in is used.
     DroppedIn {
         /// The architecture.
         id: String,
-        /// Where it is from.
+        /// Its origin.
         origin: String,
     },
-    /// The context was made smaller than usual, to fit into memory.
+    /// The context is smaller than usual, to fit into memory.
     SmallContext {
         /// Tokens of the context.
         context: usize,
-        /// Tokens it would have had.
+        /// Tokens of the usual context.
         usual: usize,
     },
-    /// The context is larger than trained.
+    /// The context is larger than the training context.
     PastTrained {
         /// Tokens of the context.
         context: usize,
-        /// Tokens the model was trained with.
+        /// Tokens of the training context.
         trained: usize,
     },
-    /// What else the file or the spec wants to be said: keys accepted unread, overridden keys, what is not followed.
+    /// Any other notice: accepted keys that nothing reads, overridden keys, recommendations without effect.
     Note(String),
 }
 

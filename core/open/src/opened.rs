@@ -5,8 +5,8 @@ use menagerie_model::Compute;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A file that a pipeline has open, with the weights that it took and where it computes: what opens it beside that one maps,
-/// reads and quantizes nothing again. Both are opened with the same options.
+/// A file that a pipeline has open, with its weights and its device. Another pipeline that is opened from it with the same
+/// options does not map, read or quantize anything again.
 #[derive(Clone)]
 pub struct OpenedFile {
     path: PathBuf,
@@ -16,12 +16,12 @@ pub struct OpenedFile {
 
 impl OpenedFile {
     pub(crate) fn new(path: &Path, resolved: &ResolvedFile, compute: &Compute) -> Self {
-        // What loading did is said once.
+        // The notices of loading are reported once.
         let resolved = ResolvedFile { loading: Vec::new(), ..resolved.clone() };
         Self { path: path.to_owned(), resolved, compute: compute.clone() }
     }
 
-    /// What is open, if this is the path that it was opened by.
+    /// The open file, if it was opened by this path.
     pub(crate) fn of(&self, path: &Path) -> Option<(ResolvedFile, Compute)> {
         (self.path == path).then(|| (self.resolved.clone(), self.compute.clone()))
     }

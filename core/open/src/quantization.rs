@@ -1,56 +1,33 @@
-//! [`LoadQuantization`]: quantizes a model while it is loaded, tensor by tensor, as the file that `quantize` writes would be.
+//! [`QuantizedTensors`]: quantizes a model while it is loaded, tensor by tensor, with the same result as `quantize`.
 
 use crate::error::LoadError;
 use crate::memory::size;
 use crate::notice::Notice;
+use crate::options::LoadQuantization;
+use crate::request::{LoadProgress, LoadRequest};
 use crate::resolved::ResolvedFile;
 use gguf_file::GgmlType;
 use menagerie_assembly::{ModelTensors, Piece, StoredNumbers, TensorEntry, WeightSource};
 use menagerie_kernels::Cpu;
 use menagerie_model::{ModelError, Weight, WeightBytes, WeightShape};
-use menagerie_quantize::{
-    Choice, Importance, ModelFacts, Policy, PolicyTensor, QuantizeError, TensorSource, is_rounded,
-};
+use menagerie_quantize::{Choice, ModelFacts, PolicyTensor, QuantizeError, TensorSource, is_rounded};
 use menagerie_registry::Part;
 use menagerie_spec::RoleSource;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How a model is quantized while it is loaded.
-#[derive(Clone, Debug)]
-pub struct LoadQuantization {
-    /// Which type each tensor gets.
-    pub policy: Policy,
-    /// How large the activations are that meet each column, with the name of its file.
-    pub importance: Option<(String, Arc<Importance>)>,
-    /// Whether weights that were rounded once may be rounded again.
-    pub requantize: bool,
-    /// Hears of the work.
-    pub progress: Option<LoadProgress>,
-}
-
-/// Hears how many of how many tensors are quantized.
-#[derive(Clone)]
-pub struct LoadProgress(pub Arc<dyn Fn(usize, usize) + Send + Sync>);
-
-impl fmt::Debug for LoadProgress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LoadProgress")
-    }
-}
-
-/// Tensors of a model, some in other types than the file has.
+/// Tensors of a model, some of them in other types than the file has.
 pub(crate) struct QuantizedTensors {
     inner: Arc<dyn ModelTensors>,
     entries: Vec<TensorEntry>,
-    /// The name of each in a GGUF file, and its type if it gets another.
+    /// The name of each tensor in a GGUF file, and its new type if it changes.
     names: Vec<Option<String>>,
     kinds: Vec<Option<GgmlType>>,
     quantization: LoadQuantization,
+    progress: Option<LoadProgress>,
     cpu: Cpu,
-    /// What was made: blocks of a model that is run several times take a tensor more than once.
+    /// Quantized tensors: a model that runs its blocks several times loads a tensor more than once.
     made: Mutex<HashMap<usize, Weight>>,
     done: AtomicUsize,
 }
@@ -59,11 +36,11 @@ impl QuantizedTensors {
     /// Plans the tensors of a file.
     ///
     /// # Errors
-    /// [`LoadError::Quantization`]: weights that were rounded before, types that need importance, rows that no type fits.
-    pub(crate) fn new(
+    /// [`LoadError::Quantization`]: weights that are quantized already, types that need importance, rows that fit no type.
+    fn new(
         resolved: &ResolvedFile,
         quantization: &LoadQuantization,
-        threads: Option<usize>,
+        request: &LoadRequest,
     ) -> Result<Self, LoadError> {
         let about = |source| LoadError::Quantization { file: resolved.file_name(), source };
         let inner = Arc::clone(&resolved.tensors);
@@ -87,29 +64,30 @@ impl QuantizedTensors {
         let kinds: Vec<Option<GgmlType>> =
             names.iter().map(|name| name.as_ref().and_then(|_| chosen.next().flatten())).collect();
         let entries = inner.entries().iter().zip(&kinds).map(|(entry, kind)| changed(entry, *kind)).collect();
-        let cpu = Cpu::new(threads).map_err(|error| about(error.into()))?;
+        let cpu = Cpu::new(request.options.placement.threads).map_err(|error| about(error.into()))?;
         let quantization = LoadQuantization { policy, ..quantization.clone() };
         let (made, done) = (Mutex::default(), AtomicUsize::new(0));
-        Ok(Self { inner, entries, names, kinds, quantization, cpu, made, done })
+        let progress = request.progress.clone();
+        Ok(Self { inner, entries, names, kinds, quantization, progress, cpu, made, done })
     }
 
-    /// Bytes of all tensors as they will be.
+    /// Bytes of all tensors in their new types.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes_of(&self.entries)
     }
 
-    /// Bytes of the tensors that are computed with; pieces of others are not counted twice.
+    /// Bytes of the tensors that are used; parts of other tensors are not counted twice.
     fn bytes_of(&self, entries: &[TensorEntry]) -> u64 {
         let named = entries.iter().zip(&self.names).filter(|(_, name)| name.is_some());
         named.map(|(entry, _)| entry.bytes).sum()
     }
 
-    /// Forgets what was made: a device that takes copies has its own.
+    /// Frees the quantized tensors, for a device that has its own copies.
     pub(crate) fn forget(&self) {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// What is said when the model is loaded.
+    /// What the load reports.
     pub(crate) fn notice(&self) -> Notice {
         let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
         for (entry, _) in self.entries.iter().zip(&self.kinds).filter(|(_, kind)| kind.is_some()) {
@@ -151,7 +129,7 @@ impl QuantizedTensors {
         }
         let weight = Weight::new(stored.name(), WeightBytes::Owned(Arc::new(blocks)), kind, stored.shape())?;
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        if let Some(LoadProgress(progress)) = &self.quantization.progress {
+        if let Some(LoadProgress(progress)) = &self.progress {
             progress(done, self.kinds.iter().flatten().count());
         }
         Ok(weight)
@@ -221,12 +199,12 @@ impl RoleSource for QuantizedTensors {
 }
 
 fn policy_tensor((entry, name): (&TensorEntry, &Option<String>)) -> Option<PolicyTensor> {
-    // What GGUF has no type for (8-bit floats) is wide once it is computed with.
+    // 8-bit floats, which GGUF has no type for, are widened when they are loaded.
     let kind = GgmlType::from_name(&entry.kind).unwrap_or(GgmlType::F32);
     Some(PolicyTensor { name: name.clone()?, dims: entry.dims.clone(), kind })
 }
 
-/// The entry of a tensor that gets another type.
+/// The entry of a tensor in its new type.
 fn changed(entry: &TensorEntry, kind: Option<GgmlType>) -> TensorEntry {
     let Some(kind) = kind else { return entry.clone() };
     let rows = entry.dims.iter().skip(1).product::<u64>();
@@ -235,7 +213,7 @@ fn changed(entry: &TensorEntry, kind: Option<GgmlType>) -> TensorEntry {
     TensorEntry { kind: kind.to_string(), bytes, ..entry.clone() }
 }
 
-/// An importance matrix must be of this model.
+/// The importance matrix must be that of this model.
 fn check_model(tensors: &[PolicyTensor], quantization: &LoadQuantization) -> Result<(), QuantizeError> {
     let Some((file, importance)) = &quantization.importance else { return Ok(()) };
     match tensors.iter().any(|tensor| importance.entries.contains_key(&tensor.name)) {
@@ -267,14 +245,13 @@ fn check(
     Ok(())
 }
 
-/// Puts tensors in the types asked for before those of the file.
+/// Replaces the tensors of a file by quantized ones, if the options request it.
 pub(crate) fn quantized(
     resolved: &mut ResolvedFile,
-    quantization: Option<&LoadQuantization>,
-    threads: Option<usize>,
+    request: &LoadRequest,
 ) -> Result<Option<Arc<QuantizedTensors>>, LoadError> {
-    let Some(quantization) = quantization else { return Ok(None) };
-    let tensors = Arc::new(QuantizedTensors::new(resolved, quantization, threads)?);
+    let Some(quantization) = &request.options.weights.quantization else { return Ok(None) };
+    let tensors = Arc::new(QuantizedTensors::new(resolved, quantization, request)?);
     resolved.tensors = Arc::<QuantizedTensors>::clone(&tensors);
     Ok(Some(tensors))
 }

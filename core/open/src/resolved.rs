@@ -1,20 +1,15 @@
-//! [`ResolvedFile`]: a file, the spec of its architecture, and what the spec means for the file; no tensor is touched.
+//! [`ResolvedFile`]: a file, the spec of its architecture, and the model that the spec describes for the file. No tensor is
+//! read.
 
 use crate::error::LoadError;
 use crate::keys::KeyOptions;
 use crate::notice::Notice;
-use menagerie_assembly::{
-    AssembleOptions, Assembly, ModelFile, ModelTensors, Purpose, StagePlan, assemble, assemble_stages,
-};
-use menagerie_model::{
-    AdapterSite, AdapterSites, Compute, ExpertLinear, FeedForwardWrapper, Linear, LinearSite, LinearWrapper,
-    SlotDeclarations, StagePosition, Table,
-};
+use menagerie_assembly::{AssembleOptions, Assembly, ModelFile, ModelTensors, StagePlan, assemble};
+use menagerie_model::{AdapterSite, AdapterSites, ExpertLinear, Linear, LinearSite, LinearWrapper, Table};
 use menagerie_registry::{ArchitectureEntry, Environment, GGUFArchitecture, Origin, Part, RegistryError};
 use menagerie_spec::{ArchSpec, ModelConfig, Resolution, ResolveInput, SourceFormat};
 use std::collections::HashSet;
 use std::fmt;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,32 +20,32 @@ pub struct ResolvedFile {
     pub file: Arc<dyn ModelFile>,
     /// Its tensors, by the roles of the spec.
     pub tensors: Arc<dyn ModelTensors>,
-    /// What the spec was looked up in; the model is made of its kinds.
+    /// The environment in which the spec was found; the model is assembled from its kinds.
     pub environment: Environment,
-    /// Where the spec is from.
+    /// Where the spec comes from.
     pub origin: Origin,
-    /// What the spec replaces.
+    /// The spec that it replaces, if any.
     pub shadows: Option<Origin>,
     /// Notes of the environment: files that are not used, folders that cannot be read.
     pub notes: Vec<String>,
     /// The spec.
     pub spec: Arc<ArchSpec>,
-    /// What it means for this file.
+    /// The spec resolved against the file.
     pub resolution: Resolution,
-    /// What loading did that must be said.
+    /// Notices of what loading changed.
     pub loading: Vec<Notice>,
-    /// Files that change what the model computes: an X-LoRA, experts and gate of a mixture, an importance matrix. LoRA adapters
-    /// are not here: they come and go.
+    /// Files that change what the model computes: an X-LoRA, the experts and the gate of a mixture, an importance matrix.
+    /// LoRA adapters are left out, because they are loaded and unloaded while the model is open.
     pub beside: Vec<PathBuf>,
 }
 
 /// What was assembled of a model.
 pub(crate) enum Assemblies {
-    /// All in one.
+    /// The model in one piece.
     Whole(Assembly),
-    /// Its stages, and perhaps the whole to compare with.
+    /// Its stages, and perhaps the whole model for a comparison.
     Split {
-        /// In order; none where they are in processes of their own.
+        /// In order; empty if they run in other processes.
         stages: Vec<Assembly>,
         /// The whole model.
         whole: Option<Assembly>,
@@ -58,8 +53,28 @@ pub(crate) enum Assemblies {
 }
 
 impl Assemblies {
-    /// Whether every tensor that was taken is F32, as these tensors have it: stages in processes have other types with
-    /// `--quant` than those that the whole is known by here.
+    /// The stages of a plan, on whose linears adapters can act, with the sites of all stages; and the whole model, if it is
+    /// requested.
+    pub(crate) fn split(
+        resolved: &ResolvedFile,
+        options: &AssembleOptions,
+        plan: &StagePlan,
+        with_whole: bool,
+    ) -> Result<(Self, Vec<AdapterSite>), LoadError> {
+        let sites = AdapterSites::default();
+        let wrapper = NestedWrapper { inner: options.wrapper, outer: &sites };
+        let adaptable = options.clone().with_wrapper(&wrapper);
+        let stages = plan.assemble(resolved.config(), &*resolved.tensors, &adaptable);
+        let stages = stages.map_err(LoadError::Tensors)?;
+        let whole = with_whole.then(|| resolved.assemble_adaptable(options)).transpose()?;
+        let sites = sites.into_sites();
+        // Adapters name sites by number, so the numbers must be the same in both.
+        let whole = whole.and_then(|(whole, same)| (same == sites).then_some(whole));
+        Ok((Self::Split { stages, whole }, sites))
+    }
+
+    /// Whether every tensor that is used has the type F32 in `tensors`. With `--quant`, stages in other processes have
+    /// other types than the whole model here.
     pub(crate) fn is_f32(&self, tensors: &dyn ModelTensors) -> bool {
         let others = tensors.entries().iter().filter(|tensor| tensor.kind != "F32");
         let others: HashSet<&str> = others.map(|tensor| tensor.name.as_str()).collect();
@@ -73,36 +88,27 @@ impl Assemblies {
     }
 }
 
-/// What is put around the parts of a model when it is assembled.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Wrappers<'a> {
-    /// Around every linear.
-    pub(crate) linears: Option<&'a dyn LinearWrapper>,
-    /// Around feed-forwards.
-    pub(crate) feed_forwards: Option<&'a dyn FeedForwardWrapper>,
-}
-
 impl ResolvedFile {
     /// Looks up the architecture of `file` and resolves its spec against the file.
     ///
     /// # Errors
-    /// An architecture that is not known (nearest ones named) or faulty; all faults of the file under its spec.
+    /// An unknown architecture (with the nearest names) or an invalid one; all faults of the file under its spec.
     pub fn new(
         file: Arc<dyn ModelFile>,
         environment: &Environment,
-        said: KeyOptions,
+        options: KeyOptions,
     ) -> Result<Self, LoadError> {
         let architecture = file.architecture()?.to_owned();
         let unusable = |source| LoadError::Architecture { file: file.file(), source };
         if file.format() == SourceFormat::Gguf {
             let name = GGUFArchitecture::new(&architecture).map_err(unusable)?;
             let found = environment.resolve(&name).map_err(unusable)?;
-            return Self::under(file, environment, found, said);
+            return Self::under(file, environment, found, options);
         }
         let found = environment.of_class(&architecture).map_err(unusable)?;
         let (mut fitting, mut fault) = (Vec::new(), None);
         for found in found {
-            match Self::under(Arc::clone(&file), environment, found, said.clone()) {
+            match Self::under(Arc::clone(&file), environment, found, options.clone()) {
                 Ok(resolved) => fitting.push(resolved),
                 Err(error) => drop(fault.get_or_insert(error)),
             }
@@ -120,7 +126,7 @@ impl ResolvedFile {
         file: Arc<dyn ModelFile>,
         environment: &Environment,
         (entry, spec): (&ArchitectureEntry, Arc<ArchSpec>),
-        said: KeyOptions,
+        options: KeyOptions,
     ) -> Result<Self, LoadError> {
         let architecture = file.architecture()?;
         let notes = entry.notes().into_iter().chain(environment.notes().iter().cloned()).collect();
@@ -128,7 +134,7 @@ impl ResolvedFile {
         let tensors = file.tensors(Arc::clone(&spec))?;
         let keys = file.keys(&spec)?;
         let mut input = ResolveInput::new(file.format(), file.file(), architecture, &*keys, &*tensors);
-        let KeyOptions { accept_unread, set } = said;
+        let KeyOptions { accept_unread, set } = options;
         (input.accept_unread, input.overrides) = (accept_unread, set);
         let resolution = spec.resolve_report(&input).map_err(LoadError::Spec)?;
         Ok(Self {
@@ -150,8 +156,8 @@ impl ResolvedFile {
         &self.resolution.config
     }
 
-    /// Learned positions of the embedding, if it has them: the model takes no more tokens.
-    pub fn learned_positions(&self) -> Option<usize> {
+    /// The number of learned positions of the embedding, if it has them: the longest context of the model.
+    pub(crate) fn learned_positions(&self) -> Option<usize> {
         let role = self.config().embedding.positions.as_ref()?;
         let index = self.tensors.find(role, None, Part::Main)?;
         // [D, positions], fastest first.
@@ -165,109 +171,36 @@ impl ResolvedFile {
     }
 
     /// The model's name: as the file states it, else the file's.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let stem = self.file.paths().first().and_then(|path| path.file_stem());
         let stem = stem.map(|stem| stem.to_string_lossy().into_owned());
         self.file.name().map(str::to_owned).or(stem).unwrap_or_else(|| "the model".to_owned())
     }
 
-    /// The whole model over the file's bytes.
+    /// Assembles the model over the weights of the file.
     ///
     /// # Errors
     /// [`LoadError::Tensors`] with all faults at once.
-    pub fn assemble(&self, compute: &Compute) -> Result<Assembly, LoadError> {
-        self.assemble_for(compute, Purpose::AsWritten)
+    pub fn assemble(&self, options: &AssembleOptions) -> Result<Assembly, LoadError> {
+        assemble(self.config(), &*self.tensors, options).map_err(LoadError::Tensors)
     }
 
-    /// [`Self::assemble`] for a purpose: without the head where vectors are wanted.
+    /// [`Self::assemble`] with every linear wrapped so that adapters can act there, and the sites in the order of their
+    /// numbers. The wrapper of the options is between a linear and its adapters.
     ///
     /// # Errors
     /// As [`Self::assemble`].
-    pub fn assemble_for(&self, compute: &Compute, purpose: Purpose) -> Result<Assembly, LoadError> {
-        self.assemble_around(compute, purpose, Wrappers::default())
-    }
-
-    /// The whole model with every linear wrapped so that adapters may act there, and its sites in the order of their
-    /// numbers; `inside` is put between a linear and its adapters.
-    ///
-    /// # Errors
-    /// As [`Self::assemble`].
-    pub fn assemble_adaptable(
+    pub(crate) fn assemble_adaptable(
         &self,
-        compute: &Compute,
-        inside: Option<&dyn LinearWrapper>,
-    ) -> Result<(Assembly, Vec<AdapterSite>), LoadError> {
-        self.assemble_with_sites(compute, Wrappers { linears: inside, feed_forwards: None })
-    }
-
-    /// [`Self::assemble_adaptable`] with something around feed-forwards too.
-    pub(crate) fn assemble_with_sites(
-        &self,
-        compute: &Compute,
-        around: Wrappers,
+        options: &AssembleOptions,
     ) -> Result<(Assembly, Vec<AdapterSite>), LoadError> {
         let sites = AdapterSites::default();
-        let both = around.linears.map(|inside| Wrapped { inside, outside: &sites });
-        let wrapper: &dyn LinearWrapper = both.as_ref().map_or(&sites, |both| both);
-        let around = Wrappers { linears: Some(wrapper), ..around };
-        let assembly = self.assemble_around(compute, Purpose::AsWritten, around)?;
-        Ok((assembly, sites.into_sites()))
-    }
-
-    /// The stages of a plan, adaptable like [`Self::assemble_with_sites`], with the sites of all of them; and the whole model
-    /// beside them where it is wanted.
-    pub(crate) fn assemble_split(
-        &self,
-        compute: &Compute,
-        around: Wrappers,
-        plan: &StagePlan,
-        with_whole: bool,
-    ) -> Result<(Assemblies, Vec<AdapterSite>), LoadError> {
-        let sites = AdapterSites::default();
-        let both = around.linears.map(|inside| Wrapped { inside, outside: &sites });
-        let wrapper: &dyn LinearWrapper = both.as_ref().map_or(&sites, |both| both);
-        let mut how = AssembleOptions::whole(compute, self.environment.components());
-        (how.wrapper, how.feed_forwards) = (Some(wrapper), around.feed_forwards);
-        let stages = assemble_stages(self.config(), &*self.tensors, &how, plan);
-        let stages = stages.map_err(LoadError::Tensors)?;
-        let whole = with_whole.then(|| self.assemble_with_sites(compute, around)).transpose()?;
-        let sites = sites.into_sites();
-        // Adapters name sites by number, which must be the same in both.
-        let whole = whole.and_then(|(whole, same)| (same == sites).then_some(whole));
-        Ok((Assemblies::Split { stages, whole }, sites))
-    }
-
-    /// One stage, adaptable, after stages that declared these slots; and its sites.
-    #[cfg(unix)]
-    pub(crate) fn assemble_stage(
-        &self,
-        compute: &Compute,
-        (position, layers): (StagePosition, Range<usize>),
-        slots: SlotDeclarations,
-        around: Wrappers,
-    ) -> Result<(Assembly, Vec<AdapterSite>), LoadError> {
-        let sites = AdapterSites::default();
-        let components = self.environment.components();
-        let mut how = AssembleOptions::whole(compute, components).stage(position, layers).after(slots);
-        let wrapper: &dyn LinearWrapper = &sites;
-        (how.wrapper, how.feed_forwards) = (Some(wrapper), around.feed_forwards);
-        let made = assemble(self.config(), &*self.tensors, &how).map_err(LoadError::Tensors)?;
+        let wrapper = NestedWrapper { inner: options.wrapper, outer: &sites };
+        let made = self.assemble(&options.clone().with_wrapper(&wrapper))?;
         Ok((made, sites.into_sites()))
     }
 
-    /// [`Self::assemble_for`] with something around linears and feed-forwards.
-    pub(crate) fn assemble_around(
-        &self,
-        compute: &Compute,
-        purpose: Purpose,
-        around: Wrappers,
-    ) -> Result<Assembly, LoadError> {
-        let mut how = AssembleOptions::whole(compute, self.environment.components()).with_purpose(purpose);
-        (how.wrapper, how.feed_forwards) = (around.linears, around.feed_forwards);
-        assemble(self.config(), &*self.tensors, &how).map_err(LoadError::Tensors)
-    }
-
-    /// What must be said whenever the file is loaded.
+    /// What every load of the file reports.
     pub fn notices(&self) -> Vec<Notice> {
         let id = self.spec.id().to_owned();
         let dropped_in = match (&self.shadows, &self.origin) {
@@ -284,23 +217,35 @@ impl ResolvedFile {
     }
 }
 
-/// One wrapper within another.
-struct Wrapped<'a> {
-    inside: &'a dyn LinearWrapper,
-    outside: &'a dyn LinearWrapper,
+/// A wrapper around another one, if there is another one.
+struct NestedWrapper<'a> {
+    inner: Option<&'a dyn LinearWrapper>,
+    outer: &'a dyn LinearWrapper,
 }
 
-impl LinearWrapper for Wrapped<'_> {
+impl LinearWrapper for NestedWrapper<'_> {
     fn linear(&self, site: &LinearSite, linear: Box<dyn Linear>) -> Box<dyn Linear> {
-        self.outside.linear(site, self.inside.linear(site, linear))
+        let linear = match self.inner {
+            Some(inner) => inner.linear(site, linear),
+            None => linear,
+        };
+        self.outer.linear(site, linear)
     }
 
     fn experts(&self, site: &LinearSite, experts: Box<dyn ExpertLinear>) -> Box<dyn ExpertLinear> {
-        self.outside.experts(site, self.inside.experts(site, experts))
+        let experts = match self.inner {
+            Some(inner) => inner.experts(site, experts),
+            None => experts,
+        };
+        self.outer.experts(site, experts)
     }
 
     fn table(&self, site: &LinearSite, table: Box<dyn Table>) -> Box<dyn Table> {
-        self.outside.table(site, self.inside.table(site, table))
+        let table = match self.inner {
+            Some(inner) => inner.table(site, table),
+            None => table,
+        };
+        self.outer.table(site, table)
     }
 }
 

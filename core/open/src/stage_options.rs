@@ -16,13 +16,13 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StageOptions {
-    /// Which layers each stage has.
+    /// The layers of each stage.
     pub split: StageSplit,
     /// Where they run.
     pub place: StagePlace,
     /// Whether the split model is compared with the whole one before it is used.
     pub probe: StageProbe,
-    /// Longest time that a step may take.
+    /// The longest time that a step may take.
     pub deadline: Duration,
 }
 
@@ -33,36 +33,36 @@ setters! { StageOptions:
     with_deadline(deadline: Duration),
 }
 
-/// Which layers each stage has.
+/// The layers of each stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StageSplit {
-    /// So many stages, such that the largest has as few bytes of weights as can be.
+    /// This number of stages; the largest has as few bytes of weights as possible.
     Count(usize),
-    /// These.
+    /// Stages with these layers.
     Layers(Vec<Range<usize>>),
 }
 
 /// Where stages run.
 #[derive(Clone, Debug)]
 pub enum StagePlace {
-    /// On threads of this process, over its one pool of threads.
+    /// On threads of this process, which share its thread pool.
     Threads,
-    /// In processes of their own, which this starts.
+    /// In other processes, which the launcher starts.
     Processes(StageLauncher),
 }
 
-/// Whether a split model is compared with the whole one on a few tokens before it is used.
+/// Whether a split model is compared with the whole model on a few tokens before it is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StageProbe {
-    /// It is, where the whole one takes no memory of its own (its weights are mapped).
+    /// It is compared if the whole model needs no additional memory, because its weights are mapped.
     #[default]
     WhereWeightsAreMapped,
-    /// It is not.
+    /// It is not compared.
     Never,
 }
 
 impl StageOptions {
-    /// So many stages.
+    /// This number of stages.
     pub fn count(stages: usize) -> Self {
         Self {
             split: StageSplit::Count(stages),
@@ -72,21 +72,21 @@ impl StageOptions {
         }
     }
 
-    /// Stages of these layers.
+    /// Stages with these layers.
     pub fn layers(stages: Vec<Range<usize>>) -> Self {
         Self { split: StageSplit::Layers(stages), ..Self::count(0) }
     }
 
-    /// In processes that `launcher` starts.
+    /// The same stages in processes that `launcher` starts.
     pub fn in_processes(self, launcher: StageLauncher) -> Self {
         Self { place: StagePlace::Processes(launcher), ..self }
     }
 
-    /// The layers of each stage in a file.
+    /// The layers of each stage of a model.
     ///
     /// # Errors
-    /// A model that cannot be split so.
-    pub fn plan(&self, resolved: &ResolvedFile) -> Result<StagePlan, LoadError> {
+    /// The model cannot be split in this way.
+    pub(crate) fn plan(&self, resolved: &ResolvedFile) -> Result<StagePlan, LoadError> {
         let plan = match &self.split {
             StageSplit::Count(count) => StagePlan::by_bytes(resolved.config(), &*resolved.tensors, *count),
             StageSplit::Layers(ranges) => StagePlan::given(resolved.config(), ranges.clone()),
@@ -94,7 +94,7 @@ impl StageOptions {
         plan.map_err(|error| LoadError::Stages { file: resolved.file_name(), reason: error.to_string() })
     }
 
-    /// How the chain waits.
+    /// The options of the chain.
     pub(crate) fn chain(&self) -> ChainOptions {
         ChainOptions::default().with_deadline(self.deadline)
     }

@@ -1,14 +1,14 @@
-//! [`tokenizer_tables`]: the tables of vocabularies and chats that are part of the program, with those of spec folders.
+//! [`tokenizer_tables`]: the built-in tables of vocabularies and chats, with those of spec folders.
 
 use crate::notice::Notice;
 use menagerie_loaders::{CodecEntry, TableError, TableFault, TokenizerTables};
 use menagerie_registry::{Environment, FolderKind, TableFile};
 use std::sync::Arc;
 
-/// The built-in tables with those of the environment's spec folders, and what must be said about them at each load.
+/// The built-in tables with those of the environment's spec folders, and notices about the folders.
 ///
 /// # Errors
-/// A faulty file. One of a project folder, which is read unasked, is left out with a notice.
+/// An invalid file. A file of a project folder, which is read without being requested, is skipped with a notice.
 pub fn tokenizer_tables(
     environment: &Environment,
 ) -> Result<(Arc<TokenizerTables>, Vec<Notice>), TableError> {

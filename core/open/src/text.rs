@@ -2,7 +2,7 @@
 
 use crate::fingerprint::in_hex;
 use crate::notice::Notice;
-use crate::options::LoadOptions;
+use crate::options::TemplateSource;
 use crate::resolved::ResolvedFile;
 use crate::tables::tokenizer_tables;
 use menagerie_engine::{
@@ -13,7 +13,6 @@ use menagerie_loaders::{
     ChatTemplate, ReasoningPair, Segment, Special, TextDecoder, TextDecoderOptions, TokenKind, Tokenizer,
     TokenizerOptions, TokenizerTables,
 };
-use menagerie_registry::Environment;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
@@ -21,13 +20,13 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(crate) struct FileTokenizer {
     pub(crate) tokenizer: Tokenizer,
-    /// How a reranker's two texts stand in one prompt, `{query}` and `{document}` in their places (the file's template
-    /// `rerank`); absent = one after the other.
+    /// The template `rerank` of the file: the prompt of a reranker with `{query}` and `{document}` as placeholders.
+    /// `None`: the two texts follow each other.
     pub(crate) pair: Option<String>,
 }
 
 impl FileTokenizer {
-    /// The template with the texts in it; only its own text can name special tokens.
+    /// The template with the texts in it. Only the text of the template can contain special tokens.
     fn in_template(&self, template: &str, first: &str, second: &str) -> Result<Vec<u32>, TextError> {
         let mut segments = Vec::new();
         for (at, part) in template.split("{query}").enumerate() {
@@ -44,7 +43,7 @@ impl FileTokenizer {
         self.tokenizer.encode_segments(&segments).map_err(TextError::new)
     }
 
-    /// The template with as much of the second text as leaves at most `most` tokens, and how many tokens were left out.
+    /// The template with as much of the second text as fits into `most` tokens, and the number of tokens that were cut.
     fn in_template_within(
         &self,
         template: &str,
@@ -56,7 +55,7 @@ impl FileTokenizer {
             return Ok((whole, 0));
         }
         let ends: Vec<usize> = second.char_indices().map(|(at, _)| at).collect();
-        // Characters of the second text: so many fit, or none do; one more than fits does not.
+        // Numbers of characters of the second text: `fits` is the largest known to fit, `too_many` does not fit.
         let (mut fits, mut too_many) = (0, ends.len());
         let mut kept = self.in_template(template, first, "")?;
         while fits + 1 < too_many {
@@ -73,7 +72,7 @@ impl FileTokenizer {
     }
 }
 
-/// Lengths of two texts that together leave out `cut` tokens: those of the longer one, then of both.
+/// Lengths of two texts after `cut` tokens are removed: from the longer text first, then from both.
 fn longest_first(lengths: [usize; 2], cut: usize) -> [usize; 2] {
     let [first, second] = lengths;
     let room = (first + second).saturating_sub(cut);
@@ -85,7 +84,7 @@ fn longest_first(lengths: [usize; 2], cut: usize) -> [usize; 2] {
     if first > second { [long, short] } else { [short, long] }
 }
 
-/// The text of one answer, token by token.
+/// The text of an answer, token by token.
 struct FileStream(TextDecoder);
 
 impl TextStream for FileStream {
@@ -177,16 +176,16 @@ impl Tokenizing for FileTokenizer {
     }
 }
 
-/// The pairs of reasoning tags of which a template contains either tag, and those that are looked for in every model.
+/// The pairs of reasoning tags that apply to every model, and those of which the template contains a tag.
 fn reasoning_tags(tables: &TokenizerTables, template: &str) -> Vec<ReasoningTags> {
-    let wanted = |pair: &&ReasoningPair| {
+    let applies = |pair: &&ReasoningPair| {
         pair.always || template.contains(&pair.open) || template.contains(&pair.close)
     };
     let tags = |pair: &ReasoningPair| ReasoningTags { open: pair.open.clone(), close: pair.close.clone() };
-    tables.reasoning().filter(wanted).map(tags).collect()
+    tables.reasoning().filter(applies).map(tags).collect()
 }
 
-/// A chat template with the tokenizer it is for.
+/// A chat template with its tokenizer.
 #[derive(Debug)]
 pub(crate) struct TemplateFormat {
     template: ChatTemplate,
@@ -201,7 +200,7 @@ impl TemplateFormat {
         Self { template, tokenizer, tags }
     }
 
-    /// The tokens of a rendered prompt: the beginning token once, no end token (the answer goes on).
+    /// The tokens of a rendered prompt with the beginning token once, and without an end token, because the answer follows.
     fn frame(&self, tokens: Vec<u32>) -> Vec<u32> {
         let length = tokens.len();
         let mut framed = self.tokenizer.frame(tokens);
@@ -242,7 +241,7 @@ impl ChatCapable for TemplateFormat {
         })
     }
 
-    /// The SHA-256 of the template's text, and the tokens that it writes as `bos_token` and `eos_token`.
+    /// The SHA-256 of the template's text, and the tokens behind `bos_token` and `eos_token`.
     fn identity(&self) -> String {
         let hash = in_hex(Sha256::new_with_prefix(self.template.source()));
         let id = |token: Option<u32>| token.map_or("none".to_owned(), |id| id.to_string());
@@ -250,19 +249,19 @@ impl ChatCapable for TemplateFormat {
     }
 }
 
-/// Tokenizer and chat format, or why they are missing.
+/// Tokenizer and chat format, or the reasons why they are missing.
 pub(crate) struct Text {
     pub(crate) tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
     pub(crate) chat_format: Result<Arc<dyn ChatCapable>, MissingCapability>,
-    /// What must be said about the tables of spec folders.
+    /// Notices about the tables of spec folders.
     pub(crate) notices: Vec<Notice>,
 }
 
 impl Text {
-    pub(crate) fn read(resolved: &ResolvedFile, environment: &Environment, options: &LoadOptions) -> Self {
+    pub(crate) fn read(resolved: &ResolvedFile, template: Option<&TemplateSource>) -> Self {
         let model = resolved.name();
         let config = &resolved.config().tokenizer;
-        let (tables, notices) = match tokenizer_tables(environment) {
+        let (tables, notices) = match tokenizer_tables(&resolved.environment) {
             Ok(tables) => tables,
             Err(error) => return Self::without(model, &error.to_string()),
         };
@@ -270,7 +269,7 @@ impl Text {
         match resolved.file.tokenizer(&own) {
             Ok(tokenizer) => {
                 let tokenizer = tokenizer.with_end_tokens(&config.end);
-                let chat_format = chat_format(resolved, options, &tokenizer, &tables)
+                let chat_format = chat_format(resolved, template, &tokenizer, &tables)
                     .map_err(|reason| MissingCapability::ChatTemplate { model, reason });
                 let pair = match resolved.file.template_source("rerank") {
                     Ok(pair) => pair,
@@ -295,10 +294,10 @@ impl Text {
     }
 }
 
-/// The template given by hand, the file's, or the spec's.
+/// The user's template, that of the file, or that of the spec.
 fn chat_format(
     resolved: &ResolvedFile,
-    options: &LoadOptions,
+    template: Option<&TemplateSource>,
     tokenizer: &Tokenizer,
     tables: &TokenizerTables,
 ) -> Result<Arc<dyn ChatCapable>, String> {
@@ -307,7 +306,7 @@ fn chat_format(
         let (bos, eos) = (text(tokenizer.bos()), text(tokenizer.eos()));
         ChatTemplate::new(name, source, bos, eos).map(Some).map_err(|error| error.to_string())
     };
-    let template = match (&options.chat_template, &resolved.config().chat_fallback) {
+    let template = match (template, &resolved.config().chat_fallback) {
         (Some(given), _) => compile(&given.name, &given.source)?,
         (None, fallback) => {
             match resolved.file.chat_template(tokenizer).map_err(|error| error.to_string())? {
@@ -353,7 +352,7 @@ mod tests {
                     let found = longest_first([first, second], cut);
                     let sum = |lengths: [usize; 2]| lengths[0] + lengths[1];
                     assert_eq!(sum(found), sum([one, two]), "{first} {second} {cut}");
-                    // Which of two equally long ones loses its last token first is not said by the definition.
+                    // The definition does not determine which of two equally long texts loses its last token first.
                     assert!(
                         found[0].abs_diff(one) <= 1 && found[0] <= first && found[1] <= second,
                         "{found:?}"

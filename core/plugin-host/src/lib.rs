@@ -33,6 +33,6 @@ pub use error::{PluginError, PluginFault};
 pub use inspect::{inspect, inspect_bytes};
 pub use lock::{Lock, LockError};
 pub use manifest::{Inspected, Panics};
-pub use opening::{LoadOptions, files_of, load, sha256_of, with_linked_plugins, with_plugins};
+pub use opening::{LoadOptions, files_of, load, sha256_of, with_linked_plugins};
 pub use plugin::{Location, Plugin, PluginComponent, loaded};
 pub use watch::{Watch, watch};

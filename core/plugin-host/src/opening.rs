@@ -99,25 +99,6 @@ pub fn load(
     with_it().map_err(|fault| PluginError::new(path, fault))
 }
 
-/// The environment with plugins that are loaded already.
-///
-/// # Errors
-/// The first plugin that cannot be installed, and why.
-pub fn with_plugins(
-    environment: &Environment,
-    plugins: &[&'static Plugin],
-) -> Result<Environment, PluginError> {
-    plugins.iter().try_fold(environment.clone(), |environment, plugin| {
-        registering::installed(&environment, plugin).map_err(|fault| {
-            let source = match &plugin.location {
-                Location::File(path) => path.clone(),
-                Location::Static => linked_name(&plugin.inspected.id),
-            };
-            PluginError::new(&source, fault)
-        })
-    })
-}
-
 /// The environment with the plugins that are linked into this program, as far as it does not have them; and the plugins that
 /// are refused.
 pub fn with_linked_plugins(environment: &Environment) -> (Environment, Vec<PluginError>) {

@@ -1,7 +1,7 @@
 //! A model in two stages on threads, with mischief on one of its links.
 
 use crate::mischief::{Faulty, Mischief, Place};
-use menagerie::assembly::{AssembleOptions, Assembly, StagePlan, assemble_stages};
+use menagerie::assembly::{AssembleOptions, Assembly, StagePlan};
 use menagerie::engine::{
     Arithmetic, Engine, GenerateError, LogitRows, Scheduler, Sequence, StepOutput, StepResults, TextPipeline,
 };
@@ -10,7 +10,7 @@ use menagerie::model::{
     Compute, InferenceStep, ModelError, RopeRegime, SequenceId, SequenceLayout, SequenceRows, Stage,
     StatePool, StepInput, TransformContext, WeightGuard,
 };
-use menagerie::open::{LoadedModel, open_text};
+use menagerie::open::{LoadedModel, ModelBuilder};
 use menagerie::stages::{
     Carriage, ChainFacts, ChainOptions, Channel, Identity, Shared, StageChain, StageFault, StageName,
     StageReach, StageWorker, WorkerParts, ring,
@@ -67,7 +67,7 @@ impl Split {
 
     pub(crate) fn made(making: Making) -> Result<Self, StageFault> {
         let file = fixtures().join("base/llama/model-f32.gguf");
-        let whole = open_text(&file, &options(Arithmetic::Fast)).unwrap();
+        let whole = ModelBuilder::new(&file).with_options(&options(Arithmetic::Fast)).open_text().unwrap();
         let (stages, names) = stages(&whole);
         let facts = ChainFacts::of(&stages).unwrap();
         let shared = Arc::new(Shared::new(StageReach::SameProcess));
@@ -131,7 +131,7 @@ fn stages(whole: &LoadedModel<TextPipeline>) -> (Vec<Stage>, Vec<StageName>) {
     let plan = StagePlan::by_bytes(resolved.config(), &*resolved.tensors, 2).unwrap();
     let compute: &Compute = whole.compute();
     let how = AssembleOptions::whole(compute, components);
-    let made = assemble_stages(resolved.config(), &*resolved.tensors, &how, &plan).unwrap();
+    let made = plan.assemble(resolved.config(), &*resolved.tensors, &how).unwrap();
     let name = |(index, layers): (usize, &std::ops::Range<usize>)| StageName {
         index: index as u16,
         first: layers.start as u32,

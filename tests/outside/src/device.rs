@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 register!(DeviceKind {
     name: "counting",
-    doc: "the CPU behind a backend that counts operations",
     options: &[("log", "file that receives the name of the device when it is opened")],
     registered_by: env!("CARGO_PKG_NAME"),
     threads: ThreadCount::Requested,

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 register!(FileFormat {
     name: "pointer",
-    doc: "a text file with the path of a GGUF file",
     registered_by: env!("CARGO_PKG_NAME"),
     recognizes: |path| path.extension().is_some_and(|extension| extension == "pointer"),
     open: |path, mmap| Ok(Arc::new(GgufModel::open(target(path)?, mmap)?)),

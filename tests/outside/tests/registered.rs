@@ -4,7 +4,7 @@
 use menagerie::engine::{Request, Sampler};
 use menagerie::measure;
 use menagerie::measure::LogitsOptions;
-use menagerie::open::{Device, LoadOptions, open_text};
+use menagerie::open::{Device, LoadOptions, ModelBuilder};
 use menagerie::registry::{Entries, Environment};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,8 @@ fn model() -> PathBuf {
 
 fn logits(path: &Path, device: &str) -> Result<Vec<f32>, String> {
     let options = LoadOptions::default().with_threads(1).with_device(Device::named(device).unwrap());
-    let pipeline = open_text(path, &options).map_err(|error| error.to_string())?;
+    let pipeline =
+        ModelBuilder::new(path).with_options(&options).open_text().map_err(|error| error.to_string())?;
     Ok(measure::logits(&pipeline, &[1, 5, 9, 13], &LogitsOptions::default()).unwrap().values)
 }
 
@@ -51,7 +52,8 @@ fn a_file_format_of_another_crate_is_opened() {
 fn a_sampler_of_another_crate_samples() {
     let environment = Environment::linked().unwrap();
     let sampler = Sampler::parse("outside/steps:only=token=7", environment.entries()).unwrap();
-    let pipeline = open_text(model(), &LoadOptions::default().with_threads(1)).unwrap();
+    let pipeline =
+        ModelBuilder::new(model()).with_options(&LoadOptions::default().with_threads(1)).open_text().unwrap();
     let mut request = Request::default().with_max_tokens(3).with_ignore_eos(true);
     request.sampling.samplers.push(sampler);
     let outcome = pipeline.session().unwrap().generate("abc", &request, |_| {}).unwrap();

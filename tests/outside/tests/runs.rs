@@ -4,7 +4,7 @@
 use gguf_file::{GgmlType, GgufWriter};
 use menagerie::engine::{Arithmetic, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{LoadOptions, LoadedModel, open_text};
+use menagerie::open::{LoadOptions, LoadedModel, ModelBuilder};
 use menagerie_testkit::{SplitMix64, assert_close};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -107,7 +107,7 @@ fn write_model(folder: &Path, tensors: &Tensors, keys: &[(&str, f32)]) -> PathBu
 fn open(folder: &Path, spec: &str, tensors: &Tensors) -> Result<LoadedModel<TextPipeline>, String> {
     std::fs::write(folder.join("outside.toml"), spec).unwrap();
     let path = write_model(folder, tensors, &[]);
-    open_text(&path, &options(folder)).map_err(|error| error.to_string())
+    ModelBuilder::new(&path).with_options(&options(folder)).open_text().map_err(|error| error.to_string())
 }
 
 fn options(folder: &Path) -> LoadOptions {
@@ -247,7 +247,7 @@ fn turning(folder: &Path, rope: &str, keys: &[(&str, f32)]) -> Vec<f32> {
     std::fs::write(folder.join("outside.toml"), spec).unwrap();
     let path = write_model(folder, &tensors, keys);
     let tokens: Vec<u32> = (0..17).map(|i| i * 7 % VOCABULARY as u32).collect();
-    let pipeline = open_text(&path, &options(folder)).unwrap();
+    let pipeline = ModelBuilder::new(&path).with_options(&options(folder)).open_text().unwrap();
     logits(&pipeline, &tokens, &LogitsOptions::default().with_chunk(5)).unwrap().values
 }
 

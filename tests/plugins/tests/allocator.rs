@@ -4,7 +4,7 @@
 
 use menagerie::engine::Arithmetic;
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{LoadOptions, open_text_with};
+use menagerie::open::{LoadOptions, ModelBuilder};
 use menagerie_plugin_tests::{Model, Probe, with_plugin};
 use menagerie_testkit::assert_close;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -62,7 +62,11 @@ fn a_plugin_and_a_program_with_another_allocator_run_together() {
     let tokens: Vec<u32> = (0..20).collect();
     for arithmetic in [Arithmetic::Exact, Arithmetic::Fast] {
         let options = LoadOptions::default().with_threads(2).with_arithmetic(arithmetic);
-        let pipeline = open_text_with(&path, &environment, &options).unwrap();
+        let pipeline = ModelBuilder::new(&path)
+            .with_environment(&environment)
+            .with_options(&options)
+            .open_text()
+            .unwrap();
         let logits =
             logits(&pipeline, &tokens, &LogitsOptions::default().with_chunk(6).with_decode_from(15)).unwrap();
         let silu = |x: f64| x / (1.0 + (-x).exp());

@@ -4,7 +4,7 @@
 use menagerie::engine::{Arithmetic, HookKind, NamedHook, Request, SchedulerOptions, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::{Effect, HookInput, InferenceStep, LayerHook, ModelError, Phases, Rows, SequenceRows};
-use menagerie::open::{Device, LoadOptions, LoadedModel, open_text};
+use menagerie::open::{Device, LoadOptions, LoadedModel, ModelBuilder};
 use menagerie_candle::CandleBackend;
 use menagerie_layer_hooks::NormClamp;
 use menagerie_plugin_host::{Plugin, Watch, watch};
@@ -41,7 +41,7 @@ fn model() -> std::path::PathBuf {
 
 fn open() -> LoadedModel<TextPipeline> {
     let options = LoadOptions::default().with_threads(2);
-    open_text(model(), &options).unwrap()
+    ModelBuilder::new(model()).with_options(&options).open_text().unwrap()
 }
 
 /// A hook of one of the plugins.
@@ -438,7 +438,7 @@ fn on_another_device_a_hook_makes_the_same_of_rows() {
     examples();
     let device = Device::Given(Arc::new(CandleBackend::open("candle").unwrap()));
     let options = LoadOptions::default().with_device(device).with_arithmetic(Arithmetic::Exact);
-    let mut pipeline = open_text(model(), &options).unwrap();
+    let mut pipeline = ModelBuilder::new(model()).with_options(&options).open_text().unwrap();
     let hook = named("menagerie/layer-hooks:norm-clamp=most=0.2").unwrap();
     pipeline.add_named_hook(&hook).unwrap();
     let logits =

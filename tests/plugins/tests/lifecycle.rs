@@ -4,7 +4,7 @@
 #![cfg(target_os = "linux")]
 
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{LoadOptions, open_text_with};
+use menagerie::open::{LoadOptions, ModelBuilder};
 use menagerie_plugin_tests::{Model, Probe, with_plugin};
 
 /// Threads, and KiB in memory.
@@ -24,7 +24,11 @@ fn a_thousand_models_leave_nothing_behind() {
     let path = Model::default().save(folder.path(), "probe-model");
     let options = LoadOptions::default().with_threads(2);
     let one = || {
-        let pipeline = open_text_with(&path, &environment, &options).unwrap();
+        let pipeline = ModelBuilder::new(&path)
+            .with_environment(&environment)
+            .with_options(&options)
+            .open_text()
+            .unwrap();
         logits(&pipeline, &[1, 2, 3, 4], &LogitsOptions::default()).unwrap();
     };
     (0..200).for_each(|_| one());

@@ -3,12 +3,10 @@
 
 use menagerie::engine::Arithmetic;
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{LoadOptions, open_text_with};
+use menagerie::open::{LoadOptions, ModelBuilder};
 use menagerie::registry::Environment;
 use menagerie_plugin::StaticPlugin;
-use menagerie_plugin_host::{
-    LoadOptions as PluginOptions, Location, Plugin, load, with_linked_plugins, with_plugins,
-};
+use menagerie_plugin_host::{LoadOptions as PluginOptions, Location, Plugin, load, with_linked_plugins};
 use menagerie_plugin_tests::{Model, Probe};
 
 menagerie_plugin::inventory::submit! {
@@ -37,17 +35,19 @@ fn twins_and_the_same_source_linked_in_give_the_same_logits() {
         assert!(std::ptr::eq(plugin, same) && plugins(&other).len() == 1);
         environment = with_it;
     }
-    let installed = with_plugins(&Environment::linked().unwrap(), &plugins(&environment)).unwrap();
-    assert_eq!(plugins(&installed).len(), 3);
-    assert!(
-        with_plugins(&installed, &plugins(&environment)).unwrap_err().to_string().contains("`probe/parts`")
-    );
+    assert_eq!(plugins(&environment).len(), 3);
+    let again = load(&environment, folder.path().join("first.so"), PluginOptions::default());
+    assert!(again.unwrap_err().to_string().contains("`first/parts`"), "an id is installed once");
     let model = Model::default();
     let tokens: Vec<u32> = (0..20).collect();
     let logits = ["probe", "first", "other"].map(|author| {
         let path = model.save(folder.path(), &format!("{author}-model"));
         let options = LoadOptions::default().with_threads(2).with_arithmetic(Arithmetic::Fast);
-        let pipeline = open_text_with(&path, &installed, &options).unwrap();
+        let pipeline = ModelBuilder::new(&path)
+            .with_environment(&environment)
+            .with_options(&options)
+            .open_text()
+            .unwrap();
         let asked = LogitsOptions::default().with_chunk(7).with_decode_from(15);
         logits(&pipeline, &tokens, &asked).unwrap().values
     });

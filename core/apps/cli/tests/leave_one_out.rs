@@ -7,7 +7,7 @@ use menagerie::assembly::{GgufModel, ModelFile};
 use menagerie::engine::KvType;
 use menagerie::gguf::{GgufFile, OpenOptions};
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{LoadOptions, open_text_with};
+use menagerie::open::{LoadOptions, ModelBuilder};
 use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie::spec::kind::Kinds;
 use menagerie::spec::{ArchSpec, toml_text};
@@ -74,7 +74,11 @@ fn far(model: &Path, architecture: &str, document: &Value) -> Result<f32, String
     let environment = linked.with_spec_folders(folders).map_err(|error| error.to_string())?;
     // The references keep keys and values in f32.
     let options = LoadOptions::default().with_threads(1).with_kv_type(KvType::F32);
-    let pipeline = open_text_with(model, &environment, &options).map_err(|e| e.to_string())?;
+    let pipeline = ModelBuilder::new(model)
+        .with_environment(&environment)
+        .with_options(&options)
+        .open_text()
+        .map_err(|e| e.to_string())?;
     let bytes = std::fs::read(model.with_file_name("reference.safetensors")).unwrap();
     let reference = safetensors::SafeTensors::deserialize(&bytes).unwrap();
     let ids = |name: &str| -> Vec<u32> {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 register!(DeviceKind {
     name: "candle",
-    doc: "the processor, with candle's operations: the same as on a GPU, for tests and comparisons",
     options: &[],
     registered_by: env!("CARGO_PKG_NAME"),
     threads: ThreadCount::Own("candle takes its own from RAYON_NUM_THREADS"),
@@ -21,7 +20,6 @@ register!(DeviceKind {
 
 register!(DeviceKind {
     name: "cuda",
-    doc: "an NVIDIA GPU, through candle",
     options: &[],
     registered_by: env!("CARGO_PKG_NAME"),
     threads: ThreadCount::Own("the GPU computes"),
@@ -32,7 +30,6 @@ register!(DeviceKind {
 
 register!(DeviceKind {
     name: "metal",
-    doc: "an Apple GPU, through candle",
     options: &[],
     registered_by: env!("CARGO_PKG_NAME"),
     threads: ThreadCount::Own("the GPU computes"),

@@ -11,7 +11,6 @@ pub(crate) const HALF_PROMPTS: &str = "half-prompts";
 
 register!(DeviceKind {
     name: "cpu",
-    doc: "the processor, with the kernels of this project",
     options: &[(
         HALF_PROMPTS,
         "how F16 weights are multiplied: f32, or bf16, which makes prompts nearly twice as fast on processors with \

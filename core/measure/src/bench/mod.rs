@@ -15,17 +15,17 @@ use std::time::Instant;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BenchOptions {
-    /// Tokens of the prompt; 0 = not measured.
+    /// Tokens of the prompt; 0: the prompt is not measured.
     pub prompt: usize,
-    /// Tokens generated from an empty sequence; 0 = not measured.
+    /// Tokens that are generated from an empty sequence; 0: generation is not measured.
     pub generate: usize,
     /// Tokens in the cache before each measurement (llama-bench's depth).
     pub depth: usize,
-    /// Measurements of each.
+    /// The number of measurements.
     pub repetitions: usize,
-    /// Whether an unmeasured run comes first.
+    /// Whether a run without measurement comes first.
     pub warm_up: bool,
-    /// Set from outside to stop.
+    /// A flag that cancels.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -47,20 +47,20 @@ impl Default for BenchOptions {
 /// Tokens per second over several measurements.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Rate {
-    /// The middle one.
+    /// The median.
     pub median: f64,
-    /// The slowest.
+    /// The lowest rate.
     pub min: f64,
-    /// The fastest.
+    /// The highest rate.
     pub max: f64,
     /// Standard deviation (n - 1).
     pub deviation: f64,
-    /// All, in order.
+    /// All rates, in order.
     pub samples: Vec<f64>,
 }
 
 impl Rate {
-    /// The rate of these samples; `None` without any.
+    /// The statistics of these samples; `None` if there are none.
     pub fn of(samples: Vec<f64>) -> Option<Self> {
         let mut sorted = samples.clone();
         sorted.sort_by(f64::total_cmp);
@@ -75,15 +75,15 @@ impl Rate {
     }
 }
 
-/// What was measured.
+/// The result of the measurements.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[non_exhaustive]
 pub struct BenchResult {
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
-    /// Tokens generated.
+    /// Generated tokens.
     pub generated_tokens: usize,
-    /// Tokens in the cache before.
+    /// Tokens in the cache before each measurement.
     pub depth: usize,
     /// Prompt tokens per second (`pp`).
     pub prompt: Option<Rate>,
@@ -95,19 +95,19 @@ pub struct BenchResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BenchProgress {
-    /// An unmeasured run.
+    /// A run without measurement.
     WarmUp,
-    /// Measurement of the prompt, from 1.
+    /// This measurement of the prompt, from 1.
     Prompt(usize),
-    /// Measurement of the generation, from 1.
+    /// This measurement of the generation, from 1.
     Generate(usize),
 }
 
-/// Measures as llama-bench does: random tokens, each measurement from the same depth, logits of the last prompt token
-/// only, generation without sampling.
+/// Measures like llama-bench: random tokens, each measurement from the same depth, logits of only the last prompt token,
+/// generation without sampling.
 ///
 /// # Errors
-/// A context too small for what is measured, no repetitions, cancellation, or what the model returns.
+/// A context that is too small, no repetitions, cancellation, or an error of the model.
 pub fn bench(
     pipeline: &TextPipeline,
     options: &BenchOptions,
@@ -149,7 +149,7 @@ pub fn bench(
     })
 }
 
-/// A sequence and random tokens for it.
+/// A sequence with random tokens.
 struct Run<'a> {
     evaluation: Evaluation<'a>,
     random: Generator,
@@ -176,7 +176,7 @@ impl<'a> Run<'a> {
         self.evaluation.feed(&mut |output| output.last_logits().map(drop))
     }
 
-    /// Prompt tokens per second. The depth is reached outside the time measured.
+    /// Prompt tokens per second. The time to reach the depth is not measured.
     fn prompt(&mut self, count: usize) -> Result<f64, GenerateError> {
         let mut tokens = self.depth.clone();
         tokens.extend(self.tokens(count));
@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
         Ok(count as f64 / taken.as_secs_f64())
     }
 
-    /// Generated tokens per second. The depth is reached outside the time measured.
+    /// Generated tokens per second. The time to reach the depth is not measured.
     fn generate(&mut self, count: usize) -> Result<f64, GenerateError> {
         let tokens = self.tokens(count);
         self.evaluation.hold(&self.depth)?;

@@ -8,17 +8,17 @@ use menagerie_engine::{
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What is measured of several sequences.
+/// What is measured with several sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TogetherOptions {
-    /// Sequences at once.
+    /// The number of sequences.
     pub sequences: usize,
-    /// Tokens of each prompt, 1 or more; no two prompts begin alike.
+    /// Tokens of each prompt, 1 or more; no two prompts have the same beginning.
     pub prompt: usize,
-    /// Tokens generated in each sequence.
+    /// Tokens that each sequence generates.
     pub generate: usize,
-    /// Measurements.
+    /// The number of measurements.
     pub repetitions: usize,
 }
 
@@ -40,21 +40,21 @@ setters! { TogetherOptions:
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[non_exhaustive]
 pub struct TogetherResult {
-    /// Sequences at once.
+    /// The number of sequences.
     pub sequences: usize,
-    /// Of the prompts (llama-batched-bench's `S_PP`).
+    /// Prompt tokens (`S_PP` of llama-batched-bench).
     pub prompt: Option<Rate>,
-    /// Of what is generated (`S_TG`).
+    /// Generated tokens (`S_TG`).
     pub generate: Option<Rate>,
-    /// Of both (`S`).
+    /// Both (`S`).
     pub total: Option<Rate>,
 }
 
-/// Measures as llama-batched-bench does: random tokens, all prompts, then a token of each sequence in every step, without
-/// sampling; after one unmeasured run.
+/// Measures like llama-batched-bench: random tokens, all prompts, then a token of each sequence in every step, without
+/// sampling. A run without measurement comes first.
 ///
 /// # Errors
-/// A context too small for a sequence, nothing to measure, or what the model returns.
+/// A context that is too small for a sequence, nothing to measure, or an error of the model.
 pub fn bench_together(
     pipeline: &TextPipeline,
     options: &TogetherOptions,
@@ -90,7 +90,7 @@ pub fn bench_together(
     Ok(TogetherResult { sequences, prompt, generate, total: Rate::of(total) })
 }
 
-/// Sequences of one scheduler, each a request.
+/// The sequences of a scheduler; each is a request.
 struct Run {
     scheduler: Scheduler,
     sequences: Vec<Sequence>,
@@ -106,7 +106,7 @@ impl Run {
         Ok(Self { scheduler, sequences, requests: Vec::new(), random: Generator::new(1), vocabulary })
     }
 
-    /// Seconds for the prompts and for what follows them.
+    /// Seconds for the prompts and for the generation.
     fn measure(&mut self, prompt: usize, generate: usize) -> Result<[f64; 2], GenerateError> {
         let measured = self.measured(prompt, generate);
         for request in self.requests.drain(..) {
@@ -146,7 +146,7 @@ impl Run {
         Ok([reading, started.elapsed().as_secs_f64()])
     }
 
-    /// Steps until every sequence has what it was given.
+    /// Runs steps until all tokens are computed.
     fn steps(&mut self) -> Result<(), GenerateError> {
         while self.sequences.iter().any(|sequence| sequence.pending() > 0) {
             let mut all: Vec<&mut Sequence> = self.sequences.iter_mut().collect();

@@ -1,21 +1,21 @@
-//! One direction from many differences, as llama.cpp's `cvector-generator` finds it.
+//! One direction from many differences, as in llama.cpp's `cvector-generator`.
 
 use menagerie_engine::sampling::Generator;
 
-/// How a direction is found.
+/// The method that computes a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DirectionMethod {
-    /// The direction in which the differences are largest: the first right singular vector of their matrix, which is not
-    /// centered.
+    /// The direction in which the differences are largest: the first right singular vector of their matrix, without
+    /// centering.
     #[default]
     Pca,
-    /// Their mean.
+    /// The mean of the differences.
     Mean,
 }
 
-/// Most steps of the power iteration.
+/// The most steps of the power iteration.
 const STEPS: usize = 10_000;
-/// The iteration has ended when a step moves the unit vector by less.
+/// The iteration ends when a step moves the unit vector by less than this.
 const STILL: f64 = 1e-10;
 
 /// The mean of rows `[n, width]` as a unit vector; `None` if it is zero.
@@ -27,8 +27,8 @@ pub(super) fn mean(rows: &[f32], width: usize) -> Option<Vec<f32>> {
     unit(&mut sums).then(|| narrow(&sums))
 }
 
-/// The first right singular vector of rows `[n, width]`, pointing to where the rows point on the whole; `None` if all of them
-/// are zero. By power iteration over the smaller of the two products of the matrix with itself.
+/// The first right singular vector of rows `[n, width]`, with the sign of the sum of the rows; `None` if all rows are
+/// zero. It is computed by power iteration with the smaller of the two Gram matrices.
 pub(super) fn principal(rows: &[f32], width: usize) -> Option<Vec<f32>> {
     let count = rows.len() / width.max(1);
     if count == 0 {
@@ -87,7 +87,7 @@ fn dominant(square: &[f64], size: usize) -> Option<Vec<f64>> {
     Some(vector)
 }
 
-/// Makes a vector one of length 1; `false` if it is zero.
+/// Scales a vector to length 1; `false` if it is zero.
 fn unit(vector: &mut [f64]) -> bool {
     let length = vector.iter().map(|value| value * value).sum::<f64>().sqrt();
     if !(length > 0.0 && length.is_finite()) {

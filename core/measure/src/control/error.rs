@@ -1,30 +1,30 @@
-//! [`ControlVectorError`]: why a control vector is not used.
+//! [`ControlVectorError`]: why a control vector cannot be used.
 
 use gguf_file::GgufError;
 
-/// Why a control vector is not used, or not written.
+/// Why a control vector cannot be used or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlVectorError {
     /// The file cannot be read or written.
     #[error(transparent)]
     File(#[from] GgufError),
-    /// What is in the file is no control vector.
+    /// The file is not a control vector.
     #[error(
         "{file}: {reason}; a control vector is a GGUF file of the architecture `controlvector` with F32 tensors `direction.N`"
     )]
     Content {
         /// The file.
         file: String,
-        /// What is wrong.
+        /// The fault of the file.
         reason: String,
     },
-    /// It was made for another model.
+    /// The control vector was made for another model.
     #[error("{file}: {reason}")]
     Unfit {
         /// The file.
         file: String,
-        /// What does not fit, and what to do.
+        /// The difference, and what to do.
         reason: String,
     },
 }

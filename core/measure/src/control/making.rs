@@ -1,8 +1,9 @@
-//! [`make_control_vector`]: directions from pairs of prompts, as llama.cpp's `cvector-generator` makes them.
+//! [`make_control_vector`]: directions from pairs of prompts, as in llama.cpp's `cvector-generator`.
 //!
-//! The two prompts of a pair are made equally long and computed; the streams after each layer are subtracted, row by row.
-//! Rows that are the same in both (a common beginning) are left out. What is left of all pairs gives one unit vector per layer.
-//! The difference after layer N-1 becomes `direction.N`, which is added after layer N: so that program numbers them.
+//! The shorter prompt of a pair is padded. Both prompts are computed, and the streams after each layer are subtracted,
+//! row by row. Rows that are equal in both prompts (a common beginning) are left out. The remaining differences of all
+//! pairs give one unit vector per layer. As in that program, the difference after layer N-1 becomes `direction.N`, which
+//! is added after layer N.
 
 use super::directions::{self, DirectionMethod};
 use super::vector::ControlVector;
@@ -13,19 +14,19 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Values of a difference up to which it counts as none.
+/// A difference counts as zero if none of its values is larger than this.
 const SAME: f32 = 1e-6;
 
-/// Two prompts that differ in what the vector is to be about.
+/// Two prompts that differ in the subject of the control vector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptPair {
-    /// What it points to.
+    /// The prompt that the vector points to.
     pub positive: Vec<u32>,
-    /// What it points away from.
+    /// The prompt that the vector points away from.
     pub negative: Vec<u32>,
 }
 
-/// Keeps the stream after every layer; a hook.
+/// A hook that records the stream after every layer.
 struct Streams {
     layers: Range<usize>,
     kept: Mutex<Vec<Vec<f32>>>,
@@ -59,12 +60,12 @@ impl LayerHook for Streams {
     }
 }
 
-/// Directions that lead from the negative prompts of all pairs to the positive ones. The shorter prompt of a pair is filled up
-/// with `padding`. `each` is called after every pair, and after every layer's direction.
+/// Computes directions from the negative prompts of all pairs to the positive prompts. The shorter prompt of a pair is padded with
+/// `padding`. `each` is called after every pair, and after the direction of every layer.
 ///
 /// # Errors
-/// No pairs, prompts that do not fit, no room for the differences, prompts that a layer does not tell apart, cancellation,
-/// or what the model returns.
+/// No pairs, prompts that do not fit, too little memory for the differences, prompts without a difference in a layer,
+/// cancellation, or an error of the model.
 pub fn make_control_vector(
     pipeline: &LoadedModel<TextPipeline>,
     pairs: &[PromptPair],
@@ -120,12 +121,12 @@ pub fn make_control_vector(
     Ok(vector)
 }
 
-/// Whether two rows are told apart.
+/// Whether two rows differ.
 fn differ(one: &[f32], other: &[f32]) -> bool {
     one.iter().zip(other).any(|(one, other)| (one - other).abs() > SAME)
 }
 
-/// Refuses pairs that give nothing, or more than memory holds.
+/// Refuses pairs without a result, and more than fit into memory.
 fn expect_room(
     pairs: &[PromptPair],
     layers: usize,
@@ -133,16 +134,20 @@ fn expect_room(
     free: Option<u64>,
 ) -> Result<(), GenerateError> {
     if pairs.is_empty() {
-        return Err(GenerateError::Options("there is no pair of prompts; at least one is wanted".to_owned()));
+        return Err(GenerateError::Options(
+            "there are no pairs of prompts; at least one is needed".to_owned(),
+        ));
     }
     if layers == 0 {
-        return Err(GenerateError::Options("a model of one layer has no place for a direction".to_owned()));
+        return Err(GenerateError::Options(
+            "the model has only one layer: directions are added from the second layer on".to_owned(),
+        ));
     }
     let rows: usize = pairs.iter().map(|pair| pair.positive.len().max(pair.negative.len())).sum();
     let bytes = (rows as u64).saturating_mul(layers as u64).saturating_mul(width as u64).saturating_mul(4);
     match free {
         Some(free) if bytes > free => Err(GenerateError::Options(format!(
-            "the differences of {rows} tokens in {layers} layers take {} and {} are free: take fewer or shorter prompts",
+            "the differences of {rows} tokens in {layers} layers need {} but {} are free: use fewer or shorter prompts",
             byte_text(bytes),
             byte_text(free)
         ))),

@@ -1,4 +1,4 @@
-//! Control vectors: directions that are added to the stream after some layers, read, applied and made.
+//! Control vectors: directions that are added to the stream after some layers.
 
 mod directions;
 mod error;
@@ -9,5 +9,5 @@ mod vector;
 pub use directions::DirectionMethod;
 pub use error::ControlVectorError;
 pub use making::{PromptPair, make_control_vector};
-pub use steering::{GivenControlVector, SteeringOptions, steering};
+pub use steering::{ControlVectorOption, SteeringOptions, steering};
 pub use vector::ControlVector;

@@ -1,4 +1,4 @@
-//! [`steering`]: control vectors of files as a hook.
+//! [`steering`]: control vectors from files as a hook.
 
 use super::error::ControlVectorError;
 use super::vector::ControlVector;
@@ -7,12 +7,12 @@ use menagerie_open::{LoadedModel, ResolvedFile};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// A control vector as it is asked for.
+/// A control vector and its scale.
 #[derive(Clone, Debug, PartialEq)]
-pub struct GivenControlVector {
+pub struct ControlVectorOption {
     /// Its file.
     pub path: PathBuf,
-    /// Multiplies its directions.
+    /// The factor of its directions.
     pub scale: f32,
 }
 
@@ -20,9 +20,9 @@ pub struct GivenControlVector {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SteeringOptions {
-    /// The layers after which they act, 0-based; absent = all that they have directions for.
+    /// The layers after which they act, from 0. `None`: all layers that they have directions for.
     pub layers: Option<RangeInclusive<usize>>,
-    /// Another name of the model that they may say they were made for.
+    /// Another name of the model that the files may state.
     pub hint: Option<String>,
 }
 
@@ -31,19 +31,19 @@ setters! { SteeringOptions:
     with_hint(hint: impl Into<Option<String>>),
 }
 
-/// A hook that adds these vectors, together, to the stream of this model.
+/// A hook that adds the sum of these vectors to the stream of this model.
 ///
 /// # Errors
-/// A file that is no control vector, or one that was made for another model: another width, layers that the model does
-/// not have, another architecture; layers for which there is no direction.
+/// A file that is not a control vector, or that was made for another model: another width, layers that the model does not
+/// have, another architecture; layers without a direction.
 pub fn steering(
     pipeline: &LoadedModel<TextPipeline>,
-    given: &[GivenControlVector],
+    given: &[ControlVectorOption],
     options: &SteeringOptions,
 ) -> Result<Steering, ControlVectorError> {
     let shape = pipeline.engine().model.shape();
     let mut sums: Vec<Option<Vec<f32>>> = vec![None; shape.n_layers];
-    for GivenControlVector { path, scale } in given {
+    for ControlVectorOption { path, scale } in given {
         let vector = ControlVector::open(path)?;
         let unfit = |reason: String| ControlVectorError::Unfit { file: path.display().to_string(), reason };
         check(&vector, pipeline, options.hint.as_deref()).map_err(unfit)?;
@@ -59,7 +59,7 @@ pub fn steering(
             let [first, last] = [vector.directions.keys().next(), vector.directions.keys().next_back()];
             let has = format!("{} to {}", first.unwrap_or(&0), last.unwrap_or(&0));
             return Err(unfit(format!(
-                "it has directions for layers {has} and none for those that are asked for; give others, or leave them out"
+                "it has directions for layers {has} and none for the requested layers; request other layers, or all"
             )));
         }
     }
@@ -69,7 +69,7 @@ pub fn steering(
     })
 }
 
-/// What does not fit, in words.
+/// The difference between a control vector and the model, as text.
 fn check(
     vector: &ControlVector,
     pipeline: &LoadedModel<TextPipeline>,
@@ -77,16 +77,16 @@ fn check(
 ) -> Result<(), String> {
     let shape = pipeline.engine().model.shape();
     let (width, wanted) = (vector.width(), shape.embedding_length);
-    let again = "take one that was made for it (`control-vector make` makes one)";
+    let again = "use a control vector of this model (`control-vector make` creates one)";
     if width != wanted {
         return Err(format!(
-            "its directions have {width} numbers, and the stream of this model has {wanted}: {again}"
+            "its directions have {width} numbers, but the stream of this model has {wanted}: {again}"
         ));
     }
     if let Some(past) = vector.directions.keys().find(|layer| **layer >= shape.n_layers) {
         let last = shape.n_layers.saturating_sub(1);
         return Err(format!(
-            "it has a direction for layer {past}, and the last layer of this model is {last}: {again}"
+            "it has a direction for layer {past}, but the last layer of this model is {last}: {again}"
         ));
     }
     let Some(made_for) = vector.hint.as_deref() else { return Ok(()) };
@@ -100,8 +100,8 @@ fn check(
     ))
 }
 
-/// What a file may call the architecture of a model: its id, the file's own name of it, and what its classes are called at
-/// the Hugging Face hub (`mistral` of MistralForCausalLM).
+/// The names of a model's architecture that a file may state: its id, the name in the model's file, and those of its
+/// Hugging Face classes (`mistral` of MistralForCausalLM).
 fn names(resolved: &ResolvedFile) -> Vec<String> {
     let stem = |name: &str| name.split("For").next().unwrap_or(name).to_lowercase();
     let classes = resolved.spec.hf_classes().iter().map(|class| stem(&class.name));

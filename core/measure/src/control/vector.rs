@@ -9,12 +9,12 @@ const ARCHITECTURE: &str = "controlvector";
 const HINT: &str = "controlvector.model_hint";
 const LAYERS: &str = "controlvector.layer_count";
 
-/// Directions in the stream of a model, by the layer (0-based, as in `blk.N`) after which they are added.
+/// Directions in the stream of a model, by the layer (from 0, as in `blk.N`) after which they are added.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ControlVector {
-    /// The architecture it was made for, if it says so.
+    /// The architecture for which it was made, if the file states it.
     pub hint: Option<String>,
-    /// By layer: as many numbers as the stream is wide. Never for layer 0, as llama.cpp has it.
+    /// By layer: as many numbers as the stream is wide. As in llama.cpp, layer 0 has none.
     pub directions: BTreeMap<usize, Vec<f32>>,
 }
 
@@ -22,8 +22,8 @@ impl ControlVector {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or is no control vector: another architecture, a tensor that is no direction, directions of
-    /// several widths, numbers that are none.
+    /// The file cannot be read, or is not a control vector: another architecture, a tensor that is not a direction, directions of
+    /// different widths, numbers that are not finite.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ControlVectorError> {
         let path = path.as_ref();
         let file = GgufFile::open(path, &OpenOptions::default())?;
@@ -32,14 +32,14 @@ impl ControlVector {
         match text("general.architecture") {
             Some(ARCHITECTURE) => {}
             Some(other) => return Err(fault(format!("its architecture is `{other}`"))),
-            None => return Err(fault("it says no architecture".to_owned())),
+            None => return Err(fault("it states no architecture".to_owned())),
         }
         let mut directions = BTreeMap::new();
         for tensor in file.tensors() {
             let name = tensor.name();
             let layer = name.strip_prefix("direction.").and_then(|layer| layer.parse::<usize>().ok());
             let layer = layer.filter(|layer| *layer > 0).ok_or_else(|| {
-                fault(format!("its tensor \"{name}\" is no direction of a layer from 1 on"))
+                fault(format!("its tensor \"{name}\" is not the direction of a layer from 1 on"))
             })?;
             if tensor.kind() != GgmlType::F32 || tensor.dims().iter().skip(1).any(|dim| *dim != 1) {
                 return Err(fault(format!("its {name} is {} {:?}", tensor.kind(), tensor.dims())));
@@ -54,7 +54,7 @@ impl ControlVector {
         }
         let widths: Vec<usize> = directions.values().map(Vec::len).collect();
         match (widths.first(), widths.iter().find(|width| Some(*width) != widths.first())) {
-            (None, _) => return Err(fault("there is no direction in it".to_owned())),
+            (None, _) => return Err(fault("it has no directions".to_owned())),
             (Some(one), Some(other)) => {
                 return Err(fault(format!("its directions have {one} and {other} numbers")));
             }
@@ -63,7 +63,7 @@ impl ControlVector {
         Ok(Self { hint: text(HINT).map(str::to_owned), directions })
     }
 
-    /// Numbers of a direction; 0 without any.
+    /// The number of elements of a direction; 0 if there are none.
     pub fn width(&self) -> usize {
         self.directions.values().next().map_or(0, Vec::len)
     }
@@ -71,7 +71,7 @@ impl ControlVector {
     /// Writes a file, whole or not at all.
     ///
     /// # Errors
-    /// The system's.
+    /// The file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), ControlVectorError> {
         let path = path.as_ref();
         let mut writer = GgufWriter::new();

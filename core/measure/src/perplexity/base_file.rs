@@ -1,9 +1,10 @@
 //! [`BaseWriter`] and [`BaseReader`]: log-probabilities of a text under a base model, in the file format of llama.cpp's
 //! `--kl-divergence-base` (tools/perplexity/perplexity.cpp).
 //!
-//! `_logits_`, then as 32-bit numbers the context, the vocabulary, the chunks, and the tokens of all chunks; then for every
-//! scored row two f32 (scale and least log-probability) and 16 bits for each token of the vocabulary, which is made even.
-//! Log-probabilities more than 16 below the best one are stored as the least.
+//! The file begins with `_logits_`, then as 32-bit numbers the context, the size of the vocabulary, the number of chunks,
+//! and the tokens of all chunks. Every scored row follows with two f32 (scale and smallest log-probability) and 16 bits
+//! for each token of the vocabulary, padded to an even number. Log-probabilities more than 16 below the best one are
+//! stored as the smallest.
 
 use menagerie_engine::GenerateError;
 use std::fs::File;
@@ -13,11 +14,11 @@ use std::path::Path;
 const MAGIC: &[u8; 8] = b"_logits_";
 /// Bytes of the head before the tokens.
 const HEAD: u64 = 20;
-/// How far below the best one log-probabilities are told apart.
+/// Log-probabilities further below the best one than this are equal.
 const SPAN: f32 = 16.0;
-/// Most tokens of a file, of all chunks together: their rows take half a terabyte with a vocabulary of 32,000.
+/// The most tokens of a file, over all chunks: with a vocabulary of 32,000 their rows need half a terabyte.
 const MOST_TOKENS: u64 = 1 << 24;
-/// Log-probabilities of a base file from here on down do not count in a divergence (llama.cpp's rule).
+/// Log-probabilities of a base file up to this value do not count in a divergence (llama.cpp's rule).
 pub(crate) const LEAST: f32 = -16.0;
 
 /// Bytes of a stored row.
@@ -29,14 +30,14 @@ fn fault(text: String) -> GenerateError {
     GenerateError::Options(text)
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseText {
     /// Tokens of a chunk.
     pub context: usize,
     /// Columns of the logits.
     pub vocabulary: usize,
-    /// The tokens of all chunks, without what a model puts before each.
+    /// The tokens of all chunks, without the beginning token of a model.
     pub tokens: Vec<u32>,
 }
 
@@ -50,7 +51,7 @@ impl<W: Write> BaseWriter<W> {
     /// Writes the head.
     ///
     /// # Errors
-    /// Sizes past 32 bits; the sink's.
+    /// Sizes that need more than 32 bits; an error of the sink.
     pub fn begin(mut sink: W, text: &BaseText) -> Result<Self, GenerateError> {
         let BaseText { context, vocabulary, tokens } = text;
         let small = |what: &str, value: usize| {
@@ -73,7 +74,7 @@ impl<W: Write> BaseWriter<W> {
     /// Writes rows made by [`encode_row`], one after the other.
     ///
     /// # Errors
-    /// Rows of another width; the sink's.
+    /// Rows of another width; an error of the sink.
     pub fn rows(&mut self, rows: &[u8]) -> Result<(), GenerateError> {
         if !rows.len().is_multiple_of(row_bytes(self.vocabulary)) {
             return Err(fault(format!("rows of a base file have {} bytes each", row_bytes(self.vocabulary))));
@@ -84,7 +85,7 @@ impl<W: Write> BaseWriter<W> {
     /// Flushes the sink.
     ///
     /// # Errors
-    /// The sink's.
+    /// An error of the sink.
     pub fn flush(&mut self) -> Result<(), GenerateError> {
         self.sink.flush().map_err(cannot_write)
     }
@@ -94,7 +95,7 @@ fn cannot_write(error: std::io::Error) -> GenerateError {
     fault(format!("the base file cannot be written: {error}"))
 }
 
-/// A row of log-probabilities as a base file holds it.
+/// A row of log-probabilities as it is stored in a base file.
 pub fn encode_row(log_probabilities: &[f32]) -> Vec<u8> {
     let most = log_probabilities.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let least = log_probabilities.iter().copied().fold(f32::INFINITY, f32::min).max(most - SPAN);
@@ -118,15 +119,15 @@ pub struct BaseReader {
     vocabulary: usize,
     /// Tokens of all chunks.
     count: usize,
-    /// Absent: it has not been read.
+    /// `None` before the text is read.
     text: Option<BaseText>,
 }
 
 impl BaseReader {
-    /// Opens a file, whose length must be what its head says; nothing after the head is read.
+    /// Opens a file. Its length must match its head; nothing after the head is read.
     ///
     /// # Errors
-    /// The file cannot be read, is another one, is cut off, or has more than 16,777,216 tokens.
+    /// The file cannot be read, is not a base file, is truncated, or has more than 16,777,216 tokens.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, GenerateError> {
         let path = path.as_ref();
         let name = path.display().to_string();
@@ -167,10 +168,10 @@ impl BaseReader {
         self.context
     }
 
-    /// What the file holds, for a model with a vocabulary of so many tokens; the tokens are read at the first call.
+    /// The content of the file, for a model with a vocabulary of this size. The first call reads the tokens.
     ///
     /// # Errors
-    /// The file is of a model with another vocabulary, which is found out before anything is read, or cannot be read.
+    /// The file is that of a model with another vocabulary, which is checked before anything is read; or it cannot be read.
     pub fn text(&mut self, vocabulary: usize) -> Result<&BaseText, GenerateError> {
         if vocabulary != self.vocabulary {
             return Err(other_vocabulary(self.vocabulary, vocabulary));
@@ -191,10 +192,10 @@ impl BaseReader {
         Ok(BaseText { context, vocabulary, tokens })
     }
 
-    /// The next `rows` rows as they are stored; the text comes before the first of them.
+    /// The next `rows` rows as they are stored. The text must be read before the first row.
     ///
     /// # Errors
-    /// The file cannot be read, or has fewer.
+    /// The file cannot be read, or has fewer rows.
     pub fn rows(&mut self, rows: usize) -> Result<Vec<u8>, GenerateError> {
         let mut bytes = vec![0; rows * row_bytes(self.vocabulary)];
         let read = self.source.read_exact(&mut bytes);
@@ -211,7 +212,7 @@ impl BaseReader {
     }
 }
 
-/// Distributions over other tokens are refused.
+/// Refuses distributions over other tokens.
 pub(super) fn other_vocabulary(base: usize, model: usize) -> GenerateError {
     fault(format!(
         "the base has a vocabulary of {base} tokens and the model one of {model}: distributions over other tokens cannot be \
@@ -269,7 +270,7 @@ mod tests {
         }
     }
 
-    /// A head alone, in a file of the length that it claims, which has holes in the place of data.
+    /// A head in a sparse file with the length that the head states.
     fn with_head(path: &Path, [context, vocabulary, chunks]: [u32; 3]) {
         let head = [context, vocabulary, chunks].map(u32::to_le_bytes).concat();
         std::fs::write(path, [&MAGIC[..], &head].concat()).unwrap();
@@ -279,7 +280,7 @@ mod tests {
         File::options().write(true).open(path).unwrap().set_len(length).unwrap();
     }
 
-    /// What a head says is held against the model before anything else is read.
+    /// The head is compared with the model before anything else is read.
     #[test]
     fn a_head_is_checked_before_memory_is_taken() {
         let folder = tempfile::tempdir().unwrap();

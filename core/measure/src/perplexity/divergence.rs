@@ -8,12 +8,12 @@ use serde::Serialize;
 pub struct Estimate {
     /// The mean.
     pub value: f64,
-    /// Its standard error; 0 where there are too few values.
+    /// Its standard error; 0 if there are too few values.
     pub error: f64,
 }
 
 impl Estimate {
-    /// The mean of these values: `sqrt((mean(x^2) - mean(x)^2) / (n - 1))` is its error, as llama-perplexity says it.
+    /// The mean of these values. Its error is `sqrt((mean(x^2) - mean(x)^2) / (n - 1))`, as in llama-perplexity.
     pub fn mean(values: impl Iterator<Item = f64>) -> Self {
         let (mut count, mut sum, mut squares) = (0usize, 0.0, 0.0);
         for value in values {
@@ -30,7 +30,7 @@ impl Estimate {
         Self { value, error }
     }
 
-    /// `exp` of it, the error in first order.
+    /// `exp` of the mean, with its error in first order.
     pub(crate) fn exponential(self) -> Self {
         let value = libm::exp(self.value);
         Self { value, error: self.error * value }
@@ -42,23 +42,23 @@ impl Estimate {
 pub struct Divergence {
     /// Perplexity of the base on the same tokens.
     pub base_perplexity: Estimate,
-    /// Mean of `ln(perplexity / base perplexity)` over the tokens: the error is that of the difference.
+    /// Mean of `ln(perplexity / base perplexity)` over the tokens, with the error of the difference.
     pub ln_ratio: Estimate,
     /// Mean Kullback-Leibler divergence from the base, in nats.
     pub kl: Estimate,
-    /// The middle one.
+    /// The median of the divergences.
     pub kl_median: f64,
-    /// 99 of 100 are not larger.
+    /// The 99th percentile of the divergences.
     pub kl_99: f64,
-    /// 999 of 1000 are not larger.
+    /// The 99.9th percentile of the divergences.
     pub kl_999: f64,
-    /// The largest one.
+    /// The largest divergence.
     pub kl_max: f64,
-    /// Share of rows for which both find the same token the most likely.
+    /// The share of rows for which both models have the same most likely token.
     pub same_top: Estimate,
-    /// Mean of the probability of the token that followed, minus that under the base.
+    /// Mean difference of the probability of the next token: the model's minus the base's.
     pub delta_p: Estimate,
-    /// Root of the mean square of the same.
+    /// Root mean square of the same difference.
     pub delta_p_rms: f64,
 }
 
@@ -83,7 +83,7 @@ impl Divergence {
     }
 }
 
-/// The value below which a share of sorted values lies, between two of them in proportion; 0 without any.
+/// A quantile of sorted values with linear interpolation; 0 if there are none.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
     let place = share * last as f64;

@@ -1,8 +1,8 @@
-//! [`perplexity()`]: how well a model expects a text, counted as llama.cpp's `llama-perplexity` counts.
+//! [`perplexity()`]: how well a model predicts a text, computed like llama.cpp's `llama-perplexity`.
 //!
-//! The tokens of the text are cut into chunks of the context's length; what does not fill one is left out. The first token
-//! of each is replaced by the one that texts begin with, where the model has such. Rows from the middle of a chunk on are
-//! scored, so that each has at least half a context before it (tools/perplexity/perplexity.cpp).
+//! The tokens of the text are cut into chunks of the length of the context; an incomplete chunk is left out. The first
+//! token of each chunk is replaced by the beginning token, if the model has one. Rows from the middle of a chunk on are
+//! scored, so each has at least half a context before it (tools/perplexity/perplexity.cpp).
 
 mod base_file;
 mod divergence;
@@ -33,10 +33,10 @@ pub struct TextChunks {
 }
 
 impl TextChunks {
-    /// Cuts tokens into whole chunks of `context`, at most `most` of them; `beginning` replaces the first of each.
+    /// Cuts tokens into whole chunks of `context`, at most `most` of them. `beginning` replaces the first token of each.
     ///
     /// # Errors
-    /// Chunks too short to score a row, or too few tokens for one.
+    /// Chunks that are too short to score a row, or too few tokens for a chunk.
     pub fn new(
         mut tokens: Vec<u32>,
         beginning: Option<u32>,
@@ -45,13 +45,13 @@ impl TextChunks {
     ) -> Result<Self, GenerateError> {
         if context < 4 {
             return Err(GenerateError::Options(format!(
-                "chunks of {context} tokens leave nothing to score; take 4 or more (--ctx-size)"
+                "chunks of {context} tokens leave nothing to score; use 4 or more (--ctx-size)"
             )));
         }
         let chunks = (tokens.len() / context).min(most.unwrap_or(usize::MAX));
         if chunks == 0 {
             return Err(GenerateError::Options(format!(
-                "the text has {} tokens, and a chunk {context}; give a longer text or shorter chunks (--ctx-size)",
+                "the text has {} tokens, but a chunk {context}; use a longer text or shorter chunks (--ctx-size)",
                 tokens.len()
             )));
         }
@@ -62,7 +62,7 @@ impl TextChunks {
     /// The chunks of a text.
     ///
     /// # Errors
-    /// As [`Self::new`]; a text that cannot be split.
+    /// As [`Self::new`]; a text that cannot be tokenized.
     pub fn of_text(
         tokenizer: &dyn Tokenizing,
         text: &str,
@@ -79,22 +79,22 @@ impl TextChunks {
         self.context
     }
 
-    /// How many there are.
+    /// The number of chunks.
     pub fn count(&self) -> usize {
         self.tokens.len() / self.context
     }
 
-    /// The tokens of all chunks, as the text has them.
+    /// The tokens of all chunks as in the text.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
 
-    /// Rows of a chunk that are scored.
+    /// The rows of a chunk that are scored.
     fn scored(&self) -> Range<usize> {
         self.context / 2..self.context - 1
     }
 
-    /// The tokens of a chunk as they are fed, the beginning in its place.
+    /// The tokens of a chunk as they are computed, with the beginning token.
     pub(crate) fn fed(&self, chunk: usize) -> Vec<u32> {
         let mut tokens = self.tokens[chunk * self.context..(chunk + 1) * self.context].to_vec();
         if let Some(beginning) = self.beginning {
@@ -103,15 +103,15 @@ impl TextChunks {
         tokens
     }
 
-    /// Bytes of the text that the scored tokens stand for: what makes models with other vocabularies comparable.
+    /// The bytes of the text of the scored tokens, which make models with different vocabularies comparable.
     ///
     /// # Errors
-    /// A token past the vocabulary.
+    /// A token that is not in the vocabulary.
     pub fn scored_bytes(&self, tokenizer: &dyn Tokenizing) -> Result<usize, GenerateError> {
         let mut bytes = 0;
         for chunk in self.tokens.chunks_exact(self.context) {
             let mut stream = tokenizer.stream();
-            // The token before: at the beginning of a text some vocabularies drop a space.
+            // With the token before, because some vocabularies drop a space at the beginning of a text.
             stream.push(chunk[self.scored().start])?;
             for &id in &chunk[self.scored().start + 1..] {
                 bytes += stream.push(id)?.len();
@@ -122,15 +122,15 @@ impl TextChunks {
     }
 }
 
-/// What rows are held against.
+/// What rows are compared with.
 pub enum Against<'a> {
     /// Nothing.
     Nothing,
-    /// Nothing: their log-probabilities are written, to be a base later.
+    /// Nothing: their log-probabilities are written as a base.
     Save(&'a mut dyn Write),
-    /// A base that was written before.
+    /// A base file.
     Base(&'a mut BaseReader),
-    /// Another model, which is the base.
+    /// Another model as the base.
     Model(&'a Arc<Engine>),
 }
 
@@ -138,9 +138,9 @@ pub enum Against<'a> {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct PerplexityOptions {
-    /// Threads that make scores of logits; absent = what the process may use.
+    /// Threads that compute scores from logits. `None`: the cores that the process may use.
     pub threads: Option<usize>,
-    /// Set from outside to stop.
+    /// A flag that cancels.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -149,44 +149,44 @@ setters! { PerplexityOptions:
     with_cancel(cancel: impl Into<Option<Arc<AtomicBool>>>),
 }
 
-/// How far the scoring is.
+/// The progress of scoring.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PerplexityProgress {
-    /// Chunks that are done.
+    /// The number of scored chunks.
     pub chunk: usize,
-    /// Chunks in all.
+    /// The number of all chunks.
     pub chunks: usize,
     /// Perplexity so far.
     pub perplexity: f64,
-    /// Mean divergence from the base so far, where there is one.
+    /// Mean divergence from the base so far, if there is a base.
     pub kl: Option<f64>,
 }
 
-/// What a text scored.
+/// The scores of a text.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[non_exhaustive]
 pub struct PerplexityResult {
     /// Tokens of a chunk.
     pub context: usize,
-    /// Chunks.
+    /// The number of chunks.
     pub chunks: usize,
-    /// Tokens that were scored.
+    /// The number of scored tokens.
     pub scored: usize,
-    /// `exp` of the mean negative log-probability; its error by propagation of the mean's standard error.
+    /// `exp` of the mean negative log-probability, with the propagated standard error of the mean.
     pub perplexity: Estimate,
     /// Mean negative log-probability of a token, in nats.
     pub nll: Estimate,
     /// Perplexity after each chunk.
     pub running: Vec<f64>,
-    /// How the model differs from a base.
+    /// The divergence of the model from a base.
     pub divergence: Option<Divergence>,
 }
 
 /// Scores a text; `on_chunk` is called after each chunk.
 ///
 /// # Errors
-/// A context too small for the chunks, a base of another text or vocabulary, cancellation, or what a model returns.
+/// A context that is too small for the chunks, a base of another text or vocabulary, cancellation, or an error of a model.
 pub fn perplexity(
     pipeline: &TextPipeline,
     chunks: &TextChunks,
@@ -223,7 +223,7 @@ pub fn perplexity(
     })
 }
 
-/// A model over chunks, each of which is a request.
+/// A model that computes chunks; each chunk is a request.
 struct Feeder<'a> {
     chunks: &'a TextChunks,
     evaluation: Evaluation<'a>,
@@ -251,7 +251,7 @@ impl<'a> Feeder<'a> {
         self.evaluation.begin(&self.chunks.fed(chunk), LogitRows::From(first))
     }
 
-    /// Logits of the next step that has some; after the last one the request has ended.
+    /// The logits of the next step that has logits. The request ends after the last step.
     fn step(&mut self) -> Result<Vec<f32>, GenerateError> {
         let mut rows = Vec::new();
         while rows.is_empty() && self.evaluation.is_pending() {
@@ -310,7 +310,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Rows of a step, and the tokens that followed those of them that are scored.
+/// The rows of a step, and the next tokens of the rows that are scored.
 struct ScoredStep<'a> {
     values: Vec<f32>,
     width: usize,
@@ -323,12 +323,12 @@ impl ScoredStep<'_> {
     }
 }
 
-/// What rows are held against, and where it is.
+/// What rows are compared with, and its state.
 enum Held<'a, 'c> {
     Nothing,
     Save(BaseWriter<&'a mut dyn Write>),
     Base(&'a mut BaseReader),
-    /// The base, and rows of it that were computed ahead.
+    /// The base model, and its rows that were computed ahead.
     Model(Box<Feeder<'c>>, Vec<f32>),
 }
 
@@ -353,7 +353,7 @@ impl<'a, 'c> Held<'a, 'c> {
                 let BaseText { context, tokens, .. } = reader.text(vocabulary)?;
                 if *context != chunks.context || !tokens.starts_with(&chunks.tokens) {
                     return Err(GenerateError::Options(format!(
-                        "the base is of another text, or of chunks of {context} tokens; leave the text out to take its own"
+                        "the base is of another text, or of chunks of {context} tokens; leave the text out to use that of the base"
                     )));
                 }
                 Self::Base(reader)

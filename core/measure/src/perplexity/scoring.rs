@@ -1,30 +1,30 @@
-//! What a row of logits says about the token that followed, and how two rows differ.
+//! The score of a row of logits for the next token, and the difference between two rows.
 
 use menagerie_kernels::{KernelError, Pool};
 
-/// A row of logits `[V]` under two models, and the token that followed.
+/// The scores of a row of logits `[V]` under two models.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Compared {
-    /// Negative log-probability of the token that followed, in nats.
+    /// Negative log-probability of the next token, in nats.
     pub(crate) nll: f64,
     /// The same under the base.
     pub(crate) base_nll: f64,
     /// Kullback-Leibler divergence from the base, in nats.
     pub(crate) kl: f64,
-    /// Whether both find the same token the most likely.
+    /// Whether both have the same most likely token.
     pub(crate) same_top: bool,
-    /// Probability of the token that followed, minus that under the base.
+    /// Probability of the next token, minus that under the base.
     pub(crate) delta_p: f64,
 }
 
-/// What is taken from every logit to make it a log-probability: `max + ln(sum(exp(x - max)))`.
+/// The normalization that is subtracted from every logit: `max + ln(sum(exp(x - max)))`.
 fn normalizer(logits: &[f32]) -> f64 {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits.iter().map(|logit| f64::from(libm::expf(logit - most))).sum();
     f64::from(most) + libm::log(sum)
 }
 
-/// The place of the largest value, the first of several.
+/// The index of the largest value; the first of several.
 fn top(values: &[f32]) -> usize {
     let larger = |best: usize, at: usize| if values[at] > values[best] { at } else { best };
     (0..values.len()).fold(0, larger)
@@ -36,7 +36,7 @@ pub(crate) fn log_softmax(logits: &mut [f32]) {
     logits.iter_mut().for_each(|logit| *logit = (f64::from(*logit) - normalizer) as f32);
 }
 
-/// Negative log-probability of the token that followed a row, in nats; a token past the row has the probability 0.
+/// Negative log-probability of the next token, in nats. A token outside of the row has the probability 0.
 pub(crate) fn surprise(logits: &[f32], token: u32) -> f64 {
     let logit = logits.get(token as usize).map_or(f64::NEG_INFINITY, |logit| f64::from(*logit));
     normalizer(logits) - logit
@@ -61,7 +61,7 @@ pub(crate) fn compare(logits: &[f32], base: &[f32], least: f32, token: u32) -> C
     }
 }
 
-/// What `of` makes of each of `rows` rows, over the pool and in the order of the rows.
+/// The results of `of` for each of `rows` rows, computed by the pool, in the order of the rows.
 pub(crate) fn over_rows<T: Default + Clone + Send>(
     pool: &Pool,
     rows: usize,
@@ -97,7 +97,7 @@ mod tests {
         assert!((made.kl - kl).abs() < 1e-6, "{made:?}");
         assert!((made.delta_p - 0.1).abs() < 1e-6 && !made.same_top);
         assert!((made.nll + 0.3f64.ln()).abs() < 1e-6 && (made.base_nll + 0.2f64.ln()).abs() < 1e-6);
-        // Of equal values the first is on top, in the logits as in the base.
+        // Of equal values the first counts as the largest, in the logits and in the base.
         let ties = |logits: &[f32], base: &[f32]| compare(logits, base, f32::NEG_INFINITY, 0).same_top;
         assert!(ties(&[1.0, 3.0, 3.0], &[-3.0, -1.0, -2.0]) && ties(&[1.0, 3.0, 2.0], &[-3.0, -1.0, -1.0]));
         assert!(!ties(&[1.0, 3.0, 3.0], &[-3.0, -2.0, -1.0]) && !ties(&[1.0, 2.0, 3.0], &[-3.0, -1.0, -1.0]));

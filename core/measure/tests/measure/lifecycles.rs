@@ -15,7 +15,7 @@ use menagerie_measure::{
     TogetherOptions, bench, bench_together, logits, logits_by_step, make_control_vector, perplexity,
 };
 use menagerie_model::ModelError;
-use menagerie_open::{LoadOptions, open_embedding, open_text};
+use menagerie_open::{LoadOptions, ModelBuilder};
 use menagerie_testkit::FakeModel;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -217,11 +217,11 @@ fn documents_and_prompts_that_are_looked_into_are_told_of() {
     let file =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/zoo/bert-rank/model-f16.gguf");
     let options = LoadOptions::default().with_threads(1);
-    let mut reranker = open_embedding(&file, &options).unwrap();
+    let mut reranker = ModelBuilder::new(&file).with_options(&options).open_embedding().unwrap();
     reranker.add_lifecycle(Arc::clone(&lives) as _);
     reranker.rerank("what is a zoo?", &["a place", "the price of tea"], Truncation::Refuse).unwrap();
     let llama = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/base/llama/model-f32.gguf");
-    let mut pipeline = open_text(llama, &options).unwrap();
+    let mut pipeline = ModelBuilder::new(llama).with_options(&options).open_text().unwrap();
     pipeline.add_lifecycle(Arc::clone(&lives) as _);
     let pair = PromptPair { positive: vec![1, 2, 3], negative: vec![4, 5] };
     make_control_vector(&pipeline, &[pair], (0, DirectionMethod::Mean), None, &mut || {}).unwrap();

@@ -4,20 +4,20 @@ use menagerie_adapters::{AdapterFile, AdapterFormat, AdapterModule, places};
 use menagerie_spec::{ArchSpec, ModelConfig};
 use std::collections::BTreeSet;
 
-/// Roles of feed-forwards that became experts, by layer; none without a mixture.
+/// Roles of the feed-forwards that became experts, by layer; empty without a mixture.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MixtureRoles {
     roles: BTreeSet<(String, usize)>,
 }
 
 impl MixtureRoles {
-    /// Those of these layers.
+    /// The roles of these layers.
     pub(crate) fn of(config: &ModelConfig, layers: &[usize]) -> Self {
         let mut roles = BTreeSet::new();
         for &layer in layers {
             let part = config.layers.get(layer).and_then(|layer| layer.feed_forward.as_ref());
-            let wanted = part.map(|part| part.wanted(config.embedding_length)).unwrap_or_default();
-            roles.extend(wanted.into_iter().map(|wanted| (wanted.role, layer)));
+            let tensors = part.map(|part| part.wanted(config.embedding_length)).unwrap_or_default();
+            roles.extend(tensors.into_iter().map(|tensor| (tensor.role, layer)));
         }
         Self { roles }
     }
@@ -27,12 +27,12 @@ impl MixtureRoles {
         self.roles.is_empty()
     }
 
-    /// All of them: role and layer.
+    /// All roles with their layers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, usize)> {
         self.roles.iter().map(|(role, layer)| (role.as_str(), *layer))
     }
 
-    /// The layer in which a module of an adapter changes a part of the mixture, if it does.
+    /// The layer in which a module of an adapter changes a part of the mixture, if any.
     pub(crate) fn layer_of(
         &self,
         file: &AdapterFile,

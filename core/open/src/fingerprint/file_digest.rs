@@ -1,11 +1,11 @@
-//! What of a file goes into a fingerprint.
+//! The bytes of a file that a fingerprint depends on.
 //!
-//! Files of up to 4 MiB go in whole. Of a larger GGUF or safetensors file these bytes do:
+//! Files of up to 4 MiB are hashed whole. Of a larger GGUF or safetensors file these bytes are hashed:
 //!
 //! - the whole header, which has names, types, shapes and offsets of all tensors, and metadata;
 //! - of every tensor the first, the middle and the last 4 KiB; all of a tensor of up to 12 KiB.
 //!
-//! A larger file in another format goes in whole.
+//! A larger file in another format is hashed whole.
 
 use gguf_file::{GgufFile, OpenOptions};
 use menagerie_loaders::SafetensorsFile;
@@ -21,14 +21,14 @@ const WHOLE: u64 = 4 << 20;
 /// Bytes of one sample.
 const SAMPLE: u64 = 4096;
 
-/// Bytes that are read at once: samples of small tensors lie close together.
+/// Bytes that are read at once, because samples of small tensors are close together.
 const BUFFER: usize = 32 << 10;
 
 /// A hash of files, one after the other.
 #[derive(Default)]
 pub(super) struct FileDigest {
     hash: Sha256,
-    /// The model that was opened last, of which the next file may be another part.
+    /// The model that was opened last; the next file may be another part of it.
     split: Option<GgufFile>,
 }
 
@@ -55,12 +55,12 @@ impl FileDigest {
         tensors.into_iter().flat_map(samples).try_for_each(|range| self.range(&mut reader, range))
     }
 
-    /// The hash of all that was added.
+    /// The hash of everything that was added.
     pub(super) fn finish(self) -> Sha256 {
         self.hash
     }
 
-    /// The layout of a file of `size` bytes; `None` for a format without tensors, or a file that is not whole.
+    /// The layout of a file of `size` bytes; `None` for a format without tensors, or an incomplete file.
     fn layout(&mut self, path: &Path, size: u64) -> io::Result<Option<Layout>> {
         let mut magic = [0; 4];
         File::open(path)?.read_exact(&mut magic)?;
@@ -77,7 +77,7 @@ impl FileDigest {
     fn range(&mut self, reader: &mut BufReader<File>, range: Range<u64>) -> io::Result<()> {
         let ahead = i128::from(range.start) - i128::from(reader.stream_position()?);
         match i64::try_from(ahead) {
-            // Within the buffer this reads nothing.
+            // Within the buffer this does not read.
             Ok(ahead) => reader.seek_relative(ahead)?,
             Err(_) => drop(reader.seek(SeekFrom::Start(range.start))?),
         }
@@ -98,12 +98,12 @@ impl io::Write for FileDigest {
     }
 }
 
-/// Which part of a model a file is.
+/// The part of a model that a file is.
 fn part(of: &GgufFile, path: &Path) -> Option<usize> {
     of.paths().iter().position(|known: &PathBuf| known == path)
 }
 
-/// Where a file has its header and its tensors, in bytes from its start.
+/// The places of the header and the tensors of a file, in bytes from its start.
 struct Layout {
     /// Bytes before the first tensor.
     header: u64,
@@ -121,7 +121,8 @@ impl Layout {
         Self::of(tensors.map(|tensor| (tensor.offset(), tensor.bytes())).collect(), size)
     }
 
-    /// Of tensors by offset and bytes; where the bytes are 0 (a type of unknown size), up to the next tensor.
+    /// The ranges of tensors by offset and bytes. If the bytes are 0 (a type of unknown size), a range ends at the next
+    /// tensor.
     fn of(mut tensors: Vec<(u64, u64)>, size: u64) -> Self {
         tensors.sort_unstable();
         let header = tensors.first().map_or(size, |(offset, _)| *offset);
@@ -135,7 +136,7 @@ impl Layout {
     }
 }
 
-/// The first, the middle and the last bytes of a tensor; all of a small one.
+/// The first, the middle and the last bytes of a tensor, or all bytes of a small one.
 fn samples(tensor: Range<u64>) -> Vec<Range<u64>> {
     let Range { start, end } = tensor;
     if end - start <= 3 * SAMPLE {
@@ -156,7 +157,7 @@ mod tests {
         digest.finish().finalize().to_vec()
     }
 
-    /// Bytes of the tensors of the files below: some that go in whole, some of which samples do.
+    /// Bytes of the tensors of the files below: some are hashed whole, some by samples.
     const SIZES: [usize; 6] = [1 << 20, 4, 12 << 10, 16 << 10, 1028, 5 << 20];
 
     /// A model in two files, with the same tensors in both.
@@ -195,7 +196,7 @@ mod tests {
         vec![path]
     }
 
-    /// One byte of any tensor at its beginning, middle or end, and any byte of the header, makes another hash.
+    /// A changed byte at the beginning, middle or end of any tensor, or in the header, changes the hash.
     #[test]
     fn every_tensor_counts_and_the_whole_header() {
         let folder = tempfile::tempdir().unwrap();
@@ -220,7 +221,7 @@ mod tests {
                 for place in seen {
                     assert_ne!(with(place), first, "byte {place} of {}", path.display());
                 }
-                // What is documented not to be seen: bytes between the samples of a large tensor.
+                // As documented, bytes between the samples of a large tensor do not count.
                 assert_eq!(with(tensors[0].start + 10_000), first);
                 std::fs::write(path, good).unwrap();
             }

@@ -1,32 +1,35 @@
-//! [`notices()`]: what every load must say, whatever the model is opened for.
+//! [`notices()`]: what every load reports, whatever the model is opened for.
 
 use crate::notice::Notice;
-use crate::options::{AdapterOption, LoadOptions};
+use crate::options::{AdapterOption, PlacementOptions};
+use crate::request::LoadRequest;
 use crate::resolved::ResolvedFile;
 use crate::text::Text;
 use menagerie_model::Compute;
 
-/// What is to be said of the file and its spec, of the tables of spec folders, of the device, of the recipe and of options that
-/// change nothing.
+/// Notices of the file and its spec, of the tables of spec folders, of the device, of options that have no effect, and of
+/// the recipe.
 pub(crate) fn notices(
     resolved: &ResolvedFile,
     text: &Text,
     compute: &Compute,
-    options: &LoadOptions,
+    request: &LoadRequest,
 ) -> Vec<Notice> {
     let mut notices = resolved.notices();
     notices.extend(text.notices.iter().cloned());
     notices.extend(compute.backend.notes().into_iter().map(Notice::Note));
-    notices.extend(options.device.thread_notice(resolved.environment.entries(), options.threads));
-    notices.extend(recipe_notice(resolved, options));
+    let PlacementOptions { device, threads, .. } = &request.options.placement;
+    notices.extend(device.thread_notice(resolved.environment.entries(), *threads));
+    notices.extend(recipe_notice(resolved, request));
     notices
 }
 
-/// What a recipe made of the file.
-fn recipe_notice(resolved: &ResolvedFile, options: &LoadOptions) -> Option<Notice> {
-    let recipes = (!options.recipes.is_empty()).then(|| options.recipes.join(" over "))?;
+/// What a recipe combines.
+fn recipe_notice(resolved: &ResolvedFile, request: &LoadRequest) -> Option<Notice> {
+    let recipes = (!request.recipes.is_empty()).then(|| request.recipes.join(" over "))?;
     let file = resolved.file_name();
     let adapter = |one: &AdapterOption| format!("{} {}", one.kind.name(), one.path.display());
-    let parts: Vec<String> = std::iter::once(file).chain(options.adapters.iter().map(adapter)).collect();
+    let adapters = request.options.composition.adapters.iter().map(adapter);
+    let parts: Vec<String> = std::iter::once(file).chain(adapters).collect();
     Some(Notice::Note(format!("recipe {recipes}: {}", parts.join(" with "))))
 }

@@ -1,4 +1,4 @@
-//! A merged model as a folder of Hugging Face.
+//! A merged model as a Hugging Face folder.
 
 use super::{Merge, MergeProgress, encoded};
 use crate::error::LoadError;
@@ -13,23 +13,23 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
-/// Files that hold weights, of any framework: the merged ones take their place.
+/// Extensions of files with weights, of any framework; the merged files replace them.
 const WEIGHTS: [&str; 9] = ["safetensors", "bin", "pt", "pth", "gguf", "onnx", "h5", "msgpack", "ckpt"];
 
-/// What of the entries of a model lies in each tensor of the file: the entry, and which of its matrices.
+/// By tensor of the file: the entries of the model that it contains, and their matrices.
 type Changes = BTreeMap<usize, Vec<Change>>;
 
-/// Numbers of a stored tensor that an entry changes.
+/// The numbers of a stored tensor that an entry changes.
 struct Change {
     entry: usize,
-    /// The matrix of a stack whose members are stored one by one.
+    /// The matrix of a stack whose matrices are stored one by one.
     member: Option<usize>,
     at: StoredNumbers,
 }
 
 impl Merge<'_> {
-    /// Writes the base's files, shard by shard: headers, names, types and places as they are, and the tensors that the
-    /// adapters change with new values; every other file of the folder is copied.
+    /// Writes the files of the base, shard by shard, with the same headers, names, types and offsets, and with new values
+    /// in the tensors that the adapters change. All other files of the folder are copied.
     pub(super) fn write_folder(&self, path: &Path, progress: &mut MergeProgress) -> Result<(), LoadError> {
         let folder = self.resolved.file.paths().first().and_then(|path| path.parent());
         let folder = folder.ok_or_else(|| self.error("it has no path"))?;
@@ -65,7 +65,7 @@ impl Merge<'_> {
         whole.commit().map_err(|error| self.failed(error))
     }
 
-    /// Refuses to replace what is no folder of a model, or what holds the base.
+    /// Refuses to replace a folder that is not that of a model, or that contains the base.
     fn check_target(&self, base: &Path, target: &Path) -> Result<(), LoadError> {
         if target.symlink_metadata().is_err() {
             return Ok(());
@@ -87,7 +87,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// What changes, by tensor of the file.
+    /// The changes, by tensor of the file.
     fn stored_changes(&self) -> Result<Changes, ModelError> {
         let mut changes = Changes::new();
         let entries = self.resolved.tensors.entries().len();
@@ -142,7 +142,7 @@ impl Merge<'_> {
     }
 }
 
-/// A safetensors file with the header of another one: the same names, types and places.
+/// A safetensors file with the header of another one: the same names, types and offsets.
 struct Shard(BufWriter<File>);
 
 impl Shard {
@@ -167,7 +167,7 @@ impl Shard {
     }
 }
 
-/// Copies the files of a folder that hold no weights: config, tokenizer, templates, license.
+/// Copies the files of a folder that have no weights: config, tokenizer, templates, license.
 fn copy_others(from: &Path, to: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(from)? {
         let path = entry?.path();
@@ -178,7 +178,7 @@ fn copy_others(from: &Path, to: &Path) -> io::Result<()> {
         {
             continue;
         }
-        // Its bytes, not its permissions: a cache may hold it read-only.
+        // Not its permissions: in a cache it can be read-only.
         std::fs::write(to.join(name), std::fs::read(&path)?)?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use menagerie_kernels::Cpu;
 use std::path::Path;
 
 impl Merge<'_> {
-    /// Writes the base's keys and tensors; what the adapters change in the type it has.
+    /// Writes the keys and tensors of the base. Tensors that the adapters change keep their types.
     pub(super) fn write_gguf(&self, path: &Path, progress: &mut MergeProgress) -> Result<(), LoadError> {
         let source = self.resolved.file.paths().first().ok_or_else(|| self.error("it has no path"))?;
         let file = GgufFile::open(source, &OpenOptions::default()).map_err(|error| self.failed(error))?;

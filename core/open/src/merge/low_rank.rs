@@ -1,4 +1,4 @@
-//! What adapters add to the values of a weight.
+//! The values that adapters add to a weight.
 
 use menagerie_model::{
     Arithmetic, Backend, LinearInput, LinearPart, LowRank, ModelError, Param, Product, SiteForm, Weight,
@@ -6,10 +6,10 @@ use menagerie_model::{
 };
 use std::ops::Range;
 
-/// Rows of a low-rank product that are made at once.
+/// Rows of a low-rank product that are computed at once.
 const ROWS: usize = 512;
 
-/// A weight `[rows, cols]` as the forward has it with one adapter: LoRA added, then stretched by DoRA.
+/// A weight `[rows, cols]` as the forward computes it with one adapter: plus LoRA, then scaled by DoRA.
 pub(super) fn merge_linear(
     backend: &dyn Backend,
     own: &mut [f32],
@@ -50,7 +50,7 @@ pub(super) fn add_low_rank(
     add_product(backend, own, cols, (&b, &turned), weight * low_rank.scaling)
 }
 
-/// Adds to rows of the heads of a weight `[heads * rows of a head, cols]` what is done to a stack of their matrices.
+/// Adds the change of a stack of heads to a weight that stores the rows of the heads `[heads * rows of a head, cols]`.
 pub(super) fn add_to_heads(
     backend: &dyn Backend,
     own: &mut [f32],
@@ -104,7 +104,7 @@ pub(super) fn matrix(backend: &dyn Backend, param: &Param, index: usize) -> Resu
     Ok(backend.read(&made)?.into_owned())
 }
 
-/// The values of a vector: added to a row of zeros.
+/// The values of a vector, which is added to a row of zeros.
 pub(super) fn vector(backend: &dyn Backend, param: &Param) -> Result<Vec<f32>, ModelError> {
     let cols = param.shape().cols;
     let row = backend.add_vector(backend.upload(vec![0.0; cols], cols)?, param)?;

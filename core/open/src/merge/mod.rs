@@ -1,4 +1,4 @@
-//! [`Merge`]: a model with adapters added to its weights, to be written.
+//! [`Merge`]: a model with adapters added to its weights, before it is written.
 
 mod folder;
 mod gguf;
@@ -23,10 +23,10 @@ use std::path::Path;
 use std::sync::Arc;
 pub use tensors::MergedTensors;
 
-/// Is told how many of how many tensors are written, and may end it.
-pub type MergeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
+/// Is called with the number of tensors that are written and the number of all, and can cancel.
+pub(crate) type MergeProgress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
-/// A model's file and the adapters that are to become part of its weights.
+/// The file of a model and the adapters that become part of its weights.
 pub struct Merge<'a> {
     resolved: &'a ResolvedFile,
     sites: &'a [AdapterSite],
@@ -42,7 +42,7 @@ impl<'a> Merge<'a> {
     /// Finds the tensors that the adapters change.
     ///
     /// # Errors
-    /// [`LoadError::Merge`]: weights that were quantized while loading; a weight that stands in two places of which one is
+    /// [`LoadError::Merge`]: weights that were quantized while loading; a weight that is used in two places of which one is
     /// changed.
     pub(crate) fn new(
         resolved: &'a ResolvedFile,
@@ -66,7 +66,7 @@ impl<'a> Merge<'a> {
         Ok(merge)
     }
 
-    /// Tensors that are changed.
+    /// The number of tensors that change.
     pub fn tensors(&self) -> usize {
         self.weights.len() + self.biases.len()
     }
@@ -110,7 +110,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// A weight of heads: stored in the form of the site, a stack of their matrices, or as their rows one after the other.
+    /// A weight of heads: stored as a stack of matrices, like the site, or as rows, head after head.
     fn plan_form(
         &mut self,
         number: usize,
@@ -135,12 +135,12 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Writes the model in the format it has, every tensor in the type it has: a file, or a folder with the base's other
-    /// files beside the weights. It appears whole or not at all, and replaces what is there.
+    /// Writes the model in its format, and every tensor in its type: a file, or a folder with the other files of the
+    /// base. The result appears whole or not at all, and replaces an existing one.
     ///
     /// # Errors
     /// [`LoadError::Merge`] names the tensor: a type that cannot be written (without importance), no room; for a folder also
-    /// a target that is no folder of a model, or that holds the base.
+    /// a target that is not the folder of a model, or that contains the base.
     pub fn write(&self, path: impl AsRef<Path>, progress: &mut MergeProgress) -> Result<(), LoadError> {
         let path = path.as_ref();
         match self.resolved.file.format() {
@@ -149,7 +149,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// The tensors of the model with the adapters in them: what a file of another format is made of.
+    /// The tensors of the model with the adapters merged, for a file of another format.
     pub fn merged_tensors(&self) -> MergedTensors<'_> {
         MergedTensors::new(self)
     }
@@ -159,7 +159,7 @@ impl<'a> Merge<'a> {
         self.weights.contains_key(&index) || self.biases.contains_key(&index)
     }
 
-    /// The values of some matrices of a tensor (a vector is one) with the adapters in them.
+    /// The values of some matrices of a tensor (a vector counts as one) with the adapters merged.
     fn merged(&self, index: usize, matrices: Range<usize>) -> Result<Vec<f32>, ModelError> {
         let whole = self.resolved.tensors.weight(index)?;
         let weight = part(&whole, &matrices)?;
@@ -173,7 +173,7 @@ impl<'a> Merge<'a> {
         Ok(values)
     }
 
-    /// Adds everything that is done at a site to matrices of the tensor that holds it.
+    /// Adds the changes of a site to matrices of its tensor.
     fn weight(
         &self,
         site: usize,
@@ -205,7 +205,7 @@ impl<'a> Merge<'a> {
                     values.copy_from_slice(&matrix(backend, table, 0)?);
                 }
                 Some(SitePart::Table(TablePart::LowRank(low_rank))) => {
-                    // A row of the table is its ranks times B turned.
+                    // A row of the table changes by its ranks times the transpose of B.
                     let (ranks, b) = (matrix(backend, &low_rank.a, 0)?, matrix(backend, &low_rank.b, 0)?);
                     let b = Weight::from_f32("B", &b, low_rank.b.shape())?;
                     add_product(backend, values, cols, (&ranks, &b), weight * low_rank.scaling)?;
@@ -246,7 +246,7 @@ fn has_bias(part: &LinearPart) -> bool {
     part.bias.is_some() || part.whole.as_ref().is_some_and(|whole| whole.bias.is_some())
 }
 
-/// Matrices of a stack, as a stack.
+/// Some matrices of a stack, as a stack.
 fn part(whole: &Weight, matrices: &Range<usize>) -> Result<Weight, ModelError> {
     let shape = whole.shape();
     if *matrices == (0..shape.count) {

@@ -1,11 +1,11 @@
-//! [`MergedTensors`]: the tensors of a model with adapters in them, to write a file of another format from.
+//! [`MergedTensors`]: the tensors of a model with adapters merged, for a file of another format.
 
 use super::Merge;
 use menagerie_assembly::{Piece, StoredNumbers, TensorEntry, WeightSource};
 use menagerie_model::{ModelError, Weight, WeightShape};
 use menagerie_registry::Part;
 
-/// The tensors of a model; those that adapters change are made, in f32, when they are asked for.
+/// The tensors of a model. Those that adapters change are computed in f32 when they are read.
 pub struct MergedTensors<'a> {
     merge: &'a Merge<'a>,
 }

@@ -1,13 +1,14 @@
-//! Experts of a mixture: the feed-forwards of another file, or the model's own with an adapter.
+//! Experts of a mixture: the feed-forwards of another model, or the model's own with an adapter.
 
 use super::MixtureBase;
 use crate::adapters::{MixtureRoles, with_target};
 use crate::error::LoadError;
 use crate::fitting::check_fits;
 use crate::in_memory::InMemory;
-use crate::memory::{MemoryEstimate, available};
-use crate::mixture_options::GivenExpert;
-use crate::quantization::QuantizedTensors;
+use crate::memory;
+use crate::memory::MemoryEstimate;
+use crate::mixture_options::ExpertOption;
+use crate::quantization::quantized;
 use crate::recipe::is_recipe;
 use crate::resolved::ResolvedFile;
 use menagerie_adapters::{AdapterFile, fit, fit_stage};
@@ -19,58 +20,57 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Builds experts for some layers of a model.
+/// Assembles experts for some layers of a model.
 pub(super) struct Experts<'a> {
     pub(super) base: MixtureBase<'a>,
     pub(super) layers: &'a [usize],
-    pub(super) taking: Taking,
+    pub(super) scope: ExpertScope,
     pub(super) roles: &'a MixtureRoles,
     pub(super) components: &'a Components,
 }
 
-/// What experts are built for.
+/// What experts are assembled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taking {
+pub(super) enum ExpertScope {
     /// A model in this process.
     Whole,
-    /// A stage: of a file that is not to stay mapped only what the stage needs is read.
+    /// A stage: without a mapping only the tensors of the stage are read.
     #[cfg_attr(not(unix), expect(dead_code, reason = "stages in processes need Unix sockets"))]
     Stage,
 }
 
-/// An expert that is built.
+/// An assembled expert.
 pub(super) struct LoadedExpert {
     /// By layer.
     pub(super) parts: BTreeMap<usize, Arc<dyn FeedForward>>,
-    /// Bytes of its weights that the model itself does not have.
+    /// Bytes of its weights besides those of the model itself.
     pub(super) bytes: u64,
-    /// Fails once its file is not what was opened.
+    /// Fails once its file has changed since it was opened.
     pub(super) guard: Option<WeightGuard>,
 }
 
 impl Experts<'_> {
-    pub(super) fn load(&self, expert: &GivenExpert) -> Result<LoadedExpert, LoadError> {
+    pub(super) fn load(&self, expert: &ExpertOption) -> Result<LoadedExpert, LoadError> {
         match expert {
-            GivenExpert::Model(path) => self.of_model(path),
-            GivenExpert::Adapter { path, modules } => self.of_adapter(path, modules.as_deref()),
+            ExpertOption::Model(path) => self.of_model(path),
+            ExpertOption::Adapter { path, modules } => self.of_adapter(path, modules.as_deref()),
         }
     }
 
     /// The feed-forwards of another model.
     fn of_model(&self, path: &Path) -> Result<LoadedExpert, LoadError> {
-        let MixtureBase { environment, options, compute, .. } = self.base;
+        let MixtureBase { resolved: base, request, compute } = self.base;
+        let (environment, options) = (&base.environment, &request.options);
         if is_recipe(path) {
             let reason =
                 "it is a recipe; an expert is a model's file or folder, or an adapter (`adapter = ..`)";
             return Err(fault(path, reason.to_owned()));
         }
-        let reads_parts = !options.mmap && self.taking == Taking::Stage;
-        let file = open_model(path, environment.entries(), options.mmap || reads_parts)?;
-        let mut resolved = ResolvedFile::new(file, environment, options.keys())?;
+        let reads_parts = !options.weights.mmap && self.scope == ExpertScope::Stage;
+        let file = open_model(path, environment.entries(), options.weights.mmap || reads_parts)?;
+        let mut resolved = ResolvedFile::new(file, environment, options.keys.clone())?;
         self.compare(&resolved)?;
-        if let Some(quantization) = &options.quantization {
-            resolved.tensors = Arc::new(QuantizedTensors::new(&resolved, quantization, options.threads)?);
-        }
+        quantized(&mut resolved, request)?;
         if reads_parts {
             resolved.tensors = Arc::new(InMemory(Arc::clone(&resolved.tensors)));
         }
@@ -78,20 +78,23 @@ impl Experts<'_> {
         let how = AssembleOptions::whole(compute, self.components);
         let made = assemble_feed_forwards(resolved.config(), &*resolved.tensors, &how, self.layers);
         let made = made.map_err(LoadError::Tensors)?;
-        if reads_parts {
-            resolved.file.guard()().map_err(|error| fault(path, error.to_string()))?;
+        let mut guard = Some(resolved.file.guard());
+        if reads_parts && let Some(guard) = guard.take() {
+            // The weights are in memory: the file must not change until now, and may change later.
+            guard().map_err(|error| fault(path, error.to_string()))?;
         }
         self.compare_sizes(&resolved, &made.claims)?;
         let parts = made.parts.into_iter().map(|(layer, part)| (layer, Arc::from(part))).collect();
         let bytes = |claim: &Claim| claim.tensor.bytes.max(claim.tensor.bytes_taken(compute));
         let bytes = made.claims.iter().map(bytes).sum();
-        Ok(LoadedExpert { parts, bytes, guard: Some(resolved.file.guard()) })
+        Ok(LoadedExpert { parts, bytes, guard })
     }
 
-    /// Weights that do not stay in their file must fit before they are taken in.
+    /// Weights that do not stay in their file must fit into memory before they are loaded.
     fn expect_room(&self, part: &ResolvedFile) -> Result<(), LoadError> {
-        let MixtureBase { options, compute, .. } = self.base;
-        let made = options.quantization.is_some() || !options.mmap;
+        let MixtureBase { request, compute, .. } = self.base;
+        let weights = &request.options.weights;
+        let made = weights.quantization.is_some() || !weights.mmap;
         let entry = |(role, layer): (&str, usize)| {
             let index = part.tensors.find(role, Some(layer), Part::Main)?;
             part.tensors.entries().get(index)
@@ -102,7 +105,7 @@ impl Experts<'_> {
         };
         let own = self.roles.iter().filter(|(_, layer)| self.layers.contains(layer));
         let weights = own.filter_map(entry).map(bytes).sum();
-        let free = options.memory_limit.or_else(|| compute.backend.free_memory()).or_else(available);
+        let free = memory::free(request.options.context.memory_limit, compute);
         let estimate = MemoryEstimate { weights, available: free, ..MemoryEstimate::default() };
         check_fits(&part.file_name(), estimate, 0)
     }
@@ -117,9 +120,9 @@ impl Experts<'_> {
         let made = assemble_feed_forwards(resolved.config(), &*resolved.tensors, &how, self.layers);
         let made = made.map_err(LoadError::Tensors)?;
         let sites = sites.into_sites();
-        let adapter = with_target(&sites, resolved, compute, |target| match self.taking {
-            Taking::Whole => fit(&file, &file.name(), target),
-            Taking::Stage => fit_stage(&file, &file.name(), target),
+        let adapter = with_target(&sites, resolved, compute, |target| match self.scope {
+            ExpertScope::Whole => fit(&file, &file.name(), target),
+            ExpertScope::Stage => fit_stage(&file, &file.name(), target),
         })?;
         let set = AdapterSet::new(vec![(Arc::new(adapter), 1.0)], &*compute.backend);
         let set = Arc::new(set.map_err(|error| fault(path, error.to_string()))?);
@@ -127,13 +130,13 @@ impl Experts<'_> {
             let part: Arc<dyn FeedForward> = Arc::new(AdaptedFeedForward::new(part, Arc::clone(&set)));
             (layer, part)
         };
-        // A device that takes copies has those of the model a second time.
+        // A device that copies weights has copied those of the model a second time.
         let copied: u64 = made.claims.iter().map(|claim| claim.tensor.bytes_taken(compute)).sum();
         let bytes = copied.saturating_add(file.parameters().saturating_mul(4));
         Ok(LoadedExpert { parts: made.parts.into_iter().map(adapted).collect(), bytes, guard: None })
     }
 
-    /// Only what is in the mixture's layers is taken of an adapter; the rest is left out where `modules` says what is meant.
+    /// Keeps the modules of an adapter that are in the mixture's layers. Without `modules` all must be there.
     fn keep(&self, file: &mut AdapterFile, modules: Option<&[String]>) -> Result<(), LoadError> {
         let spec = &self.base.resolved.spec;
         let path = file.path.clone();
@@ -154,14 +157,14 @@ impl Experts<'_> {
             };
         };
         let names: Vec<String> = file.modules.iter().map(|module| last(&module.name).to_owned()).collect();
-        if let Some(unknown) = modules.iter().find(|wanted| !names.contains(wanted)) {
+        if let Some(unknown) = modules.iter().find(|name| !names.contains(name)) {
             let near = nearest(unknown, names.iter().map(String::as_str));
             let near = near.map(|near| format!("; the nearest is \"{near}\"")).unwrap_or_default();
             return Err(fault(&path, format!("it has no module \"{unknown}\"{near}")));
         }
         let kept = std::mem::take(&mut file.modules);
         let kept = kept.into_iter().filter(|module| {
-            modules.iter().any(|wanted| wanted == last(&module.name))
+            modules.iter().any(|name| name == last(&module.name))
                 && self.roles.layer_of(file, module, spec).is_some()
         });
         let kept: Vec<_> = kept.collect();
@@ -178,7 +181,7 @@ impl Experts<'_> {
         }
     }
 
-    /// What modules of the adapter that can be taken are called, for messages.
+    /// The names of the modules that can be used, for messages.
     fn names_inside(&self, file: &AdapterFile) -> Vec<String> {
         let spec = &self.base.resolved.spec;
         let inside = file.modules.iter().filter(|module| self.roles.layer_of(file, module, spec).is_some());
@@ -186,7 +189,7 @@ impl Experts<'_> {
         names.into_iter().collect()
     }
 
-    /// A part must be of the same architecture and of the same numbers.
+    /// The other model must have the same architecture and the same sizes.
     fn compare(&self, part: &ResolvedFile) -> Result<(), LoadError> {
         let (own, other) = (self.base.resolved.config(), part.config());
         let base = self.base.resolved.file_name();
@@ -214,14 +217,14 @@ impl Experts<'_> {
             };
             let (own, other) = (of(own), of(other));
             if own != other {
-                let said = |part| serde_json::to_string(&part).unwrap_or_default();
-                return differs(&format!("feed-forward of layer {layer}"), &said(own), &said(other));
+                let shown = |part| serde_json::to_string(&part).unwrap_or_default();
+                return differs(&format!("feed-forward of layer {layer}"), &shown(own), &shown(other));
             }
         }
         Ok(())
     }
 
-    /// The tensors of a part have the sizes of the model's own.
+    /// The tensors of the other model must have the sizes of the model's own.
     fn compare_sizes(&self, part: &ResolvedFile, claims: &[Claim]) -> Result<(), LoadError> {
         let base = &self.base.resolved.tensors;
         for claim in claims {
@@ -247,7 +250,7 @@ fn last(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// Rows of a model's embedding.
+/// The number of rows of a model's embedding.
 fn vocabulary(resolved: &ResolvedFile) -> usize {
     let index = resolved.tensors.find("token_embd", None, Part::Main);
     let entry = index.and_then(|index| resolved.tensors.entries().get(index));

@@ -29,8 +29,8 @@ impl GateFile {
     /// Reads a file; its numbers may be F32, F16 or BF16. A layer without a bias has one of zeros.
     ///
     /// # Errors
-    /// There is no such file, or it is none of gates; a value that is no number.
-    pub fn read(path: impl AsRef<Path>) -> Result<Self, LoadError> {
+    /// The file does not exist, or has no gates; a value that is not a number.
+    pub(crate) fn read(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         let path = path.as_ref();
         if !path.exists() {
             let reason = "there is no gate; train one: menagerie train-gate RECIPE DATA".to_owned();
@@ -79,7 +79,7 @@ impl GateFile {
         Ok(Self { layers })
     }
 
-    /// Holds the gates against a mixture of so many experts over rows of this width, and adds biases of zeros.
+    /// Checks the gates against a mixture with this number of experts over rows of this width.
     ///
     /// # Errors
     /// Gates of other layers, of another number of experts, or of another width.
@@ -131,7 +131,7 @@ impl GateFile {
             }
         }
         let header = serde_json::Value::Object(header).to_string();
-        // Spaces, so that the data begins at a multiple of eight.
+        // Spaces, so the data begins at a multiple of eight.
         let padded = header.len().next_multiple_of(8);
         let mut bytes = (padded as u64).to_le_bytes().to_vec();
         bytes.extend(format!("{header:<padded$}").into_bytes());

@@ -1,11 +1,11 @@
 //! [`GateTrainer`]: trains the gates of a mixture on prompts that name their expert.
 //!
-//! The training is AnyMoE's (Buehler, 2024; mistral.rs): cross entropy between the mean over a prompt's rows of the gate's
-//! softmax (taken as it is, so that a second softmax is in the loss) and the expert's number; Adam (Kingma and Ba, 2015)
-//! with rate 1e-3, betas 0.9 and 0.999, epsilon 1e-8, no decay; each layer for itself. Two things differ. The rows that
-//! the gates read are computed once, with the expert that the prompt names in every layer, where mistral.rs runs whatever
-//! the gates choose so far in every epoch: both are the same once the gates are right. And gates begin at zero, so that
-//! one seed, the order of the prompts, gives one result.
+//! The training is that of AnyMoE (Buehler, 2024; mistral.rs): cross entropy between the number of the expert and the
+//! mean of the gate's softmax over the rows of a prompt (the loss contains a second softmax); Adam (Kingma and Ba, 2015)
+//! with rate 1e-3, betas 0.9 and 0.999, epsilon 1e-8 and no decay; each layer separately. Two things differ. The inputs
+//! of the gates are computed once, with the expert that the prompt names in every layer; mistral.rs computes them in
+//! every epoch with the experts that the gates choose so far. Both are equal once the gates choose correctly. And gates
+//! begin at zero, so the result depends only on the seed, which determines the order of the prompts.
 
 use super::gate_file::{GateFile, LayerGate};
 use crate::loaded_model::LoadedModel;
@@ -19,16 +19,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A prompt and the expert that it is for.
+/// A prompt and its expert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateExample {
     /// The prompt.
     pub tokens: Vec<u32>,
-    /// Its expert, counted from 0; 0 is the base's own feed-forward.
+    /// Its expert, counted from 0; 0 is the feed-forward of the base.
     pub expert: usize,
 }
 
-/// What the gates of a mixture read of an example.
+/// The inputs of a mixture's gates for an example.
 #[derive(Clone, Debug)]
 pub struct GateRows {
     /// The expert of the example.
@@ -41,13 +41,13 @@ pub struct GateRows {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct GateTrainingOptions {
-    /// How often all examples are seen.
+    /// The number of passes over all examples.
     pub epochs: usize,
     /// Examples of a step.
     pub batch: usize,
     /// Adam's rate.
     pub learning_rate: f64,
-    /// Order of the examples.
+    /// Seed of the order of the examples.
     pub seed: u64,
 }
 
@@ -69,13 +69,13 @@ impl Default for GateTrainingOptions {
 pub struct GateScore {
     /// The layer.
     pub layer: usize,
-    /// Mean of the loss over the examples.
+    /// The mean loss of the examples.
     pub loss: f64,
-    /// Examples for which it chooses the expert they name, of all (0 to 1).
+    /// The share of the examples for which it chooses the expert that they name (0 to 1).
     pub accuracy: f64,
 }
 
-/// Keeps what gates read and choose; a hook.
+/// A hook that records the inputs and the choices of gates.
 #[derive(Default)]
 struct GateLog {
     layers: Range<usize>,
@@ -103,11 +103,11 @@ impl LayerHook for GateLog {
 }
 
 impl LoadedModel<TextPipeline> {
-    /// What the gates of a mixture read of each prompt; the model must be opened with
-    /// [`crate::GivenGate::Always`] of the expert that all of them name. `each` is called after every prompt.
+    /// The inputs of a mixture's gates for each prompt. The model must be opened with [`crate::GateOption::Always`] and
+    /// the expert that all prompts name. `each` is called after every prompt.
     ///
     /// # Errors
-    /// A prompt that does not fit; a model without a mixture; what the forward reports.
+    /// A prompt that does not fit; a model without a mixture; an error of the forward.
     pub fn gate_rows(
         &self,
         examples: &[&GateExample],
@@ -123,8 +123,8 @@ impl LoadedModel<TextPipeline> {
         Ok(rows)
     }
 
-    /// By layer, how large a share of a prompt's rows goes to the expert that the prompt names, over all prompts: the
-    /// mixture as it runs, where later layers read what earlier ones chose.
+    /// By layer, the share of a prompt's rows that are routed to the expert that the prompt names, over all prompts. The
+    /// mixture runs as a whole, so later layers read the results of the experts that earlier layers chose.
     ///
     /// # Errors
     /// As [`Self::gate_rows`].
@@ -146,7 +146,7 @@ impl LoadedModel<TextPipeline> {
         Ok(shares)
     }
 
-    /// Runs each prompt in a sequence of its own and shows what the gates read and chose.
+    /// Runs each prompt in its own sequence and calls `each` with the inputs and choices of the gates.
     fn watched(
         &self,
         examples: &[&GateExample],
@@ -183,7 +183,7 @@ impl<'a> GateTrainer<'a> {
     /// Gates over rows of `width` elements that choose among `experts`.
     ///
     /// # Errors
-    /// [`GenerateError::Options`]: no examples, an expert past the last one, examples of one expert alone, rows of another
+    /// [`GenerateError::Options`]: no examples, an expert past the last one, examples of only one expert, rows of another
     /// width, options that train nothing.
     pub fn new(
         examples: &'a [GateRows],
@@ -248,12 +248,12 @@ impl<'a> GateTrainer<'a> {
         });
     }
 
-    /// Loss and accuracy of each gate over examples: those that it is trained with, or others.
+    /// Loss and accuracy of each gate over examples, which may be others than those of the training.
     pub fn scores(&self, examples: &[GateRows]) -> Vec<GateScore> {
         self.layers.iter().map(|layer| layer.score(examples)).collect()
     }
 
-    /// The gates as they are now.
+    /// The gates in their current state.
     pub fn gates(&self) -> GateFile {
         let gate = |layer: &LayerTrainer| (layer.layer, layer.gate());
         GateFile { layers: self.layers.iter().map(gate).collect() }
@@ -270,7 +270,7 @@ impl<'a> GateTrainer<'a> {
     }
 }
 
-/// The gate of a layer on its way: `[experts, D]` and then a bias, `[experts, D + 1]` in f64.
+/// The gate of a layer in training: `[experts, D + 1]` in f64, of which the last column is the bias.
 struct LayerTrainer {
     layer: usize,
     experts: usize,
@@ -388,7 +388,7 @@ mod tests {
         GateRows { expert, layers: BTreeMap::from([(3, rows.to_vec())]) }
     }
 
-    /// The gradient is that of the loss, by differences.
+    /// The gradient is compared with differences of the loss.
     #[test]
     fn the_gradient_is_that_of_the_loss() {
         let examples = [example(1, &[0.5, -1.0, 2.0, 0.3]), example(2, &[1.5, 0.2])];

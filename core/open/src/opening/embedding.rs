@@ -1,76 +1,76 @@
-//! [`open_embedding`]: from a path to a model that makes vectors of texts.
+//! [`finish_embedding`]: from an assembled model to an embedding pipeline.
 
+use super::finish::{ContextMemory, FinishedParts, PipelineModel, PipelineParts, finish};
 use crate::adapters::LoadedAdapters;
 use crate::error::LoadError;
-use crate::fitting::{ContextLimits, fitting};
 use crate::loaded_model::LoadedModel;
-use crate::loading::{Loaded, environment, load, notices};
-use crate::memory::MemoryEstimate;
-use crate::options::LoadOptions;
-use crate::recipe::applied;
+use crate::loading::LoadedParts;
+use crate::request::LoadRequest;
 use crate::resolved::Assemblies;
-use menagerie_assembly::{AssembledModel, Assembly, Purpose};
+use menagerie_assembly::{AssembledModel, Assembly};
 use menagerie_engine::{EmbeddingEngine, EmbeddingPipeline};
-use menagerie_model::{KvType, PoolOptions};
-use menagerie_registry::Environment;
-use std::path::Path;
+use menagerie_model::{EmbeddingModel, KvType, ModelError, PoolOptions};
 use std::sync::Arc;
 
-/// Opens a model file for vectors, with the architectures that are linked in and those of the spec folders: an encoder's
-/// file, or a language model's, whose head is left out.
-///
-/// # Errors
-/// As [`crate::open_text`].
-pub fn open_embedding(
-    path: impl AsRef<Path>,
-    options: &LoadOptions,
-) -> Result<LoadedModel<EmbeddingPipeline>, LoadError> {
-    open_embedding_with(path, &environment(options)?, options)
-}
+/// Bytes of activations for each token and element of the stream.
+const WORKING_BYTES: u64 = 128;
 
-/// [`open_embedding`] with this environment.
-///
-/// # Errors
-/// As [`open_embedding`].
-pub fn open_embedding_with(
-    path: impl AsRef<Path>,
-    environment: &Environment,
-    options: &LoadOptions,
+/// The embedding pipeline of an assembled model.
+pub(crate) fn finish_embedding(
+    loaded: LoadedParts,
+    request: &LoadRequest,
 ) -> Result<LoadedModel<EmbeddingPipeline>, LoadError> {
-    let path = path.as_ref();
-    let (path, options) = applied(path, environment, options)?;
-    let (path, options) = (&*path, &*options);
-    let Loaded { resolved, made, plan: _, sites: _, compute, text, weights, free, mixture: _, guard } =
-        load(path, environment, options, Purpose::Vectors)?;
-    let file = resolved.file_name();
+    let LoadedParts { resolved, made, compute, text, weights, free, guard, .. } = loaded;
     let Assemblies::Whole(Assembly { model: AssembledModel::Encoder(model), .. }) = made else {
         let reason = "only a part of the model was assembled".to_owned();
-        return Err(LoadError::Purpose { file, reason });
+        return Err(LoadError::Purpose { file: resolved.file_name(), reason });
     };
-    let mut notices = notices(&resolved, &text, &compute, options);
-    let estimate = |context: usize| {
-        // A step may be one sequence of the whole context: its keys and values, and its activations.
-        let room = PoolOptions::one_sequence(KvType::F32, context);
-        let unfit = |source| LoadError::State { file: file.clone(), source };
-        let state = room.memory(model.body.stack.states()).map_err(unfit)?;
-        let working = (context as u64).saturating_mul(model.body.shape.embedding_length as u64 * 128);
-        let memory = MemoryEstimate::new(weights, state, context, working);
-        Ok(MemoryEstimate { available: free, ..memory })
-    };
-    let learned_positions = resolved.learned_positions();
-    let limits = ContextLimits { trained: model.body.shape.max_seq_len, learned_positions };
-    let memory = fitting(&file, limits, options.context, &estimate, &mut notices)?;
-    let engine = EmbeddingEngine {
-        model: Arc::new(model),
-        compute,
-        context: memory.context,
-        learned_positions,
-        step_tokens: options.chunk,
-        guard: Some(guard),
-        lifecycles: Vec::new(),
-    };
-    let name = options.recipes.first().cloned().unwrap_or_else(|| resolved.name());
-    let pipeline = EmbeddingPipeline::new(name, engine, text.tokenizer);
-    let adapters = LoadedAdapters::new(Vec::new());
-    Ok(LoadedModel { pipeline, path: path.to_owned(), resolved, adapters, notices, memory })
+    let model = EncoderModel { model, chunk: request.options.context.chunk };
+    finish(FinishedParts { model, resolved, compute, text, weights, free, guard }, request)
+}
+
+/// A model that makes embeddings.
+struct EncoderModel {
+    model: EmbeddingModel,
+    /// Tokens of a step.
+    chunk: usize,
+}
+
+impl PipelineModel for EncoderModel {
+    type Pipeline = EmbeddingPipeline;
+
+    fn trained_context(&self) -> Option<usize> {
+        self.model.body.shape.max_seq_len
+    }
+
+    /// A step can be one sequence of the whole context, with its keys, values and activations.
+    fn memory(&self, context: usize) -> Result<ContextMemory, ModelError> {
+        let body = &self.model.body;
+        let state = PoolOptions::one_sequence(KvType::F32, context).memory(body.stack.states())?;
+        let width = body.shape.embedding_length as u64;
+        let working = (context as u64).saturating_mul(width * WORKING_BYTES);
+        Ok(ContextMemory { state, working, adapters: 0 })
+    }
+
+    fn into_pipeline(self, parts: PipelineParts) -> Result<(EmbeddingPipeline, LoadedAdapters), LoadError> {
+        let PipelineParts { name, resolved, compute, text, context, learned_positions, guard, .. } = parts;
+        tracing::info!(
+            file = resolved.file_name(),
+            architecture = resolved.spec.id(),
+            device = compute.backend.name(),
+            context,
+            "model opened for embeddings"
+        );
+        let engine = EmbeddingEngine {
+            model: Arc::new(self.model),
+            compute,
+            context,
+            learned_positions,
+            step_tokens: self.chunk,
+            guard: Some(guard),
+            lifecycles: Vec::new(),
+        };
+        let pipeline = EmbeddingPipeline::new(name, engine, text.tokenizer);
+        Ok((pipeline, LoadedAdapters::new(Vec::new())))
+    }
 }

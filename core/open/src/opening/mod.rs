@@ -1,7 +1,9 @@
-//! From a path to a pipeline with its file.
+//! From an assembled model to a pipeline with its file: what text and embeddings have in common, and what differs.
 
 mod embedding;
+mod finish;
+mod sampling;
 mod text;
 
-pub use embedding::{open_embedding, open_embedding_with};
-pub use text::{open_text, open_text_with};
+pub(crate) use embedding::finish_embedding;
+pub(crate) use text::finish_text;

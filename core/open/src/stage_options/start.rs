@@ -1,4 +1,4 @@
-//! [`StageStart`]: what a process is told of the stage that it is to be.
+//! [`StageStart`]: what a process needs to know about the stage that it serves.
 
 use menagerie_model::SlotDeclarations;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::process::Command;
 use std::sync::Arc;
 
-/// What a process is told of the stage that it is to be, beside the model and its options.
+/// What a process needs to know about the stage that it serves, besides the model and its options.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct StageStart {
-    /// Which stage it is.
+    /// The number of the stage, from 0.
     pub index: usize,
     /// The layers of all stages.
     pub layers: Vec<Range<usize>>,
@@ -18,11 +18,11 @@ pub struct StageStart {
 }
 
 impl StageStart {
-    /// The slots as the stage before left them.
+    /// The slots that earlier stages declare.
     pub(crate) fn declared(&self) -> SlotDeclarations {
         let mut slots = SlotDeclarations::default();
         for (name, width) in &self.slots {
-            // Each is declared for the first time here, so that no width can be another.
+            // Each is declared for the first time here, so its width cannot differ from an earlier one.
             drop(slots.declare(name, *width));
         }
         slots
@@ -31,8 +31,8 @@ impl StageStart {
 
 type Launch = dyn Fn(&StageStart) -> Result<Command, String> + Send + Sync;
 
-/// Makes the command that starts the process of a stage: its standard input and output become its links, so that it prints
-/// nothing, and it calls [`crate::serve_stage`] with the same model and options.
+/// Makes the command that starts the process of a stage. Its standard input and output become its links, so it must not
+/// print anything. It calls [`crate::ModelBuilder::serve_stage`] with the same model and options.
 #[derive(Clone)]
 pub struct StageLauncher(pub Arc<Launch>);
 

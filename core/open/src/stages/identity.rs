@@ -2,9 +2,8 @@
 
 use crate::error::LoadError;
 use crate::fingerprint;
-use crate::mixture_options::{GivenExpert, GivenGate, GivenMixture};
-use crate::options::{AdapterOption, LoadOptions};
-use crate::quantization::LoadQuantization;
+use crate::mixture_options::{ExpertOption, GateOption, MixtureOptions};
+use crate::options::{AdapterOption, LoadOptions, LoadQuantization};
 use crate::resolved::ResolvedFile;
 use menagerie_adapters::XLoraConfig;
 use menagerie_model::Compute;
@@ -26,18 +25,18 @@ pub(crate) fn identity(
         reason: format!("its config cannot be told from others: {error}"),
     })?;
     let mut weights = format!("{} bytes, {}", resolved.file.bytes(), files(resolved.file.paths())?);
-    if let Some(quantization) = &options.quantization {
+    if let Some(quantization) = &options.weights.quantization {
         weights += &quantized(quantization)?;
     }
-    if let Some(mixture) = &options.mixture {
+    if let Some(mixture) = &options.composition.mixture {
         weights += &mixed(mixture)?;
     }
-    let adapters: Result<Vec<String>, LoadError> = options.adapters.iter().map(adapter).collect();
+    let adapters: Result<Vec<String>, LoadError> = options.composition.adapters.iter().map(adapter).collect();
     Ok(Identity {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         spec: format!("{} {spec}", resolved.config().architecture),
         weights,
-        arithmetic: format!("{:?} {:?}", options.arithmetic, compute.backend.settings()),
+        arithmetic: fingerprint::arithmetic_name(compute),
         adapters: adapters?.join(", "),
     })
 }
@@ -49,7 +48,7 @@ fn files<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<String, Loa
     })
 }
 
-/// What weights were quantized to while loading, and by what importance.
+/// The quantization of the weights while loading, and its importance matrix.
 fn quantized(quantization: &LoadQuantization) -> Result<String, LoadError> {
     let LoadQuantization { policy, importance, .. } = quantization;
     let importance = importance.as_ref().map(|(file, _)| files([&PathBuf::from(file)])).transpose()?;
@@ -57,28 +56,28 @@ fn quantized(quantization: &LoadQuantization) -> Result<String, LoadError> {
     Ok(format!(", quantized to {}{importance}", policy.file_type()))
 }
 
-/// The parts of a mixture, and who chooses among them.
-fn mixed(mixture: &GivenMixture) -> Result<String, LoadError> {
-    let GivenMixture { layers, experts, gate, choose } = mixture;
+/// The parts of a mixture, and its gate.
+fn mixed(mixture: &MixtureOptions) -> Result<String, LoadError> {
+    let MixtureOptions { layers, experts, gate, choose } = mixture;
     let mut text = format!(", mixture in layers {layers:?} by {choose:?} of");
     for expert in experts {
         text += &match expert {
-            GivenExpert::Model(path) => format!(" {}", files([path])?),
-            GivenExpert::Adapter { path, modules } => format!(" adapter {} {modules:?}", files([path])?),
+            ExpertOption::Model(path) => format!(" {}", files([path])?),
+            ExpertOption::Adapter { path, modules } => format!(" adapter {} {modules:?}", files([path])?),
         };
     }
     Ok(match gate {
-        GivenGate::File(path) => format!("{text} gate {}", files([path])?),
-        GivenGate::Always(expert) => format!("{text} always {expert}"),
+        GateOption::File(path) => format!("{text} gate {}", files([path])?),
+        GateOption::Always(expert) => format!("{text} always {expert}"),
     })
 }
 
-fn adapter(given: &AdapterOption) -> Result<String, LoadError> {
-    let AdapterOption { kind, path, weight } = given;
+fn adapter(option: &AdapterOption) -> Result<String, LoadError> {
+    let AdapterOption { kind, path, weight } = option;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut all = vec![path.clone()];
     if *kind == AdapterKind::XLora {
-        // The adapters that it mixes may lie elsewhere.
+        // The adapters that it mixes can be in other folders.
         all.extend(XLoraConfig::read(path)?.into_iter().flat_map(|read| read.members).map(|one| one.folder));
     }
     Ok(format!("{} {name} x {weight}: {}", kind.name(), files(&all)?))
@@ -98,22 +97,22 @@ mod tests {
             ["expert.gguf", "adapter.safetensors", "gate.safetensors"].map(|name| folder.path().join(name));
         paths.iter().for_each(|path| std::fs::write(path, "as it was").unwrap());
         let [expert, adapter, gate] = paths.clone();
-        let mixture = GivenMixture {
+        let mixture = MixtureOptions {
             layers: None,
             experts: vec![
-                GivenExpert::Model(expert),
-                GivenExpert::Adapter { path: adapter, modules: Some(vec!["up_proj".to_owned()]) },
+                ExpertOption::Model(expert),
+                ExpertOption::Adapter { path: adapter, modules: Some(vec!["up_proj".to_owned()]) },
             ],
-            gate: GivenGate::File(gate),
+            gate: GateOption::File(gate),
             choose: MixtureChoice::Token,
         };
         let first = mixed(&mixture).unwrap();
         assert_eq!(mixed(&mixture).unwrap(), first);
         let others = [
-            GivenMixture { layers: Some(vec![1]), ..mixture.clone() },
-            GivenMixture { choose: MixtureChoice::Prompt, ..mixture.clone() },
-            GivenMixture { gate: GivenGate::Always(1), ..mixture.clone() },
-            GivenMixture { experts: mixture.experts[..1].to_vec(), ..mixture.clone() },
+            MixtureOptions { layers: Some(vec![1]), ..mixture.clone() },
+            MixtureOptions { choose: MixtureChoice::Prompt, ..mixture.clone() },
+            MixtureOptions { gate: GateOption::Always(1), ..mixture.clone() },
+            MixtureOptions { experts: mixture.experts[..1].to_vec(), ..mixture.clone() },
         ];
         assert!(others.iter().all(|other| mixed(other).unwrap() != first));
         for path in &paths {
@@ -129,12 +128,12 @@ mod tests {
     fn importance_counts() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("i.gguf");
-        let said = |bytes: &str| {
+        let identity = |bytes: &str| {
             std::fs::write(&file, bytes).unwrap();
             let importance = Some((file.display().to_string(), Arc::default()));
             let policy = Policy::named("q4_k_m").unwrap();
-            quantized(&LoadQuantization { policy, importance, requantize: false, progress: None }).unwrap()
+            quantized(&LoadQuantization { policy, importance, requantize: false }).unwrap()
         };
-        assert!(said("one") == said("one") && said("one") != said("other"));
+        assert!(identity("one") == identity("one") && identity("one") != identity("other"));
     }
 }

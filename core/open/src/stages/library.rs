@@ -1,14 +1,14 @@
-//! [`ProcessLibrary`]: adapters and copies of hooks of a stage in a process of its own.
+//! [`ProcessLibrary`]: adapters and copies of hooks for a stage in another process.
 
 use menagerie_engine::{HookTarget, copied_hook};
 use menagerie_model::{Adapter, HookRecipe, LayerHook, ScalingLayers};
 use menagerie_stages::StageLibrary;
 use std::sync::Arc;
 
-/// The adapters that a stage's model was opened with, by name, and hooks made from their recipes.
+/// The adapters with which the model of a stage was opened, by name, and hooks that are made from their recipes.
 pub(crate) struct ProcessLibrary {
     pub(crate) adapters: Vec<Arc<Adapter>>,
-    /// By site the layer that an X-LoRA's weights have for it.
+    /// By site, the layer of an X-LoRA's weights for it.
     pub(crate) scaling_layers: Option<ScalingLayers>,
     pub(crate) place: HookTarget,
 }

@@ -13,21 +13,20 @@ pub(crate) use probe::probe;
 #[cfg(unix)]
 pub(crate) use processes::chain_of_processes;
 #[cfg(unix)]
-pub use serving::{refuse_stage, serve_stage};
+pub(crate) use serving::serve_stage;
 pub(crate) use threads::chain_of_threads;
 
 use crate::error::LoadError;
-use crate::options::LoadOptions;
-use crate::stage_options::StagePlace;
-#[cfg(not(unix))]
-use crate::stage_options::StageStart;
+use crate::options::{LoadOptions, WeightOptions};
+use crate::request::LoadRequest;
+use crate::stage_options::{StagePlace, StageStart};
 use menagerie_assembly::StagePlan;
 use menagerie_engine::GenerateError;
 use menagerie_model::ModelError;
 use menagerie_stages::{StageFault, StageName};
 use std::ops::Range;
 
-/// The fault of a stage that ended a generation, if one did.
+/// The fault of a stage that ended a generation, if any.
 pub fn stage_fault(error: &GenerateError) -> Option<&StageFault> {
     match error {
         GenerateError::Model(ModelError::Stage(fault)) => fault.downcast_ref(),
@@ -35,35 +34,31 @@ pub fn stage_fault(error: &GenerateError) -> Option<&StageFault> {
     }
 }
 
-/// Serves a stage: not on this system, which lacks Unix sockets.
-///
-/// # Errors
-/// Always.
+/// Serves a stage: not supported without Unix sockets.
 #[cfg(not(unix))]
-pub fn serve_stage(
-    path: impl AsRef<std::path::Path>,
-    _environment: &menagerie_registry::Environment,
-    _options: &LoadOptions,
+pub(crate) fn serve_stage(
+    name: &str,
+    _request: impl FnOnce() -> Result<LoadRequest, LoadError>,
     _start: &StageStart,
 ) -> Result<(), LoadError> {
     let reason = "stages in processes need Unix sockets, which this system lacks".to_owned();
-    Err(LoadError::Stages { file: path.as_ref().display().to_string(), reason })
+    Err(LoadError::Stages { file: name.to_owned(), reason })
 }
 
-/// Says why a process is no stage: not on this system, which lacks Unix sockets.
+/// Reports to the chain over standard input and output why this process cannot serve a stage.
 ///
 /// # Errors
-/// Always.
-#[cfg(not(unix))]
-pub fn refuse_stage(_start: &StageStart, reason: &str) -> Result<(), LoadError> {
-    let reason = format!("{reason} (and stages in processes need Unix sockets, which this system lacks)");
-    Err(LoadError::Stages { file: "a stage".to_owned(), reason })
+/// Standard input and output are not the links of a chain.
+pub fn refuse_stage(start: &StageStart, reason: &str) -> Result<(), LoadError> {
+    #[cfg(unix)]
+    let refused = serving::refuse_stage(start, reason);
+    #[cfg(not(unix))]
+    let refused = Err("stages in processes need Unix sockets, which this system lacks");
+    let file = format!("stage {}", start.index);
+    refused.map_err(|error| LoadError::Stages { file, reason: format!("{reason} ({error})") })
 }
 
-/// Refuses what this system does not have.
-///
-/// # Errors
-/// Stages in processes where there are no Unix sockets.
+/// Refuses stages in processes on a system without Unix sockets.
 pub(crate) fn check(options: &LoadOptions) -> Result<(), LoadError> {
     if cfg!(not(unix)) && in_processes(options) {
         let reason = "stages in processes need Unix sockets, which this system lacks: use --stages";
@@ -72,20 +67,23 @@ pub(crate) fn check(options: &LoadOptions) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// Whether the stages of the model are processes of their own, which take its weights in themselves.
+/// Whether the stages of the model run in other processes, which load their weights themselves.
 pub(crate) fn in_processes(options: &LoadOptions) -> bool {
-    options.stages.as_ref().is_some_and(|stages| matches!(stages.place, StagePlace::Processes(_)))
+    options.placement.stages.as_ref().is_some_and(|stages| matches!(stages.place, StagePlace::Processes(_)))
 }
 
-/// How the process that has the chain looks at the model that its stages take in: mapped, in the types of the file.
-pub(crate) fn looking(options: &LoadOptions) -> LoadOptions {
-    LoadOptions { mmap: true, quantization: None, ..options.clone() }
+/// The request of a chain whose stages run in other processes: the model stays mapped, in the types of the file.
+pub(crate) fn mapped(request: &LoadRequest) -> LoadRequest {
+    let mut request = request.clone();
+    let weights = WeightOptions { mmap: true, quantization: None, ..request.options.weights };
+    request.options.weights = weights;
+    request
 }
 
-/// Whether stages in processes have weights in memory of their own instead of mapping them: there is no whole model then
-/// that costs nothing.
+/// Whether stages in other processes copy weights into memory instead of mapping them. Then a whole model beside them needs
+/// memory too.
 pub(crate) fn takes_copies(options: &LoadOptions) -> bool {
-    !options.mmap || options.quantization.is_some()
+    !options.weights.mmap || options.weights.quantization.is_some()
 }
 
 /// The names of the stages of a plan.

@@ -1,26 +1,26 @@
-//! [`probe`]: a split model beside the whole one, before it is used.
+//! [`probe`]: compares a split model with the whole model before it is used.
 
 use crate::error::LoadError;
 use menagerie_engine::{Engine, Evaluation, GenerateError, RequestKind, Scheduler, SchedulerOptions};
 use menagerie_model::Executor;
 use std::sync::Arc;
 
-/// Tokens that are compared: prompts of two chunks and a few single steps.
+/// The number of tokens that are compared: a prompt of two chunks and a few single steps.
 const TOKENS: usize = 9;
 
-/// Tokens of a prompt's chunk, and from which one on they come one by one.
+/// Tokens of a chunk, and the first token that is computed alone.
 const CHUNK: usize = 3;
 const DECODED: usize = 6;
 
-/// Compares the logits of a split model with those of the whole one, bit by bit, on a few tokens.
+/// Compares the logits of a split model with those of the whole model, bit by bit, on a few tokens.
 ///
 /// # Errors
-/// The first difference, or what goes wrong in one of them.
+/// The first difference, or the error of one of the models.
 pub(crate) fn probe(file: &str, split: &Engine, whole: Arc<dyn Executor>) -> Result<(), LoadError> {
     let failed = |reason: String| LoadError::Stages { file: file.to_owned(), reason };
     let count = TOKENS.min(split.context);
     let vocabulary = split.model.vocabulary().max(1);
-    // Spread over the vocabulary, the same at every load.
+    // Spread over the vocabulary, and the same at every load.
     let tokens: Vec<u32> = (0..count).map(|index| ((index * 7919 + 17) % vocabulary) as u32).collect();
     let chunk = if split.takes_whole_prompts() { count } else { CHUNK };
     let prompt = if split.model.is_bidirectional() { count } else { DECODED.min(count) };

@@ -15,10 +15,10 @@ use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long processes get to end once their links have.
+/// The time that processes have to end after their links are closed.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// Processes that end with the chain that they serve: by themselves, or they are killed.
+/// Processes that end with the chain that they serve. Those that do not end by themselves are killed.
 struct Processes(Mutex<Vec<Child>>);
 
 impl Drop for Processes {
@@ -31,7 +31,7 @@ impl Drop for Processes {
             }
             if matches!(child.try_wait(), Ok(None)) {
                 tracing::warn!(process = child.id(), "a stage did not end and is killed");
-                // It may have ended meanwhile.
+                // The process may have ended meanwhile.
                 drop(child.kill());
             }
             drop(child.wait());
@@ -50,8 +50,8 @@ fn starts(plan: &StagePlan, whole: &Assembly) -> Vec<StageStart> {
     plan.stages().iter().enumerate().map(start).collect()
 }
 
-/// A chain whose stages are processes of this machine, linked by sockets. `whole` is the model over the mapped file, of which
-/// only the facts are used; the process that has the chain touches none of its matrices.
+/// A chain whose stages are processes of this machine, linked by sockets. `whole` is the model over the mapped file, of
+/// which only the facts are used; the process that has the chain touches none of its matrices.
 ///
 /// # Errors
 /// A process that does not start, or does not agree.
@@ -74,7 +74,7 @@ pub(crate) fn chain_of_processes(
         let mut command = (launcher.0)(&start).map_err(failed)?;
         let command =
             command.stdin(Stdio::from(OwnedFd::from(before))).stdout(Stdio::from(OwnedFd::from(next)));
-        // Ctrl-C is for the process that has the chain: what stages do then it decides.
+        // Ctrl-C goes to the process of the chain, which decides what the stages do.
         let child = command.process_group(0).spawn();
         let child = child.map_err(|error| failed(format!("stage {} did not start: {error}", start.index)))?;
         processes.0.lock().unwrap_or_else(PoisonError::into_inner).push(child);
@@ -83,23 +83,23 @@ pub(crate) fn chain_of_processes(
     let transport = SocketTransport::new(before, own).map_err(|error| failed(error.to_string()))?;
     let shared = Arc::new(Shared::new(StageReach::Elsewhere));
     let identity = identity(resolved, options, compute)?;
-    let waits = options.stages.as_ref().map(StageOptions::chain).unwrap_or_default();
-    let opening = waits.opening + taking(resolved, options);
+    let waits = options.placement.stages.as_ref().map(StageOptions::chain).unwrap_or_default();
+    let opening = waits.opening + loading_time(resolved, options);
     let waits = waits.with_opening(opening);
     let chain = StageChain::connect(facts, Box::new(transport), super::names(plan), &identity, shared, waits);
     Ok(chain.map_err(|fault| failed(fault.to_string()))?.keeping(Box::new(processes)))
 }
 
-/// How long stages may take to read or make their weights, beside what opening a mapped file takes: those of the whole model at a
-/// MiB in a second.
-fn taking(resolved: &ResolvedFile, options: &LoadOptions) -> Duration {
+/// The time that stages may take to read or quantize their weights, in addition to opening a mapped file: one second for
+/// each MiB of the whole model.
+fn loading_time(resolved: &ResolvedFile, options: &LoadOptions) -> Duration {
     match super::takes_copies(options) {
         true => Duration::from_secs(resolved.file.bytes() >> 20),
         false => Duration::ZERO,
     }
 }
 
-/// What a pipeline asks of a model, told of a whole one.
+/// The facts of a model that a pipeline needs.
 trait Facts {
     fn facts(&self) -> Option<ChainFacts>;
 }

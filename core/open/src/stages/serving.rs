@@ -1,45 +1,40 @@
-//! [`serve_stage`]: a process as a stage.
+//! [`serve_stage`]: this process as a stage.
 
 use super::identity::identity;
 use super::library::ProcessLibrary;
 use super::names;
-use crate::adapters::{GivenFiles, stage_of_xlora};
+use crate::adapters::{AdapterFiles, stage_of_xlora};
 use crate::error::LoadError;
 use crate::in_memory::InMemory;
 use crate::mixture::{LoadedMixture, MixtureBase};
-use crate::options::LoadOptions;
+use crate::options::{LoadOptions, PlacementOptions};
 use crate::quantization::quantized;
-use crate::recipe::applied;
-use crate::resolved::{ResolvedFile, Wrappers};
+use crate::request::LoadRequest;
+use crate::resolved::ResolvedFile;
 use crate::stage_options::{StageOptions, StageStart};
-use menagerie_assembly::{Assembly, open_model};
+use menagerie_assembly::{AssembleOptions, Assembly, open_model};
 use menagerie_engine::HookTarget;
 use menagerie_model::{AdapterSite, Compute, FeedForwardWrapper, ModelError, WeightGuard};
-use menagerie_registry::Environment;
 use menagerie_stages::{PipelineTransport, SocketTransport, StageName, StageWorker, WorkerParts};
-use std::path::Path;
+use std::io;
 use std::sync::Arc;
 
-/// Serves a stage of the model at `path` over standard input and output until the chain ends; `options` are those that the
-/// chain's process opens the model with. Only the weights of its layers are read.
+/// Serves a stage of a model over standard input and output until the chain ends.
 ///
 /// # Errors
-/// The links are none. What is wrong with the model or the stage is told to the chain.
-pub fn serve_stage(
-    path: impl AsRef<Path>,
-    environment: &Environment,
-    options: &LoadOptions,
+/// Standard input and output are not the links of a chain. The chain gets every other error.
+pub(crate) fn serve_stage(
+    name: &str,
+    request: impl FnOnce() -> Result<LoadRequest, LoadError>,
     start: &StageStart,
 ) -> Result<(), LoadError> {
-    let path = path.as_ref();
-    let file = path.display().to_string();
-    let failed = |reason: String| LoadError::Stages { file: file.clone(), reason };
+    let failed = |reason: String| LoadError::Stages { file: name.to_owned(), reason };
     let transport = SocketTransport::of_standard_streams().map_err(|error| failed(error.to_string()))?;
-    match parts(path, environment, options, start) {
+    match request().and_then(|request| parts(&request, start)) {
         Ok(parts) => {
             let parts = WorkerParts { cancelled: Some(transport.gone()), ..parts };
             if let Err(fault) = StageWorker::new(parts, Box::new(transport)).run() {
-                // The chain says it, in the process that somebody looks at.
+                // The process of the chain reports it to the user.
                 tracing::debug!(%fault, "stage ended");
             }
             Ok(())
@@ -51,16 +46,9 @@ pub fn serve_stage(
     }
 }
 
-/// Tells the chain over standard input and output why this process is no stage of it.
-///
-/// # Errors
-/// The links are none.
-pub fn refuse_stage(start: &StageStart, reason: &str) -> Result<(), LoadError> {
-    let transport = SocketTransport::of_standard_streams().map_err(|error| LoadError::Stages {
-        file: format!("stage {}", start.index),
-        reason: format!("{reason} ({error})"),
-    })?;
-    refuse(transport, start, reason);
+/// Reports to the chain why this process cannot serve a stage.
+pub(crate) fn refuse_stage(start: &StageStart, reason: &str) -> io::Result<()> {
+    refuse(SocketTransport::of_standard_streams()?, start, reason);
     Ok(())
 }
 
@@ -72,48 +60,50 @@ fn refuse(transport: SocketTransport, start: &StageStart, reason: &str) {
     StageWorker::refuse(transport, stage, reason);
 }
 
-/// What the stage is made of.
-fn parts(
-    path: &Path,
-    environment: &Environment,
-    options: &LoadOptions,
-    start: &StageStart,
-) -> Result<WorkerParts, LoadError> {
-    let (path, options) = applied(path, environment, options)?;
-    let backend = options.device.backend(environment.entries(), options.threads, options.arithmetic)?;
-    let compute = Compute::new(backend, options.arithmetic);
-    let mut resolved =
-        ResolvedFile::new(open_model(&path, environment.entries(), true)?, environment, options.keys())?;
+/// The parts of the stage.
+fn parts(request: &LoadRequest, start: &StageStart) -> Result<WorkerParts, LoadError> {
+    let LoadRequest { path, environment, options, .. } = request;
+    let PlacementOptions { device, threads, .. } = &options.placement;
+    let arithmetic = options.weights.arithmetic;
+    let backend = device.backend(environment.entries(), *threads, arithmetic)?;
+    let compute = Compute::new(backend, arithmetic);
+    let file = open_model(path, environment.entries(), true)?;
+    let mut resolved = ResolvedFile::new(file, environment, options.keys.clone())?;
     let plan = StageOptions::layers(start.layers.clone()).plan(&resolved)?;
     let file = resolved.file_name();
     let none =
         || LoadError::Stages { file: file.clone(), reason: format!("there is no stage {}", start.index) };
     let layers = plan.stages().get(start.index).ok_or_else(none)?.clone();
-    // Only what the stage takes is quantized, or read into memory.
-    quantized(&mut resolved, options.quantization.as_ref(), options.threads)?;
-    if !options.mmap {
+    // Only the tensors of the stage are quantized, or read into memory.
+    quantized(&mut resolved, request)?;
+    if !options.weights.mmap {
         resolved.tensors = Arc::new(InMemory(Arc::clone(&resolved.tensors)));
     }
-    let base = MixtureBase { resolved: &resolved, environment, options: &options, compute: &compute };
-    let mixture = options.mixture.as_ref();
-    let mixture = mixture.map(|given| LoadedMixture::of_stage(given, base, &layers)).transpose()?;
-    let feed_forwards = mixture.as_ref().map(|mixture| &mixture.layers as &dyn FeedForwardWrapper);
-    let around = Wrappers { feed_forwards, ..Wrappers::default() };
-    let place = (plan.position(start.index), layers);
-    let (assembly, sites) = resolved.assemble_stage(&compute, place, start.declared(), around)?;
+    let base = MixtureBase { resolved: &resolved, request, compute: &compute };
+    let mixture = options.composition.mixture.as_ref();
+    let mixture = mixture.map(|options| LoadedMixture::of_stage(options, base, &layers)).transpose()?;
+    let mut how = AssembleOptions::whole(&compute, environment.components())
+        .stage(plan.position(start.index), layers)
+        .after(start.declared());
+    how.feed_forwards = mixture.as_ref().map(|mixture| &mixture.layers as &dyn FeedForwardWrapper);
+    let (assembly, sites) = resolved.assemble_adaptable(&how)?;
     let mut guards = vec![resolved.file.guard()];
     guards.extend(mixture.into_iter().flat_map(|mixture| mixture.guards));
     let guard: WeightGuard = Box::new(move || guards.iter().try_for_each(|guard| guard()));
-    let guard = options.mmap.then_some(guard);
-    if !options.mmap {
-        // What was read is that of the file as it was opened.
-        let changed = |error: ModelError| LoadError::Stages { file: file.clone(), reason: error.to_string() };
-        resolved.file.guard()().map_err(changed)?;
-    }
+    let guard = match options.weights.mmap {
+        true => Some(guard),
+        false => {
+            // The weights are in memory: the files must not change until now, and may change later.
+            let changed =
+                |error: ModelError| LoadError::Stages { file: file.clone(), reason: error.to_string() };
+            guard().map_err(changed)?;
+            None
+        }
+    };
     let stage = Assembly::into_stage(assembly).ok_or_else(none)?;
     Ok(WorkerParts {
-        library: Arc::new(library(&sites, &resolved, &compute, &options)?),
-        identity: identity(&resolved, &options, &compute)?,
+        library: Arc::new(library(&sites, &resolved, &compute, options)?),
+        identity: identity(&resolved, options, &compute)?,
         stage,
         compute,
         names: names(&plan),
@@ -124,16 +114,17 @@ fn parts(
     })
 }
 
-/// The adapters that the model is opened with, fitted to the stage; and what copies of hooks are made for.
+/// The adapters of the model, fitted to the stage, and the place where copies of hooks act.
 fn library(
     sites: &[AdapterSite],
     resolved: &ResolvedFile,
     compute: &Compute,
     options: &LoadOptions,
 ) -> Result<ProcessLibrary, LoadError> {
-    let mut adapters = GivenFiles::read(&options.adapters)?.fit_stage(sites, resolved, compute)?;
+    let mut adapters =
+        AdapterFiles::read(&options.composition.adapters)?.fit_stage(sites, resolved, compute)?;
     let mut scaling_layers = None;
-    if let Some(folder) = options.xlora() {
+    if let Some(folder) = options.composition.xlora() {
         let (own, layers) = stage_of_xlora(folder, (resolved, sites), compute)?;
         adapters.extend(own);
         scaling_layers = Some(layers);

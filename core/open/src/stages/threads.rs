@@ -16,13 +16,13 @@ struct Threads(Vec<JoinHandle<()>>);
 impl Drop for Threads {
     fn drop(&mut self) {
         for thread in self.0.drain(..) {
-            // A thread that panicked was said to be gone when it happened.
+            // The panic of a thread was reported when it happened.
             drop(thread.join());
         }
     }
 }
 
-/// A chain whose stages are threads of this process and share its pool of threads.
+/// A chain whose stages are threads of this process and share its thread pool.
 ///
 /// # Errors
 /// An encoder; a thread that does not start; stages that do not agree.

@@ -2,7 +2,7 @@
 
 use menagerie_all as _;
 use menagerie_engine::{Request, Session, StateFile, StateFileError, TextPipeline};
-use menagerie_open::{LoadOptions, LoadedModel, open_text};
+use menagerie_open::{LoadOptions, LoadedModel, ModelBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -23,7 +23,7 @@ fn seal(bytes: &mut Vec<u8>, from: usize) {
 fn open(model: &str) -> LoadedModel<TextPipeline> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures").join(model);
     let options = LoadOptions::default().with_context(1024).with_threads(1);
-    open_text(&path, &options).unwrap()
+    ModelBuilder::new(&path).with_options(&options).open_text().unwrap()
 }
 
 fn kept(pipeline: &LoadedModel<TextPipeline>, path: &Path) -> Vec<u8> {

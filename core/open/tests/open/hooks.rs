@@ -5,7 +5,7 @@ use gguf_file::{GgufFile, OpenOptions};
 use menagerie_engine::{
     LogitRows, PipelineHooks, Request, Scheduler, SchedulerOptions, Sequence, StepOutput,
 };
-use menagerie_measure::{GivenControlVector, LogitsOptions, SteeringOptions, logits, steering};
+use menagerie_measure::{ControlVectorOption, LogitsOptions, SteeringOptions, logits, steering};
 use menagerie_model::{Checkpoint, Effect, HookInput, InferenceStep, LayerHook, Phases, Result, Rows};
 use std::ops::Range;
 use std::path::Path;
@@ -284,7 +284,7 @@ fn a_control_vector_acts_after_the_layer_that_its_direction_is_for() {
     let streams = |layers: Option<usize>| {
         let mut pipeline = open("llama", &options()).unwrap();
         if let Some(layer) = layers {
-            let given = [GivenControlVector { path: file.clone(), scale: 2.0 }];
+            let given = [ControlVectorOption { path: file.clone(), scale: 2.0 }];
             let how = SteeringOptions::default().with_layers(layer..=layer);
             let steering = steering(&pipeline, &given, &how).unwrap();
             pipeline.add_hook(Arc::new(steering));

@@ -6,4 +6,5 @@ mod hooks;
 mod one_file;
 mod opening;
 mod profiles;
+mod recipes;
 mod stopped;

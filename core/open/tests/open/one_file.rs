@@ -4,7 +4,7 @@ use crate::opening::options;
 use menagerie_all as _;
 use menagerie_engine::{EmbeddingOptions, EmbeddingPipeline, TextPipeline};
 use menagerie_measure::LogitsOptions;
-use menagerie_open::{LoadQuantization, LoadedModel, open_embedding, open_text};
+use menagerie_open::{LoadQuantization, LoadedModel, ModelBuilder};
 use menagerie_quantize::Policy;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,15 +29,15 @@ fn share(vectors: &LoadedModel<EmbeddingPipeline>, text: &LoadedModel<TextPipeli
 #[test]
 fn what_is_open_for_vectors_is_opened_for_texts_once() {
     let policy = Policy::named("q8_0").unwrap();
-    let quantization = Some(LoadQuantization { policy, importance: None, requantize: false, progress: None });
+    let quantization = Some(LoadQuantization { policy, importance: None, requantize: false });
     let ways = [options(), options().with_mmap(false), options().with_quantization(quantization.clone())];
     let path = model();
     let mut seen = Vec::new();
     for options in ways {
-        let own = open_text(&path, &options).unwrap();
-        let vectors = open_embedding(&path, &options).unwrap();
-        let beside = options.clone().with_opened(vectors.opened());
-        let text = open_text(&path, &beside).unwrap();
+        let own = ModelBuilder::new(&path).with_options(&options).open_text().unwrap();
+        let vectors = ModelBuilder::new(&path).with_options(&options).open_embedding().unwrap();
+        let builder = ModelBuilder::new(&path).with_options(&options);
+        let text = builder.with_opened(vectors.opened()).open_text().unwrap();
         assert!(share(&vectors, &text) && !share(&vectors, &own));
         assert!(logits(&text) == logits(&own));
         let asked = EmbeddingOptions::default().with_pooling(menagerie_model::Pooling::Mean);
@@ -52,7 +52,7 @@ fn another_file_is_opened_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("other.gguf");
     std::fs::copy(model(), &other).unwrap();
-    let vectors = open_embedding(model(), &options()).unwrap();
-    let beside = options().with_opened(vectors.opened());
-    assert!(!share(&vectors, &open_text(&other, &beside).unwrap()));
+    let vectors = ModelBuilder::new(model()).with_options(&options()).open_embedding().unwrap();
+    let builder = ModelBuilder::new(&other).with_options(&options()).with_opened(vectors.opened());
+    assert!(!share(&vectors, &builder.open_text().unwrap()));
 }

@@ -7,9 +7,7 @@ use menagerie_engine::{
 };
 use menagerie_measure::{LogitsOptions, logits};
 use menagerie_model::{HookInput, LayerHook, Pooling, Rows};
-use menagerie_open::{
-    Device, GivenTemplate, LoadError, LoadOptions, LoadedModel, Notice, open_embedding, open_text,
-};
+use menagerie_open::{Device, LoadError, LoadOptions, LoadedModel, ModelBuilder, Notice, TemplateSource};
 use safetensors::SafeTensors;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -25,7 +23,7 @@ pub(crate) fn options() -> LoadOptions {
 }
 
 pub(crate) fn open(name: &str, options: &LoadOptions) -> Result<LoadedModel<TextPipeline>, LoadError> {
-    open_text(fixture(name).join("model-f32.gguf"), options)
+    ModelBuilder::new(fixture(name).join("model-f32.gguf")).with_options(options).open_text()
 }
 
 /// Token ids of a reference.
@@ -93,8 +91,8 @@ fn a_template_given_by_hand_makes_conversations() {
     assert!(missing.contains("t.jinja"), "{missing}");
 }
 
-fn given(template: &str) -> GivenTemplate {
-    GivenTemplate { name: "t.jinja".to_owned(), source: template.to_owned() }
+fn given(template: &str) -> TemplateSource {
+    TemplateSource { name: "t.jinja".to_owned(), source: template.to_owned() }
 }
 
 /// The coarser way is asked for with `fast` only.
@@ -154,7 +152,7 @@ fn an_unknown_architecture_names_the_nearest() {
     assert_eq!(&bytes[at..at + 5], b"qwen2");
     bytes[at..at + 5].copy_from_slice(b"qwem2");
     std::fs::write(&path, bytes).unwrap();
-    let message = error(open_text(&path, &options())).to_string();
+    let message = error(ModelBuilder::new(&path).with_options(&options()).open_text()).to_string();
     assert!(message.contains("`qwem2` is not known") && message.contains("`qwen2`"), "{message}");
     assert!(message.starts_with(&path.display().to_string()), "{message}");
 }
@@ -166,7 +164,7 @@ fn a_file_cut_while_it_is_mapped_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.gguf");
     std::fs::copy(fixture("llama").join("model-f32.gguf"), &path).unwrap();
-    let pipeline = open_text(&path, &options()).unwrap();
+    let pipeline = ModelBuilder::new(&path).with_options(&options()).open_text().unwrap();
     logits(&pipeline, &[1, 2, 3], &LogitsOptions::default()).unwrap();
     std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(4096).unwrap();
     let message = logits(&pipeline, &[1, 2, 3], &LogitsOptions::default()).unwrap_err().to_string();
@@ -255,7 +253,7 @@ fn devices_are_named_or_given() {
 #[test]
 fn a_language_model_makes_vectors_without_its_head() {
     let path = fixture("llama").join("model-f32.gguf");
-    let pipeline = open_embedding(&path, &options()).unwrap();
+    let pipeline = ModelBuilder::new(&path).with_options(&options()).open_embedding().unwrap();
     let width = pipeline.engine().model.body.shape.embedding_length;
     let embed = |pooling| {
         let asked = EmbeddingOptions::default().with_pooling(pooling).with_normalization(Normalization::None);

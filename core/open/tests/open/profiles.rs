@@ -3,7 +3,7 @@
 use crate::opening::options;
 use menagerie_measure::{LogitsOptions, logits};
 use menagerie_model::{Part, Trace};
-use menagerie_open::open_text;
+use menagerie_open::ModelBuilder;
 use menagerie_spec::config::{BranchConfig, BranchInput, LayerConfig};
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +36,10 @@ fn every_norm_of_the_blocks_is_counted() {
     // With norms beside the feed-forward, after a branch, between two runs of the blocks, shared by two branches.
     let (mut beside, mut after, mut between) = (0, 0, 0);
     for name in ["arctic", "command-r", "gemma4-moe", "grok", "grok-2", "hrm_text", "nanbeige", "talkie"] {
-        let mut pipeline = open_text(zoo.join(name).join("model-f16.gguf"), &options()).unwrap();
+        let mut pipeline = ModelBuilder::new(zoo.join(name).join("model-f16.gguf"))
+            .with_options(&options())
+            .open_text()
+            .unwrap();
         let trace = Arc::new(Trace::new(10_000));
         pipeline.hooks_mut().trace = Some(Arc::clone(&trace));
         logits(&pipeline, &[1, 2, 3], &LogitsOptions::default()).unwrap();

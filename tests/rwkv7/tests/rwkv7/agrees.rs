@@ -82,7 +82,7 @@ fn a_file_of_8_bits_agrees() {
 fn a_model_is_quantized_while_it_is_loaded() {
     for (way, name) in Way::ALL.into_iter().flat_map(|way| MODELS.map(|name| (way, name))) {
         let policy = Policy::named("q8_0").unwrap();
-        let quantization = LoadQuantization { policy, importance: None, requantize: false, progress: None };
+        let quantization = LoadQuantization { policy, importance: None, requantize: false };
         let load = load().with_quantization(quantization);
         let (pipeline, reference) = (way.open(name, &load), reference(name));
         let options = LogitsOptions::default().with_decode_from(5);

@@ -1,7 +1,7 @@
 //! [`Way`]: how the arithmetic is reached.
 
 use menagerie::engine::TextPipeline;
-use menagerie::open::{LoadOptions, LoadedModel, open_text_with};
+use menagerie::open::{LoadOptions, LoadedModel, ModelBuilder};
 use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie_conformance::{Reference, fixtures, root};
 use menagerie_plugin_host::{LoadOptions as PluginOptions, load, with_linked_plugins};
@@ -39,7 +39,7 @@ impl Way {
     /// A file of a fixture's architecture, opened.
     pub(crate) fn open_at(self, file: &Path, name: &str, options: &LoadOptions) -> LoadedModel<TextPipeline> {
         let specs = tempfile::tempdir().unwrap();
-        let options = options.clone().with_threads(options.threads.or(Some(2)));
+        let options = options.clone().with_threads(options.placement.threads.or(Some(2)));
         let mut folders = SpecFolders::default();
         let spec = match self {
             Way::BuiltIn => Some(built_in(name)),
@@ -53,7 +53,10 @@ impl Way {
             folders = folders.with_folders(vec![folder]).with_allow_shadow(true);
         }
         let environment = environment().with_spec_folders(folders).unwrap();
-        open_text_with(file, &environment, &options)
+        ModelBuilder::new(file)
+            .with_environment(&environment)
+            .with_options(&options)
+            .open_text()
             .unwrap_or_else(|error| panic!("{self:?}, {name}: {error}"))
     }
 }

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use menagerie::engine::{NamedHook, TextPipeline};
-use menagerie::measure::{GivenControlVector, SteeringOptions, steering};
+use menagerie::measure::{ControlVectorOption, SteeringOptions, steering};
 use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ pub(crate) struct HookArguments {
     /// Add a control vector times SCALE (default 1) to the residual stream; repeatable, all are added. `control-vector make`
     /// creates one
     #[arg(long, hide_short_help = true, value_name = "FILE[=SCALE]", value_parser = OsStringValueParser::new().try_map(control_vector), help_heading = "Model")]
-    control_vector: Vec<GivenControlVector>,
+    control_vector: Vec<ControlVectorOption>,
     /// Layers after which control vectors are added, first to last (inclusive), counted from 0 [default: all that the
     /// vectors have]
     #[arg(long, hide_short_help = true, value_name = "A-B", value_parser = layer_range, requires = "control_vector", help_heading = "Model")]
@@ -73,15 +73,15 @@ impl HookArguments {
 }
 
 /// Parses a file and its scale. A text with `=` that is the name of an existing file is a path without a scale.
-fn control_vector(typed: OsString) -> Result<GivenControlVector, String> {
+fn control_vector(typed: OsString) -> Result<ControlVectorOption, String> {
     let Some((path, scale)) = path_and_number(&typed) else {
-        return Ok(GivenControlVector { path: typed.into(), scale: 1.0 });
+        return Ok(ControlVectorOption { path: typed.into(), scale: 1.0 });
     };
     let value: f32 = scale.parse().map_err(|_| format!("scale `{scale}` is not a number"))?;
     if !value.is_finite() {
         return Err(format!("scale `{scale}` is not finite"));
     }
-    Ok(GivenControlVector { path, scale: value })
+    Ok(ControlVectorOption { path, scale: value })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Groups of arguments that several commands share, with the functions that act on them.
 //!
-//! Read `specs` and `model` first: they lead from the text of an argument to an environment, a file and an open model.
+//! Read `specs`, `model` and `opening` first: they lead from the text of an argument to an environment, a file and an open
+//! model.
 
 mod adapters;
 pub(crate) mod capture;
@@ -17,6 +18,7 @@ pub(crate) mod model_names;
 pub(crate) mod model_source;
 pub(crate) mod name_or_path;
 pub(crate) mod observe;
+pub(crate) mod opening;
 pub(crate) mod plugins;
 pub(crate) mod pooling;
 mod profile;

@@ -1,26 +1,19 @@
-//! Arguments of the commands that open a model, and the functions that open it.
+//! Arguments of the commands that open a model.
 
 use crate::arguments::adapters::lora;
 use crate::arguments::key_setting::key_setting;
-use crate::arguments::model_source::ModelSource;
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
 use crate::arguments::stages::StageArguments;
-use crate::arguments::template::TemplateArguments;
 use crate::failure::Failure;
-use crate::interrupt;
-use crate::screen::{progress, report};
+use crate::screen::report;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use indicatif::ProgressBar;
-use menagerie::assembly::open_model;
-use menagerie::engine::{Arithmetic, DEFAULT_CONTEXT, EmbeddingPipeline, KvType, TextPipeline};
+use menagerie::engine::{Arithmetic, DEFAULT_CONTEXT, KvType};
 use menagerie::files::path_text;
 use menagerie::model::Compute;
 use menagerie::open::{
-    AdapterOption, Device, DeviceName, GivenGate, GivenMixture, LoadOptions, LoadProgress, LoadQuantization,
-    LoadWrapper, LoadedModel, ResolvedFile, StageOptions, StageStart, open_embedding_with, open_text_with,
-    refuse_stage, serve_stage,
+    AdapterOption, Device, DeviceName, LoadOptions, LoadQuantization, StageOptions, StageStart, refuse_stage,
 };
 use menagerie::quantize::{Importance, Policy, QuantizeError};
 use menagerie::registry::Environment;
@@ -134,7 +127,7 @@ impl ModelArguments {
             .with_allow_shadow(self.specs.allow_shadow)
             .with_accept_unread(self.accept_unread.clone())
             .with_set(self.set.iter().cloned().collect())
-            .with_adapters(self.lora.iter().cloned().chain(self.xlora.as_deref().map(given_xlora)).collect())
+            .with_adapters(self.lora.iter().cloned().chain(self.xlora.as_deref().map(xlora)).collect())
             .with_stages(self.stages.clone())
     }
 
@@ -146,40 +139,25 @@ impl ModelArguments {
     /// Serves a stage of the model over standard input and output. If it cannot, it sends the reason to the process that
     /// has the chain.
     pub(crate) fn serve_stage(&self, start: &StageStart, installed: &Environment) -> Result<(), Failure> {
-        match self.stage_options(installed) {
-            Ok((path, environment, options)) => Ok(serve_stage(&path, &environment, &options, start)?),
+        match self.opening(installed).and_then(|opening| opening.builder()) {
+            Ok(builder) => Ok(builder.serve_stage(start)?),
             Err(Failure::Failed(reason) | Failure::Usage(reason)) => Ok(refuse_stage(start, &reason)?),
             Err(other) => Err(other),
         }
     }
 
-    /// The file, environment and options from which a stage is opened.
-    fn stage_options(&self, installed: &Environment) -> Result<(PathBuf, Environment, LoadOptions), Failure> {
-        let meant = self.meant(installed)?;
-        let environment = self.specs.environment(installed)?;
-        let quantization = self.quantization(None)?;
-        let options = meant.options(self.load_options().with_quantization(quantization), &environment)?;
-        Ok((meant.path, environment, options))
-    }
-
-    /// How weights are quantized while loading; `bar` shows the progress of this process.
-    fn quantization(&self, bar: Option<&ProgressBar>) -> Result<Option<LoadQuantization>, Failure> {
+    /// How weights are quantized while loading.
+    pub(crate) fn quantization(&self) -> Result<Option<LoadQuantization>, Failure> {
         let Some(name) = &self.quant else { return Ok(None) };
         let policy = Policy::named(name)?;
         let importance = self.imatrix.as_deref().map(|path| {
             let importance = Importance::open(path)?;
             Ok::<_, QuantizeError>((path_text(path), Arc::new(importance)))
         });
-        let progress = bar.cloned().map(|bar| {
-            LoadProgress(Arc::new(move |done, all| {
-                bar.set_message(format!("quantizing tensor {done} of {all}"));
-            }))
-        });
         Ok(Some(LoadQuantization {
             policy,
             importance: importance.transpose()?,
             requantize: self.allow_requantize,
-            progress,
         }))
     }
 
@@ -212,99 +190,18 @@ impl ModelArguments {
         }
     }
 
-    /// Refuses an unknown device and unknown options of it before anything is opened.
-    fn check_device(&self, installed: &Environment) -> Result<(), Failure> {
+    /// Whether LoRA adapters are given.
+    pub(crate) fn has_lora(&self) -> bool {
+        !self.lora.is_empty()
+    }
+
+    /// Refuses an unknown device and unknown options of it.
+    pub(crate) fn check_device(&self, installed: &Environment) -> Result<(), Failure> {
         self.device.kind(installed.entries()).map(drop).map_err(|error| Failure::Usage(error.to_string()))
     }
 
-    /// The model's file (for a recipe, that of its base), downloaded if it is not on this machine.
-    pub(crate) fn locate(&self, installed: &Environment) -> Result<PathBuf, Failure> {
-        Ok(self.meant(installed)?.path)
-    }
-
-    fn meant(&self, installed: &Environment) -> Result<ModelSource, Failure> {
-        self.check_device(installed)?;
-        ModelSource::of(&self.model, &self.specs, installed)
-    }
-
-    /// Opens the model and prints its notices.
-    pub(crate) fn open(&self, installed: &Environment) -> Result<LoadedModel<TextPipeline>, Failure> {
-        self.open_with_template(installed, &TemplateArguments::default())
-    }
-
-    /// [`Self::open`] with the user's chat template, if there is one.
-    pub(crate) fn open_with_template(
-        &self,
-        installed: &Environment,
-        template: &TemplateArguments,
-    ) -> Result<LoadedModel<TextPipeline>, Failure> {
-        let pipeline = self.open_silently(installed, template)?;
-        Ok(said(pipeline))
-    }
-
-    /// [`Self::open_with_template`] that shares the weights of a model that is open for embeddings.
-    pub(crate) fn open_beside(
-        &self,
-        installed: &Environment,
-        vectors: &LoadedModel<EmbeddingPipeline>,
-        template: &TemplateArguments,
-    ) -> Result<LoadedModel<TextPipeline>, Failure> {
-        let share = |options: &mut LoadOptions| options.opened = Some(vectors.opened());
-        let pipeline = self.open_changed(installed, template, None, &share)?;
-        // The notices about the file were printed when it was opened for embeddings.
-        let new = pipeline.notices().iter().filter(|notice| !vectors.notices().contains(notice));
-        new.for_each(|notice| report::note(&notice.to_string()));
-        Ok(pipeline)
-    }
-
-    /// Opens the model with a wrapper around its linears and prints its notices.
-    pub(crate) fn open_wrapped(
-        &self,
-        installed: &Environment,
-        wrapper: LoadWrapper,
-    ) -> Result<LoadedModel<TextPipeline>, Failure> {
-        let template = TemplateArguments::default();
-        Ok(said(self.open_with_wrapper(installed, &template, Some(wrapper))?))
-    }
-
-    /// Opens the model for embeddings and prints its notices.
-    pub(crate) fn open_for_vectors(
-        &self,
-        installed: &Environment,
-    ) -> Result<LoadedModel<EmbeddingPipeline>, Failure> {
-        if !self.lora.is_empty() {
-            return Err(Failure::Usage(
-                "--lora: adapters are supported for text generation only, not for embeddings".to_owned(),
-            ));
-        }
-        let meant = self.meant(installed)?;
-        let path = &meant.path;
-        let _at_once = interrupt::at_once()?;
-        let environment = self.specs.environment(installed)?;
-        let spinner = progress::spinner(&format!("loading {}", path_text(path)));
-        let options = self.load_options().with_quantization(self.quantization(Some(&spinner))?);
-        let mut options = meant.options(options, &environment)?;
-        if !options.adapters.is_empty() {
-            let reason = "adapters are supported for text generation only, not for embeddings";
-            return Err(Failure::about(&self.model, reason).with_help(
-                "use the base model of the recipe, or merge the adapters into a model with `menagerie merge`",
-            ));
-        }
-        if self.context == Some(0) {
-            options.context = Some(trained_context(path, &environment, &options)?);
-        }
-        self.note_threads();
-        let pipeline = open_embedding_with(path, &environment, &options);
-        spinner.finish_and_clear();
-        let pipeline = pipeline?;
-        for notice in pipeline.notices() {
-            report::note(&notice.to_string());
-        }
-        Ok(pipeline)
-    }
-
     /// Notes that there are more threads than cores.
-    fn note_threads(&self) {
+    pub(crate) fn note_threads(&self) {
         if let (Some(threads), Ok(cores)) = (self.threads, std::thread::available_parallelism())
             && threads as usize > cores.get()
         {
@@ -313,73 +210,6 @@ impl ModelArguments {
             ));
         }
     }
-
-    /// Opens the model; the caller prints the notices. Ctrl-C ends the process while the model loads.
-    pub(crate) fn open_silently(
-        &self,
-        installed: &Environment,
-        template: &TemplateArguments,
-    ) -> Result<LoadedModel<TextPipeline>, Failure> {
-        self.open_with_wrapper(installed, template, None)
-    }
-
-    fn open_with_wrapper(
-        &self,
-        installed: &Environment,
-        template: &TemplateArguments,
-        wrapper: Option<LoadWrapper>,
-    ) -> Result<LoadedModel<TextPipeline>, Failure> {
-        self.open_changed(installed, template, wrapper, &|_| ())
-    }
-
-    /// The mixture of the recipe, if it has one.
-    pub(crate) fn mixture(&self, installed: &Environment) -> Result<Option<GivenMixture>, Failure> {
-        Ok(self.meant(installed)?.ingredients.and_then(|ingredients| ingredients.mixture))
-    }
-
-    /// Opens the mixture of a recipe with another gate, without printing notices.
-    pub(crate) fn open_with_gate(
-        &self,
-        installed: &Environment,
-        template: &TemplateArguments,
-        gate: &GivenGate,
-    ) -> Result<LoadedModel<TextPipeline>, Failure> {
-        self.open_changed(installed, template, None, &|options| {
-            if let Some(mixture) = &mut options.mixture {
-                mixture.gate = gate.clone();
-            }
-        })
-    }
-
-    fn open_changed(
-        &self,
-        installed: &Environment,
-        template: &TemplateArguments,
-        wrapper: Option<LoadWrapper>,
-        change: &dyn Fn(&mut LoadOptions),
-    ) -> Result<LoadedModel<TextPipeline>, Failure> {
-        let meant = self.meant(installed)?;
-        let path = &meant.path;
-        let _at_once = interrupt::at_once()?;
-        let environment = self.specs.environment(installed)?;
-        let spinner = progress::spinner(&format!("loading {}", path_text(path)));
-        let options = self
-            .load_options()
-            .with_chat_template(template.given(&environment)?)
-            .with_quantization(self.quantization(Some(&spinner))?)
-            .with_wrapper(wrapper);
-        let mut options = meant.options(options, &environment)?;
-        change(&mut options);
-        if self.context == Some(0) {
-            options.context = Some(trained_context(path, &environment, &options)?);
-        }
-        if options.opened.is_none() {
-            self.note_threads();
-        }
-        let opened = open_text_with(path, &environment, &options);
-        spinner.finish_and_clear();
-        Ok(opened?)
-    }
 }
 
 /// The options of the device that change results, with their values.
@@ -387,25 +217,6 @@ pub(crate) fn device_options(compute: &Compute) -> BTreeMap<&'static str, String
     compute.backend.settings().into_iter().collect()
 }
 
-fn given_xlora(folder: &Path) -> AdapterOption {
+fn xlora(folder: &Path) -> AdapterOption {
     AdapterOption { kind: AdapterKind::XLora, path: folder.to_owned(), weight: 1.0 }
-}
-
-/// Prints the notices of a loaded model.
-fn said(pipeline: LoadedModel<TextPipeline>) -> LoadedModel<TextPipeline> {
-    for notice in pipeline.notices() {
-        report::note(&notice.to_string());
-    }
-    pipeline
-}
-
-/// The training context length that the model states.
-fn trained_context(path: &Path, environment: &Environment, options: &LoadOptions) -> Result<usize, Failure> {
-    let resolved =
-        ResolvedFile::new(open_model(path, environment.entries(), true)?, environment, options.keys())?;
-    let stated = resolved.config().context_length;
-    stated.filter(|&tokens| tokens > 0).ok_or_else(|| {
-        Failure::about(path_text(path), "the file does not state its training context length")
-            .with_help("give -c TOKENS")
-    })
 }

@@ -6,7 +6,7 @@ use crate::screen::report;
 use clap::Args;
 use menagerie::engine::RenderOptions;
 use menagerie::loaders::{ChatTemplate, TokenizerTables};
-use menagerie::open::{GivenTemplate, tokenizer_tables};
+use menagerie::open::{TemplateSource, tokenizer_tables};
 use menagerie::registry::Environment;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub(crate) struct TemplateArguments {
 
 impl TemplateArguments {
     /// The user's template, checked for syntax errors.
-    pub(crate) fn given(&self, environment: &Environment) -> Result<Option<GivenTemplate>, Failure> {
+    pub(crate) fn source(&self, environment: &Environment) -> Result<Option<TemplateSource>, Failure> {
         let Some(file) = &self.chat_template else { return Ok(None) };
         let name = file.display().to_string();
         if !file.exists() && file.as_os_str() != "-" {
@@ -36,7 +36,7 @@ impl TemplateArguments {
         let source = prompt::utf8(prompt::read_bytes(file)?, &name)?;
         // An error is reported with its line here; opening the model would only report that there is no template.
         ChatTemplate::new(&name, &source, None, None)?;
-        Ok(Some(GivenTemplate { name, source }))
+        Ok(Some(TemplateSource { name, source }))
     }
 
     /// The names of the options that were given.
@@ -76,10 +76,10 @@ impl TemplateArguments {
 }
 
 /// A template of the tokenizer tables.
-fn by_name(name: String, environment: &Environment) -> Result<GivenTemplate, Failure> {
+fn by_name(name: String, environment: &Environment) -> Result<TemplateSource, Failure> {
     let (tables, _) = tokenizer_tables(environment)?;
     match tables.chat_template(&name) {
-        Some(source) => Ok(GivenTemplate { source: source.to_owned(), name }),
+        Some(source) => Ok(TemplateSource { source: source.to_owned(), name }),
         None => {
             let known = tables.chat_templates().collect::<Vec<_>>().join(", ");
             Err(Failure::about(&name, "is neither a file nor the name of a chat template")

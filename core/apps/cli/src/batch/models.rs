@@ -1,10 +1,9 @@
 //! [`BatchModels`]: the pipelines that a batch needs: one for text, one for embeddings.
 
 use crate::arguments::hooks::HookArguments;
-use crate::arguments::model::ModelArguments;
+use crate::arguments::opening::ModelOpening;
 use crate::arguments::pooling::PoolingArgument;
 use crate::arguments::stages::StageArguments;
-use crate::arguments::template::TemplateArguments;
 use crate::batch::input::{BatchInput, LineKind};
 use crate::failure::Failure;
 use menagerie::engine::{EmbeddingPipeline, TextPipeline};
@@ -23,7 +22,6 @@ pub(crate) struct BatchModels {
 
 /// Options that apply to text only, and the pooling of embeddings.
 pub(crate) struct BatchModelOptions<'a> {
-    pub(crate) template: &'a TemplateArguments,
     pub(crate) hooks: &'a HookArguments,
     pub(crate) stages: &'a StageArguments,
     pub(crate) pooling: Option<PoolingArgument>,
@@ -36,17 +34,16 @@ impl BatchModels {
     /// # Errors
     /// The model cannot be opened, or supports none of the lines.
     pub(crate) fn open(
-        model: &ModelArguments,
+        model: &ModelOpening,
         input: &BatchInput,
         given: &BatchModelOptions,
     ) -> Result<Self, Failure> {
-        let installed = given.installed;
         if !input.asks_for(LineKind::Vectors) {
             let vectors = Err("no line requests embeddings".to_owned());
             return Ok(Self { text: Ok(given.text(model)?), vectors });
         }
         let with_text = input.asks_for(LineKind::Text);
-        let opened = given.stands_in_the_way()?.map_or_else(|| model.open_for_vectors(installed), Err);
+        let opened = given.stands_in_the_way()?.map_or_else(|| model.open_embedding(), Err);
         let vectors = match opened {
             Ok(vectors) => vectors,
             Err(failure) if !with_text => return Err(failure),
@@ -56,7 +53,7 @@ impl BatchModels {
         let text = match (no_text(&vectors), with_text) {
             (Some(reason), _) => Err(reason),
             (None, false) => Err("no line requests text".to_owned()),
-            (None, true) => Ok(model.open_beside(installed, &vectors, given.template)?),
+            (None, true) => Ok(model.clone().with_vectors(&vectors).open_text()?),
         };
         let vectors = match no_vectors(&vectors, given.pooling) {
             Some(reason) => Err(reason),
@@ -78,8 +75,8 @@ impl BatchModelOptions<'_> {
         Ok(self.stages.options()?.map(|_| usage("stages")))
     }
 
-    fn text(&self, model: &ModelArguments) -> Result<LoadedModel<TextPipeline>, Failure> {
-        let mut pipeline = model.staged(self.stages)?.open_with_template(self.installed, self.template)?;
+    fn text(&self, model: &ModelOpening) -> Result<LoadedModel<TextPipeline>, Failure> {
+        let mut pipeline = model.open_text()?;
         self.hooks.install(&mut pipeline, self.installed)?;
         Ok(pipeline)
     }

@@ -120,16 +120,21 @@ impl Runnable for BatchCommand {
             let reason = "--retry-failed replaces results in OUT, but this OUT does not keep results";
             return Err(Failure::Usage(reason.to_owned()).with_help("name a file for OUT"));
         }
-        if !standard {
-            let model = self.model.locate(installed)?;
-            may_write(&self.out, true, &[&model, &self.input])?;
-        }
+        let arguments = self.model.staged(&self.stages)?;
+        let opening = (!standard).then(|| {
+            let opening = arguments.opening(installed)?;
+            may_write(&self.out, true, &[opening.path(), &self.input])?;
+            Ok::<_, Failure>(opening)
+        });
+        let opening = opening.transpose()?;
         self.hooks.check(installed).and_then(|()| self.sampling.check(installed))?;
         self.metrics.check()?;
         let input = BatchInput::open(&self.input)?;
         let (template, hooks, stages) = (&self.template, &self.hooks, &self.stages);
-        let given = BatchModelOptions { template, hooks, stages, pooling: self.pooling, installed };
-        let mut models = BatchModels::open(&self.model, &input, &given)?;
+        let given = BatchModelOptions { hooks, stages, pooling: self.pooling, installed };
+        let opening = opening.map_or_else(|| arguments.opening(installed), Ok)?;
+        let opening = opening.with_template(template)?;
+        let mut models = BatchModels::open(&opening, &input, &given)?;
         let text = models.text.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
         let vectors = models.vectors.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
         let metrics = self.metrics.watch_all(text.into_iter().chain(vectors))?;

@@ -59,13 +59,15 @@ pub(crate) struct ChatCommand {
 impl Runnable for ChatCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let installed = &context.environment;
-        let model = self.model.locate(installed)?;
-        self.observe.check(&model)?;
+        let arguments = self.model.staged(&self.stages)?;
+        let opening = arguments.opening(installed)?;
+        let model = opening.path();
+        self.observe.check(model)?;
         self.metrics.check()?;
         self.hooks.check(installed).and_then(|()| self.sampling.check(installed))?;
-        let mut pipeline = self.model.staged(&self.stages)?.open_with_template(installed, &self.template)?;
+        let mut pipeline = opening.clone().with_template(&self.template)?.open_text()?;
         self.hooks.install(&mut pipeline, installed)?;
-        let observing = self.observe.begin(&model, &mut pipeline)?;
+        let observing = self.observe.begin(model, &mut pipeline)?;
         let metrics = self.metrics.watch(&mut pipeline)?;
         if answer::chat_format(&pipeline, &self.template)?.is_none() {
             return Err(Failure::about(

@@ -2,8 +2,8 @@
 
 use crate::arguments::model::ModelArguments;
 use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::opening::ModelOpening;
 use crate::arguments::spec_reference::find_spec;
-use crate::arguments::template::TemplateArguments;
 use crate::chat::answer;
 use crate::commands::spec;
 use crate::commands::{CommandContext, Runnable};
@@ -104,9 +104,10 @@ impl CheckCommand {
     /// Checks a model; errors of opening it are part of the result.
     fn model_found(&self, installed: &Environment) -> Result<CheckResult, Failure> {
         let mut found = CheckResult { what: self.model.model.to_string(), ..CheckResult::default() };
-        let template = TemplateArguments::default();
-        let mut pipeline = match self.model.open_silently(installed, &template) {
-            Ok(pipeline) => pipeline,
+        let opening = self.model.opening(installed).map(ModelOpening::without_notices);
+        let opened = opening.and_then(|opening| Ok((opening.open_text()?, opening)));
+        let (mut pipeline, opening) = match opened {
+            Ok(opened) => opened,
             Err(Failure::Failed(message)) => {
                 found.faults = report::findings(&message);
                 return Ok(found);
@@ -128,7 +129,7 @@ impl CheckCommand {
                 Some(file) => comparison::tokens_of(file)?,
                 None => Vec::new(),
             };
-            found.against = Some(SpecComparison::of(&pipeline, &self.model, other, tokens, installed)?);
+            found.against = Some(SpecComparison::of(&pipeline, &opening, other, tokens, installed)?);
         }
         Ok(found)
     }

@@ -100,9 +100,9 @@ impl CompareCommand {
         let longest = (self.text.ctx_size as usize).max(self.prompt).max(self.generate);
         let open = |mut model: ModelArguments| -> Result<OpenModel, Failure> {
             model.exactly(longest);
-            model.locate(installed)?;
+            let opening = model.opening(installed)?;
             let begun = Instant::now();
-            let pipeline = model.open(installed)?;
+            let pipeline = opening.open_text()?;
             let name = match model.quant_name() {
                 Some(quant) => format!("{} as {quant}", model.model),
                 None => model.model.to_string(),
@@ -123,7 +123,7 @@ impl CompareCommand {
         against: Against<'a>,
         bar: &ProgressBar,
     ) -> Result<PerplexityResult, Failure> {
-        let threads = self.model.load_options().threads;
+        let threads = self.model.load_options().placement.threads;
         let options = PerplexityOptions::default().with_threads(threads).with_cancel(interrupt::flag()?);
         let made = perplexity(&opened.pipeline, chunks, against, &options, &mut |at| {
             progress::say(bar, &format!("{}: {}", opened.name, scored_text::message(&at)));

@@ -1,6 +1,6 @@
 //! `convert DIR OUT`: converts a Hugging Face folder to a GGUF file.
 
-use crate::arguments::model_source::ModelSource;
+use crate::arguments::model_source::find_source;
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
 use crate::commands::folder_plan;
@@ -53,10 +53,10 @@ pub(crate) struct ConvertCommand {
 
 impl Runnable for ConvertCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
-        let installed = &context.environment;
-        let meant = ModelSource::of(&self.model, &self.specs, installed)?;
+        let environment = self.specs.environment(&context.environment)?;
+        let source = find_source(&self.model, &self.specs, &environment)?;
         if !self.json {
-            output_file::may_write(&self.out, self.force, &[&meant.path])?;
+            output_file::may_write(&self.out, self.force, &[&source.path])?;
         }
         if output_file::is_device(&self.out) {
             return Err(Failure::about(self.out.display(), "is not a regular file; name another one"));
@@ -67,9 +67,8 @@ impl Runnable for ConvertCommand {
             (None, None) => Types::AsStored,
         };
         let folder = FolderPlan {
-            meant: &meant,
-            specs: &self.specs,
-            installed,
+            source: &source,
+            environment: &environment,
             accept_unread: &self.accept_unread,
             threads: self.threads.map(|threads| threads as usize),
             texts: if self.no_tokenizer { TokenizerOutput::LeftOut } else { TokenizerOutput::Written },

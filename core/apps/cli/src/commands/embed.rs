@@ -12,7 +12,6 @@ use crate::{interrupt, output, prompt};
 use clap::Args;
 use menagerie::engine::{EmbeddingOptions, EmbeddingPipeline, GenerateError, Normalization, TextTokens};
 use menagerie::model::Pooling;
-use menagerie::registry::Environment;
 use serde::Serialize;
 use serde_json::json;
 use std::io::{BufWriter, Write};
@@ -76,12 +75,15 @@ impl Runnable for EmbedCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let installed = &context.environment;
         self.metrics.check()?;
-        if let Some(out) = &self.out {
-            let model = self.model.locate(installed)?;
-            may_write(out, self.force, &[&model])?;
-        }
+        let opening = self.out.as_ref().map(|out| {
+            let opening = self.model.opening(installed)?;
+            may_write(out, self.force, &[opening.path()])?;
+            Ok::<_, Failure>(opening)
+        });
+        let opening = opening.transpose()?;
         let given = if self.tokens.is_empty() { self.texts()? } else { Vec::new() };
-        let mut pipeline = self.model.open_for_vectors(installed)?;
+        let opening = opening.map_or_else(|| self.model.opening(installed), Ok)?;
+        let mut pipeline = opening.open_embedding()?;
         let metrics = self.metrics.watch(&mut pipeline)?;
         let sequences = self.sequences(&pipeline, &given)?;
         let pooling = self.pooling(&pipeline)?;
@@ -90,7 +92,7 @@ impl Runnable for EmbedCommand {
         metrics.write()?;
         let (rows, width) = computed?;
         match &self.out {
-            Some(out) => self.write(out, &rows, width, installed),
+            Some(out) => self.write(out, &rows, width, opening.path()),
             None => output::json(&EmbeddingReport {
                 model: pipeline.name().to_owned(),
                 pooling,
@@ -216,12 +218,11 @@ impl EmbedCommand {
         out: &std::path::Path,
         rows: &[f32],
         width: usize,
-        installed: &Environment,
+        model: &std::path::Path,
     ) -> Result<(), Failure> {
         let about = |error: std::io::Error| Failure::about(out.display(), error);
         let shape = [rows.len() / width.max(1), width];
-        let model = self.model.locate(installed)?;
-        let mut file = OutputFile::create(out, self.force, &[&model])?;
+        let mut file = OutputFile::create(out, self.force, &[model])?;
         let mut writer = BufWriter::new(&mut file);
         writer.write_all(&head(shape)).map_err(about)?;
         rows.iter().try_for_each(|value| writer.write_all(&value.to_le_bytes())).map_err(about)?;

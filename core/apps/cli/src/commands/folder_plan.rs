@@ -1,18 +1,16 @@
 //! [`FolderPlan`]: the plan of a GGUF file that is written from a folder.
 
-use crate::arguments::model_source::ModelSource;
-use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
 use crate::screen::{progress, report};
 use crate::{interrupt, output};
-use menagerie::assembly::{WeightSource, open_model};
+use menagerie::assembly::{AssembleOptions, WeightSource, open_model};
 use menagerie::convert::{Conversion, ConvertError, Plan, Types};
 use menagerie::engine::Arithmetic;
 use menagerie::files::path_text;
 use menagerie::kernels::Cpu;
 use menagerie::loaders::HfTexts;
 use menagerie::model::Compute;
-use menagerie::open::{Device, KeyOptions, ResolvedFile, tokenizer_tables};
+use menagerie::open::{Device, KeyOptions, ModelSource, ResolvedFile, tokenizer_tables};
 use menagerie::quantize::Importance;
 use menagerie::registry::Environment;
 use menagerie::spec::SourceFormat;
@@ -30,9 +28,8 @@ pub(crate) enum TokenizerOutput {
 
 /// A folder to be written as a GGUF file.
 pub(crate) struct FolderPlan<'a> {
-    pub(crate) meant: &'a ModelSource,
-    pub(crate) specs: &'a SpecArguments,
-    pub(crate) installed: &'a Environment,
+    pub(crate) source: &'a ModelSource,
+    pub(crate) environment: &'a Environment,
     pub(crate) accept_unread: &'a [String],
     pub(crate) threads: Option<usize>,
     pub(crate) texts: TokenizerOutput,
@@ -47,16 +44,16 @@ impl FolderPlan<'_> {
         types: &Types<'_>,
         take: impl FnOnce(&Plan<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let environment = self.specs.environment(self.installed)?;
+        let environment = self.environment;
         let accept_unread = self.accept_unread.to_vec();
-        let keys = self.meant.keys(KeyOptions::default().with_accept_unread(accept_unread));
-        let file = open_model(&self.meant.path, environment.entries(), true)?;
+        let keys = self.source.keys(KeyOptions::default().with_accept_unread(accept_unread));
+        let file = open_model(&self.source.path, environment.entries(), true)?;
         if file.format() != SourceFormat::Hf {
             let reason =
                 "is already a GGUF file; `convert` requires a folder with config.json and .safetensors files";
             return Err(Failure::about(file.file(), reason));
         }
-        let resolved = ResolvedFile::new(file, &environment, keys)?;
+        let resolved = ResolvedFile::new(file, environment, keys)?;
         for notice in resolved.notices() {
             report::note(&notice.to_string());
         }
@@ -88,7 +85,8 @@ impl OpenFolder<'_> {
     ) -> Result<T, Failure> {
         let resolved = self.resolved;
         // The model is assembled only to know which tensors it uses.
-        let claims = resolved.assemble(self.compute)?.claims;
+        let options = AssembleOptions::whole(self.compute, resolved.environment.components());
+        let claims = resolved.assemble(&options)?.claims;
         let (tables, _) = tokenizer_tables(&resolved.environment)?;
         let folder = resolved.file_name();
         let texts = match self.texts {

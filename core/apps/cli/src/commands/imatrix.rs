@@ -10,7 +10,6 @@ use crate::screen::{progress, report};
 use crate::{interrupt, output};
 use clap::Args;
 use menagerie::measure::{Against, ImportanceCollector, PerplexityOptions, TextChunks, perplexity};
-use menagerie::open::LoadWrapper;
 use menagerie::quantize::Importance;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -40,21 +39,21 @@ impl Runnable for ImatrixCommand {
         let text = self.text.read()?;
         let context = self.text.ctx_size as usize;
         self.model.exactly(context);
-        let model = self.model.locate(installed)?;
-        output_file::may_write(&self.out, self.force, &[&model])?;
+        let opening = self.model.opening(installed)?;
+        output_file::may_write(&self.out, self.force, &[opening.path()])?;
         if output_file::is_device(&self.out) {
             return Err(Failure::about(self.out.display(), "is not a regular file; name another one"));
         }
         let slot: Arc<OnceLock<Arc<ImportanceCollector>>> = Arc::default();
         let filled = Arc::clone(&slot);
-        let wrapper = LoadWrapper(Arc::new(move |spec| {
+        let opening = opening.with_linear_wrapper(move |spec| {
             let collector = Arc::new(ImportanceCollector::new(Arc::clone(spec)));
             Arc::clone(filled.get_or_init(|| collector)) as _
-        }));
-        let pipeline = self.model.open_wrapped(installed, wrapper)?;
+        });
+        let pipeline = opening.open_text()?;
         let chunks = TextChunks::of_text(&**pipeline.tokenizer()?, &text, context, self.text.chunks())?;
         let options = PerplexityOptions::default()
-            .with_threads(self.model.load_options().threads)
+            .with_threads(self.model.load_options().placement.threads)
             .with_cancel(interrupt::flag()?);
         let bar = progress::spinner("measuring");
         let made = perplexity(&pipeline, &chunks, Against::Nothing, &options, &mut |at| {
@@ -70,7 +69,7 @@ impl Runnable for ImatrixCommand {
             chunk_tokens: self.text.ctx_size,
             ..collected
         };
-        output_file::may_write(&self.out, self.force, &[&model])?;
+        output_file::may_write(&self.out, self.force, &[opening.path()])?;
         importance.write(&self.out)?;
         say_unmet(&importance);
         output::line(&format!(

@@ -1,6 +1,6 @@
 //! `inspect FILE`: the contents of a model file of any architecture.
 
-use crate::arguments::model_source::ModelSource;
+use crate::arguments::model_source::find_source;
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
 use crate::commands::{CommandContext, Runnable};
@@ -41,11 +41,11 @@ pub(crate) struct InspectCommand {
 
 impl Runnable for InspectCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
-        let installed = &context.environment;
+        let environment = self.specs.environment(&context.environment)?;
         let path = self.file.path();
         let path = match path.exists() && !is_recipe(path) {
             true => path.to_owned(),
-            false => ModelSource::of(&self.file, &self.specs, installed)?.path,
+            false => find_source(&self.file, &self.specs, &environment)?.path,
         };
         let mut inspected = inspect::open(&path)?;
         if self.template {
@@ -63,7 +63,7 @@ impl Runnable for InspectCommand {
             return output::json(&inspected);
         }
         if !filtered {
-            self.head(&inspected, &self.specs.environment(installed)?)?;
+            self.head(&inspected, &environment)?;
         }
         keys(&inspected.keys)?;
         tensors(&inspected.tensors)

@@ -57,11 +57,13 @@ pub(crate) struct LogitsCommand {
 impl Runnable for LogitsCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let installed = &context.environment;
-        let model = self.model.locate(installed)?;
-        may_write(&self.out, self.force, &[&model])?;
-        let capture = ActiveCapture::ask(&self.capture, self.force, &model)?;
+        let arguments = self.model.staged(&self.stages)?;
+        let opening = arguments.opening(installed)?;
+        let model = opening.path();
+        may_write(&self.out, self.force, &[model])?;
+        let capture = ActiveCapture::ask(&self.capture, self.force, model)?;
         self.hooks.check(installed)?;
-        let mut pipeline = self.model.staged(&self.stages)?.open(installed)?;
+        let mut pipeline = opening.open_text()?;
         self.hooks.install(&mut pipeline, installed)?;
         let layers = pipeline.engine().model.shape().n_layers;
         let capture = capture.map(|asked| asked.begin(layers, pipeline.hooks_mut())).transpose()?;
@@ -71,10 +73,10 @@ impl Runnable for LogitsCommand {
             return Err(Failure::Usage(format!("--decode-from {index} is after the last token, {last}")));
         }
         let options = LogitsOptions::default()
-            .with_chunk(self.model.load_options().chunk)
+            .with_chunk(self.model.load_options().context.chunk)
             .with_decode_from(self.decode_from);
         let vocabulary = pipeline.vocabulary();
-        let mut file = OutputFile::create(&self.out, self.force, &[&model])?;
+        let mut file = OutputFile::create(&self.out, self.force, &[model])?;
         self.write(&pipeline, &tokens, &options, &mut file)?;
         let is_device = file.is_device();
         file.commit()?;

@@ -49,14 +49,15 @@ impl Runnable for MergeCommand {
             ))
             .with_help("merge first, then run `menagerie quantize` on the result"));
         }
-        let input = self.model.locate(installed)?;
-        let folder = HfModel::folder_of(&input);
+        let opening = self.model.opening(installed)?;
+        let input = opening.path();
+        let folder = HfModel::folder_of(input);
         let converts = folder.is_some() && self.out.extension().is_some_and(|end| end == "gguf");
         match folder.filter(|_| !converts) {
             Some(_) => self.may_write_folder()?,
-            None => self.may_write_file(&input)?,
+            None => self.may_write_file(input)?,
         }
-        let pipeline = self.model.open(installed)?;
+        let pipeline = opening.open_text()?;
         let Some(set) = pipeline.engine().adapters.clone() else {
             return Err(Failure::Usage("nothing to merge: no adapter is given".to_owned())
                 .with_help("give one with --lora PATH[=WEIGHT]"));
@@ -102,7 +103,7 @@ impl MergeCommand {
         let resolved = pipeline.resolved();
         let compute = &pipeline.engine().compute;
         let tensors = merge.merged_tensors();
-        let threads = self.model.load_options().threads;
+        let threads = self.model.load_options().placement.threads;
         let folder = OpenFolder {
             resolved,
             tensors: &tensors,

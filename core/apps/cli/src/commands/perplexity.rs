@@ -62,12 +62,12 @@ impl Runnable for PerplexityCommand {
         }
         let context = self.text.ctx_size as usize;
         self.model.exactly(context);
-        let model = self.model.locate(installed)?;
+        let opening = self.model.opening(installed)?;
         let mut file = match &self.save_logits {
-            Some(path) => Some(BufWriter::new(OutputFile::create(path, self.force, &[&model])?)),
+            Some(path) => Some(BufWriter::new(OutputFile::create(path, self.force, &[opening.path()])?)),
             None => None,
         };
-        let mut pipeline = self.model.open(installed)?;
+        let mut pipeline = opening.open_text()?;
         let metrics = self.metrics.watch(&mut pipeline)?;
         let tokenizer = pipeline.tokenizer();
         let chunks = match (&mut base, &text) {
@@ -87,7 +87,7 @@ impl Runnable for PerplexityCommand {
             (None, None) => Against::Nothing,
         };
         let options = PerplexityOptions::default()
-            .with_threads(self.model.load_options().threads)
+            .with_threads(self.model.load_options().placement.threads)
             .with_cancel(interrupt::flag()?);
         let bar = progress::spinner("scoring");
         let made = perplexity(&pipeline, &chunks, against, &options, &mut |at| {

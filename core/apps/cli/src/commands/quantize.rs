@@ -1,6 +1,6 @@
 //! `quantize IN OUT TYPE`: quantizes the weights of a model.
 
-use crate::arguments::model_source::ModelSource;
+use crate::arguments::model_source::find_source;
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
 use crate::commands::folder_plan;
@@ -15,6 +15,7 @@ use menagerie::convert::Types;
 use menagerie::files::path_text;
 use menagerie::gguf::{GgmlType, GgufFile, OpenOptions};
 use menagerie::kernels::Cpu;
+use menagerie::open::ModelSource;
 use menagerie::quantize::{FileQuantizer, Importance, PlannedTensor, Policy};
 use menagerie::registry::Environment;
 use serde_json::json;
@@ -89,9 +90,9 @@ fn role_type(text: &str) -> Result<(String, GgmlType), String> {
 
 impl Runnable for QuantizeCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
-        let installed = &context.environment;
-        let meant = ModelSource::of(&self.input, &self.specs, installed)?;
-        let input = meant.path.clone();
+        let environment = self.specs.environment(&context.environment)?;
+        let source = find_source(&self.input, &self.specs, &environment)?;
+        let input = source.path.clone();
         if !self.dry_run {
             let parts = GgufFile::part_paths(&input);
             let inputs: Vec<&Path> =
@@ -102,7 +103,7 @@ impl Runnable for QuantizeCommand {
             }
         }
         if input.is_dir() || input.extension().is_some_and(|end| end == "safetensors") {
-            return self.folder(&meant, installed);
+            return self.folder(&source, &environment);
         }
         let policy = self.policy()?;
         let file = GgufFile::open(&input, &OpenOptions::default())?;
@@ -119,12 +120,11 @@ impl Runnable for QuantizeCommand {
 
 impl QuantizeCommand {
     /// Quantizes a folder, which is converted to a GGUF file at the same time.
-    fn folder(&self, meant: &ModelSource, installed: &Environment) -> Result<(), Failure> {
+    fn folder(&self, source: &ModelSource, environment: &Environment) -> Result<(), Failure> {
         let (name, importance) = self.importance()?;
         let folder = FolderPlan {
-            meant,
-            specs: &self.specs,
-            installed,
+            source,
+            environment,
             accept_unread: &self.accept_unread,
             threads: self.threads.map(|threads| threads as usize),
             texts: TokenizerOutput::Written,

@@ -1,6 +1,6 @@
 //! `render MODEL MESSAGES.json`: renders messages with a chat template.
 
-use crate::arguments::model_source::ModelSource;
+use crate::arguments::model_source::find_source;
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
 use crate::arguments::template::{TemplateArguments, advice, note_without_effect, read_list};
@@ -12,7 +12,7 @@ use clap::Args;
 use menagerie::assembly::open_model;
 use menagerie::engine;
 use menagerie::loaders::{ChatTemplate, RenderOptions, Tokenizer, TokenizerOptions};
-use menagerie::open::{GivenTemplate, KeyOptions, LoadOptions, ResolvedFile, tokenizer_tables};
+use menagerie::open::{KeyOptions, LoadOptions, ResolvedFile, TemplateSource, tokenizer_tables};
 use menagerie::registry::{Environment, GGUFArchitecture};
 use serde_json::Value;
 
@@ -37,13 +37,13 @@ pub(crate) struct RenderCommand {
 
 impl Runnable for RenderCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
-        let installed = &context.environment;
-        let given = self.template.given(&self.specs.environment(installed)?)?;
+        let environment = self.specs.environment(&context.environment)?;
+        let given = self.template.source(&environment)?;
         let (template, messages) = match (given, self.files.as_slice()) {
             (Some(given), [messages]) => {
                 (ChatTemplate::new(&given.name, &given.source, None, None)?, messages)
             }
-            (given, [model, messages]) => (self.of_model(model, given, installed)?, messages),
+            (given, [model, messages]) => (self.of_model(model, given, &environment)?, messages),
             _ => {
                 return Err(Failure::Usage("expected MODEL MESSAGES.json, or --chat-template".to_owned()));
             }
@@ -78,17 +78,16 @@ impl RenderCommand {
     fn of_model(
         &self,
         model: &NameOrPath,
-        given: Option<GivenTemplate>,
-        installed: &Environment,
+        given: Option<TemplateSource>,
+        environment: &Environment,
     ) -> Result<ChatTemplate, Failure> {
-        let meant = ModelSource::of(model, &self.specs, installed)?;
-        let file = open_model(&meant.path, installed.entries(), true)?;
-        let environment = self.specs.environment(installed)?;
+        let source = find_source(model, &self.specs, environment)?;
+        let file = open_model(&source.path, environment.entries(), true)?;
         let given = LoadOptions::default().with_chat_template(given);
-        let given = meant.options(given, &environment)?.chat_template;
+        let given = source.options(&given, environment)?.chat_template;
         let named = file.architecture().ok().and_then(|name| GGUFArchitecture::new(name).ok());
         let spec = named.and_then(|name| environment.resolve(&name).ok()).map(|(_, spec)| spec);
-        let (tables, notices) = tokenizer_tables(&environment)?;
+        let (tables, notices) = tokenizer_tables(environment)?;
         notices.iter().for_each(|notice| report::note(&notice.to_string()));
         let pre = spec.as_ref().and_then(|spec| spec.pre_tokenizer());
         let tokenizer =
@@ -100,7 +99,7 @@ impl RenderCommand {
             return Ok(own);
         }
         if spec.is_some() {
-            let resolved = ResolvedFile::new(file, &environment, meant.keys(KeyOptions::default()))?;
+            let resolved = ResolvedFile::new(file, environment, source.keys(KeyOptions::default()))?;
             if let Some(source) = &resolved.config().chat_fallback {
                 let source =
                     tables.chat_template_of(source).map_err(|reason| Failure::about(model, reason))?;

@@ -68,7 +68,7 @@ impl Runnable for RerankCommand {
         let documents = self.documents()?;
         let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
         self.refuse_empty(&documents)?;
-        let mut pipeline = self.model.open_for_vectors(installed)?;
+        let mut pipeline = self.model.opening(installed)?.open_embedding()?;
         let metrics = self.metrics.watch(&mut pipeline)?;
         let _at_once = interrupt::at_once()?;
         let scores = pipeline.rerank(&self.query, &documents, self.truncation.truncation());

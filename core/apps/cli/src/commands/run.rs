@@ -83,13 +83,15 @@ impl Runnable for RunCommand {
             return Err(Failure::Usage("the prompt is empty".to_owned())
                 .with_help("give it as an argument, with -f FILE or on standard input"));
         }
-        let model = self.model.locate(installed)?;
-        self.observe.check(&model)?;
+        let arguments = self.model.staged(&self.stages)?;
+        let opening = arguments.opening(installed)?;
+        let model = opening.path();
+        self.observe.check(model)?;
         self.metrics.check()?;
         self.hooks.check(installed).and_then(|()| self.sampling.check(installed))?;
-        let mut pipeline = self.model.staged(&self.stages)?.open_with_template(installed, &self.template)?;
+        let mut pipeline = opening.clone().with_template(&self.template)?.open_text()?;
         self.hooks.install(&mut pipeline, installed)?;
-        let observing = self.observe.begin(&model, &mut pipeline)?;
+        let observing = self.observe.begin(model, &mut pipeline)?;
         let metrics = self.metrics.watch(&mut pipeline)?;
         let answered = self.answer(&pipeline, &prompt, observing, installed);
         Failure::of_all([answered, metrics.write()])

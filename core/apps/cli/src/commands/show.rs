@@ -1,7 +1,7 @@
 //! `show ARCH|MODEL`: prints a spec, or how a model is interpreted.
 
 use crate::arguments::key_setting::key_setting;
-use crate::arguments::model_source::{ModelSource, find_recipe};
+use crate::arguments::model_source::{find_recipe, find_source};
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::spec_reference::find_spec;
 use crate::arguments::specs::SpecArguments;
@@ -11,10 +11,10 @@ use crate::listing::{adapter_listing, model_summary, plugin_parts, recipe_listin
 use crate::output;
 use crate::output::bytes as readable_bytes;
 use clap::Args;
-use menagerie::assembly::{Assembly, open_model};
+use menagerie::assembly::{AssembleOptions, Assembly, open_model};
 use menagerie::engine::{Arithmetic, KvType};
 use menagerie::model::Compute;
-use menagerie::open::{Device, KeyOptions, ResolvedFile, tokenizer_tables};
+use menagerie::open::{Device, KeyOptions, ModelSource, ResolvedFile, tokenizer_tables};
 use menagerie::registry::{ArchitectureEntry, Environment, RecipeEntry};
 use menagerie::spec::{MetadataValue, ResolvedValue, layer_ranges};
 use serde_json::{Value, json};
@@ -66,14 +66,14 @@ impl Runnable for ShowCommand {
         if let Some(meant) = find_spec(&self.what, &self.specs, installed)? {
             return print_architecture(&meant.entry, self.merged, self.json);
         }
-        let recipe = find_recipe(&self.what, &self.specs, installed)?;
+        let environment = self.specs.environment(installed)?;
+        let recipe = find_recipe(&self.what, &self.specs, &environment)?;
         if let Some(entry) = recipe.as_ref().filter(|entry| recipe_listing::is_form(entry)) {
             return recipe_listing::print(entry, self.json);
         }
-        let environment = self.specs.environment(installed)?;
-        let meant = ModelSource::of(&self.what, &self.specs, installed)
+        let source = find_source(&self.what, &self.specs, &environment)
             .map_err(|failure| self.unknown(&environment, failure))?;
-        self.model(&meant, recipe.as_ref(), &environment)
+        self.model(&source, recipe.as_ref(), &environment)
     }
 }
 
@@ -94,20 +94,21 @@ impl ShowCommand {
 
     fn model(
         &self,
-        meant: &ModelSource,
+        source: &ModelSource,
         recipe: Option<&RecipeEntry>,
         environment: &Environment,
     ) -> Result<(), Failure> {
         let set = self.set.iter().cloned().collect();
         let keys =
-            meant.keys(KeyOptions::default().with_accept_unread(self.accept_unread.clone()).with_set(set));
+            source.keys(KeyOptions::default().with_accept_unread(self.accept_unread.clone()).with_set(set));
         let resolved =
-            ResolvedFile::new(open_model(&meant.path, environment.entries(), true)?, environment, keys)?;
+            ResolvedFile::new(open_model(&source.path, environment.entries(), true)?, environment, keys)?;
         let backend = Device::default().backend(environment.entries(), Some(1), Arithmetic::Fast)?;
-        let assembly = resolved.assemble(&Compute::new(backend, Arithmetic::Fast))?;
+        let compute = Compute::new(backend, Arithmetic::Fast);
+        let assembly = resolved.assemble(&AssembleOptions::whole(&compute, environment.components()))?;
         let (tables, _) = tokenizer_tables(environment)?;
         let mut summary = model_summary::lines(&resolved, &assembly, tables);
-        if let Some(ingredients) = &meant.ingredients {
+        if let Some(ingredients) = &source.ingredients {
             recipe_listing::over(&mut summary, ingredients, environment)?;
         }
         if self.json {

@@ -1,6 +1,6 @@
 //! `tokenize MODEL [TEXT]`: prints the tokens of a text.
 
-use crate::arguments::model_source::ModelSource;
+use crate::arguments::model_source::find_source;
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::specs::SpecArguments;
 use crate::commands::{CommandContext, Runnable};
@@ -101,8 +101,8 @@ impl Runnable for TokenizeCommand {
 impl TokenizeCommand {
     /// The tokenizer. The spec may state the pre-tokenizer if the file does not.
     fn tokenizer(&self, installed: &Environment) -> Result<Tokenizer, Failure> {
-        let path = ModelSource::of(&self.model, &self.specs, installed)?.path;
         let environment = self.specs.environment(installed)?;
+        let path = find_source(&self.model, &self.specs, &environment)?.path;
         // In a folder the tokenizer's own files are complete.
         let loaded: Box<LoadTokenizer>;
         let mut spec = None;

@@ -11,7 +11,7 @@ use std::error::Error;
 use std::fmt;
 
 /// The reason why a command did not succeed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Failure {
     /// The arguments are invalid or contradict each other: exit code 2.
     Usage(String),
@@ -73,6 +73,21 @@ impl Failure {
     }
 }
 
+/// A failure to find the files of a model, on its way through the library.
+#[derive(Debug)]
+pub(crate) struct LocateFailure(pub(crate) Failure);
+
+impl Error for LocateFailure {}
+
+impl fmt::Display for LocateFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Failure::Failed(message) | Failure::Usage(message) => f.write_str(message),
+            _ => f.write_str("interrupted"),
+        }
+    }
+}
+
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let any: &(dyn Error + 'static) = &error;
@@ -88,8 +103,14 @@ impl<E: Error + 'static> From<E> for Failure {
         if let Some(QuantizeError::UnknownFileType { .. }) = any.downcast_ref() {
             return Self::Usage(error.to_string());
         }
-        if let Some(LoadError::Options(fault)) = any.downcast_ref() {
-            return Self::Usage(fault.clone());
+        match any.downcast_ref() {
+            Some(LoadError::Options(fault)) => return Self::Usage(fault.clone()),
+            Some(LoadError::Locate { source, .. }) => {
+                if let Some(LocateFailure(failure)) = source.downcast_ref() {
+                    return failure.clone();
+                }
+            }
+            _ => {}
         }
         Self::Failed(template_fault::placed(any).unwrap_or_else(|| error.to_string()))
     }

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::listing::model_summary::SummaryLines;
 use crate::output;
 use crate::output::fitted_table::{FittedTable, shortened};
-use menagerie::open::{GivenGate, GivenMixture, Ingredients};
+use menagerie::open::{GateOption, Ingredients, MixtureOptions};
 use menagerie::registry::{Environment, Origin, RecipeEntry};
 use menagerie::spec::{Recipe, RecipeBase, RecipeMixture, layer_ranges};
 use serde_json::{Value, json};
@@ -167,15 +167,15 @@ pub(crate) fn over(
 }
 
 /// The lines of a mixture that is loaded.
-fn given_mixture(mixture: &GivenMixture) -> Vec<(&'static str, String)> {
+fn given_mixture(mixture: &MixtureOptions) -> Vec<(&'static str, String)> {
     let layers = match &mixture.layers {
         Some(layers) => layer_ranges(&layers.iter().copied().collect()),
         None => "all layers".to_owned(),
     };
     let gate = match &mixture.gate {
-        GivenGate::File(path) if path.exists() => path.display().to_string(),
-        GivenGate::File(path) => format!("{}, not trained yet (see menagerie train-gate)", path.display()),
-        GivenGate::Always(expert) => format!("always expert {expert}"),
+        GateOption::File(path) if path.exists() => path.display().to_string(),
+        GateOption::File(path) => format!("{}, not trained yet (see menagerie train-gate)", path.display()),
+        GateOption::Always(expert) => format!("always expert {expert}"),
     };
     let names = mixture.names();
     let count = names.len();

@@ -1,14 +1,14 @@
 //! [`SpecComparison`]: the differences between two specs on one file: their values, and the resulting logits.
 
-use crate::arguments::model::ModelArguments;
 use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::opening::ModelOpening;
 use crate::arguments::spec_reference::require_spec;
 use crate::failure::Failure;
 use crate::output;
 use crate::reference::comparison;
 use crate::reference::comparison::TensorComparison;
 use menagerie::engine::TextPipeline;
-use menagerie::open::{LoadedModel, ResolvedFile, open_text_with};
+use menagerie::open::{LoadedModel, ResolvedFile};
 use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie::spec::{layer_ranges, toml_text};
 use serde_json::json;
@@ -43,14 +43,14 @@ impl SpecComparison {
     /// Opens the file of `pipeline` a second time with another spec. Without tokens, arbitrary ones are used.
     pub(crate) fn of(
         pipeline: &LoadedModel<TextPipeline>,
-        arguments: &ModelArguments,
+        opening: &ModelOpening,
         other: &NameOrPath,
         tokens: Vec<u32>,
         installed: &Environment,
     ) -> Result<Self, Failure> {
         let resolved = pipeline.resolved();
         let name = resolved.file.architecture().map_err(Failure::from)?.to_owned();
-        let spec = require_spec(other, &arguments.specs, installed)?.spec()?;
+        let spec = require_spec(other, opening.specs(), installed)?.spec()?;
         // The other spec with the architecture name of the file.
         let mut document = spec.document();
         document["architecture"] = json!({ "id": name });
@@ -60,7 +60,7 @@ impl SpecComparison {
         let folders = vec![SpecFolder { path, kind: FolderKind::File }];
         let folders = SpecFolders::default().with_folders(folders).with_allow_shadow(true);
         let environment = installed.with_spec_folders(folders)?;
-        let second = open_text_with(&arguments.locate(installed)?, &environment, &arguments.load_options())?;
+        let second = opening.clone().with_environment(environment).open_text()?;
         let vocabulary = u32::try_from(pipeline.vocabulary()).unwrap_or(u32::MAX).max(1);
         let made_up = || (0..TOKENS).map(|at| (at * 37 + 11) % vocabulary).collect();
         let tokens = if tokens.is_empty() { made_up() } else { tokens };

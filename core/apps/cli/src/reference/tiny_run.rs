@@ -4,7 +4,7 @@ use crate::arguments::spec_reference::SpecSelection;
 use crate::failure::Failure;
 use menagerie::engine::{EmbeddingOptions, EmbeddingPipeline, GenerateError, KvType, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
-use menagerie::open::{LoadOptions, LoadedModel, open_embedding_with, open_text_with};
+use menagerie::open::{LoadOptions, LoadedModel, ModelBuilder};
 use menagerie::spec::MetadataValue;
 use menagerie::synth::{SynthError, Synthesis, policy, tiny_keys, tiny_value};
 use std::collections::BTreeMap;
@@ -62,13 +62,14 @@ pub(crate) fn tiny_run(
     let options = LoadOptions::default().with_threads(1).with_kv_type(KvType::F32);
     let tokens: Vec<u32> = (0..TOKENS).map(|at| (at * 37 + 11) % 150).collect();
     let encoder = spec.document().pointer("/output/head").is_some_and(|head| head == "none");
+    let builder = ModelBuilder::new(&file).with_environment(&meant.environment).with_options(&options);
     let run = match encoder {
-        true => open_embedding_with(&file, &meant.environment, &options)
-            .map_err(Failure::from)
-            .and_then(|pipeline| encoded(&pipeline, &tokens)),
-        false => open_text_with(&file, &meant.environment, &options)
-            .map_err(Failure::from)
-            .and_then(|pipeline| generated(&pipeline, &tokens)),
+        true => {
+            builder.open_embedding().map_err(Failure::from).and_then(|pipeline| encoded(&pipeline, &tokens))
+        }
+        false => {
+            builder.open_text().map_err(Failure::from).and_then(|pipeline| generated(&pipeline, &tokens))
+        }
     };
     match run {
         Ok(run) => Ok(Ok(run)),

@@ -193,7 +193,8 @@ fn vectors_of_other_models_are_refused() {
     run(&[&mistral, "--control-vector-layers", "2-2"]).fails_with(&["for layers 1 to 1 and none"]);
     run(&[&model]).fails_with(&["its architecture is `llama`", "`direction.N`"]);
     let zero = vector(home, "zero.gguf", "llama", 0, 64);
-    run(&[&zero]).fails_with(&["zero.gguf: its tensor \"direction.0\" is no direction of a layer from 1 on"]);
+    run(&[&zero])
+        .fails_with(&["zero.gguf: its tensor \"direction.0\" is not the direction of a layer from 1 on"]);
     run(&["absent.gguf"]).fails_with(&["absent.gguf"]);
     menagerie(home, &["run", &model, "a", "--control-vector-layers", "1-2"])
         .refused_with(&["--control-vector <"]);

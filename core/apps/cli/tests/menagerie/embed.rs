@@ -166,8 +166,7 @@ fn long_texts_are_refused_or_cut_as_asked() {
     for context in [&[][..], &["-c", "20224"]] {
         let call = embed(&[&[long.as_str()], context].concat());
         assert!(!call.err.contains("larger context (-c"), "{}", call.err);
-        let note =
-            "a context of 20224 tokens was asked for, and is 320: the model has learned positions for 320";
+        let note = "the context is 320 tokens instead of 20224: the model has no more learned positions";
         assert_eq!(call.err.contains(note), !context.is_empty(), "{}", call.err);
         call.fails_with(&["419 tokens", "learned positions for 320", "shorten it by 99", "help: --truncate"]);
     }

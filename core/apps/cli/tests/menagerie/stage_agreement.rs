@@ -4,7 +4,7 @@
 use super::fixture;
 use menagerie::engine::TextPipeline;
 use menagerie::open::{
-    LoadOptions, LoadedModel, StageLauncher, StageOptions, StageProbe, StageStart, open_text,
+    LoadOptions, LoadedModel, ModelBuilder, StageLauncher, StageOptions, StageProbe, StageStart,
 };
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,7 +44,7 @@ pub(super) fn opened(
     let stages = StageOptions::count(2).with_probe(StageProbe::Never);
     let stages = stages.in_processes(StageLauncher(Arc::new(launcher)));
     let options = LoadOptions::default().with_stages(stages).with_threads(1);
-    let opened = open_text(model, &options);
+    let opened = ModelBuilder::new(model).with_options(&options).open_text();
     opened.map_err(|error| error.to_string())
 }
 

@@ -3,9 +3,9 @@
 
 use super::fixture;
 use ::menagerie::engine::{Capture, CaptureOptions, PipelineHooks, TextPipeline};
-use ::menagerie::measure::{GivenControlVector, LogitsOptions, SteeringOptions, logits, steering};
+use ::menagerie::measure::{ControlVectorOption, LogitsOptions, SteeringOptions, logits, steering};
 use ::menagerie::model::{HookRecipe, LayerHook, SerializableHook};
-use ::menagerie::open::{LoadOptions, LoadedModel, StageLauncher, StageOptions, StageStart, open_text};
+use ::menagerie::open::{LoadOptions, LoadedModel, ModelBuilder, StageLauncher, StageOptions, StageStart};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::process::Command;
@@ -37,7 +37,7 @@ fn opened(mark: Option<&'static str>, more: &'static [&'static str]) -> LoadedMo
         .with_threads(1)
         .with_mmap(!more.contains(&"--no-mmap"))
         .with_stages(mark.map(|mark| StageOptions::count(2).in_processes(launch(mark))));
-    open_text(model(), &load).unwrap_or_else(|error| panic!("{error}"))
+    ModelBuilder::new(model()).with_options(&load).open_text().unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Processes whose environment has a mark.
@@ -101,7 +101,7 @@ fn hooks_that_cannot_be_copied_are_refused_by_name() {
 fn hooks_come_and_go() {
     let folder = tempfile::tempdir().unwrap();
     let steered = |pipeline: &mut LoadedModel<TextPipeline>, name: &str, scale| {
-        let given = GivenControlVector { path: fixture("control").join(name), scale };
+        let given = ControlVectorOption { path: fixture("control").join(name), scale };
         let steering = steering(pipeline, &[given], &SteeringOptions::default()).unwrap();
         *pipeline.hooks_mut() = PipelineHooks::default();
         pipeline.add_hook(Arc::new(steering));

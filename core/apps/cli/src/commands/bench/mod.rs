@@ -115,15 +115,16 @@ impl Runnable for BenchCommand {
         }
         // Nothing is lost if Ctrl-C ends the process at once.
         let _at_once = interrupt::at_once()?;
-        self.profile.check(&self.model.locate(installed)?)?;
-        self.hooks.check(installed)?;
-        self.metrics.check()?;
         let mut model = self.model.staged(&self.stages)?;
         let longest = self.prompt.iter().chain(&self.generate).max().copied().unwrap_or(0);
         let first = |counts: &[usize]| counts.first().copied().unwrap_or(0);
         let together = first(&self.prompt) + first(&self.generate);
         model.at_least(if self.sequences.is_empty() { self.depth + longest } else { together });
-        let mut pipeline = model.open(installed)?;
+        let opening = model.opening(installed)?;
+        self.profile.check(opening.path())?;
+        self.hooks.check(installed)?;
+        self.metrics.check()?;
+        let mut pipeline = opening.open_text()?;
         self.hooks.install(&mut pipeline, installed)?;
         let metrics = self.metrics.watch(&mut pipeline)?;
         let profiling = self.profile.begin(&mut pipeline);
@@ -146,7 +147,7 @@ impl BenchCommand {
             return sequences::measure(&self.model, pipeline, &self.together(), self.form());
         }
         // The probes have their own threads, which are idle while the model runs.
-        let cpu = Cpu::new(model.load_options().threads)?;
+        let cpu = Cpu::new(model.load_options().placement.threads)?;
         let bar = progress::spinner("probing");
         let limits = probe(&cpu, pipeline)?;
         let measured = self.measure(pipeline, &bar);

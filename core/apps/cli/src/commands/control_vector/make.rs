@@ -59,13 +59,13 @@ impl MakeCommand {
                 negative.len()
             )));
         }
-        let model = self.model.locate(installed)?;
-        let inputs = [model.as_path(), &self.positive, &self.negative];
+        let opening = self.model.opening(installed)?;
+        let inputs = [opening.path(), &self.positive, &self.negative];
         output_file::may_write(&self.out, self.force, &inputs)?;
         if output_file::is_device(&self.out) {
             return Err(Failure::about(self.out.display(), "is not a regular file; name another one"));
         }
-        let pipeline = self.model.open(installed)?;
+        let pipeline = opening.open_text()?;
         let pairs = positive.iter().zip(&negative).map(|(positive, negative)| {
             Ok(PromptPair {
                 positive: self.tokens(&pipeline, positive)?,

@@ -7,7 +7,7 @@ use menagerie::engine::{
 };
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::KvType;
-use menagerie::open::{LoadOptions, LoadedModel, open_text_with};
+use menagerie::open::{LoadOptions, LoadedModel, ModelBuilder};
 use menagerie::plugin_host::Plugin;
 use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie::spec::MetadataValue;
@@ -191,7 +191,8 @@ pub(super) fn open(
         .with_kv_type(KvType::F32)
         .with_arithmetic(Arithmetic::Exact)
         .with_mmap(false);
-    open_text_with(&file, &environment, &options).map_err(|error| named(&error.to_string(), &file))
+    let builder = ModelBuilder::new(&file).with_environment(&environment).with_options(&options);
+    builder.open_text().map_err(|error| named(&error.to_string(), &file))
 }
 
 fn named(error: &str, file: &Path) -> Failure {

@@ -3,6 +3,7 @@
 mod data;
 
 use crate::arguments::model::ModelArguments;
+use crate::arguments::opening::ModelOpening;
 use crate::arguments::template::TemplateArguments;
 use crate::commands::train_gate::data::GatePrompt;
 use crate::commands::{CommandContext, Runnable};
@@ -14,10 +15,9 @@ use clap::Args;
 use indicatif::ProgressBar;
 use menagerie::engine::{ChatMessage, TextPipeline};
 use menagerie::open::{
-    GateExample, GateRows, GateScore, GateTrainer, GateTrainingOptions, GivenExpert, GivenGate, GivenMixture,
-    available_memory,
+    ExpertOption, GateExample, GateOption, GateRows, GateScore, GateTrainer, GateTrainingOptions,
+    MixtureOptions, available_memory,
 };
-use menagerie::registry::Environment;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -75,35 +75,36 @@ struct TrainingResult {
 impl Runnable for TrainGateCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let installed = &context.environment;
-        let Some(mixture) = self.model.mixture(installed)? else {
+        let opening = self.model.opening(installed)?;
+        let Some(mixture) = opening.mixture() else {
             return Err(Failure::about(&self.model.model, "is not a recipe with a [mixture]")
                 .with_help("`menagerie guide mixtures` shows how to write one"));
         };
         let out = match (&self.out, &mixture.gate) {
-            (Some(out), _) | (None, GivenGate::File(out)) => out.clone(),
-            (None, GivenGate::Always(_)) => {
+            (Some(out), _) | (None, GateOption::File(out)) => out.clone(),
+            (None, GateOption::Always(_)) => {
                 return Err(Failure::Usage("the output file is missing: give -o FILE".to_owned()));
             }
         };
-        let base = self.model.locate(installed)?;
-        let mut inputs: Vec<&Path> = vec![&base, &self.data];
+        let mut inputs: Vec<&Path> = vec![opening.path(), &self.data];
         inputs.extend(mixture.experts.iter().map(|expert| match expert {
-            GivenExpert::Model(path) | GivenExpert::Adapter { path, .. } => path.as_path(),
+            ExpertOption::Model(path) | ExpertOption::Adapter { path, .. } => path.as_path(),
         }));
         may_write(&out, self.force, &inputs)?;
         let prompts = data::read(&self.data)?;
-        self.check(&prompts, &mixture)?;
+        self.check(&prompts, mixture)?;
+        let silent = opening.clone().without_notices().with_template(&self.template)?;
         let cancel = interrupt::flag()?;
         let bar = progress::spinner("loading");
-        let trained = self.train(&prompts, &mixture, (&out, &inputs), (&bar, &cancel), installed);
+        let trained = self.train(&prompts, &silent, (&out, &inputs), (&bar, &cancel));
         bar.finish_and_clear();
-        self.say(&prompts, &mixture, &out, &trained?)
+        self.say(&prompts, mixture, &out, &trained?)
     }
 }
 
 impl TrainGateCommand {
     /// Checks that every prompt names an existing expert; notes experts without prompts.
-    fn check(&self, prompts: &[GatePrompt], mixture: &GivenMixture) -> Result<(), Failure> {
+    fn check(&self, prompts: &[GatePrompt], mixture: &MixtureOptions) -> Result<(), Failure> {
         let names = mixture.names();
         if let Some(at) = prompts.iter().position(|row| row.expert >= names.len()) {
             let known: Vec<String> =
@@ -129,12 +130,11 @@ impl TrainGateCommand {
     fn train(
         &self,
         prompts: &[GatePrompt],
-        mixture: &GivenMixture,
+        opening: &ModelOpening,
         (out, inputs): (&Path, &[&Path]),
         (bar, cancel): (&ProgressBar, &AtomicBool),
-        installed: &Environment,
     ) -> Result<TrainingResult, Failure> {
-        let (examples, rows) = self.rows(prompts, (bar, cancel), installed)?;
+        let (examples, rows) = self.rows(prompts, opening, (bar, cancel))?;
         let options = GateTrainingOptions::default()
             .with_epochs(self.epochs as usize)
             .with_batch(self.batch_size as usize)
@@ -143,8 +143,9 @@ impl TrainGateCommand {
         let tokens: usize = examples.iter().map(|example| example.tokens.len()).sum();
         let values = rows.iter().filter_map(|row| row.layers.values().next()).map(Vec::len).sum::<usize>();
         let width = values / tokens.max(1);
-        let mut trainer = GateTrainer::new(&rows, [mixture.experts.len() + 1, width], options)?;
-        let threads = self.model.load_options().threads;
+        let experts = opening.mixture().map_or(1, |mixture| mixture.experts.len() + 1);
+        let mut trainer = GateTrainer::new(&rows, [experts, width], options)?;
+        let threads = self.model.load_options().placement.threads;
         let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
         for epoch in 1..=self.epochs {
             bar.set_message(format!("training gates: epoch {epoch} of {}", self.epochs));
@@ -157,8 +158,7 @@ impl TrainGateCommand {
         file.write_all(&trainer.gates().to_bytes()).map_err(|error| Failure::about(out.display(), error))?;
         file.commit()?;
         bar.set_message("running the mixture with the trained gates");
-        let pipeline =
-            self.model.open_with_gate(installed, &self.template, &GivenGate::File(out.to_owned()))?;
+        let pipeline = opening.clone().with_gate(GateOption::File(out.to_owned())).open_text()?;
         let shares = pipeline.gate_shares(&examples.iter().collect::<Vec<_>>(), Some(cancel))?;
         Ok(TrainingResult { scores: trainer.scores(&rows), shares })
     }
@@ -167,8 +167,8 @@ impl TrainGateCommand {
     fn rows(
         &self,
         prompts: &[GatePrompt],
+        opening: &ModelOpening,
         (bar, cancel): (&ProgressBar, &AtomicBool),
-        installed: &Environment,
     ) -> Result<(Vec<GateExample>, Vec<GateRows>), Failure> {
         let mut experts: Vec<usize> = prompts.iter().map(|row| row.expert).collect();
         experts.sort_unstable();
@@ -177,8 +177,7 @@ impl TrainGateCommand {
         let mut rows: Vec<Option<GateRows>> = prompts.iter().map(|_| None).collect();
         let mut done = 0;
         for expert in experts {
-            let pipeline =
-                self.model.open_with_gate(installed, &self.template, &GivenGate::Always(expert))?;
+            let pipeline = opening.clone().with_gate(GateOption::Always(expert)).open_text()?;
             if examples.is_empty() {
                 pipeline.notices().iter().for_each(|notice| report::note(&notice.to_string()));
                 examples = self.examples(&pipeline, prompts)?;
@@ -216,7 +215,7 @@ impl TrainGateCommand {
     fn say(
         &self,
         prompts: &[GatePrompt],
-        mixture: &GivenMixture,
+        mixture: &MixtureOptions,
         out: &Path,
         trained: &TrainingResult,
     ) -> Result<(), Failure> {
