@@ -18,13 +18,10 @@ fn registry() {
     let said = messages![
         RegistryError::Empty,
         RegistryError::InvalidName("../etc".to_owned()),
-        RegistryError::Unknown {
-            name: "lama".to_owned(),
-            nearest: vec!["llama".to_owned(), "qwen2".to_owned()],
-        },
+        RegistryError::Unknown { name: "lama".to_owned(), nearest: Some("llama".to_owned()) },
         RegistryError::UnknownClass {
             name: "LamaForCausalLM".to_owned(),
-            nearest: vec!["LlamaForCausalLM".to_owned()],
+            nearest: Some("LlamaForCausalLM".to_owned()),
         },
         RegistryError::ClassOfSeveral {
             name: "NomicBertModel".to_owned(),

@@ -38,7 +38,7 @@ fn open() {
     let said = messages![
         LoadError::Architecture {
             file: file(),
-            source: RegistryError::Unknown { name: "lama".to_owned(), nearest: vec!["llama".to_owned()] },
+            source: RegistryError::Unknown { name: "lama".to_owned(), nearest: Some("llama".to_owned()) },
         },
         LoadError::Device {
             device: "cuda:9".to_owned(),

@@ -5,6 +5,7 @@ use crate::dims::{fits, of, written};
 use crate::fault::AssemblyFaults;
 use crate::options::{AssembleOptions, Purpose};
 use crate::source::WeightSource;
+use menagerie_entries::nearest;
 use menagerie_model::components::RopeDeclarations;
 use menagerie_model::{
     Backend, DenseExperts, DenseLinear, ExpertLinear, Linear, LinearSite, LinearWrapper, ModelError, Param,
@@ -14,7 +15,6 @@ use menagerie_registry::Part;
 use menagerie_spec::ModelConfig;
 use menagerie_spec::config::BiasRule;
 use menagerie_spec::kind::Dim;
-use menagerie_spec::nearest;
 use std::collections::HashMap;
 use std::ops::Range;
 

@@ -1,7 +1,6 @@
 //! [`NamedEntry`]: a sampler or a hook of an environment with its options, as written on the command line.
 
-use menagerie_entries::{Entries, Entry};
-use menagerie_spec::nearest;
+use menagerie_entries::{Entries, Entry, nearest, nearest_clause};
 
 /// The entry that a text names: `author/name:component` or `author/name:component=key=value,key=value`.
 pub(crate) struct NamedEntry<'k, K> {
@@ -45,14 +44,13 @@ fn unknown(what: &str, name: &str, known: &[&str]) -> String {
         // Perhaps only the plugin's name is missing.
         let own = |full: &&str| full.rsplit_once(':').is_some_and(|(_, own)| nearest(name, [own]).is_some());
         let meant = known.iter().copied().find(own).or_else(|| nearest(name, known.iter().copied()));
-        let meant = meant.map(|meant| format!("; the nearest is `{meant}`")).unwrap_or_default();
+        let meant = nearest_clause(meant);
         return format!("`{name}` is not a {what}; expected a name like author/name:{what}{meant}");
     };
     if known.is_empty() {
         return format!("there is no {what} `{name}`: load the plugin `{plugin}` with --plugin-dir DIR");
     }
-    let meant = nearest(name, known.iter().copied());
-    let meant = meant.map(|meant| format!("; the nearest is `{meant}`")).unwrap_or_default();
+    let meant = nearest_clause(nearest(name, known.iter().copied()));
     format!("there is no {what} `{name}`{meant}; there are: {}", known.join(", "))
 }
 
@@ -64,8 +62,7 @@ pub fn check_options(options: &[(String, String)], known: &[&str]) -> Result<(),
     let Some((name, _)) = options.iter().find(|(name, _)| !known.contains(&name.as_str())) else {
         return Ok(());
     };
-    let meant = nearest(name, known.iter().copied());
-    let meant = meant.map(|meant| format!("; the nearest is `{meant}`")).unwrap_or_default();
+    let meant = nearest_clause(nearest(name, known.iter().copied()));
     let known =
         if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
     Err(format!("there is no option `{name}`{meant}; {known}"))

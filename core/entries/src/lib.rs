@@ -6,6 +6,8 @@
 //! those of plugins for example, are added to a set with [`Entries::add`]. A set is a value: there is no list of the
 //! process. Two entries of one family with one name are refused, and the error names the origin of both.
 //!
+//! [`nearest`] finds the known name that a misspelled name probably means, for the errors of every crate.
+//!
 //! ```
 //! use menagerie_entries::{Entries, Entry, register};
 //!
@@ -46,8 +48,10 @@
 mod contribution;
 mod entries;
 mod entry;
+mod nearest;
 
 pub use contribution::Contribution;
 pub use entries::{DuplicateName, Entries};
 pub use entry::Entry;
 pub use inventory;
+pub use nearest::{is_one_edit_apart, nearest, nearest_clause};

@@ -2,6 +2,7 @@
 
 use crate::HubError;
 use crate::table::{self, TableFault};
+use menagerie_entries::nearest;
 use std::sync::LazyLock;
 
 /// The built-in table, `specs/models.toml` through a link.
@@ -176,12 +177,9 @@ impl Catalog {
             .flat_map(move |model| files(model).into_iter().map(|file| Listed { model: model.clone(), file }))
     }
 
-    /// The name that was probably meant.
+    /// The known name nearest to a text.
     pub(crate) fn nearest(&self, text: &str) -> Option<&str> {
-        let text = text.to_ascii_lowercase();
-        let scored = self.models.iter().map(|model| (strsim::jaro_winkler(&text, &model.name), &model.name));
-        let best = scored.filter(|(score, _)| *score > 0.85).max_by(|(a, _), (b, _)| a.total_cmp(b));
-        best.map(|(_, name)| name.as_str())
+        nearest(text, self.models.iter().map(|model| model.name.as_str()))
     }
 }
 

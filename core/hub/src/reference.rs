@@ -3,6 +3,7 @@
 use crate::HubError;
 use crate::catalog::{Catalog, Listed};
 use crate::repository::file_name;
+use menagerie_entries::nearest_clause;
 use menagerie_files::path_text;
 use std::ffi::OsStr;
 use std::fmt;
@@ -92,8 +93,7 @@ impl ModelReference {
         match catalog.find(text)? {
             Some(listed) => Ok(Self::Listed(Box::new(listed))),
             None => {
-                let near = catalog.nearest(text.split(':').next().unwrap_or(text));
-                let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                let near = nearest_clause(catalog.nearest(text.split(':').next().unwrap_or(text)));
                 Err(format!("there is no file and no short name of this kind{near}"))
             }
         }
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn errors_say_what_is_near_or_possible() {
         let error = |text| ModelReference::parse(text).unwrap_err().to_string();
-        assert!(error("smolm2").contains("did you mean `smollm2`?"), "{}", error("smolm2"));
+        assert!(error("smolm2").contains("the nearest is `smollm2`"), "{}", error("smolm2"));
         assert!(error("smollm2:Q8_0").contains("it has Q4_1"));
         assert!(error("https://example.com/m.gguf").contains("only URLs of the hub"));
         assert!(error("https://huggingface.co/a/b/discussions/1").contains("neither"));

@@ -10,7 +10,6 @@
 
 mod hf;
 mod loader;
-mod nearest;
 mod safetensors;
 mod segment;
 mod tables;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use crate::nearest::{nearest, nearest_clause};
+use menagerie_entries::{nearest, nearest_clause};
 use crate::tokenizer::CodecKind;
 pub use entries::ReasoningPair;
 pub(crate) use entries::{
@@ -150,7 +150,7 @@ impl TokenizerTables {
             return Ok(text);
         }
         self.chat_template(text).ok_or_else(|| {
-            let near = nearest_clause(&nearest(text, self.chat_templates()));
+            let near = nearest_clause(nearest(text, self.chat_templates()));
             format!("the spec's chat.fallback `{text}` is neither a Jinja template nor the name of one{near}")
         })
     }

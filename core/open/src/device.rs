@@ -3,9 +3,8 @@
 use crate::error::LoadError;
 use crate::notice::Notice;
 use menagerie_engine::{check_options, option_pairs};
-use menagerie_entries::Entries;
+use menagerie_entries::{Entries, nearest, nearest_clause};
 use menagerie_model::{Arithmetic, Backend, DeviceFault, DeviceKind, DeviceRequest, ThreadCount};
-use menagerie_spec::nearest;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -106,8 +105,7 @@ impl DeviceName {
     pub fn kind<'e>(&self, entries: &'e Entries) -> Result<&'e DeviceKind, LoadError> {
         let Some(kind) = entries.get::<DeviceKind>(&self.kind) else {
             let known: Vec<&str> = entries.all::<DeviceKind>().iter().map(|kind| kind.name).collect();
-            let near = nearest(&self.kind, known.iter().copied());
-            let near = near.map(|near| format!("; the nearest is `{near}`")).unwrap_or_default();
+            let near = nearest_clause(nearest(&self.kind, known.iter().copied()));
             return Err(self.refused(format!(
                 "there is no device of this name{near}; there are: {}{OTHER_BUILDS}",
                 known.join(", ")

@@ -7,8 +7,9 @@ use crate::locate::Locate;
 use crate::mixture_options::MixtureOptions;
 use crate::options::{AdapterOption, TemplateSource};
 use crate::tables::tokenizer_tables;
+use menagerie_entries::{nearest, nearest_clause};
 use menagerie_registry::{Environment, FolderKind, RecipeEntry};
-use menagerie_spec::{AdapterKind, MetadataValue, RECIPE_SUFFIX, Recipe, RecipeBase, nearest};
+use menagerie_spec::{AdapterKind, MetadataValue, RECIPE_SUFFIX, Recipe, RecipeBase};
 use place::RecipePlace;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -160,8 +161,7 @@ impl Ingredients {
         if let Some(source) = tables.chat_template(name) {
             return Ok(Some(TemplateSource { name: name.clone(), source: source.to_owned() }));
         }
-        let near = nearest(name, tables.chat_templates());
-        let near = near.map(|near| format!("; the nearest is `{near}`")).unwrap_or_default();
+        let near = nearest_clause(nearest(name, tables.chat_templates()));
         Err(error(format!(
             "chat.template `{name}` is neither a file beside the recipe ({}) nor a template of the tables{near}",
             path.display()

@@ -5,7 +5,7 @@ use crate::error::RegistryError;
 use crate::folder_kind::FolderKind;
 use crate::origin::Origin;
 use crate::sources::Sources;
-use menagerie_entries::DuplicateName;
+use menagerie_entries::{DuplicateName, nearest};
 use menagerie_spec::{ArchSpec, Heading, wrapping_classes};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -174,7 +174,7 @@ impl Architectures {
     /// The architecture and spec of a name in a file.
     ///
     /// # Errors
-    /// An unknown name (with the nearest names), or a faulty spec; [`RegistryError::Empty`] if there is no architecture.
+    /// An unknown name (with the nearest name), or a faulty spec; [`RegistryError::Empty`] if there is no architecture.
     pub(crate) fn resolve(
         &self,
         name: &GGUFArchitecture,
@@ -185,7 +185,7 @@ impl Architectures {
         let Some(&index) = self.names.get(name.as_str()) else {
             return Err(RegistryError::Unknown {
                 name: name.to_string(),
-                nearest: nearest(name.as_str(), self.names.keys()),
+                nearest: nearest(name.as_str(), self.names()).map(str::to_owned),
             });
         };
         let entry = &self.all[index];
@@ -196,7 +196,7 @@ impl Architectures {
     /// decide between them; one whose file was named with `--spec` is the only one.
     ///
     /// # Errors
-    /// An unknown class (with the nearest classes), or a faulty spec.
+    /// An unknown class (with the nearest class), or a faulty spec.
     pub(crate) fn of_class(
         &self,
         class: &str,
@@ -220,7 +220,8 @@ impl Architectures {
             let known: Vec<String> = own.chain(wrapping_classes().map(str::to_owned)).collect();
             let shown: String = class.chars().take(64).collect();
             let name = shown.escape_debug().to_string();
-            return Err(RegistryError::UnknownClass { nearest: nearest(&name, known.iter()), name });
+            let nearest = nearest(&name, known.iter().map(String::as_str)).map(str::to_owned);
+            return Err(RegistryError::UnknownClass { nearest, name });
         }
         found.into_iter().map(|entry| entry.spec().clone().map(|spec| (entry, spec))).collect()
     }
@@ -229,13 +230,4 @@ impl Architectures {
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.keys().map(String::as_str)
     }
-}
-
-/// The names that look most like `name`, best first, at most three.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Vec<String> {
-    let mut scored: Vec<(f64, &String)> = known
-        .map(|other| (strsim::jaro_winkler(&name.to_lowercase(), &other.to_lowercase()), other))
-        .collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    scored.into_iter().filter(|(score, _)| *score > 0.7).take(3).map(|(_, other)| other.clone()).collect()
 }

@@ -147,7 +147,7 @@ impl Environment {
     /// The architecture and spec of a name in a file.
     ///
     /// # Errors
-    /// An unknown name (with the nearest names), or a faulty spec.
+    /// An unknown name (with the nearest name), or a faulty spec.
     pub fn resolve(
         &self,
         name: &GGUFArchitecture,
@@ -159,7 +159,7 @@ impl Environment {
     /// decide between them; one whose file was named with `--spec` is the only one.
     ///
     /// # Errors
-    /// An unknown class (with the nearest classes), or a faulty spec.
+    /// An unknown class (with the nearest class), or a faulty spec.
     pub fn of_class(&self, class: &str) -> Result<Vec<(&ArchitectureEntry, Arc<ArchSpec>)>, RegistryError> {
         self.0.architectures().of_class(class)
     }

@@ -1,6 +1,6 @@
 //! [`RegistryError`]: an architecture that cannot be looked up, and why.
 
-use menagerie_entries::DuplicateName;
+use menagerie_entries::{DuplicateName, nearest_clause};
 use menagerie_files::path_text;
 use menagerie_spec::kind::KindsError;
 use std::path::PathBuf;
@@ -18,20 +18,20 @@ pub enum RegistryError {
     #[error("`{0}` is not a valid architecture name (1 to 64 letters, digits, `-`, `_`, `.`)")]
     InvalidName(String),
     /// No spec has the name.
-    #[error("architecture `{name}` is not known{}; `menagerie spec new FILE` drafts a spec of a GGUF file; give a spec with --spec FILE or --spec-dir DIR; `menagerie list` shows the known architectures", nearest_clause(.nearest))]
+    #[error("architecture `{name}` is not known{}; `menagerie spec new FILE` drafts a spec of a GGUF file; give a spec with --spec FILE or --spec-dir DIR; `menagerie list` shows the known architectures", nearest_clause(.nearest.as_deref()))]
     Unknown {
         /// The name in the file.
         name: String,
-        /// Known names that look alike, best first.
-        nearest: Vec<String>,
+        /// The nearest known name.
+        nearest: Option<String>,
     },
     /// No spec has the class of a config.json.
-    #[error("no spec has the class `{name}` of config.json{}; write a spec that extends the nearest architecture and lists the class under [architecture] hf, and give it with --spec FILE or --spec-dir DIR (`menagerie spec new` drafts one where there is a GGUF file of the model); `menagerie list` shows the known architectures", nearest_clause(.nearest))]
+    #[error("no spec has the class `{name}` of config.json{}; write a spec that extends the nearest architecture and lists the class under [architecture] hf, and give it with --spec FILE or --spec-dir DIR (`menagerie spec new` drafts one where there is a GGUF file of the model); `menagerie list` shows the known architectures", nearest_clause(.nearest.as_deref()))]
     UnknownClass {
         /// The class.
         name: String,
-        /// Known classes that look alike, best first.
-        nearest: Vec<String>,
+        /// The nearest known class.
+        nearest: Option<String>,
     },
     /// A folder fits several specs of its class.
     #[error("class `{name}` is of the specs {}, and the model fits them all; name the one that is meant: --spec FILE", .ids.join(" and "))]
@@ -103,12 +103,4 @@ pub enum RegistryError {
         /// Who named it.
         from: &'static str,
     },
-}
-
-fn nearest_clause(nearest: &[String]) -> String {
-    if nearest.is_empty() {
-        return String::new();
-    }
-    let names: Vec<String> = nearest.iter().map(|name| format!("`{name}`")).collect();
-    format!("; the nearest known: {}", names.join(", "))
 }

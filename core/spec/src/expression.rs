@@ -6,7 +6,7 @@
 pub(crate) use shape::Shape;
 pub(crate) use value::{as_answer, as_bool, as_count, as_number};
 
-use crate::text::nearest::nearest_help;
+use menagerie_entries::{nearest, nearest_clause};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -349,7 +349,7 @@ impl ExpressionReader {
         let more: &[&str] = if self.scope == NameScope::Config { &LIST_FUNCTIONS } else { &[] };
         let known: Vec<&str> = FUNCTIONS.into_iter().filter(of_keys).chain(more.iter().copied()).collect();
         if !known.contains(&name) {
-            let help = nearest_help(name, known.iter().copied());
+            let help = nearest_clause(nearest(name, known.iter().copied()));
             let text = &into.text;
             return Err(format!(
                 "`{text}`: unknown function `{name}`{help}; functions are {}",

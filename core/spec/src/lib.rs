@@ -4,7 +4,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `text` | sources, TOML in which every value has its place, faults, nearest names, globs |
+//! | `text` | sources, TOML in which every value has its place, faults, globs |
 //! | `expression` | expressions: the names they mention, their evaluation |
 //! | `language` | what may be written, as tables ([`kind`]); a spec as written ([`ArchSpec`]); what it means ([`ModelConfig`]); how a kind reads its options |
 //! | `kinds` | the built-in kinds, one file each |
@@ -76,5 +76,4 @@ pub use text::{
     heading::Heading,
     json_text::{toml_text, toml_value},
     literal::Literal,
-    nearest::nearest,
 };

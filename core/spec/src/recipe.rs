@@ -5,7 +5,7 @@ mod mixture;
 pub use mixture::{MixtureChoice, RecipeExpert, RecipeMixture};
 
 use crate::text::fault::SpecFaults;
-use crate::text::nearest::nearest_help;
+use menagerie_entries::{nearest, nearest_clause};
 use crate::text::source::{MetadataValue, SpecSource};
 use crate::text::tree::{self, Item, SourcePlace, TomlEntry, TomlNode, TomlTable};
 use std::collections::BTreeMap;
@@ -227,7 +227,7 @@ impl RecipeReader {
         let known = [AdapterKind::Lora, AdapterKind::XLora];
         let found = known.into_iter().find(|kind| kind.name() == text);
         if found.is_none() {
-            let near = nearest_help(text, known.map(AdapterKind::name));
+            let near = nearest_clause(nearest(text, known.map(AdapterKind::name)));
             let message = format!("unknown value{near}; allowed here: lora, xlora");
             let place = &table.table.get("kind")?.place;
             self.faults.push(place.fault(table.path_of("kind"), message));
@@ -296,7 +296,7 @@ impl RecipeReader {
         };
         let open = Open { table, place: &node.place, path };
         for entry in table.entries.iter().filter(|entry| !allowed.contains(&entry.key.as_str())) {
-            let help = nearest_help(&entry.key, allowed.iter().copied());
+            let help = nearest_clause(nearest(&entry.key, allowed.iter().copied()));
             let message = format!("unknown key{help}; allowed here: {}", allowed.join(", "));
             self.faults.push(entry.key_place.fault(open.path_of(&entry.key), message));
         }

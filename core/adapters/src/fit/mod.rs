@@ -14,10 +14,11 @@ use crate::place::{ModulePlace, gguf_place, in_block, places};
 use crate::tensor::Tensor;
 use experts::OfExperts;
 use menagerie_assembly::WeightSource;
+use menagerie_entries::{nearest, nearest_clause};
 use menagerie_model::{
     Adapter, AdapterSite, Arithmetic, Compute, ModelError, Param, SitePart, SiteShape, Weight,
 };
-use menagerie_spec::{ArchSpec, ModelConfig, SourceFormat, nearest};
+use menagerie_spec::{ArchSpec, ModelConfig, SourceFormat};
 use order::RowOrder;
 pub(crate) use sites::{module_sites, stage_sites};
 
@@ -221,8 +222,7 @@ impl<'a> Fitting<'a> {
                 sites.iter().map(|site| spec.role_to_gguf_name(&site.place.role, site.place.layer)).collect()
             }
         };
-        let near = nearest(&module.name, known.iter().map(String::as_str));
-        let near = near.map_or_else(String::new, |near| format!("; the nearest is \"{near}\""));
+        let near = nearest_clause(nearest(&module.name, known.iter().map(String::as_str)));
         Err(self.error(
             module,
             format!(

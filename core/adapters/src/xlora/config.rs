@@ -1,8 +1,8 @@
 //! The configuration of an X-LoRA: PEFT's `adapter_config.json` and the first publication's `xlora_config.json`.
 
 use crate::error::{AdapterError, about};
+use menagerie_entries::{nearest, nearest_clause};
 use menagerie_model::{ScalingNormalization, ScalingSpread, TopScalings, XLoraActivation, XLoraMixing};
-use menagerie_spec::nearest;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -253,7 +253,7 @@ impl Keys<'_> {
     fn check_known(&self) -> Result<(), AdapterError> {
         let known = |key: &&String| READ.contains(&key.as_str()) || IGNORED.contains(&key.as_str());
         let Some(key) = self.keys.keys().find(|key| !known(key)) else { return Ok(()) };
-        let near = nearest(key, READ).map(|name| format!("; the nearest is `{name}`")).unwrap_or_default();
+        let near = nearest_clause(nearest(key, READ));
         Err(self.error(
             key,
             &format!("nothing is known of this key, so that its X-LoRA may be computed otherwise{near}"),

@@ -27,7 +27,6 @@ mod failure;
 mod inspect;
 mod interrupt;
 mod listing;
-mod nearest;
 mod output;
 mod prompt;
 mod reference;

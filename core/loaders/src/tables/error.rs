@@ -1,6 +1,6 @@
 //! What can be wrong with a table file.
 
-use crate::nearest::nearest_clause;
+use menagerie_entries::nearest_clause;
 
 /// A fault of a table file, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,10 +29,10 @@ pub enum TableFault {
     #[error("not TOML: {0}")]
     Toml(String),
     /// A key that means nothing there.
-    #[error("unknown key{}", nearest_clause(near))]
+    #[error("unknown key{}", nearest_clause(near.as_deref()))]
     UnknownKey {
-        /// Known keys that look like it.
-        near: Vec<String>,
+        /// The nearest known key.
+        near: Option<String>,
     },
     /// A key that must be there is not.
     #[error("missing")]
@@ -68,12 +68,12 @@ pub enum TableFault {
         built_in: bool,
     },
     /// A pre-tokenizer names a list of regexes that does not exist.
-    #[error("there is no [split] `{name}`{}", nearest_clause(near))]
+    #[error("there is no [split] `{name}`{}", nearest_clause(near.as_deref()))]
     UnknownSplit {
         /// The name.
         name: String,
-        /// Known names that look like it.
-        near: Vec<String>,
+        /// The nearest known name.
+        near: Option<String>,
     },
     /// A vocabulary names an algorithm that does not exist.
     #[error(

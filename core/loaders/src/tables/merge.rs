@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::error::{TableError, TableFault};
 use super::read::{EntryFile, EntryPlace, PlacedEntry, TableSource};
 use super::{FileEntry, TokenizerTables};
-use crate::nearest::nearest;
+use menagerie_entries::nearest;
 use crate::template::ChatTemplate;
 use crate::tokenizer::Splitter;
 
@@ -123,7 +123,7 @@ impl TableMerge<'_> {
     fn regexes(&self, at: &EntryPlace, split: &str) -> Result<Vec<String>, TableError> {
         let splits = &self.tables.splits;
         splits.get(split).map(|held| held.value.clone()).ok_or_else(|| {
-            let near = nearest(split, splits.keys().map(String::as_str));
+            let near = nearest(split, splits.keys().map(String::as_str)).map(str::to_owned);
             self.source.error(at, TableFault::UnknownSplit { name: split.to_owned(), near })
         })
     }

@@ -8,7 +8,7 @@ use super::entries::{
     Algorithm, FillIn, NotEnd, PreTokenizerEntry, RankedKind, ReasoningPair, StripAfter, VocabularyKind,
 };
 use super::error::{TableError, TableFault};
-use crate::nearest::nearest;
+use menagerie_entries::nearest;
 
 /// An entry with its place in the file.
 #[derive(Debug)]
@@ -161,7 +161,7 @@ impl<'s, 'v> KeyedValue<'s, 'v> {
         let Some(table) = self.value.as_table() else { return self.wanted("a table") };
         if let Some(key) = table.keys().find(|key| !known.contains(&key.name.as_ref())) {
             let at = EntryPlace { byte: key.span.start, key: self.child(&key.name, self.value).key };
-            let near = nearest(&key.name, known.iter().copied());
+            let near = nearest(&key.name, known.iter().copied()).map(str::to_owned);
             return Err(self.source.error(&at, TableFault::UnknownKey { near }));
         }
         Ok(table)

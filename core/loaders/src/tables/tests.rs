@@ -33,7 +33,7 @@ fn every_file_of_the_folder_is_embedded() {
 fn faults_have_a_place() {
     let cases = [
         ("x", "t.toml:1:2: file: not TOML"),
-        ("[ends]\ntexts = ['a']", "t.toml:1:2: ends: unknown key; the nearest known one is `end`"),
+        ("[ends]\ntexts = ['a']", "t.toml:1:2: ends: unknown key; the nearest is `end`"),
         ("\n[end]\ntexts = 'a'", "t.toml:3:10: end.texts: expected a list, found a text"),
         ("[end]\ntexts = ['a', 'a']", "t.toml:2:16: end.texts[1]: `a` is there twice"),
         ("[end]\ntexts = []", "t.toml:2:9: end.texts: empty; expected a list of texts"),

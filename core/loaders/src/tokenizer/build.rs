@@ -19,7 +19,7 @@ use super::unigram::{Spaces, Unigram, UnigramNormalization};
 use super::vocabulary::Vocabulary;
 use super::word_piece::{Accents, LetterCase, WordPiece};
 use super::{Tokenizer, TokenizerParts, ends, keys};
-use crate::nearest::nearest;
+use menagerie_entries::nearest;
 use crate::tables::{self, TokenizerTables, VocabularyKind};
 
 /// A tokenizer under construction.
@@ -112,7 +112,7 @@ impl TokenizerBuilder<'_> {
         let metadata = self.metadata;
         let entry = self.tables.pre(pre).ok_or_else(|| TokenizerError::UnknownPre {
             pre: pre.to_owned(),
-            near: nearest(pre, self.tables.pre_tokenizers()),
+            near: nearest(pre, self.tables.pre_tokenizers()).map(str::to_owned),
         })?;
         let mut vocabulary = Vocabulary::read(metadata, false)?;
         let size = vocabulary.len();

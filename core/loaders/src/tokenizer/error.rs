@@ -1,7 +1,7 @@
 //! What can be wrong with a tokenizer, or with text given to it.
 
-use crate::nearest::nearest_clause;
 use crate::tables::TableError;
+use menagerie_entries::nearest_clause;
 
 /// An error of building or using a tokenizer; `Display` says the key or the text, the reason and what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -93,13 +93,13 @@ pub enum TokenizerError {
         "unknown pre-tokenizer `{pre}` (`tokenizer.ggml.pre`){}: text would be cut in the wrong places; to add it, put \
          the regexes of the model's tokenizer.json into tokenizers/{pre}.toml of a spec folder (--spec-dir DIR), as \
          `menagerie guide tokenizer-tables` describes",
-        nearest_clause(near)
+        nearest_clause(near.as_deref())
     )]
     UnknownPre {
         /// The value of the key.
         pre: String,
         /// Known values that look like it.
-        near: Vec<String>,
+        near: Option<String>,
     },
     /// Neither the file nor the spec names a pre-tokenizer.
     #[error(

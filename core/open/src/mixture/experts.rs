@@ -13,9 +13,9 @@ use crate::recipe::is_recipe;
 use crate::resolved::ResolvedFile;
 use menagerie_adapters::{AdapterFile, fit, fit_stage};
 use menagerie_assembly::{AssembleOptions, Claim, TensorEntry, assemble_feed_forwards, open_model};
+use menagerie_entries::{nearest, nearest_clause};
 use menagerie_model::{AdaptedFeedForward, AdapterSet, AdapterSites, FeedForward, WeightGuard};
 use menagerie_registry::{Components, Part};
-use menagerie_spec::nearest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -158,8 +158,7 @@ impl Experts<'_> {
         };
         let names: Vec<String> = file.modules.iter().map(|module| last(&module.name).to_owned()).collect();
         if let Some(unknown) = modules.iter().find(|name| !names.contains(name)) {
-            let near = nearest(unknown, names.iter().map(String::as_str));
-            let near = near.map(|near| format!("; the nearest is \"{near}\"")).unwrap_or_default();
+            let near = nearest_clause(nearest(unknown, names.iter().map(String::as_str)));
             return Err(fault(&path, format!("it has no module \"{unknown}\"{near}")));
         }
         let kept = std::mem::take(&mut file.modules);

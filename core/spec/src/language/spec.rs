@@ -254,7 +254,7 @@ impl ArchSpec {
         let near = |key: &str| {
             crate::language::reads::STANDARD
                 .into_iter()
-                .find(|known| crate::text::nearest::is_one_edit_apart(key, known))
+                .find(|known| menagerie_entries::is_one_edit_apart(key, known))
         };
         self.keys().filter_map(|key| Some((key, near(key)?))).collect()
     }

@@ -4,7 +4,7 @@ use super::decoder::{Decoder, TreePoint, join};
 use super::table::field_at;
 use crate::kind::written::{Case, Cases, When, WrittenTable, WrittenValue};
 use crate::kind::{Family, Field, FieldType, Kind, Table as Definition};
-use crate::text::nearest::nearest_help;
+use menagerie_entries::{nearest, nearest_clause};
 use crate::text::tree::TomlTable;
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ impl Decoder<'_> {
         let Some(table) = at.node.table() else { return self.wanted(at, "a table") };
         let names: Vec<&'static str> = self.kinds.of(family).map(|kind| kind.name).collect();
         let Some(node) = table.get("kind") else {
-            let slip = table.entries.iter().find(|entry| !nearest_help(&entry.key, ["kind"]).is_empty());
+            let slip = table.entries.iter().find(|entry| nearest(&entry.key, ["kind"]).is_some());
             let hint =
                 slip.map(|entry| format!("; did you mean `kind` by `{}`?", entry.key)).unwrap_or_default();
             self.fault(&at.node.place, &join(&at.path, "kind"), || {
@@ -135,7 +135,7 @@ impl Decoder<'_> {
                 Some((plugin, _)) if !self.kinds.has_plugin(plugin) => format!(
                     "; it belongs to the plugin `{plugin}`, which is not loaded; pass its folder with --plugin-dir"
                 ),
-                _ => nearest_help(name, names.iter().copied()),
+                _ => nearest_clause(nearest(name, names.iter().copied())),
             };
             let allowed = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
             self.reject::<()>(at, format!("unknown kind `{name}`{help}; allowed: {allowed}"));

@@ -6,7 +6,7 @@ use crate::kind::written::{BySource, Condition, NameChoice, Scalar, When, Writte
 use crate::kind::{Kinds, NameList, Table as Definition};
 use crate::language::roles::{ROLES, bare};
 use crate::text::fault::SpecFaults;
-use crate::text::nearest::nearest_help;
+use menagerie_entries::{nearest, nearest_clause};
 use crate::text::tree::{Item, SourcePlace, TomlNode, TomlTable};
 use minijinja::Value;
 use std::collections::BTreeSet;
@@ -142,7 +142,7 @@ impl<'k> Decoder<'k> {
                 if let Some((old, new)) = renamed {
                     return format!("`[{old}]` is called `[{new}]` now; rename the table");
                 }
-                let help = nearest_help(&entry.key, allowed.iter().copied());
+                let help = nearest_clause(nearest(&entry.key, allowed.iter().copied()));
                 let list = if allowed.is_empty() { "nothing".into() } else { allowed.join(", ") };
                 format!("unknown key{help}; allowed here: {list}")
             });
@@ -311,7 +311,7 @@ impl<'k> Decoder<'k> {
         if let Some(index) = list.names.iter().position(|def| def.name == text) {
             return Some(index);
         }
-        let help = nearest_help(text, list.all());
+        let help = nearest_clause(nearest(text, list.all()));
         self.reject(at, format!("unknown name `{text}`{help}; allowed: {}", allowed()))
     }
 
@@ -418,7 +418,7 @@ impl<'k> Decoder<'k> {
         }
         let own: Vec<String> = self.own_roles.iter().cloned().collect();
         self.fault(place, path, || {
-            let mut help = nearest_help(name, ROLES.into_iter().chain(own.iter().map(String::as_str)));
+            let mut help = nearest_clause(nearest(name, ROLES.into_iter().chain(own.iter().map(String::as_str))));
             if help.is_empty() {
                 help = "; `menagerie guide spec-reference` lists the roles of each kind, and [gguf.tensors] adds others"
                     .into();

@@ -8,7 +8,7 @@ use crate::language::reads::Reads;
 use crate::language::sections;
 use crate::language::spec::{ARCHITECTURE, ArchSpec, HfMap, HfTensor, HfTimes, HfValue, Layout};
 use crate::text::literal::Literal;
-use crate::text::nearest::nearest_help;
+use menagerie_entries::{nearest, nearest_clause};
 use crate::text::tree::{Item, TomlTable};
 
 const LAYER: &str = "{layer}";
@@ -50,7 +50,7 @@ pub(super) fn hf(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> HfMap {
         for (role, _) in &map.times {
             if !map.tensors.iter().any(|(known, _)| known == role) {
                 let known = map.tensors.iter().map(|(role, _)| role.as_str());
-                let message = format!("[hf.tensors] has no role `{role}`{}", nearest_help(role, known));
+                let message = format!("[hf.tensors] has no role `{role}`{}", nearest_clause(nearest(role, known)));
                 decoder.reject::<()>(&at, message);
             }
         }
@@ -157,7 +157,7 @@ fn placeholders(decoder: &mut Decoder<'_>, at: &TreePoint<'_>, name: &str) {
         let found = &rest[start..end];
         count += 1;
         if found != "{expert}" && found != "{head}" {
-            let help = nearest_help(found, ["{expert}", "{head}"]);
+            let help = nearest_clause(nearest(found, ["{expert}", "{head}"]));
             let message = format!("unknown placeholder `{found}`{help}; allowed: {{expert}}, {{head}}");
             decoder.reject::<()>(at, message);
         }
@@ -226,7 +226,7 @@ fn unread_keys(decoder: &mut Decoder<'_>, table: &TomlTable, (path, file): (&str
     for entry in &table.entries {
         if !reads.has(&entry.key) && entry.key_place.file() == file {
             decoder.fault(&entry.key_place, &join(path, &entry.key), || {
-                let help = nearest_help(&entry.key, reads.keys());
+                let help = nearest_clause(nearest(&entry.key, reads.keys()));
                 format!("nothing in the spec reads this key{help}")
             });
         }

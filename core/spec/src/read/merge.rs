@@ -2,7 +2,7 @@
 
 use crate::language::sections::SCHEMA;
 use crate::text::fault::{Fault, SpecFaults};
-use crate::text::nearest::nearest_help;
+use menagerie_entries::{nearest, nearest_clause};
 use crate::text::source::{SpecLookup, SpecSource};
 use crate::text::tree::{Item, TomlNode, TomlTable, read};
 
@@ -146,7 +146,7 @@ fn find_base(
     }
     let Some(found) = replaced.or_else(|| lookup.find(id)) else {
         let ids = lookup.ids();
-        let help = nearest_help(id, ids.iter().map(String::as_str));
+        let help = nearest_clause(nearest(id, ids.iter().map(String::as_str)));
         refuse(format!("unknown spec `{id}`{help}"));
         return None;
     };
@@ -223,12 +223,12 @@ fn nearest_below(table: &TomlTable, above: &str, path: &str) -> String {
     }
     let keys = || table.entries.iter().map(|entry| entry.key.as_str());
     let first = path.split('.').next().unwrap_or(path);
-    let near = [path, first].map(|name| nearest_help(name, keys())).into_iter().find(|near| !near.is_empty());
-    near.unwrap_or_else(|| {
-        let all: Vec<String> = keys().take(12).map(|key| format!("`{key}`")).collect();
-        let at = if above.is_empty() { "it".to_owned() } else { format!("[{above}] of it") };
-        format!("; {at} has {}", all.join(", "))
-    })
+    if let Some(near) = [path, first].into_iter().find_map(|name| nearest(name, keys())) {
+        return nearest_clause(Some(near));
+    }
+    let all: Vec<String> = keys().take(12).map(|key| format!("`{key}`")).collect();
+    let at = if above.is_empty() { "it".to_owned() } else { format!("[{above}] of it") };
+    format!("; {at} has {}", all.join(", "))
 }
 
 /// Lays a child over its base. A child table that states `kind` (or, for a choice, `by`) replaces the base's whole.

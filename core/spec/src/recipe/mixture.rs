@@ -1,7 +1,7 @@
 //! `[mixture]` of a recipe: feed-forwards of several models, or of one with adapters, under a gate.
 
 use super::{Open, RecipeReader};
-use crate::text::nearest::nearest_help;
+use menagerie_entries::{nearest, nearest_clause};
 use crate::text::tree::{Item, TomlNode};
 use std::collections::BTreeSet;
 
@@ -108,7 +108,7 @@ impl RecipeReader {
         let text = self.text(table, "choose")?;
         let found = MixtureChoice::ALL.into_iter().find(|choice| choice.name() == text);
         if found.is_none() {
-            let near = nearest_help(&text, MixtureChoice::ALL.map(MixtureChoice::name));
+            let near = nearest_clause(nearest(&text, MixtureChoice::ALL.map(MixtureChoice::name)));
             let message = format!("unknown value{near}; allowed here: prompt, token");
             self.faults.push(table.table.get("choose")?.place.fault("mixture.choose", message));
         }

@@ -6,8 +6,8 @@ use crate::language::reads::STANDARD;
 use crate::language::report::KeyCoverage;
 use crate::language::resolver::Resolver;
 use crate::text::glob::matches;
-use crate::text::nearest::nearest_help;
 use crate::text::source::{NameUse, NamedKey};
+use menagerie_entries::{nearest, nearest_clause};
 
 /// How many unread keys are named; a broken file can have millions.
 const NAMED: usize = 40;
@@ -109,7 +109,7 @@ impl Resolver<'_> {
 
     fn unread(&mut self, key: &str) {
         let spec = self.spec;
-        let help = nearest_help(key, spec.reads.keys());
+        let help = nearest_clause(nearest(key, spec.reads.keys()));
         let message = format!(
             "not read by spec {} ({}){help}\nread it there, or list it under [gguf.ignore_keys] with a reason; \
              to run without understanding it: --accept-unread {}",
@@ -155,7 +155,7 @@ impl Resolver<'_> {
         let input = self.input;
         for (key, value) in &input.overrides {
             if !self.spec.reads.has(key) {
-                let help = nearest_help(key, self.spec.reads.keys());
+                let help = nearest_clause(nearest(key, self.spec.reads.keys()));
                 let message =
                     format!("set by the user, and nothing in spec {} reads it{help}", self.spec.id());
                 self.file_fault(None, format!("key {key}"), message);

@@ -1,11 +1,10 @@
-//! Text before it means anything: sources, TOML with the place of every value, faults at such places, nearest names, globs.
+//! Text before it means anything: sources, TOML with the place of every value, faults at such places, globs.
 
 pub(crate) mod fault;
 pub(crate) mod glob;
 pub(crate) mod heading;
 pub(crate) mod json_text;
 pub(crate) mod literal;
-pub(crate) mod nearest;
 pub(crate) mod source;
 pub(crate) mod toml_text;
 pub(crate) mod tree;

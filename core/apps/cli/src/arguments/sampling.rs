@@ -1,12 +1,12 @@
 //! Arguments of the commands that generate text.
 
 use crate::failure::Failure;
-use crate::nearest::nearest;
 use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser};
 use menagerie::engine::{Request, Sampler, SamplingOptions};
 use menagerie::registry::Environment;
+use menagerie_entries::{nearest, nearest_clause};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -217,8 +217,7 @@ impl SamplingArguments {
 /// The error for an unknown option, with the nearest name.
 fn unknown(name: &str) -> String {
     let names = SamplingArguments::names();
-    let near = nearest(name, names.iter());
-    let near = near.map(|known| format!("; the nearest is {known}")).unwrap_or_default();
+    let near = nearest_clause(nearest(name, names.iter().map(String::as_str)));
     format!("no option {name} can be set{near}")
 }
 
@@ -267,8 +266,8 @@ mod tests {
             (true, vec!["x".to_owned()], None)
         );
         assert!(sampling.set("top-k", "many").unwrap_err().contains("many"));
-        assert!(sampling.set("tpo-k", "1").unwrap_err().contains("the nearest is top-k"));
-        assert_eq!(sampling.set("tmp", "1").unwrap_err(), "no option tmp can be set; the nearest is temp");
+        assert!(sampling.set("tpo-k", "1").unwrap_err().contains("the nearest is `top-k`"));
+        assert_eq!(sampling.set("tmp", "1").unwrap_err(), "no option tmp can be set; the nearest is `temp`");
         assert_eq!(sampling.set("raw", "true").unwrap_err(), "no option raw can be set");
     }
 }

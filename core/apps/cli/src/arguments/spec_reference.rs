@@ -6,7 +6,8 @@ use crate::failure::Failure;
 use menagerie::files::path_text;
 use menagerie::open::is_recipe;
 use menagerie::registry::{ArchitectureEntry, Environment, FolderKind, Origin, SpecFolder, SpecFolders};
-use menagerie::spec::{ArchSpec, nearest};
+use menagerie::spec::ArchSpec;
+use menagerie_entries::{nearest, nearest_clause};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -60,7 +61,7 @@ pub(crate) fn require_spec(
     }
     let environment = specs.environment(installed)?;
     let ids = environment.architectures().iter().map(|entry| entry.id.as_str());
-    let near = nearest(name, ids).map(|id| format!("; the nearest is `{id}`")).unwrap_or_default();
+    let near = nearest_clause(nearest(name, ids));
     Err(Failure::Failed(format!("`{name}` is not an architecture or a spec file{near}"))
         .with_help("`menagerie list` shows the architectures; the name of a spec file ends in .toml"))
 }

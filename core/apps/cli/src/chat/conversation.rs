@@ -7,7 +7,6 @@ use crate::arguments::template::{TemplateArguments, note_without_effect};
 use crate::chat::printer::{AnswerStreams, Printer};
 use crate::chat::slash_commands::COMMANDS;
 use crate::failure::Failure;
-use crate::nearest::nearest;
 use crate::output::output_file::OutputFile;
 use crate::screen::echo::EchoOff;
 use crate::screen::report;
@@ -16,6 +15,7 @@ use clap::ValueEnum;
 use menagerie::engine::{ChatMessage, ChatSession, Request, StateFile, StopReason, TextPipeline};
 use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
+use menagerie_entries::{nearest, nearest_clause};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -320,8 +320,7 @@ fn help() -> String {
 }
 
 fn unknown(word: &str) -> Failure {
-    let near = nearest(word, COMMANDS.iter().map(|(name, _, _)| *name));
-    let nearest = near.map(|name| format!("; the nearest is {name}")).unwrap_or_default();
-    Failure::Usage(format!("unknown command {word}{nearest}"))
+    let near = nearest_clause(nearest(word, COMMANDS.iter().map(|(name, _, _)| *name)));
+    Failure::Usage(format!("unknown command {word}{near}"))
         .with_help("/help lists the commands; to send this as a message, begin it with a space")
 }

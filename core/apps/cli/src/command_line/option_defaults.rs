@@ -2,9 +2,9 @@
 
 use crate::config_file::{ConfigFile, ConfigSetting};
 use crate::failure::Failure;
-use crate::nearest;
 use clap::{Arg, ArgAction, Command};
 use menagerie::engine::SamplingOptions;
+use menagerie_entries::{nearest, nearest_clause};
 
 /// Options whose variables are lists of folders, which are added to the option's value instead of being its default.
 const LISTS: [&str; 2] = ["spec_dir", "plugin_dir"];
@@ -95,7 +95,7 @@ fn check(command: &Command, setting: &ConfigSetting) -> Result<(), String> {
             Some(found) => vec![found],
             None => {
                 let names = command.get_subcommands().map(Command::get_name);
-                return Err(format!("there is no command `{name}`{}", nearest(name, names)));
+                return Err(format!("there is no command `{name}`{}", nearest_clause(nearest(name, names))));
             }
         },
     };
@@ -106,7 +106,7 @@ fn check(command: &Command, setting: &ConfigSetting) -> Result<(), String> {
         return Err(format!(
             "no option --{} can be set here{}",
             setting.option,
-            nearest(&setting.option, names)
+            nearest_clause(nearest(&setting.option, names))
         ));
     };
     let is_flag = matches!(option.get_action(), ArgAction::SetTrue);
@@ -117,12 +117,6 @@ fn check(command: &Command, setting: &ConfigSetting) -> Result<(), String> {
         return Err("expected one value".to_owned());
     }
     Ok(())
-}
-
-/// `; the nearest is x`, or nothing.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let near = nearest::nearest(name, known);
-    near.map(|other| format!("; the nearest is `{other}`")).unwrap_or_default()
 }
 
 /// The origin of a value that clap refused, if it was not on the command line.

@@ -4,12 +4,12 @@ use super::definition::{Arguments, command};
 use super::{option_defaults, variables};
 use crate::config_file::ConfigFile;
 use crate::failure::Failure;
-use crate::nearest::LIKENESS;
 use crate::output;
 use crate::screen::report;
 use crate::screen::style::{self, OutputStream};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ColorChoice, FromArgMatches};
+use menagerie_entries::nearest;
 
 /// The arguments of this process; `None` if help or the version was requested and has been printed.
 pub(crate) fn parse() -> Result<Option<Arguments>, Failure> {
@@ -90,18 +90,12 @@ fn other_command(
     if let Some((_, here)) = ELSEWHERE.iter().find(|(word, _)| is_root && word.eq_ignore_ascii_case(typed)) {
         return Some(format!("`menagerie {here}` does this"));
     }
-    let names: Vec<&str> = above
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set())
-        .map(clap::Command::get_name)
-        .collect();
-    // A part of a name, or a few wrong letters.
-    let slip = |name: &&&str| strsim::osa_distance(name, typed) <= 1.max(typed.len() / 3);
-    let part = |name: &&&str| typed.len() > 2 && name.contains(typed.as_str());
-    let nearest = || names.iter().filter(slip).min_by_key(|name| strsim::osa_distance(name, typed));
-    match names.iter().find(part).or_else(nearest) {
+    let shown = || above.get_subcommands().filter(|command| !command.is_hide_set());
+    let names = || shown().map(clap::Command::get_name);
+    let part = |name: &&str| typed.len() > 2 && name.contains(typed.as_str());
+    match names().find(part).or_else(|| nearest(typed, names())) {
         Some(near) => Some(format!("the nearest command is `{near}`")),
-        None => Some(format!("the commands are {}", names.join(", "))),
+        None => Some(format!("the commands are {}", names().collect::<Vec<_>>().join(", "))),
     }
 }
 
@@ -129,7 +123,7 @@ pub(crate) fn drop_far_suggestions(error: &mut clap::Error) {
             continue;
         };
         let bare = |name: &str| name.trim_start_matches('-').to_owned();
-        let is_near = |name: &String| strsim::jaro_winkler(&bare(typed), &bare(name)) >= LIKENESS;
+        let is_near = |name: &String| nearest(&bare(typed), [&*bare(name)]).is_some();
         let near = match offered {
             ContextValue::String(name) => is_near(name),
             ContextValue::Strings(names) => names.iter().any(is_near),

@@ -3,9 +3,9 @@
 use super::option_defaults;
 use crate::arguments::{plugins, stages};
 use crate::config_file;
-use crate::nearest::nearest;
 use crate::screen::report;
 use clap::Command;
+use menagerie_entries::{nearest, nearest_clause};
 use std::collections::BTreeSet;
 
 const PREFIX: &str = "MENAGERIE_";
@@ -34,13 +34,16 @@ fn unknown(command: &Command, set: impl Iterator<Item = String>) -> Vec<String> 
     }
     let names: BTreeSet<String> =
         set.filter(|name| name.starts_with(PREFIX) && !known.contains(name)).collect();
-    let bare = |name: &str| name.strip_prefix(PREFIX).unwrap_or(name).to_owned();
     let note = |name: String| {
-        let near = nearest(&bare(&name), known.iter().map(|known| bare(known)));
-        let near = near.map_or(String::new(), |near| format!("; the nearest is {PREFIX}{near}"));
+        let near = nearest(without_prefix(&name), known.iter().map(|known| without_prefix(known)));
+        let near = nearest_clause(near.map(|near| format!("{PREFIX}{near}")));
         format!("the environment variable {name} is set but has no effect{near}")
     };
     names.into_iter().map(note).collect()
+}
+
+fn without_prefix(name: &str) -> &str {
+    name.strip_prefix(PREFIX).unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -57,7 +60,7 @@ mod tests {
         assert_eq!(
             notes(&["MENAGERIE_TOPK", "MENAGERIE_XYZZY"]),
             [
-                "the environment variable MENAGERIE_TOPK is set but has no effect; the nearest is MENAGERIE_TOP_K",
+                "the environment variable MENAGERIE_TOPK is set but has no effect; the nearest is `MENAGERIE_TOP_K`",
                 "the environment variable MENAGERIE_XYZZY is set but has no effect",
             ]
         );

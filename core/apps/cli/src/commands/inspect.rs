@@ -12,7 +12,8 @@ use crate::screen::report;
 use clap::Args;
 use menagerie::open::is_recipe;
 use menagerie::registry::Environment;
-use menagerie::spec::{glob_matches, nearest};
+use menagerie::spec::glob_matches;
+use menagerie_entries::{nearest, nearest_clause};
 use serde_json::json;
 
 /// Show the contents of a model file: keys, tensors, tokenizer, chat template, license
@@ -78,8 +79,7 @@ impl InspectCommand {
         let mut unfit = Vec::new();
         for (what, globs, names) in [("key", &self.keys, &keys), ("tensor", &self.tensors, &tensors)] {
             for glob in globs.iter().filter(|glob| !names.iter().any(|name| glob_matches(glob, name))) {
-                let near = nearest(glob, names.iter().copied());
-                let near = near.map_or(String::new(), |near| format!("; the nearest is `{near}`"));
+                let near = nearest_clause(nearest(glob, names.iter().copied()));
                 unfit.push(format!("no {what} matches `{glob}`{near}"));
             }
         }

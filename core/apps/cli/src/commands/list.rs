@@ -8,7 +8,8 @@ use crate::output;
 use crate::output::fitted_table::FittedTable;
 use clap::{Args, ValueEnum};
 use menagerie::registry::{ArchitectureEntry, Environment, Origin, RecipeEntry};
-use menagerie::spec::{Heading, nearest};
+use menagerie::spec::Heading;
+use menagerie_entries::nearest;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -207,10 +208,10 @@ impl ListCommand {
             return Ok(());
         }
         let member = listed.iter().find(|one| one.id.eq_ignore_ascii_case(family));
-        let near = nearest(&family.to_lowercase(), listed.iter().map(|one| one.family.as_str()));
+        let near = nearest(family, listed.iter().map(|one| one.family.as_str()));
         let help = match (member, near) {
             (Some(member), _) => format!("`{}` belongs to the family `{}`", member.id, member.family),
-            (None, Some(near)) => format!("did you mean `{near}`?"),
+            (None, Some(near)) => format!("the nearest is `{near}`"),
             (None, None) => "`menagerie list` shows the families".to_owned(),
         };
         Err(Failure::Failed(format!("there is no family `{family}`")).with_help(&help))

@@ -17,6 +17,7 @@ use menagerie::model::Compute;
 use menagerie::open::{Device, KeyOptions, ModelSource, ResolvedFile, tokenizer_tables};
 use menagerie::registry::{ArchitectureEntry, Environment, RecipeEntry};
 use menagerie::spec::{MetadataValue, ResolvedValue, layer_ranges};
+use menagerie_entries::{nearest, nearest_clause};
 use serde_json::{Value, json};
 
 /// Show an architecture, or a model with the values that its architecture resolves to
@@ -82,14 +83,11 @@ impl ShowCommand {
     fn unknown(&self, environment: &Environment, failure: Failure) -> Failure {
         let Some(what) = self.what.name().filter(|what| !what.contains(['/', '.'])) else { return failure };
         let ids = environment.architectures().iter().map(|entry| entry.id.as_str());
-        let scored = ids.map(|id| (strsim::jaro_winkler(what, id), id));
-        let best = scored.filter(|(score, _)| *score > 0.7).max_by(|a, b| a.0.total_cmp(&b.0));
-        let Some((_, nearest)) = best else { return failure };
-        Failure::Failed(format!(
-            "`{}` is not an architecture, file or model; the nearest architecture is `{nearest}`",
-            what
-        ))
-        .with_help("`menagerie list` shows the architectures, `menagerie models` the models on this machine")
+        let Some(near) = nearest(what, ids) else { return failure };
+        let near = nearest_clause(Some(near));
+        Failure::Failed(format!("`{what}` is not an architecture, file or model{near}")).with_help(
+            "`menagerie list` shows the architectures, `menagerie models` the models on this machine",
+        )
     }
 
     fn model(

@@ -64,7 +64,8 @@ fn options_are_set_and_shown() {
     let out = call.good();
     assert!(out.contains("temp 0.25, top-k 40") && out.contains("seed        7"), "{out}");
     assert!(out.contains("2 messages") && out.contains("reasoning   hide"), "{out}");
-    for words in ["temp is 0.25", "cold", "--top-p is 7", "the nearest is temp", "the limit on tokens (-n)"] {
+    for words in ["temp is 0.25", "cold", "--top-p is 7", "the nearest is `temp`", "the limit on tokens (-n)"]
+    {
         assert!(err.contains(words), "`{words}` is not in:\n{err}");
     }
 }
@@ -81,7 +82,7 @@ fn a_message_that_is_no_text_is_refused() {
 fn a_command_that_does_not_exist_is_no_message() {
     let home = tempfile::tempdir().unwrap();
     let call = chat(home.path(), "/hlep\n /hlep\n/save s.json\n/help\n");
-    assert!(call.err.contains("/hlep; the nearest is /help"), "{}", call.err);
+    assert!(call.err.contains("/hlep; the nearest is `/help`"), "{}", call.err);
     assert!(call.good().contains("/load FILE"));
     assert_eq!(saved(home.path(), "s.json")[0]["content"], "/hlep");
 }
@@ -119,7 +120,7 @@ fn a_wrong_option_is_answered_in_the_words_of_a_chat() {
     let home = tempfile::tempdir().unwrap();
     let call = chat(home.path(), "/set tmp 1\n/set temp hot\n");
     for words in [
-        "no option tmp can be set; the nearest is temp",
+        "no option tmp can be set; the nearest is `temp`",
         "help: the options of /set are max-tokens, ",
         "`hot` is not a valid value of temp",
     ] {

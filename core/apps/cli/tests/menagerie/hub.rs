@@ -210,7 +210,7 @@ fn what_cannot_be_pulled_is_said() {
     let pull = |name: &str| menagerie(home.path(), &["pull", name]);
     pull("/etc/passwd").fails_with(&["is a path", "only names can be downloaded"]);
     pull("https://example.com/m.gguf").fails_with(&["only URLs of the hub"]);
-    pull("smolm2").fails_with(&["did you mean `smollm2`?"]);
+    pull("smolm2").fails_with(&["the nearest is `smollm2`"]);
     pull("smollm2").fails_with(&["HF_HUB_OFFLINE"]);
     menagerie(home.path(), &["models", "remove", "/etc/passwd"]).fails_with(&["this file is your own"]);
     assert!(Path::new("/etc/passwd").exists());

@@ -46,7 +46,7 @@ fn list_has_the_built_in_architectures() {
 fn a_family_that_is_none_is_said() {
     let home = tempfile::tempdir().unwrap();
     let list = |family: &str| menagerie(home.path(), &["list", "--json", "--family", family]);
-    list("lama").fails_with(&["there is no family `lama`", "did you mean `llama`?"]);
+    list("lama").fails_with(&["there is no family `lama`", "the nearest is `llama`"]);
     list("Qwen3").fails_with(&["`qwen3` belongs to the family `llama`"]);
     list("nothing-like-it").fails_with(&["`menagerie list` shows the families"]);
 }

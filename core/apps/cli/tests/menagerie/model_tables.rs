@@ -41,7 +41,7 @@ fn a_dropped_table_names_models_everywhere() {
     assert!(run(&["models"]).good().contains("mine "));
     assert_eq!(run(&["models", "path", "mine"]).good(), path);
     run(&["run", "mine", "hi"]).fails_with(&[MODEL]);
-    run(&["pull", "mime"]).fails_with(&["did you mean `mine`?"]);
+    run(&["pull", "mime"]).fails_with(&["the nearest is `mine`"]);
     let listed = run(&["models", "available"]).good();
     assert!(listed.contains("mine ") && listed.contains("smollm2 "), "{listed}");
     let json: serde_json::Value =

@@ -37,7 +37,7 @@ fn a_variable_that_nothing_reads_is_noted() {
     };
     let typo = with("MENAGERIE_TOPK", &["list", "--names"]);
     assert_eq!(typo.err.matches("MENAGERIE_TOPK is set but has no effect").count(), 1, "{}", typo.err);
-    assert!(typo.err.contains("the nearest is MENAGERIE_TOP_K"), "{}", typo.err);
+    assert!(typo.err.contains("the nearest is `MENAGERIE_TOP_K`"), "{}", typo.err);
     assert!(!typo.good().contains("MENAGERIE"));
     for known in ["MENAGERIE_TOP_K", "MENAGERIE_THREADS", "MENAGERIE_SPEC_DIR"] {
         assert_eq!(with(known, &["version"]).err, "", "{known}");

@@ -6,8 +6,8 @@ use super::values::{compute, compute_whole, is_expected, number, of_literal};
 use crate::language::reads::HINTS;
 use crate::language::spec::{ArchSpec, HfClass, HfTimes, HfValue};
 use crate::text::fault::SpecFaults;
-use crate::text::nearest::nearest_help;
 use crate::text::source::{KeySource, MetadataValue, NameUse, NamedKey};
+use menagerie_entries::{nearest, nearest_clause};
 use std::collections::{BTreeMap, BTreeSet};
 
 const BLOCKS: &str = "block_count";
@@ -391,7 +391,7 @@ impl<'a> Translation<'a> {
                     unknown += 1;
                     // The first few are named; a broken file can have as many as it is long.
                     let near = unknown <= MOST_NEAR;
-                    let help = near.then(|| nearest_help(name, known.iter().copied()));
+                    let help = near.then(|| nearest_clause(nearest(name, known.iter().copied())));
                     NameUse::Unknown(help.unwrap_or_default())
                 }
             }

@@ -4,7 +4,7 @@ use super::every_class::reasons;
 use crate::language::spec::HfClass;
 use crate::text::fault::SpecFaults;
 use crate::text::literal::Literal;
-use crate::text::nearest::nearest_help;
+use menagerie_entries::{nearest, nearest_clause};
 use crate::text::source::SpecSource;
 use crate::text::tree::{TomlTable, read};
 use serde_json::{Map, Number, Value};
@@ -89,7 +89,7 @@ pub(super) fn text_class(table: Option<&Map<String, Value>>) -> Result<&'static 
     found(&TABLE.text, kind).ok_or_else(|| {
         let shown: String = kind.chars().take(64).collect();
         let shown = shown.escape_debug().to_string();
-        let near = nearest_help(&shown, TABLE.text.iter().map(|(known, _)| known.as_str()));
+        let near = nearest_clause(nearest(&shown, TABLE.text.iter().map(|(known, _)| known.as_str())));
         format!("\"{shown}\": no architecture here has such a text model{near}; get the model as GGUF if there is one")
     })
 }

@@ -5,6 +5,7 @@ use crate::kind::written::{WrittenTable, WrittenValue};
 use crate::kind::{Component, FieldDefault, Options, Positive, RecordedFault, ResolveContext};
 use crate::language::origin::ValueOrigin;
 use crate::text::source::MetadataValue;
+use menagerie_entries::{nearest, nearest_clause};
 
 /// Role of divisors of the rotary frequencies.
 const FREQS: &str = "rope_freqs";
@@ -206,7 +207,7 @@ fn stated(at: &mut ResolveContext<'_>) -> Result<Option<ScalingKind>, RecordedFa
             return at.key_fault(TYPE, message);
         }
         Some(other) => {
-            let help = crate::text::nearest::nearest_help(other, UNDERSTOOD);
+            let help = nearest_clause(nearest(other, UNDERSTOOD));
             let message = format!(
                 "\"{other}\" is not a supported rope scaling{help}; supported: {}",
                 UNDERSTOOD.join(", ")

@@ -7,7 +7,7 @@ use crate::language::body::Let;
 use crate::language::closure::Closure;
 use crate::language::reads::STANDARD;
 use crate::language::spec::ArchSpec;
-use crate::text::nearest::nearest_help;
+use menagerie_entries::{nearest, nearest_clause};
 use crate::text::source::{MetadataValue, ResolveInput};
 use minijinja::value::{Kwargs, Object, Value};
 use minijinja::{Error, ErrorKind};
@@ -221,7 +221,7 @@ impl<'a> Evaluator<'a> {
         let others = self.spec.reads.keys().filter(|key| *key != used.name);
         let lets = self.spec.body.lets.iter().map(|named| named.name.as_str());
         let known = lets.chain(STANDARD).chain(others).chain(frame.keys());
-        let help = nearest_help(&used.name, known);
+        let help = nearest_clause(nearest(&used.name, known));
         let message = absent(&used.name, &help);
         self.neighbors.insert(used.name.clone(), help);
         Some(message)

@@ -4,8 +4,9 @@ use crate::failure::Failure;
 use crate::output;
 use clap::Args;
 use menagerie::registry::Environment;
+use menagerie::spec::KindDescription;
 use menagerie::spec::kind::Family;
-use menagerie::spec::{KindDescription, nearest};
+use menagerie_entries::{nearest, nearest_clause};
 use serde_json::json;
 
 /// List the kinds of components, or describe one of them
@@ -46,8 +47,7 @@ impl KindsCommand {
         };
         let found: Vec<&KindRow> = all.iter().filter(|one| one.kind.name == name).collect();
         if found.is_empty() {
-            let near = nearest(name, all.iter().map(|one| one.kind.name));
-            let near = near.map(|near| format!("; the nearest is `{near}`")).unwrap_or_default();
+            let near = nearest_clause(nearest(name, all.iter().map(|one| one.kind.name)));
             return Err(Failure::Failed(format!("there is no kind `{name}`{near}"))
                 .with_help("`menagerie spec kinds` lists them"));
         }
