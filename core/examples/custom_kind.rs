@@ -8,7 +8,7 @@
 
 use menagerie::model::{Norm, Param, Result as ModelResult, Rows, TransformContext};
 use menagerie::open::{LoadOptions, ModelBuilder};
-use menagerie::registry::{NormPlace, Part, Parts, component};
+use menagerie::registry::{BuildResult, ComponentParts, NormTarget, TensorPart, component};
 use menagerie::spec::kind::{Definition, Family, RecordedFault, ResolveContext, RoleDef, Sizes};
 use menagerie::spec::options;
 
@@ -46,11 +46,15 @@ impl Definition for ScaledConfig {
 
 component!(norm ScaledConfig, build);
 
-fn build(config: &ScaledConfig, parts: &mut dyn Parts, place: &NormPlace) -> Option<Box<dyn Norm>> {
+fn build(
+    config: &ScaledConfig,
+    parts: &mut dyn ComponentParts,
+    place: &NormTarget,
+) -> BuildResult<Box<dyn Norm>> {
     let ScaledConfig { factor } = *config;
-    let values = parts.values(place.role, Part::Main)?;
+    let values = parts.values(place.role, TensorPart::Main)?;
     let weight = parts.vector(place.role, values)?;
-    Some(Box::new(Scaled { factor, weight }))
+    Ok(Box::new(Scaled { factor, weight }))
 }
 
 struct Scaled {

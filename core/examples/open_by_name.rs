@@ -6,7 +6,7 @@
 //! ```
 
 use menagerie::engine::Request;
-use menagerie::hub::{Hub, HubSettings, ModelReference, Silent};
+use menagerie::hub::{Hub, HubSettings, ModelReference, NoProgress};
 use menagerie::open::{Locate, ModelBuilder};
 use std::error::Error;
 use std::io::Write;
@@ -21,7 +21,7 @@ impl Locate for HubModels {
             Some(path) => ModelReference::Path(path),
             None => ModelReference::parse(&reference.to_string_lossy())?,
         };
-        Ok(self.0.obtain(&reference, &mut Silent)?)
+        Ok(self.0.obtain(&reference, &mut NoProgress)?)
     }
 }
 

@@ -37,10 +37,10 @@ static MenagerieStatus create(const MenagerieBuild *build, void **instance)
     if (option != MENAGERIE_OK || tensor != MENAGERIE_OK)
         return MENAGERIE_ERROR;
     if (weight.ndim != 1 || (uint64_t)weight.shape[0] != build->width)
-        return failed("the weight is no row of the norm's width");
+        return failed("the weight does not have the width of the norm");
     Norm *norm = malloc(sizeof *norm);
     if (norm == NULL)
-        return failed("there is no memory for a norm");
+        return failed("out of memory for a norm");
     norm->eps = (float)eps;
     norm->width = build->width;
     norm->weight = weight.data;
@@ -57,7 +57,7 @@ static MenagerieStatus forward(void *instance, const MenagerieCall *call)
 {
     const Norm *norm = instance;
     if (call->n_inputs != 1 || call->n_outputs != 1)
-        return failed("one array in and one out are wanted");
+        return failed("expected one input array and one output array");
     const MenagerieTensor *x = call->inputs, *y = call->outputs;
     if ((uint64_t)x->shape[1] != norm->width)
         return failed("the rows are not of the norm's width");

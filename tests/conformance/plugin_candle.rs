@@ -1,7 +1,7 @@
 //! A plugin's component may compute with candle: rows become tensors of the plugin's own version, and tensors rows.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie_plugin::testing::{self, Given, Numbers};
+use menagerie_plugin::testing::{self, RandomNumbers, Setup};
 use menagerie_plugin::{
     Build, Call, Component, Error, Host, Mixer, Norm, Result, Role, Rows, RowsMut, State, candle_views,
     options,
@@ -98,11 +98,11 @@ impl Mixer for Sum {
 #[test]
 fn a_norm_in_candle_is_a_norm() {
     let component = testing::norm::<Rms>();
-    let given = Given::new(16);
+    let given = Setup::new(16);
     for outcome in testing::check(&component, &given) {
         assert!(outcome.fault.is_none(), "{outcome}");
     }
-    let (x, weight) = (Numbers::new(3).reals(32, 2.0), Numbers::new(4).reals(16, 1.0));
+    let (x, weight) = (RandomNumbers::new(3).reals(32, 2.0), RandomNumbers::new(4).reals(16, 1.0));
     let found = given.tensor(".weight", weight.clone()).create(&component).unwrap().rows(&x).unwrap();
     for (x, found) in x.chunks_exact(16).zip(found.chunks_exact(16)) {
         let mean = x.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / 16.0;
@@ -116,7 +116,7 @@ fn a_norm_in_candle_is_a_norm() {
 #[test]
 fn a_mixer_in_candle_keeps_its_state_with_the_host() {
     let component = testing::mixer::<Sum>();
-    for outcome in testing::check(&component, &Given::new(6)) {
+    for outcome in testing::check(&component, &Setup::new(6)) {
         assert!(outcome.fault.is_none(), "{outcome}");
     }
 }

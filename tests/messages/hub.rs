@@ -20,7 +20,7 @@ fn hub() {
         },
         HubError::NotInstalled { model: model(), advice: "`menagerie pull` downloads it".to_owned() },
         HubError::NotAName { path: "m.gguf".into(), advice: "run it as it is" },
-        HubError::Unclear { name: "m".to_owned(), candidates: vec![model(), file()] },
+        HubError::Ambiguous { name: "m".to_owned(), candidates: vec![model(), file()] },
         HubError::NoSuchFile {
             repository: "org/repo".to_owned(),
             wanted: "Q4_K_M".to_owned(),

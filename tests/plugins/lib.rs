@@ -8,7 +8,7 @@ mod probe;
 use menagerie::engine::TextPipeline;
 use menagerie::open::{LoadOptions, LoadedModel, ModelBuilder};
 use menagerie::registry::{Environment, SpecFolder, SpecFolders};
-use menagerie_plugin_host::{LoadOptions as PluginOptions, Plugin, load};
+use menagerie_plugin_host::{LoadedPlugin, PluginLoadOptions, load};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -16,12 +16,12 @@ use std::sync::{Mutex, PoisonError};
 static INSTALLED: Mutex<Option<Environment>> = Mutex::new(None);
 
 /// The built-in environment with the plugin of a file.
-pub fn with_plugin(file: impl AsRef<Path>) -> (Environment, &'static Plugin) {
+pub fn with_plugin(file: impl AsRef<Path>) -> (Environment, &'static LoadedPlugin) {
     let file = file.as_ref();
     let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
     let others = installed.take().unwrap_or_else(|| Environment::linked().unwrap());
-    *installed = Some(load(&others, file, PluginOptions::default()).unwrap().0);
-    load(&Environment::linked().unwrap(), file, PluginOptions::default()).unwrap()
+    *installed = Some(load(&others, file, PluginLoadOptions::default()).unwrap().0);
+    load(&Environment::linked().unwrap(), file, PluginLoadOptions::default()).unwrap()
 }
 
 /// The built-in environment with every plugin that [`with_plugin`] has loaded, each under its own id.

@@ -11,7 +11,7 @@ use menagerie_model::{
     Backend, DenseExperts, DenseLinear, ExpertLinear, Linear, LinearSite, LinearWrapper, ModelError, Param,
     SiteForm, SlotDeclarations, StateDeclarations, Weight,
 };
-use menagerie_registry::Part;
+use menagerie_registry::{BuildResult, ReportedFault, TensorPart};
 use menagerie_spec::ModelConfig;
 use menagerie_spec::config::BiasRule;
 use menagerie_spec::kind::Dim;
@@ -87,25 +87,26 @@ impl<'a> Assembler<'a> {
         &*self.options.compute.backend
     }
 
-    /// Notes a fault of a layer or of the whole model.
-    pub(crate) fn fault(&mut self, layer: Option<usize>, text: &str) {
+    /// Reports a fault of a layer or of the whole model.
+    pub(crate) fn fault(&mut self, layer: Option<usize>, text: &str) -> ReportedFault {
         self.faults.push(layer, text);
+        ReportedFault::stored()
     }
 
     /// Whether the file has a role's tensor.
-    pub(crate) fn has(&self, site: Site, part: Part) -> bool {
+    pub(crate) fn has(&self, site: Site, part: TensorPart) -> bool {
         self.source.find(site.role, site.layer, part).is_some()
     }
 
     /// Dimensions of a role's tensor, fastest first, without claiming it.
     pub(crate) fn dims(&self, site: Site) -> Option<&'a [u64]> {
-        let index = self.source.find(site.role, site.layer, Part::Main)?;
+        let index = self.source.find(site.role, site.layer, TensorPart::Main)?;
         Some(&self.source.entries().get(index)?.dims)
     }
 
     /// The tensor of a site, claimed and of the right shape, as weight.
-    pub(crate) fn take(&mut self, site: Site, part: Part, expected: &[Dim]) -> Option<Weight> {
-        if part == Part::Main {
+    pub(crate) fn take(&mut self, site: Site, part: TensorPart, expected: &[Dim]) -> BuildResult<Weight> {
+        if part == TensorPart::Main {
             self.factors.remove(&(site.role.to_owned(), site.layer));
         }
         let index = self.checked(site, part, expected)?;
@@ -114,114 +115,112 @@ impl<'a> Assembler<'a> {
     }
 
     /// The matrix of a linear: what multiplies its rows may be kept for the products instead.
-    pub(crate) fn take_linear(&mut self, site: Site, expected: &[Dim]) -> Option<Weight> {
+    pub(crate) fn take_linear(&mut self, site: Site, expected: &[Dim]) -> BuildResult<Weight> {
         // Another source may have had factors for the same place.
         self.factors.remove(&(site.role.to_owned(), site.layer));
-        let index = self.checked(site, Part::Main, expected)?;
+        let index = self.checked(site, TensorPart::Main, expected)?;
         let Some(apart) = self.source.rows_apart(index, self.backend()) else {
             let made = self.source.weight_on(index, self.backend());
             return self.made(site, index, made);
         };
         let (weight, factors) = self.made(site, index, apart)?;
         self.factors.insert((site.role.to_owned(), site.layer), factors);
-        Some(weight)
+        Ok(weight)
     }
 
     /// What was made of an entry.
-    fn made<T>(&mut self, site: Site, index: usize, made: Result<T, ModelError>) -> Option<T> {
-        match made {
-            Ok(made) => Some(made),
-            Err(error) => {
-                let name = self.source.entries().get(index).map_or("", |entry| entry.name.as_str());
-                self.fault(site.layer, &format!("tensor \"{name}\": {error}"));
-                None
-            }
-        }
+    fn made<T>(&mut self, site: Site, index: usize, made: Result<T, ModelError>) -> BuildResult<T> {
+        made.map_err(|error| {
+            let name = self.source.entries().get(index).map_or("", |entry| entry.name.as_str());
+            self.fault(site.layer, &format!("tensor \"{name}\": {error}"))
+        })
     }
 
     /// The entry of a site, claimed and of the right shape.
-    fn checked(&mut self, site: Site, part: Part, expected: &[Dim]) -> Option<usize> {
+    fn checked(&mut self, site: Site, part: TensorPart, expected: &[Dim]) -> BuildResult<usize> {
         let Some(index) = self.source.find(site.role, site.layer, part) else {
             let name = self.source.name_of(site.role, site.layer, part);
             self.missing.push(Missing { name, layer: site.layer });
-            return None;
+            return Err(ReportedFault::stored());
         };
-        let entry = self.source.entries().get(index)?;
+        let entry = &self.source.entries()[index];
         if let Err(twice) = self.claims.claim(self.source, index, (site.role, site.layer, part)) {
             let text = format!(
                 "tensor \"{}\": wanted by two roles, {} and {}; one of them must name another tensor in the spec",
                 entry.name, twice.first, twice.second
             );
-            self.fault(site.layer, &text);
-            return None;
+            return Err(self.fault(site.layer, &text));
         }
         if !fits(expected, &entry.dims) {
             let text =
                 format!("tensor \"{}\": expected {}, found {:?}", entry.name, written(expected), entry.dims);
-            self.fault(site.layer, &text);
-            return None;
+            return Err(self.fault(site.layer, &text));
         }
-        Some(index)
+        Ok(index)
     }
 
     /// A weight taken in by the backend.
-    pub(crate) fn param(&mut self, layer: Option<usize>, weight: &Weight) -> Option<Param> {
+    pub(crate) fn param(&mut self, layer: Option<usize>, weight: &Weight) -> BuildResult<Param> {
         let made = self.backend().matrix(weight, self.options.compute.arithmetic);
         self.ok(layer, made)
     }
 
     /// Values taken in by the backend as a vector.
-    pub(crate) fn vector(&mut self, site: Site, values: Vec<f32>) -> Option<Param> {
-        let name = self.source.name_of(site.role, site.layer, Part::Main);
+    pub(crate) fn vector(&mut self, site: Site, values: Vec<f32>) -> BuildResult<Param> {
+        let name = self.source.name_of(site.role, site.layer, TensorPart::Main);
         let made = self.backend().vector(&name, values);
         self.ok(site.layer, made)
     }
 
     /// A tensor of numbers that are not multiplied as a matrix, as f32 in the order of the file.
-    pub(crate) fn values(&mut self, site: Site, part: Part, expected: &[Dim]) -> Option<Vec<f32>> {
+    pub(crate) fn values(&mut self, site: Site, part: TensorPart, expected: &[Dim]) -> BuildResult<Vec<f32>> {
         let weight = self.take(site, part, expected)?;
         let values = self.backend().values(&weight);
         self.ok(site.layer, values)
     }
 
-    /// A bias as the rule says; the outer `None` is a fault.
-    #[allow(clippy::option_option)]
-    pub(crate) fn bias(&mut self, site: Site, rule: BiasRule, expected: &[Dim]) -> Option<Option<Vec<f32>>> {
+    /// A bias, if its rule and the file have one.
+    pub(crate) fn bias(
+        &mut self,
+        site: Site,
+        rule: BiasRule,
+        expected: &[Dim],
+    ) -> BuildResult<Option<Vec<f32>>> {
         match rule {
-            BiasRule::None => Some(None),
-            BiasRule::IfPresent if !self.has(site, Part::Bias) => Some(None),
-            BiasRule::IfPresent | BiasRule::Required => self.values(site, Part::Bias, expected).map(Some),
+            BiasRule::None => Ok(None),
+            BiasRule::IfPresent if !self.has(site, TensorPart::Bias) => Ok(None),
+            BiasRule::IfPresent | BiasRule::Required => {
+                self.values(site, TensorPart::Bias, expected).map(Some)
+            }
         }
     }
 
-    /// What multiplies the products of a site's matrices, one number each, where the file has as many; the outer `None` is
-    /// a fault.
-    #[allow(clippy::option_option)]
-    fn scales(&mut self, site: Site, count: usize) -> Option<Option<Vec<f32>>> {
+    /// What multiplies the products of a site's matrices, one number each, if the file has as many.
+    fn scales(&mut self, site: Site, count: usize) -> BuildResult<Option<Vec<f32>>> {
         if self.scale_count(site) != Some(count as u64) {
-            return Some(None);
+            return Ok(None);
         }
-        self.values(site, Part::Scale, &[of("scales", count)]).map(Some)
+        self.values(site, TensorPart::Scale, &[of("scales", count)]).map(Some)
     }
 
     /// How many numbers multiply the products of a site.
     fn scale_count(&self, site: Site) -> Option<u64> {
-        let index = self.source.find(site.role, site.layer, Part::Scale)?;
+        let index = self.source.find(site.role, site.layer, TensorPart::Scale)?;
         Some(self.source.entries().get(index)?.dims.iter().product())
     }
 
     /// A linear with what multiplies its products: one number, or one for each row of the stored weight.
-    fn scaled(&mut self, linear: DenseLinear, place: &LinearSite, site: Site) -> Option<DenseLinear> {
+    fn scaled(&mut self, linear: DenseLinear, place: &LinearSite, site: Site) -> BuildResult<DenseLinear> {
         let factors = self.factors.get(&(site.role.to_owned(), site.layer));
         let factors = factors.map(|all| all.get(place.rows.clone()).unwrap_or_default().to_vec());
         let scales = self.row_scales(place, site)?;
         let own = match (factors, scales) {
-            (None, None) => return Some(linear),
+            (None, None) => return Ok(linear),
             (Some(own), None) | (None, Some(own)) => own,
             (Some(own), Some(more)) => own.iter().zip(more).map(|(one, other)| one * other).collect(),
         };
         match own.first() {
-            Some(first) if own.iter().all(|value| value == first) => Some(linear.with_scale(*first)),
+            Some(first) if own.iter().all(|value| value == first) => Ok(linear.with_scale(*first)),
             _ => {
                 let scales = self.vector(site, own)?;
                 let scaled = linear.with_row_scales(scales);
@@ -230,32 +229,31 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// What the source says that products are multiplied with, one number for each row of a linear; the outer `None` is a
-    /// fault.
-    #[allow(clippy::option_option)]
-    fn row_scales(&mut self, place: &LinearSite, site: Site) -> Option<Option<Vec<f32>>> {
+    /// What multiplies the products of a linear, one number for each row, if the source has such numbers.
+    fn row_scales(&mut self, place: &LinearSite, site: Site) -> BuildResult<Option<Vec<f32>>> {
         // The embedding's number multiplies what is looked up in it; as a head it has the head's.
         let site = if site.role == "token_embd" { Site { role: "output", layer: None } } else { site };
         if let Some(scale) = self.scales(site, 1)? {
-            return Some(Some(vec![scale.first().copied()?; place.rows.len()]));
+            return Ok(scale.first().map(|scale| vec![*scale; place.rows.len()]));
         }
         let rows = self.dims(site).and_then(|dims| dims.get(1)).copied();
         let Some(rows) = rows.filter(|rows| self.scale_count(site) == Some(*rows)) else {
-            return Some(None);
+            return Ok(None);
         };
         if place.form != SiteForm::Stored {
             let text = format!("{}: rows with numbers of their own in a form that mixes them", site.role);
-            self.fault(site.layer, &text);
-            return None;
+            return Err(self.fault(site.layer, &text));
         }
-        let values = self.scales(site, usize::try_from(rows).ok()?)??;
-        Some(Some(values.get(place.rows.clone())?.to_vec()))
+        let values = self.values(site, TensorPart::Scale, &[of("scales", rows as usize)])?;
+        match values.get(place.rows.clone()) {
+            Some(own) => Ok(Some(own.to_vec())),
+            None => Err(self.fault(site.layer, &format!("{}: {rows} scales, and more rows", site.role))),
+        }
     }
 
-    /// What multiplies the rows of a table, where the source says it; the outer `None` is a fault.
-    #[allow(clippy::option_option)]
-    pub(crate) fn table_scale(&mut self, site: Site) -> Option<Option<f32>> {
-        Some(self.scales(site, 1)?.and_then(|scale| scale.first().copied()))
+    /// What multiplies the rows of a table, if the source has such a number.
+    pub(crate) fn table_scale(&mut self, site: Site) -> BuildResult<Option<f32>> {
+        Ok(self.scales(site, 1)?.and_then(|scale| scale.first().copied()))
     }
 
     /// The one place that makes linears: over rows of a stored weight, with a bias, and whatever is put around it.
@@ -265,7 +263,7 @@ impl<'a> Assembler<'a> {
         rows: Range<usize>,
         weight: Param,
         bias: Option<Vec<f32>>,
-    ) -> Option<Box<dyn Linear>> {
+    ) -> BuildResult<Box<dyn Linear>> {
         self.linear_at(linear_site(site, rows), site, weight, bias)
     }
 
@@ -276,14 +274,14 @@ impl<'a> Assembler<'a> {
         site: Site,
         weight: Param,
         bias: Option<Vec<f32>>,
-    ) -> Option<Box<dyn Linear>> {
+    ) -> BuildResult<Box<dyn Linear>> {
         let bias = match bias {
             Some(bias) => Some(self.vector(site, bias)?),
             None => None,
         };
         let linear = self.ok(site.layer, DenseLinear::new(weight, bias))?;
         let linear: Box<dyn Linear> = Box::new(self.scaled(linear, &place, site)?);
-        Some(match self.wrapper {
+        Ok(match self.wrapper {
             Some(wrapper) => wrapper.linear(&place, linear),
             None => linear,
         })
@@ -296,7 +294,7 @@ impl<'a> Assembler<'a> {
         rows: Range<usize>,
         weight: Param,
         bias: Option<Vec<f32>>,
-    ) -> Option<Box<dyn ExpertLinear>> {
+    ) -> BuildResult<Box<dyn ExpertLinear>> {
         self.experts_at(linear_site(site, rows), site, weight, bias)
     }
 
@@ -307,7 +305,7 @@ impl<'a> Assembler<'a> {
         site: Site,
         weight: Param,
         bias: Option<Vec<f32>>,
-    ) -> Option<Box<dyn ExpertLinear>> {
+    ) -> BuildResult<Box<dyn ExpertLinear>> {
         let bias = match bias {
             Some(bias) => Some(self.vector(site, bias)?),
             None => None,
@@ -319,7 +317,7 @@ impl<'a> Assembler<'a> {
             experts = self.ok(site.layer, scaled)?;
         }
         let experts: Box<dyn ExpertLinear> = Box::new(experts);
-        Some(match self.wrapper {
+        Ok(match self.wrapper {
             Some(wrapper) => wrapper.experts(&place, experts),
             None => experts,
         })
@@ -330,14 +328,8 @@ impl<'a> Assembler<'a> {
         &mut self,
         layer: Option<usize>,
         value: Result<T, E>,
-    ) -> Option<T> {
-        match value {
-            Ok(value) => Some(value),
-            Err(error) => {
-                self.fault(layer, &error.to_string());
-                None
-            }
-        }
+    ) -> BuildResult<T> {
+        value.map_err(|error| self.fault(layer, &error.to_string()))
     }
 
     /// Reports missing tensors, each with the nearest tensor nobody wants.
@@ -367,7 +359,7 @@ impl<'a> Assembler<'a> {
     /// Why a tensor may be left out, if it may.
     pub(crate) fn ignored(&self, index: usize) -> Option<String> {
         let head = |part| self.source.find("output", None, part) == Some(index);
-        if self.options.purpose == Purpose::Vectors && (head(Part::Main) || head(Part::Bias)) {
+        if self.options.purpose == Purpose::Vectors && (head(TensorPart::Main) || head(TensorPart::Bias)) {
             return Some("the head, which makes logits and no vectors".to_owned());
         }
         self.source.ignored(index, self.config.blocks())

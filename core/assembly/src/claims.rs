@@ -1,7 +1,7 @@
 //! Claims: which role wants which tensor. Every tensor is claimed by one role, or ignored with a reason.
 
 use crate::source::{Piece, Share, TensorEntry, WeightSource};
-use menagerie_registry::Part;
+use menagerie_registry::TensorPart;
 use std::collections::HashMap;
 
 /// A tensor and the role that wants it.
@@ -50,12 +50,12 @@ impl Claims {
         &mut self,
         source: &dyn WeightSource,
         index: usize,
-        (role, layer, part): (&str, Option<usize>, Part),
+        (role, layer, part): (&str, Option<usize>, TensorPart),
     ) -> Result<(), ClaimedTwice> {
         let role = match part {
-            Part::Main => role.to_owned(),
-            Part::Bias => format!("{role}.bias"),
-            Part::Scale => format!("{role}.scale"),
+            TensorPart::Main => role.to_owned(),
+            TensorPart::Bias => format!("{role}.bias"),
+            TensorPart::Scale => format!("{role}.scale"),
         };
         if let Some(Some((first, at))) = self.roles.get(index)
             && (*first != role || *at != layer)

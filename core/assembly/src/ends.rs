@@ -6,7 +6,7 @@ use menagerie_model::components::{LinearHead, PerLayerEmbedding, TableEmbedding}
 use menagerie_model::{
     Classifier, Linear, Norm, OutputHead, Param, Pooling, StoredTable, Table, TokenEmbedding,
 };
-use menagerie_registry::{NormPlace, Part, where_given};
+use menagerie_registry::{BuildResult, NormTarget, TensorPart};
 use menagerie_spec::config::{
     BiasRule, ClassifierConfig, EmbeddingConfig, HeadKind, NormSite, OutputConfig, PerLayerConfig,
     SuppressConfig,
@@ -22,27 +22,26 @@ fn whole(role: &str) -> Site<'_> {
 }
 
 impl Assembler<'_> {
-    /// A norm over rows of the residual stream; the outer `None` is a fault.
-    #[allow(clippy::option_option)]
+    /// A norm over rows of the residual stream, if the spec has one there.
     pub(crate) fn site_norm(
         &mut self,
         site: Option<&NormSite>,
         layer: Option<usize>,
-    ) -> Option<Option<Box<dyn Norm>>> {
-        let Some(NormSite { role, norm }) = site else { return Some(None) };
+    ) -> BuildResult<Option<Box<dyn Norm>>> {
+        let Some(NormSite { role, norm }) = site else { return Ok(None) };
         let width = self.width();
-        self.norm(norm, layer, &NormPlace { role, width }).map(Some)
+        self.norm(norm, layer, &NormTarget { role, width }).map(Some)
     }
 
     /// The embedding, and its table for a head that shares it.
-    pub(crate) fn embedding(&mut self) -> Option<Box<dyn TokenEmbedding>> {
+    pub(crate) fn embedding(&mut self) -> BuildResult<Box<dyn TokenEmbedding>> {
         let EmbeddingConfig { scale, norm, positions, token_types, per_layer } = &self.config.embedding;
         let table = self.token_table().map(|table| self.wrapped_table(table));
-        let positions = where_given(positions.as_ref().map(|role| self.table(whole(role), "context")));
-        let token_types = where_given(token_types.as_ref().map(|role| self.table(whole(role), "types")));
+        let positions = positions.as_ref().map(|role| self.table(whole(role), "context")).transpose();
+        let token_types = token_types.as_ref().map(|role| self.table(whole(role), "types")).transpose();
         let norm = self.site_norm(norm.as_ref(), None);
         let times = self.table_scale(whole("token_embd"))?;
-        let beside = where_given(per_layer.as_ref().map(|config| self.per_layer(config)));
+        let beside = per_layer.as_ref().map(|config| self.per_layer(config)).transpose();
         let stream = Box::new(TableEmbedding {
             table: table?,
             scale: scale * times.unwrap_or(1.0),
@@ -51,30 +50,30 @@ impl Assembler<'_> {
             norm: norm?,
         });
         match beside? {
-            None => Some(stream),
-            Some(with) => Some(Box::new(with(stream))),
+            None => Ok(stream),
+            Some(with) => Ok(Box::new(with(stream))),
         }
     }
 
     /// What makes an embedding give each layer rows beside the stream.
-    fn per_layer(&mut self, config: &PerLayerConfig) -> Option<WithPerLayer> {
+    fn per_layer(&mut self, config: &PerLayerConfig) -> BuildResult<WithPerLayer> {
         let PerLayerConfig { width, layers, token_scale, projection_scale, norm, scale } = config;
         let all = of("layers*per_layer", layers * width);
-        let table = self.take(whole("per_layer_token_embd"), Part::Main, &[all, free("V")]);
+        let table = self.take(whole("per_layer_token_embd"), TensorPart::Main, &[all, free("V")]);
         let table = table.and_then(|table| self.param(None, &table));
         let site = whole("per_layer_model_proj");
-        let projection = self.take(site, Part::Main, &[of("D", self.width()), all]);
+        let projection = self.take(site, TensorPart::Main, &[of("D", self.width()), all]);
         let projection = projection.and_then(|weight| {
             let weight = self.param(None, &weight)?;
             self.linear(site, 0..weight.shape().rows, weight, None)
         });
-        let norm = where_given(
-            norm.as_ref()
-                .map(|NormSite { role, norm }| self.norm(norm, None, &NormPlace { role, width: *width })),
-        );
+        let norm = norm
+            .as_ref()
+            .map(|NormSite { role, norm }| self.norm(norm, None, &NormTarget { role, width: *width }))
+            .transpose();
         let (table, projection, norm) = (table?, projection?, norm?);
         let (width, token_scale, projection_scale, scale) = (*width, *token_scale, *projection_scale, *scale);
-        Some(Box::new(move |stream| PerLayerEmbedding {
+        Ok(Box::new(move |stream| PerLayerEmbedding {
             stream,
             table,
             projection,
@@ -87,19 +86,19 @@ impl Assembler<'_> {
     }
 
     /// A matrix `[rows, D]` taken in by the backend.
-    fn table(&mut self, site: Site, rows: &'static str) -> Option<Param> {
-        let weight = self.take(site, Part::Main, &[of("D", self.width()), free(rows)])?;
+    fn table(&mut self, site: Site, rows: &'static str) -> BuildResult<Param> {
+        let weight = self.take(site, TensorPart::Main, &[of("D", self.width()), free(rows)])?;
         self.param(None, &weight)
     }
 
     /// The token embedding; taken in once, though the head may share it.
-    fn token_table(&mut self) -> Option<Param> {
+    fn token_table(&mut self) -> BuildResult<Param> {
         if let Some(known) = &self.token_table {
-            return Some(known.clone());
+            return Ok(known.clone());
         }
         let table = self.table(whole("token_embd"), "V")?;
         self.token_table = Some(table.clone());
-        Some(table)
+        Ok(table)
     }
 
     /// The token embedding as it is looked up, with whatever is put around it.
@@ -113,16 +112,17 @@ impl Assembler<'_> {
     }
 
     /// The head; a model without one is an encoder.
-    pub(crate) fn head(&mut self) -> Option<Box<dyn OutputHead>> {
+    pub(crate) fn head(&mut self) -> BuildResult<Box<dyn OutputHead>> {
         let OutputConfig { norm, head, bias, scale, softcap, suppress, pooling: _, classifier: _, dense: _ } =
             &self.config.output;
-        let own = self.has(whole("output"), Part::Main);
+        let own = self.has(whole("output"), TensorPart::Main);
         let (role, weight) = match (head, own) {
             (HeadKind::Own, _) | (HeadKind::OwnOrTied, true) => ("output", self.table(whole("output"), "V")),
             (HeadKind::Tied, _) | (HeadKind::OwnOrTied, false) => ("token_embd", self.token_table()),
             (HeadKind::None, _) => {
-                self.fault(None, "output: a model without a head gives no logits; open it as an encoder");
-                return None;
+                return Err(
+                    self.fault(None, "output: a model without a head gives no logits; open it as an encoder")
+                );
             }
         };
         let rows = weight.as_ref().map_or(free("V"), |weight| of("V", weight.shape().rows));
@@ -132,12 +132,12 @@ impl Assembler<'_> {
         let rows = 0..weight.shape().rows;
         let vocabulary = rows.end;
         let product = self.linear(whole(role), rows, weight, bias?)?;
-        let suppress = where_given(suppress.map(|ids| self.suppressed(ids, vocabulary)))?;
-        Some(Box::new(LinearHead { norm: norm?, product, scale: *scale, softcap: *softcap, suppress }))
+        let suppress = suppress.map(|ids| self.suppressed(ids, vocabulary)).transpose()?;
+        Ok(Box::new(LinearHead { norm: norm?, product, scale: *scale, softcap: *softcap, suppress }))
     }
 
     /// What is added to logits so that some ids are never said, `[V]`.
-    fn suppressed(&mut self, ids: SuppressConfig, vocabulary: usize) -> Option<Param> {
+    fn suppressed(&mut self, ids: SuppressConfig, vocabulary: usize) -> BuildResult<Param> {
         let SuppressConfig { first, count } = ids;
         let mut lowest = vec![0.0; vocabulary];
         let Some(hidden) = lowest.get_mut(first..).and_then(|rest| rest.get_mut(..count)) else {
@@ -145,15 +145,14 @@ impl Assembler<'_> {
                 "output: ids {first} to {} are suppressed, and the vocabulary has {vocabulary}",
                 first.saturating_add(count).saturating_sub(1)
             );
-            self.fault(None, &text);
-            return None;
+            return Err(self.fault(None, &text));
         };
         hidden.fill(f32::MIN);
         self.vector(whole("output"), lowest)
     }
 
     /// Norm, pooling and classifier of a model that makes vectors.
-    pub(crate) fn pooling(&mut self) -> Option<Pooled> {
+    pub(crate) fn pooling(&mut self) -> BuildResult<Pooled> {
         let OutputConfig {
             norm,
             head: _,
@@ -167,24 +166,24 @@ impl Assembler<'_> {
         } = &self.config.output;
         let pooling = *pooling;
         let norm = self.site_norm(norm.as_ref(), None);
-        let classifier = where_given(classifier.as_ref().map(|config| self.classifier(config)));
+        let classifier = classifier.as_ref().map(|config| self.classifier(config)).transpose();
         let dense = self.dense(dense);
-        Some(Pooled { norm: norm?, pooling, classifier: classifier?, dense: dense? })
+        Ok(Pooled { norm: norm?, pooling, classifier: classifier?, dense: dense? })
     }
 
     /// The linears that a vector goes through: each takes what the one before it gives.
-    fn dense(&mut self, roles: &[String]) -> Option<Vec<Box<dyn Linear>>> {
+    fn dense(&mut self, roles: &[String]) -> BuildResult<Vec<Box<dyn Linear>>> {
         let mut width = of("D", self.width());
         let mut linears = Vec::with_capacity(roles.len());
         for role in roles {
-            let linear = self.linear_if_present(role, &[width, free("vector")])??;
+            let linear = self.linear_of(whole(role), &[width, free("vector")])?;
             width = of("rows of the one before", linear.out_features());
             linears.push(linear);
         }
-        Some(linears)
+        Ok(linears)
     }
 
-    fn classifier(&mut self, config: &ClassifierConfig) -> Option<Classifier> {
+    fn classifier(&mut self, config: &ClassifierConfig) -> BuildResult<Classifier> {
         let ClassifierConfig { activation, norm, scores } = config;
         let width = of("D", self.width());
         let dense = self.linear_if_present("cls", &[width, width]);
@@ -194,25 +193,25 @@ impl Assembler<'_> {
         if dense.is_none() && output.is_none() {
             let text = "output.classifier: the file says that it has a classifier, and has neither \"cls.weight\" nor \
                         \"cls.output.weight\"; convert the model again with them";
-            self.fault(None, text);
-            return None;
+            return Err(self.fault(None, text));
         }
         let (activation, scores) = (*activation, *scores);
-        Some(Classifier { dense, activation, norm, output, scores })
+        Ok(Classifier { dense, activation, norm, output, scores })
     }
 
-    /// A linear of the whole model; the outer `None` is a fault.
-    #[allow(clippy::option_option)]
-    fn linear_if_present(&mut self, role: &str, dims: &[Dim]) -> Option<Option<Box<dyn Linear>>> {
+    /// A linear of the whole model, if the file has it.
+    fn linear_if_present(&mut self, role: &str, dims: &[Dim]) -> BuildResult<Option<Box<dyn Linear>>> {
         let site = whole(role);
-        if !self.has(site, Part::Main) {
-            return Some(None);
-        }
-        let weight = self.take(site, Part::Main, dims)?;
+        if self.has(site, TensorPart::Main) { self.linear_of(site, dims).map(Some) } else { Ok(None) }
+    }
+
+    /// A linear of the whole model.
+    fn linear_of(&mut self, site: Site, dims: &[Dim]) -> BuildResult<Box<dyn Linear>> {
+        let weight = self.take(site, TensorPart::Main, dims)?;
         let weight = self.param(None, &weight)?;
         let rows = weight.shape().rows;
         let bias = self.bias(site, BiasRule::IfPresent, &[of("labels", rows)])?;
-        self.linear(site, 0..rows, weight, bias).map(Some)
+        self.linear(site, 0..rows, weight, bias)
     }
 }
 

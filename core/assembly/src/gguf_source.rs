@@ -4,7 +4,7 @@ use crate::source::{TensorEntry, WeightSource};
 use gguf_file::{GgufFile, TensorInfo};
 use menagerie_files::path_text;
 use menagerie_model::{ModelError, Weight, WeightBytes, WeightShape};
-use menagerie_registry::Part;
+use menagerie_registry::TensorPart;
 use menagerie_spec::{ArchSpec, RoleSource};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -119,24 +119,24 @@ impl<N: TensorNaming> WeightSource for GgufSource<N> {
         &self.entries
     }
 
-    fn find(&self, role: &str, layer: Option<usize>, part: Part) -> Option<usize> {
+    fn find(&self, role: &str, layer: Option<usize>, part: TensorPart) -> Option<usize> {
         let stored = self.naming.stored_name(role, layer);
         let exact = |name: &str| self.index.get(name).copied();
         match part {
-            Part::Main if has_suffix(&stored) => exact(&stored),
-            Part::Main => exact(&format!("{stored}.weight")).or_else(|| exact(&stored)),
-            Part::Bias => exact(&format!("{stored}.bias")),
-            Part::Scale => exact(&format!("{stored}.scale")),
+            TensorPart::Main if has_suffix(&stored) => exact(&stored),
+            TensorPart::Main => exact(&format!("{stored}.weight")).or_else(|| exact(&stored)),
+            TensorPart::Bias => exact(&format!("{stored}.bias")),
+            TensorPart::Scale => exact(&format!("{stored}.scale")),
         }
     }
 
-    fn name_of(&self, role: &str, layer: Option<usize>, part: Part) -> String {
+    fn name_of(&self, role: &str, layer: Option<usize>, part: TensorPart) -> String {
         let stored = self.naming.stored_name(role, layer);
         match part {
-            Part::Main if has_suffix(&stored) => stored,
-            Part::Main => format!("{stored}.weight"),
-            Part::Bias => format!("{stored}.bias"),
-            Part::Scale => format!("{stored}.scale"),
+            TensorPart::Main if has_suffix(&stored) => stored,
+            TensorPart::Main => format!("{stored}.weight"),
+            TensorPart::Bias => format!("{stored}.bias"),
+            TensorPart::Scale => format!("{stored}.scale"),
         }
     }
 
@@ -162,6 +162,6 @@ impl<N: TensorNaming> WeightSource for GgufSource<N> {
 
 impl<N: TensorNaming> RoleSource for GgufSource<N> {
     fn has(&self, role: &str, layer: Option<usize>) -> bool {
-        self.find(role, layer, Part::Main).is_some()
+        self.find(role, layer, TensorPart::Main).is_some()
     }
 }

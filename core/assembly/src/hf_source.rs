@@ -18,7 +18,7 @@ use found::{Finder, Made};
 use menagerie_files::path_text;
 use menagerie_loaders::Shards;
 use menagerie_model::{Backend, ModelError, Weight, WeightShape};
-use menagerie_registry::Part;
+use menagerie_registry::TensorPart;
 use menagerie_spec::{ArchSpec, HfClass, HfKeys, HfMap, HfOrigin, KeySource, MetadataValue, RoleSource};
 pub(crate) use numbers::set_numbers;
 use std::collections::HashMap;
@@ -278,8 +278,8 @@ fn layer_of(prefix: &str, name: &str) -> Option<usize> {
 }
 
 /// A role without its suffix, and which part of it is meant.
-fn split_role(role: &str, part: Part) -> (&str, Part) {
-    for (end, part) in [(".bias", Part::Bias), (".scale", Part::Scale)] {
+fn split_role(role: &str, part: TensorPart) -> (&str, TensorPart) {
+    for (end, part) in [(".bias", TensorPart::Bias), (".scale", TensorPart::Scale)] {
         if let Some(bare) = role.strip_suffix(end) {
             return (bare, part);
         }
@@ -375,25 +375,25 @@ impl WeightSource for HfTensors {
         "[hf.ignore_tensors]"
     }
 
-    fn find(&self, role: &str, layer: Option<usize>, part: Part) -> Option<usize> {
+    fn find(&self, role: &str, layer: Option<usize>, part: TensorPart) -> Option<usize> {
         let (role, part) = split_role(role, part);
         let found = self.roles.get(&(role.to_owned(), layer))?;
         match part {
-            Part::Main => found[0],
-            Part::Bias => found[1],
-            Part::Scale => found[2],
+            TensorPart::Main => found[0],
+            TensorPart::Bias => found[1],
+            TensorPart::Scale => found[2],
         }
     }
 
-    fn name_of(&self, role: &str, layer: Option<usize>, part: Part) -> String {
+    fn name_of(&self, role: &str, layer: Option<usize>, part: TensorPart) -> String {
         if let Some(entry) = self.find(role, layer, part).and_then(|index| self.entries.get(index)) {
             return entry.name.clone();
         }
         let (bare, part) = split_role(role, part);
         let suffix = match part {
-            Part::Main => ".weight",
-            Part::Bias => ".bias",
-            Part::Scale => ".weight_scale",
+            TensorPart::Main => ".weight",
+            TensorPart::Bias => ".bias",
+            TensorPart::Scale => ".weight_scale",
         };
         let origins = self.spec.hf_origins(role, layer);
         match origins.first() {
@@ -445,7 +445,7 @@ impl WeightSource for HfTensors {
 
 impl RoleSource for HfTensors {
     fn has(&self, role: &str, layer: Option<usize>) -> bool {
-        self.find(role, layer, Part::Main).is_some()
+        self.find(role, layer, TensorPart::Main).is_some()
     }
 }
 

@@ -4,6 +4,7 @@
 //! Start at [`assemble`]; `kinds/` has the factories of the built-in kinds, registered like those of any other crate. [`WeightSource`] gives tensors by role, [`GgufSource`] is the one over a GGUF file.
 #![forbid(unsafe_code)]
 
+mod array;
 mod assembler;
 mod claims;
 mod dims;

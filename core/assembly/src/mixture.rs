@@ -6,6 +6,7 @@ use crate::fault::AssemblyFaults;
 use crate::options::AssembleOptions;
 use crate::source::WeightSource;
 use menagerie_model::FeedForward;
+use menagerie_registry::BuildResult;
 use menagerie_spec::ModelConfig;
 use menagerie_spec::kind::Component as Config;
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ pub fn assemble_feed_forwards(
             assembler.fault(Some(layer), "no feed-forward: there is nothing that an expert could be");
             continue;
         };
-        if let Some(part) = assembler.expert(own, layer) {
+        if let Ok(part) = assembler.expert(own, layer) {
             parts.insert(layer, part);
         }
     }
@@ -62,7 +63,7 @@ impl Assembler<'_> {
         &mut self,
         config: &Config,
         layer: usize,
-    ) -> Option<Box<dyn FeedForward>> {
+    ) -> BuildResult<Box<dyn FeedForward>> {
         let around = self.options.feed_forwards.filter(|around| around.changes(layer));
         let Some(around) = around else { return self.feed_forward(config, layer) };
         // What acts on the linears of one expert alone would not know which rows it has.
@@ -74,7 +75,7 @@ impl Assembler<'_> {
     }
 
     /// A feed-forward that rows may go through in any order, or not at all.
-    fn expert(&mut self, config: &Config, layer: usize) -> Option<Box<dyn FeedForward>> {
+    fn expert(&mut self, config: &Config, layer: usize) -> BuildResult<Box<dyn FeedForward>> {
         let kind = config.kind().name;
         let refused = |why: &str| {
             format!(
@@ -82,15 +83,13 @@ impl Assembler<'_> {
             )
         };
         if is_stack(config, self.width()) {
-            self.fault(Some(layer), &refused("is a mixture of experts already"));
-            return None;
+            return Err(self.fault(Some(layer), &refused("is a mixture of experts already")));
         }
         let kept = |assembler: &Self| (assembler.states.specs().len(), assembler.slots.specs().len());
         let before = kept(self);
         let part = self.feed_forward(config, layer);
         if kept(self) != before {
-            self.fault(Some(layer), &refused("keeps a state, which every token must go through"));
-            return None;
+            return Err(self.fault(Some(layer), &refused("keeps a state, which every token must go through")));
         }
         part
     }

@@ -13,7 +13,7 @@ use menagerie_model::{
     MiddleStage, ModelShape, Norm, ParallelFeedForward, PreNorm, SequenceMixer, SlotDeclarations, Stage,
     StageBody, StagePosition, StreamEntry, TransformerBlock, WholeModel,
 };
-use menagerie_registry::{Build, Part, where_given};
+use menagerie_registry::{BuildResult, ComponentFactory, TensorPart};
 use menagerie_spec::ModelConfig;
 use menagerie_spec::config::{self, BesideConfig, BranchConfig, EntryConfig, HeadKind, LayerConfig};
 use menagerie_spec::kind::Component as Config;
@@ -116,7 +116,7 @@ pub fn assemble(
     let runs = |block: usize| own.iter().any(|layer| layer.index == block);
     assembler.report_unclaimed(|layer| only || layer.is_some_and(runs));
     match built {
-        Some(model) if assembler.faults.is_empty() => {
+        Ok(model) if assembler.faults.is_empty() => {
             let claims = assembler.claims.list(source);
             let entries = source.entries().iter().enumerate().take(source.stored());
             let ignored = entries.filter(|(index, _)| !assembler.claims.is_claimed(*index));
@@ -158,7 +158,7 @@ impl Assembler<'_> {
         }
     }
 
-    fn build(&mut self, range: &Range<usize>, position: StagePosition) -> Option<AssembledModel> {
+    fn build(&mut self, range: &Range<usize>, position: StagePosition) -> BuildResult<AssembledModel> {
         let encoder = self.makes_vectors();
         let (embeds, ends) = match position {
             StagePosition::Only => (true, true),
@@ -167,54 +167,50 @@ impl Assembler<'_> {
             StagePosition::Last => (false, true),
         };
         if encoder && position != StagePosition::Only {
-            self.fault(None, "an encoder cannot be split into stages");
-            return None;
+            return Err(self.fault(None, "an encoder cannot be split into stages"));
         }
-        let embedding = embeds.then(|| self.embedding()).flatten();
+        let embedding = embeds.then(|| self.embedding());
         let config = self.config;
         let layers = config.layers.get(range.clone()).unwrap_or(&[]);
-        let mut blocks: Vec<Option<DynBlock>> = Vec::with_capacity(layers.len());
+        let mut blocks: Vec<BuildResult<DynBlock>> = Vec::with_capacity(layers.len());
         for layer in layers {
             self.slots_before.push(self.slots.specs().len());
             blocks.push(self.block(layer));
         }
-        let head = (ends && !encoder).then(|| self.head()).flatten();
-        let pooling = (ends && encoder).then(|| self.pooling()).flatten();
-        let blocks = blocks.into_iter().collect::<Option<Vec<_>>>()?;
+        let head = (ends && !encoder).then(|| self.head());
+        let pooling = (ends && encoder).then(|| self.pooling());
+        let blocks = blocks.into_iter().collect::<BuildResult<Vec<_>>>()?;
         self.check_slots(position)?;
         let mut stack = BlockStack::new(range.start, blocks, std::mem::take(&mut self.states));
         if embeds && config.layers.iter().any(|layer| layer.embedding_scale.is_some()) {
             stack = stack.keeping_embedded();
         }
         let body = StageBody { shape: self.model_shape(), stack: Box::new(stack) };
-        Some(match position {
-            StagePosition::Only if encoder => {
-                let Pooled { norm, pooling, classifier, dense } = pooling?;
-                let embedding = embedding?;
+        Ok(match (embedding.transpose()?, head.transpose()?, pooling.transpose()?) {
+            (Some(embedding), _, Some(Pooled { norm, pooling, classifier, dense })) => {
                 AssembledModel::Encoder(EmbeddingModel { body, embedding, norm, pooling, classifier, dense })
             }
-            StagePosition::Only => {
-                AssembledModel::Whole(WholeModel { body, embedding: embedding?, head: head? })
+            (Some(embedding), Some(head), None) => {
+                AssembledModel::Whole(WholeModel { body, embedding, head })
             }
-            StagePosition::First => AssembledModel::First(FirstStage { body, embedding: embedding? }),
-            StagePosition::Middle => AssembledModel::Middle(MiddleStage { body }),
-            StagePosition::Last => AssembledModel::Last(LastStage { body, head: head? }),
+            (Some(embedding), None, None) => AssembledModel::First(FirstStage { body, embedding }),
+            (None, Some(head), _) => AssembledModel::Last(LastStage { body, head }),
+            (None, None, _) => AssembledModel::Middle(MiddleStage { body }),
         })
     }
 
     /// Whether a boundary cuts between who writes a slot and who reads it, a stage knows only from the stages before it.
-    fn check_slots(&mut self, position: StagePosition) -> Option<()> {
+    fn check_slots(&mut self, position: StagePosition) -> BuildResult<()> {
         let alone = position != StagePosition::Only && self.options.slots.is_none();
         let Some(slot) = self.slots.specs().first().filter(|_| alone) else {
-            return Some(());
+            return Ok(());
         };
         let text = format!(
             "layers of this model hand rows to later ones (slot `{}`), which a stage assembled without those before it cannot \
              number: alone it cannot be split into stages",
             slot.name
         );
-        self.fault(None, &text);
-        None
+        Err(self.fault(None, &text))
     }
 
     fn makes_vectors(&self) -> bool {
@@ -232,7 +228,7 @@ impl Assembler<'_> {
         }
     }
 
-    fn block(&mut self, config: &LayerConfig) -> Option<DynBlock> {
+    fn block(&mut self, config: &LayerConfig) -> BuildResult<DynBlock> {
         let LayerConfig {
             index,
             mixer,
@@ -252,18 +248,24 @@ impl Assembler<'_> {
             let part = self.mixer(config, layer);
             self.branch(mixer_branch, part, layer)
         });
-        let feed_forward = where_given(feed_forward.as_ref().map(|config| {
-            let part = self.wrapped_feed_forward(config, layer);
-            self.branch(feed_forward_branch, part, layer)
-        }));
-        let beside = where_given(beside.as_ref().map(|config| self.parallel(config, layer)));
-        let last = where_given(last.as_ref().map(|config| {
-            let part = self.feed_forward(config, layer);
-            self.branch(last_branch, part, layer)
-        }));
+        let feed_forward = feed_forward
+            .as_ref()
+            .map(|config| {
+                let part = self.wrapped_feed_forward(config, layer);
+                self.branch(feed_forward_branch, part, layer)
+            })
+            .transpose();
+        let beside = beside.as_ref().map(|config| self.parallel(config, layer)).transpose();
+        let last = last
+            .as_ref()
+            .map(|config| {
+                let part = self.feed_forward(config, layer);
+                self.branch(last_branch, part, layer)
+            })
+            .transpose();
         let [embedding_scale, scale] = [embedding_scale, output_scale]
-            .map(|role| where_given(role.as_ref().map(|role| self.number(role, layer))));
-        let mixer = where_given(mixer)?.map(|branch| branch.map(BranchPart::Mixer));
+            .map(|role| role.as_ref().map(|role| self.number(role, layer)).transpose());
+        let mixer = mixer.transpose()?.map(|branch| branch.map(BranchPart::Mixer));
         let (feed_forward, beside, last) = (feed_forward?, beside?, last?);
         let feed_forward = feed_forward.map(|branch| {
             branch.map(|first| match beside {
@@ -277,35 +279,45 @@ impl Assembler<'_> {
         if let Some(scale) = embedding_scale? {
             block = block.with_embedding(scale);
         }
-        if let Some(entry) = where_given(entry.as_ref().map(|entry| self.entry(entry)))? {
+        if let Some(entry) = entry.as_ref().map(|entry| self.entry(entry)).transpose()? {
             block = block.with_entry(entry);
         }
         if let Some(norm) = self.site_norm(loop_norm.as_ref(), None)? {
             block = block.with_output_norm(norm);
         }
-        Some(block.with_output_scale(scale?.unwrap_or(1.0)))
+        Ok(block.with_output_scale(scale?.unwrap_or(1.0)))
     }
 
     /// How a run of one of two stacks begins.
-    fn entry(&mut self, config: &EntryConfig) -> Option<StreamEntry> {
+    fn entry(&mut self, config: &EntryConfig) -> BuildResult<StreamEntry> {
         let EntryConfig { holds, start } = config;
-        let start = where_given(start.as_ref().map(|role| {
-            let site = Site { role, layer: None };
-            let row = self.values(site, Part::Main, &[of("D", self.width())])?;
-            self.vector(site, row)
-        }));
-        Some(StreamEntry { holds: *holds, start: start? })
+        let start = start
+            .as_ref()
+            .map(|role| {
+                let site = Site { role, layer: None };
+                let row = self.values(site, TensorPart::Main, &[of("D", self.width())])?;
+                self.vector(site, row)
+            })
+            .transpose();
+        Ok(StreamEntry { holds: *holds, start: start? })
     }
 
     /// The one number of a block's tensor.
-    fn number(&mut self, role: &str, layer: usize) -> Option<f32> {
+    fn number(&mut self, role: &str, layer: usize) -> BuildResult<f32> {
         let site = Site { role, layer: Some(layer) };
-        self.values(site, Part::Main, &[of("1", 1)])?.first().copied()
+        let values = self.values(site, TensorPart::Main, &[of("1", 1)])?;
+        values.first().copied().ok_or_else(|| self.fault(site.layer, &format!("{role}: the tensor is empty")))
     }
 
-    pub(crate) fn feed_forward(&mut self, config: &Config, layer: usize) -> Option<Box<dyn FeedForward>> {
+    pub(crate) fn feed_forward(
+        &mut self,
+        config: &Config,
+        layer: usize,
+    ) -> BuildResult<Box<dyn FeedForward>> {
         match self.factory(config) {
-            Some(Build::FeedForward(build)) => build(config, &mut Place::of_block(self, layer, config)),
+            Some(ComponentFactory::FeedForward(build)) => {
+                build(config, &mut Place::of_block(self, layer, config))
+            }
             _ => self.no_factory(config, Some(layer)),
         }
     }
@@ -314,12 +326,12 @@ impl Assembler<'_> {
         &mut self,
         config: &BesideConfig,
         layer: usize,
-    ) -> Option<ParallelFeedForward<Box<dyn Norm>, Box<dyn FeedForward>>> {
+    ) -> BuildResult<ParallelFeedForward<Box<dyn Norm>, Box<dyn FeedForward>>> {
         let BesideConfig { part, reads, pre, post, first_post, factor } = config;
         let part = self.feed_forward(part, layer);
         let [pre, post, first_post] =
             [pre, post, first_post].map(|site| self.site_norm(site.as_ref(), Some(layer)));
-        Some(ParallelFeedForward {
+        Ok(ParallelFeedForward {
             part: part?,
             reads: *reads,
             pre: pre?,
@@ -330,31 +342,31 @@ impl Assembler<'_> {
     }
 
     /// The mixer of a layer, or one inside it.
-    pub(crate) fn mixer(&mut self, config: &Config, layer: usize) -> Option<Box<dyn SequenceMixer>> {
+    pub(crate) fn mixer(&mut self, config: &Config, layer: usize) -> BuildResult<Box<dyn SequenceMixer>> {
         match self.factory(config) {
-            Some(Build::Mixer(build)) => build(config, &mut Place::of_block(self, layer, config)),
+            Some(ComponentFactory::Mixer(build)) => build(config, &mut Place::of_block(self, layer, config)),
             _ => self.no_factory(config, Some(layer)),
         }
     }
 
-    pub(crate) fn factory(&self, config: &Config) -> Option<Build> {
-        self.options.components.get(config.kind()).map(|component| component.build)
+    pub(crate) fn factory(&self, config: &Config) -> Option<ComponentFactory> {
+        self.options.components.get(config.kind()).map(|component| component.factory)
     }
 
     /// A branch around `part`; its norms are taken even where the part has a fault, so that all faults are seen.
     fn branch<P>(
         &mut self,
         config: &BranchConfig,
-        part: Option<P>,
+        part: BuildResult<P>,
         layer: usize,
-    ) -> Option<Branch<Box<dyn Norm>, P>> {
+    ) -> BuildResult<Branch<Box<dyn Norm>, P>> {
         let BranchConfig { pre, post, after, again, reads, scale } = config;
         let pre = self.site_norm(pre.as_ref(), Some(layer));
         let post = self.site_norm(post.as_ref(), Some(layer));
         let after = self.site_norm(after.as_ref(), Some(layer));
         let again = self.site_norm(again.as_ref(), Some(layer));
         let (pre, part, post, after, again) = (pre?, part?, post?, after?, again?);
-        Some(Branch { pre, part, post, after, again, reads: *reads, scale: *scale })
+        Ok(Branch { pre, part, post, after, again, reads: *reads, scale: *scale })
     }
 }
 

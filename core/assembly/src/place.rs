@@ -1,5 +1,6 @@
 //! [`Place`]: what the factory of one component takes its parts from.
 
+use crate::array::array_of;
 use crate::assembler::{Assembler, Site};
 use crate::dims::{of, solve};
 use menagerie_model::components::{RopeDeclarations, RopeFrequencies};
@@ -7,7 +8,9 @@ use menagerie_model::{
     Backend, ElementWise, ExpertLinear, Linear, LinearSite, Norm, Param, SequenceMixer, SiteForm,
     SlotDeclarations, StateDeclarations, Weight,
 };
-use menagerie_registry::{Build, NormPlace, Part, Parts};
+use menagerie_registry::{
+    BuildResult, ComponentFactory, ComponentParts, NormTarget, ReportedFault, TensorPart,
+};
 use menagerie_spec::kind::{Component as Config, Dim, Scope, Sizes, TensorKind, WantedRole};
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,7 +38,7 @@ impl<'p, 'a> Place<'p, 'a> {
         assembler: &'p mut Assembler<'a>,
         layer: Option<usize>,
         config: &Config,
-        place: &NormPlace,
+        place: &NormTarget,
     ) -> Self {
         let mut sizes = config.sizes();
         sizes.set("width", place.width);
@@ -44,23 +47,26 @@ impl<'p, 'a> Place<'p, 'a> {
     }
 
     /// The row of the kind's table for a role: of several forms the fused one where it is asked for.
-    fn row(&mut self, role: &str, part: Part, fused: bool) -> Option<WantedRole> {
+    fn row(&mut self, role: &str, part: TensorPart, fused: bool) -> BuildResult<WantedRole> {
         let is_bias = |wanted: &WantedRole| wanted.def.tensor == TensorKind::Bias;
         let form = |wanted: &&WantedRole| wanted.def.form.is_some_and(|(_, form)| form == "fused") == fused;
         let mut rows: Vec<&WantedRole> = self.wanted.iter().filter(|wanted| wanted.role == role).collect();
         // A norm's weight and bias are two rows of one role.
         if rows.iter().any(|row| is_bias(row)) && rows.iter().any(|row| !is_bias(row)) {
-            rows.retain(|row| is_bias(row) == (part == Part::Bias));
+            rows.retain(|row| is_bias(row) == (part == TensorPart::Bias));
         }
         let found = rows.iter().copied().find(form).or(rows.first().copied()).cloned();
-        if found.is_none() {
-            let text = format!(
+        found.ok_or_else(|| {
+            self.fault(&format!(
                 "kind `{}` asks for role `{role}`, which its table does not have (a defect of the kind: please report it)",
                 self.kind
-            );
-            self.fault(&text);
-        }
-        found
+            ))
+        })
+    }
+
+    /// The block, for parts that only a block has.
+    fn block(&mut self) -> BuildResult<usize> {
+        self.layer.ok_or_else(|| self.fault(&format!("kind `{}` can only stand in a block", self.kind)))
     }
 
     fn layer_of(&self, row: &WantedRole) -> Option<usize> {
@@ -90,14 +96,14 @@ impl<'p, 'a> Place<'p, 'a> {
     }
 
     /// The weight of a row of the table.
-    fn weight_of(&mut self, row: &WantedRole) -> Option<Weight> {
+    fn weight_of(&mut self, row: &WantedRole) -> BuildResult<Weight> {
         let expected = self.bound(row);
         let site = Site { role: &row.role, layer: self.layer_of(row) };
-        self.assembler.take(site, Part::Main, &expected)
+        self.assembler.take(site, TensorPart::Main, &expected)
     }
 
     /// The weight of a row of the table that is a linear, or several linears after each other.
-    fn linear_weight(&mut self, row: &WantedRole) -> Option<Weight> {
+    fn linear_weight(&mut self, row: &WantedRole) -> BuildResult<Weight> {
         let expected = self.bound(row);
         let site = Site { role: &row.role, layer: self.layer_of(row) };
         self.assembler.take_linear(site, &expected)
@@ -115,20 +121,18 @@ impl<'p, 'a> Place<'p, 'a> {
     }
 
     /// The bias of a row of the table, as its rule says.
-    #[allow(clippy::option_option)]
-    fn bias(&mut self, row: &WantedRole) -> Option<Option<Vec<f32>>> {
+    fn bias(&mut self, row: &WantedRole) -> BuildResult<Option<Vec<f32>>> {
         let dims = self.known(row.dims.get(1..).unwrap_or(&[]));
         let layer = self.layer_of(row);
         self.assembler.bias(Site { role: &row.role, layer }, row.bias, &dims)
     }
 
     /// Biases of the parts of a fused role, where the file keeps them apart.
-    #[allow(clippy::option_option)]
-    fn biases_apart(&mut self, roles: &[&str]) -> Option<Vec<Option<Vec<f32>>>> {
+    fn biases_apart(&mut self, roles: &[&str]) -> BuildResult<Vec<Option<Vec<f32>>>> {
         let biases: Vec<_> = roles
             .iter()
             .map(|role| {
-                let row = self.row(role, Part::Main, false)?;
+                let row = self.row(role, TensorPart::Main, false)?;
                 self.bias(&row)
             })
             .collect();
@@ -136,7 +140,7 @@ impl<'p, 'a> Place<'p, 'a> {
     }
 
     /// Row ranges of a fused weight taken in one by one.
-    fn ranges(&mut self, weight: &Weight, rows: &[usize]) -> Option<Vec<(Range<usize>, Param)>> {
+    fn ranges(&mut self, weight: &Weight, rows: &[usize]) -> BuildResult<Vec<(Range<usize>, Param)>> {
         let mut start = 0;
         let mut parts = Vec::with_capacity(rows.len());
         for &count in rows {
@@ -145,11 +149,11 @@ impl<'p, 'a> Place<'p, 'a> {
             let part = self.assembler.ok(self.layer, weight.row_range(range.clone()))?;
             parts.push((range, self.assembler.param(self.layer, &part)?));
         }
-        Some(parts)
+        Ok(parts)
     }
 }
 
-impl Parts for Place<'_, '_> {
+impl ComponentParts for Place<'_, '_> {
     fn layer(&self) -> Option<usize> {
         self.layer
     }
@@ -166,7 +170,7 @@ impl Parts for Place<'_, '_> {
         self.assembler.backend()
     }
 
-    fn has(&self, role: &str, part: Part) -> bool {
+    fn has(&self, role: &str, part: TensorPart) -> bool {
         self.assembler.has(Site { role, layer: self.layer }, part)
     }
 
@@ -179,8 +183,8 @@ impl Parts for Place<'_, '_> {
         self.sizes.dim(known).size.and_then(|size| usize::try_from(size).ok())
     }
 
-    fn linear(&mut self, role: &str) -> Option<Box<dyn Linear>> {
-        let row = self.row(role, Part::Main, false)?;
+    fn linear(&mut self, role: &str) -> BuildResult<Box<dyn Linear>> {
+        let row = self.row(role, TensorPart::Main, false)?;
         let weight = self.linear_weight(&row);
         let bias = self.bias(&row);
         let (weight, bias) = (weight?, bias?);
@@ -195,11 +199,11 @@ impl Parts for Place<'_, '_> {
         role: &str,
         rows: &[usize],
         bias_roles: &[&str],
-    ) -> Option<Vec<Box<dyn Linear>>> {
-        let row = self.row(role, Part::Main, true)?;
+    ) -> BuildResult<Vec<Box<dyn Linear>>> {
+        let row = self.row(role, TensorPart::Main, true)?;
         let weight = self.linear_weight(&row);
-        let fused = self.has(role, Part::Bias);
-        let apart = bias_roles.iter().any(|role| self.has(role, Part::Bias));
+        let fused = self.has(role, TensorPart::Bias);
+        let apart = bias_roles.iter().any(|role| self.has(role, TensorPart::Bias));
         let biases = if apart && !fused {
             self.biases_apart(bias_roles)?
         } else {
@@ -212,8 +216,8 @@ impl Parts for Place<'_, '_> {
         linears.map(|((range, param), bias)| self.assembler.linear(site, range, param, bias)).collect()
     }
 
-    fn experts(&mut self, role: &str) -> Option<Box<dyn ExpertLinear>> {
-        let row = self.row(role, Part::Main, false)?;
+    fn experts(&mut self, role: &str) -> BuildResult<Box<dyn ExpertLinear>> {
+        let row = self.row(role, TensorPart::Main, false)?;
         let weight = self.weight_of(&row);
         let bias = self.bias(&row);
         let param = self.assembler.param(self.layer, &weight?)?;
@@ -221,48 +225,58 @@ impl Parts for Place<'_, '_> {
         self.assembler.expert_linear(Site { role: &row.role, layer: self.layer }, rows, param, bias?)
     }
 
-    fn split_experts(&mut self, role: &str) -> Option<[Box<dyn ExpertLinear>; 2]> {
-        let row = self.row(role, Part::Main, true)?;
+    fn split_experts(&mut self, role: &str) -> BuildResult<[Box<dyn ExpertLinear>; 2]> {
+        let row = self.row(role, TensorPart::Main, true)?;
         let weight = self.weight_of(&row);
         let bias = self.bias(&row);
         let (weight, bias) = (weight?, bias?);
         let rows = weight.shape().rows;
         if !rows.is_multiple_of(2) {
             let text = format!("tensor \"{}\": {rows} rows are not two parts of equal width", weight.name());
-            self.fault(&text);
-            return None;
+            return Err(self.fault(&text));
         }
         let site = Site { role: &row.role, layer: self.layer };
-        let mut halves = self.ranges(&weight, &[rows / 2, rows / 2])?.into_iter().map(|(range, param)| {
+        let halves = self.ranges(&weight, &[rows / 2, rows / 2])?.into_iter().map(|(range, param)| {
             let own = bias.as_ref().map(|bias| {
                 bias.chunks_exact(rows).flat_map(|expert| expert[range.clone()].iter().copied()).collect()
             });
             self.assembler.expert_linear(site, range, param, own)
         });
-        let (first, second) = (halves.next().flatten(), halves.next().flatten());
-        Some([first?, second?])
+        let halves: Vec<_> = halves.collect();
+        let halves = halves.into_iter().collect::<BuildResult<Vec<_>>>()?;
+        array_of(self, halves)
     }
 
-    fn weight(&mut self, role: &str) -> Option<Weight> {
-        let row = self.row(role, Part::Main, false)?;
+    fn weight(&mut self, role: &str) -> BuildResult<Weight> {
+        let row = self.row(role, TensorPart::Main, false)?;
         self.weight_of(&row)
     }
 
-    fn experts_of(&mut self, role: &str, weight: &Weight, form: SiteForm) -> Option<Box<dyn ExpertLinear>> {
+    fn experts_of(
+        &mut self,
+        role: &str,
+        weight: &Weight,
+        form: SiteForm,
+    ) -> BuildResult<Box<dyn ExpertLinear>> {
         let param = self.assembler.param(self.layer, weight)?;
         let rows = 0..param.shape().rows;
         let place = LinearSite { role: role.to_owned(), layer: self.layer, rows, form };
         self.assembler.experts_at(place, Site { role, layer: self.layer }, param, None)
     }
 
-    fn values(&mut self, role: &str, part: Part) -> Option<Vec<f32>> {
+    fn values(&mut self, role: &str, part: TensorPart) -> BuildResult<Vec<f32>> {
         let row = self.row(role, part, false)?;
         let dims = self.known(&row.dims);
         let layer = self.layer_of(&row);
         self.assembler.values(Site { role: &row.role, layer }, part, &dims)
     }
 
-    fn row_values(&mut self, role: &str, part: Part, [dim, heads]: [usize; 2]) -> Option<Vec<f32>> {
+    fn row_values(
+        &mut self,
+        role: &str,
+        part: TensorPart,
+        [dim, heads]: [usize; 2],
+    ) -> BuildResult<Vec<f32>> {
         let site = Site { role, layer: self.layer };
         let index = self.assembler.source.find(role, self.layer, part);
         let found = index.and_then(|index| self.assembler.source.entries().get(index));
@@ -275,39 +289,42 @@ impl Parts for Place<'_, '_> {
         self.assembler.values(site, part, expected)
     }
 
-    fn matrix(&mut self, role: &str) -> Option<Param> {
-        let row = self.row(role, Part::Main, false)?;
+    fn matrix(&mut self, role: &str) -> BuildResult<Param> {
+        let row = self.row(role, TensorPart::Main, false)?;
         let weight = self.weight_of(&row)?;
         let layer = self.layer_of(&row);
         self.assembler.param(layer, &weight)
     }
 
-    fn vector(&mut self, role: &str, values: Vec<f32>) -> Option<Param> {
+    fn vector(&mut self, role: &str, values: Vec<f32>) -> BuildResult<Param> {
         self.assembler.vector(Site { role, layer: self.layer }, values)
     }
 
-    fn norm(&mut self, role: &str, config: &Config, width: usize) -> Option<Box<dyn Norm>> {
-        self.assembler.norm(config, self.layer, &NormPlace { role, width })
+    fn norm(&mut self, role: &str, config: &Config, width: usize) -> BuildResult<Box<dyn Norm>> {
+        self.assembler.norm(config, self.layer, &NormTarget { role, width })
     }
 
-    fn mixer(&mut self, config: &Config) -> Option<Box<dyn SequenceMixer>> {
-        self.assembler.mixer(config, self.layer?)
+    fn mixer(&mut self, config: &Config) -> BuildResult<Box<dyn SequenceMixer>> {
+        let layer = self.block()?;
+        self.assembler.mixer(config, layer)
     }
 
-    fn activation(&mut self, config: &Config) -> Option<Arc<dyn ElementWise>> {
-        let layer = self.layer?;
+    fn activation(&mut self, config: &Config) -> BuildResult<Arc<dyn ElementWise>> {
+        let layer = self.block()?;
         match self.assembler.factory(config) {
-            Some(Build::Activation(build)) => {
+            Some(ComponentFactory::Activation(build)) => {
                 build(config, &mut Place::of_block(self.assembler, layer, config))
             }
             _ => self.assembler.no_factory(config, self.layer),
         }
     }
 
-    fn rope_frequencies(&mut self, config: &Config) -> Option<Box<dyn RopeFrequencies>> {
-        let layer = self.layer?;
+    fn rope_frequencies(&mut self, config: &Config) -> BuildResult<Box<dyn RopeFrequencies>> {
+        let layer = self.block()?;
         match self.assembler.factory(config) {
-            Some(Build::Rope(build)) => build(config, &mut Place::of_block(self.assembler, layer, config)),
+            Some(ComponentFactory::Rope(build)) => {
+                build(config, &mut Place::of_block(self.assembler, layer, config))
+            }
             _ => self.assembler.no_factory(config, self.layer),
         }
     }
@@ -331,8 +348,8 @@ impl Parts for Place<'_, '_> {
         &mut self.assembler.ropes
     }
 
-    fn fault(&mut self, text: &str) {
-        self.assembler.fault(self.layer, text);
+    fn fault(&mut self, text: &str) -> ReportedFault {
+        self.assembler.fault(self.layer, text)
     }
 }
 
@@ -342,16 +359,18 @@ impl Assembler<'_> {
         &mut self,
         config: &Config,
         layer: Option<usize>,
-        place: &NormPlace,
-    ) -> Option<Box<dyn Norm>> {
-        match self.options.components.get(config.kind()).map(|component| component.build) {
-            Some(Build::Norm(build)) => build(config, &mut Place::of_norm(self, layer, config, place), place),
+        place: &NormTarget,
+    ) -> BuildResult<Box<dyn Norm>> {
+        match self.options.components.get(config.kind()).map(|component| component.factory) {
+            Some(ComponentFactory::Norm(build)) => {
+                build(config, &mut Place::of_norm(self, layer, config, place), place)
+            }
             _ => self.no_factory(config, layer),
         }
     }
 
     /// A kind that no linked crate makes.
-    pub(crate) fn no_factory<T>(&mut self, config: &Config, layer: Option<usize>) -> Option<T> {
+    pub(crate) fn no_factory<T>(&mut self, config: &Config, layer: Option<usize>) -> BuildResult<T> {
         let kind = config.kind();
         let known: Vec<&str> = self
             .options
@@ -366,7 +385,6 @@ impl Assembler<'_> {
             kind.name,
             known.join(", ")
         );
-        self.fault(layer, &text);
-        None
+        Err(self.fault(layer, &text))
     }
 }

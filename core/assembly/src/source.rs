@@ -2,7 +2,7 @@
 
 use gguf_file::GgmlType;
 use menagerie_model::{Backend, Compute, ModelError, Weight};
-use menagerie_registry::Part;
+use menagerie_registry::TensorPart;
 
 /// What the directory says of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,10 +90,10 @@ pub trait WeightSource {
     }
 
     /// Index of a role's tensor in [`WeightSource::entries`]; `layer` is the block, or `None` for the whole model.
-    fn find(&self, role: &str, layer: Option<usize>, part: Part) -> Option<usize>;
+    fn find(&self, role: &str, layer: Option<usize>, part: TensorPart) -> Option<usize>;
 
     /// The name a role's tensor has, or would have.
-    fn name_of(&self, role: &str, layer: Option<usize>, part: Part) -> String;
+    fn name_of(&self, role: &str, layer: Option<usize>, part: TensorPart) -> String;
 
     /// The tensor as matrices `[out, in]` (a stack of them for three dimensions), over the file's bytes.
     ///

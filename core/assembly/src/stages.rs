@@ -201,7 +201,7 @@ fn parted(config: &ModelConfig, boundary: usize) -> Option<(usize, usize)> {
 
 /// Bytes of the tensors of every layer; the first has the embedding's too, the last the head's.
 fn layer_bytes(config: &ModelConfig, source: &dyn WeightSource) -> Vec<u64> {
-    use menagerie_registry::Part;
+    use menagerie_registry::TensorPart;
     let mut blocks = vec![0; config.blocks()];
     let stored = source.entries().iter().take(source.stored());
     for (block, bytes) in stored.clone().filter_map(|entry| Some((entry.layer?, entry.bytes))) {
@@ -209,7 +209,8 @@ fn layer_bytes(config: &ModelConfig, source: &dyn WeightSource) -> Vec<u64> {
             *sum += bytes;
         }
     }
-    let of_role = |role| source.find(role, None, Part::Main).and_then(|index| source.entries().get(index));
+    let of_role =
+        |role| source.find(role, None, TensorPart::Main).and_then(|index| source.entries().get(index));
     let table = of_role("token_embd").map_or(0, |entry| entry.bytes);
     let head = of_role("output").map_or(table, |entry| entry.bytes);
     let mut bytes: Vec<u64> =

@@ -10,7 +10,7 @@ use menagerie_assembly::{Claim, WeightSource};
 use menagerie_loaders::{HfTexts, TokenizerTables};
 use menagerie_model::Compute;
 use menagerie_quantize::{Importance, ModelFacts};
-use menagerie_registry::Part;
+use menagerie_registry::TensorPart;
 use menagerie_spec::config::{AttentionConfig, LatentAttentionConfig, RopeConfig};
 use menagerie_spec::{
     ArchSpec, KeySource, MetadataValue, Resolution, ResolveInput, ResolvedValue, RoleSource, SourceFormat,
@@ -259,15 +259,15 @@ impl<'a> Conversion<'a> {
     fn stored(&self, claim: &Claim, placed: Placed, kind: OutType) -> Result<Stored, ConvertError> {
         let Placed { role, dims, change } = placed;
         let name = self.name_of(&role, claim.layer);
-        let part = if claim.role.ends_with(".bias") { Part::Bias } else { Part::Main };
+        let part = if claim.role.ends_with(".bias") { TensorPart::Bias } else { TensorPart::Main };
         let bare = claim.role.strip_suffix(".bias").unwrap_or(&claim.role);
-        let found = self.tensors.find(&claim.role, claim.layer, Part::Main);
+        let found = self.tensors.find(&claim.role, claim.layer, TensorPart::Main);
         let index = found.or_else(|| self.tensors.find(bare, claim.layer, part));
         let index = index.ok_or_else(|| self.failed(&name, "it is not in the folder".to_owned()))?;
         let cols = dims.first().copied().unwrap_or(1);
         let kind = if is_small(&name, &dims) { GgmlType::F32 } else { kind.for_row(cols) };
-        let times = self.tensors.find(bare, claim.layer, Part::Scale);
-        let times = times.filter(|_| part == Part::Main && self.is_times(bare));
+        let times = self.tensors.find(bare, claim.layer, TensorPart::Scale);
+        let times = times.filter(|_| part == TensorPart::Main && self.is_times(bare));
         Ok(Stored::of_tensor(name, dims, kind, (index, times), change))
     }
 

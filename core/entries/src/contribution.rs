@@ -3,10 +3,12 @@
 use crate::entries::{DuplicateName, Entries};
 
 /// An entry that a linked crate registers, whatever its family; [`register!`](crate::register) makes one.
+#[doc(hidden)]
 pub struct Contribution(fn(&mut Entries) -> Result<(), DuplicateName>);
 
 impl Contribution {
     /// The contribution of this function.
+    #[doc(hidden)]
     pub const fn new(add: fn(&mut Entries) -> Result<(), DuplicateName>) -> Self {
         Self(add)
     }

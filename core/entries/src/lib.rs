@@ -50,8 +50,10 @@ mod entries;
 mod entry;
 mod nearest;
 
+#[doc(hidden)]
 pub use contribution::Contribution;
 pub use entries::{DuplicateName, Entries};
 pub use entry::Entry;
+#[doc(hidden)]
 pub use inventory;
 pub use nearest::{is_one_edit_apart, nearest, nearest_clause};

@@ -19,8 +19,8 @@ impl RepositoryCache {
     ///
     /// # Errors
     /// [`HubError::NoHome`].
-    pub(crate) fn of(environment: &HubSettings, id: &str) -> Result<Self, HubError> {
-        let cache = environment.hub_folder()?;
+    pub(crate) fn of(settings: &HubSettings, id: &str) -> Result<Self, HubError> {
+        let cache = settings.hub_folder()?;
         let name = format!("models--{}", id.replace('/', "--"));
         Ok(Self { folder: cache.join(&name), locks: cache.join(".locks").join(name) })
     }
@@ -29,12 +29,12 @@ impl RepositoryCache {
     ///
     /// # Errors
     /// The cache exists but cannot be read.
-    pub(crate) fn all(environment: &HubSettings) -> Result<Vec<(String, Self)>, HubError> {
-        let Some(cache) = &environment.hub_cache else { return Ok(Vec::new()) };
+    pub(crate) fn all(settings: &HubSettings) -> Result<Vec<(String, Self)>, HubError> {
+        let Some(cache) = &settings.hub_cache else { return Ok(Vec::new()) };
         let names =
             entries(cache)?.into_iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
         let ids = names.filter_map(|name| Some(name.strip_prefix("models--")?.replace("--", "/")));
-        ids.map(|id| Ok((id.clone(), Self::of(environment, &id)?))).collect()
+        ids.map(|id| Ok((id.clone(), Self::of(settings, &id)?))).collect()
     }
 
     /// The path of a complete file.
@@ -61,7 +61,7 @@ impl RepositoryCache {
     ///
     /// # Errors
     /// The folder exists but cannot be read.
-    pub(crate) fn fetched(&self) -> Result<Vec<PathBuf>, HubError> {
+    pub(crate) fn blob_files(&self) -> Result<Vec<PathBuf>, HubError> {
         let folders = [self.folder.clone(), self.blobs()];
         if folders.iter().all(|folder| is_folder(folder)) { entries(&self.blobs()) } else { Ok(Vec::new()) }
     }
@@ -95,7 +95,7 @@ impl RepositoryCache {
     }
 
     /// Whether another process downloads a file of the repository.
-    pub(crate) fn is_fetched(&self) -> bool {
+    pub(crate) fn is_downloading(&self) -> bool {
         entries(&self.locks).unwrap_or_default().iter().any(FileLock::is_held)
     }
 
@@ -108,7 +108,9 @@ impl RepositoryCache {
     pub(crate) fn commit(&self, revision: &str) -> String {
         let read = std::fs::read_to_string(self.folder.join("refs").join(revision));
         let commit = read.ok().map(|commit| commit.trim().to_owned());
-        commit.filter(|commit| crate::reference::is_safe_file(commit)).unwrap_or_else(|| revision.to_owned())
+        commit
+            .filter(|commit| crate::identifiers::is_safe_file(commit))
+            .unwrap_or_else(|| revision.to_owned())
     }
 
     /// Saves the commit of a branch or tag.
@@ -251,7 +253,7 @@ impl RepositoryCache {
 
     /// Removes the folder of a repository that [`Self::is_empty`], unless another process downloads a file of it.
     pub(crate) fn remove_if_empty(&self) {
-        if !self.is_empty() || self.is_fetched() {
+        if !self.is_empty() || self.is_downloading() {
             return;
         }
         let (folders, files) = below(&self.folder);

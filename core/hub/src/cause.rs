@@ -108,12 +108,12 @@ impl Cause {
     }
 
     /// Whether a retry may succeed.
-    pub(crate) fn passes(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         matches!(self, Self::Stalled(_) | Self::Broken(_) | Self::TooMany { .. } | Self::Server(_))
     }
 
     /// Whether the hub could not be reached.
-    pub(crate) fn no_answer(&self) -> bool {
+    pub(crate) fn is_unreachable(&self) -> bool {
         matches!(
             self,
             Self::HostNotFound

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// A published checksum in lower-case hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Checksum {
+pub(crate) enum Checksum {
     /// SHA-256 of the bytes: the hub's name of a large file.
     Sha256(String),
     /// SHA-1 of `blob LENGTH\0` and the bytes, as git names a blob: the hub's name of a small file.
@@ -17,15 +17,7 @@ pub enum Checksum {
 
 impl Checksum {
     /// The checksum in the name of a blob (its ETag on the hub); `None` if the name is not a checksum.
-    ///
-    /// ```
-    /// use menagerie_hub::Checksum;
-    ///
-    /// assert!(matches!(Checksum::of_name(&"ab".repeat(32)), Some(Checksum::Sha256(_))));
-    /// assert!(matches!(Checksum::of_name(&"ab".repeat(20)), Some(Checksum::GitBlob(_))));
-    /// assert_eq!(Checksum::of_name("686897696a7c876b7e"), None);
-    /// ```
-    pub fn of_name(name: &str) -> Option<Self> {
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
         if !lower.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
@@ -41,7 +33,7 @@ impl Checksum {
     ///
     /// # Errors
     /// [`HubError::Checksum`], or the file cannot be read.
-    pub fn check(
+    pub(crate) fn check(
         &self,
         path: impl AsRef<Path>,
         name: &str,
@@ -88,11 +80,18 @@ fn digest<D: Digest>(
 #[cfg(test)]
 mod tests {
     use super::Checksum;
-    use crate::Silent;
+    use crate::NoProgress;
+
+    #[test]
+    fn names_of_blobs_are_checksums_by_their_length() {
+        assert!(matches!(Checksum::of_name(&"ab".repeat(32)), Some(Checksum::Sha256(_))));
+        assert!(matches!(Checksum::of_name(&"ab".repeat(20)), Some(Checksum::GitBlob(_))));
+        assert_eq!(Checksum::of_name("686897696a7c876b7e"), None);
+    }
 
     /// From `printf hello | sha256sum` and `printf hello | git hash-object --stdin`.
     #[test]
-    fn both_kinds_are_those_of_the_tools() {
+    fn both_kinds_match_the_system_tools() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("hello");
         std::fs::write(&path, "hello").unwrap();
@@ -101,9 +100,9 @@ mod tests {
             "b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0",
         ] {
             let checksum = Checksum::of_name(name).unwrap();
-            checksum.check(&path, "hello", &mut Silent).unwrap();
+            checksum.check(&path, "hello", &mut NoProgress).unwrap();
             std::fs::write(folder.path().join("other"), "hellO").unwrap();
-            let error = checksum.check(folder.path().join("other"), "other", &mut Silent).unwrap_err();
+            let error = checksum.check(folder.path().join("other"), "other", &mut NoProgress).unwrap_err();
             assert!(error.to_string().contains(name), "{error}");
         }
     }

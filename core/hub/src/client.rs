@@ -1,6 +1,6 @@
 //! [`Client`]: the three requests to a hub: the files of a repository, the properties of a file, its bytes.
 
-use crate::{Cause, HubError, HubSettings, Patience};
+use crate::{Cause, HubError, HubSettings, Timeouts};
 use serde::Deserialize;
 use std::io::Read;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct Client {
     agent: Agent,
     endpoint: String,
     token: Option<String>,
-    patience: Patience,
+    timeouts: Timeouts,
 }
 
 /// The files of a repository at a commit.
@@ -40,7 +40,7 @@ impl Listing {
     /// The names, except those that would lead out of the folder.
     pub(crate) fn files(&self) -> Vec<String> {
         let names = self.siblings.iter().map(|sibling| sibling.rfilename.clone());
-        names.filter(|name| crate::reference::is_safe_file(name)).collect()
+        names.filter(|name| crate::identifiers::is_safe_file(name)).collect()
     }
 }
 
@@ -56,22 +56,22 @@ pub(crate) struct RemoteFile {
 }
 
 /// The response to a request for bytes.
-pub(crate) enum Bytes {
-    /// Bytes from `start` on; `total` is the length of the whole file.
+pub(crate) enum BytesResponse {
+    /// BytesResponse from `start` on; `total` is the length of the whole file.
     From { start: u64, total: Option<u64>, body: Box<dyn Read> },
     /// The requested range is after the end; `total` is the length of the whole file.
     PastEnd { total: Option<u64> },
 }
 
 impl Client {
-    /// With the address, token and patience of the environment.
+    /// With the address, token and timeouts of the settings.
     ///
     /// # Errors
     /// The certificates cannot be read.
-    pub(crate) fn new(environment: &HubSettings) -> Result<Self, HubError> {
-        let patience = environment.patience.clone();
+    pub(crate) fn new(settings: &HubSettings) -> Result<Self, HubError> {
+        let timeouts = settings.timeouts.clone();
         let mut tls = TlsConfig::builder();
-        if let Some(path) = &environment.certificates {
+        if let Some(path) = &settings.certificates {
             let pem = std::fs::read(path).map_err(HubError::io(path))?;
             let certificates: Vec<Certificate<'static>> = ureq::tls::parse_pem(&pem)
                 .filter_map(|item| match item {
@@ -83,9 +83,9 @@ impl Client {
         }
         let config = Agent::config_builder()
             .http_status_as_error(false)
-            .timeout_connect(Some(patience.connect))
-            .timeout_per_read(Some(patience.silence))
-            .timeout_per_write(Some(patience.silence))
+            .timeout_connect(Some(timeouts.connect))
+            .timeout_per_read(Some(timeouts.silence))
+            .timeout_per_write(Some(timeouts.silence))
             .max_redirects(0)
             .max_redirects_will_error(false)
             .user_agent(concat!("menagerie/", env!("CARGO_PKG_VERSION")))
@@ -94,15 +94,15 @@ impl Client {
             .build();
         Ok(Self {
             agent: config.new_agent(),
-            endpoint: environment.endpoint.clone(),
-            token: environment.token.clone(),
-            patience,
+            endpoint: settings.endpoint.clone(),
+            token: settings.token.clone(),
+            timeouts,
         })
     }
 
     /// Its timeouts and retries.
-    pub(crate) fn patience(&self) -> &Patience {
-        &self.patience
+    pub(crate) fn timeouts(&self) -> &Timeouts {
+        &self.timeouts
     }
 
     /// The files of a repository at a branch, tag or commit.
@@ -159,7 +159,7 @@ impl Client {
     ///
     /// # Errors
     /// The request failed.
-    pub(crate) fn bytes(&self, file: &RemoteFile, from: u64) -> Result<Bytes, Cause> {
+    pub(crate) fn bytes(&self, file: &RemoteFile, from: u64) -> Result<BytesResponse, Cause> {
         let ranged = from > 0;
         let request = |url: &str| match ranged {
             true => self.agent.get(url).header("range", format!("bytes={from}-")),
@@ -170,20 +170,24 @@ impl Client {
         let range = range.and_then(ContentRange::parse);
         let total = range.as_ref().and_then(|range| range.total);
         if answer.status() == 416 && ranged {
-            return Ok(Bytes::PastEnd { total });
+            return Ok(BytesResponse::PastEnd { total });
         }
         let answer = self.good(answer)?;
         if answer.status() == 206 {
             let start = range.and_then(|range| range.start).unwrap_or(0);
-            return Ok(Bytes::From { start, total, body: Box::new(answer.into_body().into_reader()) });
+            return Ok(BytesResponse::From {
+                start,
+                total,
+                body: Box::new(answer.into_body().into_reader()),
+            });
         }
         let total = answer.body().content_length();
-        Ok(Bytes::From { start: 0, total, body: Box::new(answer.into_body().into_reader()) })
+        Ok(BytesResponse::From { start: 0, total, body: Box::new(answer.into_body().into_reader()) })
     }
 
     /// The cause of a client error.
     pub(crate) fn cause(&self, error: ureq::Error) -> Cause {
-        Cause::of_client(error, self.patience.silence.as_secs())
+        Cause::of_client(error, self.timeouts.silence.as_secs())
     }
 
     /// The error of a request to this hub.
@@ -239,7 +243,7 @@ impl Client {
         let mut asked = 0;
         loop {
             match ask() {
-                Err(cause) if cause.passes() && asked < self.patience.retries => {
+                Err(cause) if cause.is_transient() && asked < self.timeouts.retries => {
                     std::thread::sleep(self.pause(asked, &cause));
                     asked += 1;
                 }
@@ -250,7 +254,7 @@ impl Client {
 
     /// The delay before the next try; a delay that the hub requests is limited to a minute.
     pub(crate) fn pause(&self, fruitless: u32, cause: &Cause) -> Duration {
-        let doubled = self.patience.pause * 2u32.saturating_pow(fruitless.min(6));
+        let doubled = self.timeouts.pause * 2u32.saturating_pow(fruitless.min(6));
         match cause {
             Cause::TooMany { after: Some(seconds) } => doubled.max(Duration::from_secs((*seconds).min(60))),
             _ => doubled,

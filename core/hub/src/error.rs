@@ -38,7 +38,7 @@ pub enum HubError {
     },
     /// Several models match.
     #[error("`{name}` matches several models: {}; name one of them", .candidates.join(", "))]
-    Unclear {
+    Ambiguous {
         /// What was typed.
         name: String,
         /// The matches, as they can be typed.
@@ -216,8 +216,8 @@ impl HubError {
     }
 
     /// Whether the hub could not be reached.
-    pub(crate) fn no_answer(&self) -> bool {
-        matches!(self, Self::Remote { cause, .. } if cause.no_answer())
+    pub(crate) fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Remote { cause, .. } if cause.is_unreachable())
     }
 }
 
@@ -226,5 +226,5 @@ pub(crate) const OWN_FILE: &str = "or pass the path of a GGUF file that you have
 
 /// `, or pass the path ...` if the hub could not be reached.
 fn otherwise(cause: &Cause) -> String {
-    if cause.no_answer() { format!(", {OWN_FILE}") } else { String::new() }
+    if cause.is_unreachable() { format!(", {OWN_FILE}") } else { String::new() }
 }

@@ -146,7 +146,7 @@ fn shards(index: &str) -> Result<Vec<String>, String> {
     let mut files: Vec<String> = index.weight_map.into_values().collect();
     files.sort();
     files.dedup();
-    let safe = |file: &String| crate::reference::is_safe_file(file) && file.ends_with(".safetensors");
+    let safe = |file: &String| crate::identifiers::is_safe_file(file) && file.ends_with(".safetensors");
     match files.iter().find(|file| !safe(file)) {
         Some(file) => {
             Err(format!("{INDEX} names {file:?}, which is not a safetensors file of the repository"))

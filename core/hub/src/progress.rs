@@ -14,9 +14,9 @@ pub trait Progress: Send {
 
 /// Ignores all reports.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
+pub struct NoProgress;
 
-impl Progress for Silent {
+impl Progress for NoProgress {
     fn begin(&mut self, _what: &str, _total: Option<u64>, _done: u64) {}
     fn advance(&mut self, _bytes: u64) {}
     fn end(&mut self) {}

@@ -7,20 +7,20 @@ pub(crate) const DEFAULT: &str = "Q4_K_M";
 
 /// The result of a selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub(crate) enum FileChoice {
     /// No file matches.
     Nothing,
     /// One model: its file, or all parts of a split model, in order.
     Files(Vec<String>),
     /// Several match: the first file of each.
-    Unclear(Vec<String>),
+    Ambiguous(Vec<String>),
 }
 
 /// Selects a model.
 ///
 /// Without a quantization, the default one, or the only model. Projectors (`mmproj`) and importance matrices are never
 /// selected.
-pub(crate) fn choose(files: &[String], wanted: Option<&str>) -> Choice {
+pub(crate) fn choose(files: &[String], wanted: Option<&str>) -> FileChoice {
     let models = models(files);
     let labeled = |label: &str| -> Vec<&Vec<String>> {
         models.values().filter(|parts| has_label(&parts[0], label)).collect()
@@ -30,9 +30,9 @@ pub(crate) fn choose(files: &[String], wanted: Option<&str>) -> Choice {
         None => Some(labeled(DEFAULT)).filter(|fit| !fit.is_empty()).unwrap_or(models.values().collect()),
     };
     match fitting.as_slice() {
-        [] => Choice::Nothing,
-        [parts] => Choice::Files((*parts).clone()),
-        several => Choice::Unclear(several.iter().map(|parts| parts[0].clone()).collect()),
+        [] => FileChoice::Nothing,
+        [parts] => FileChoice::Files((*parts).clone()),
+        several => FileChoice::Ambiguous(several.iter().map(|parts| parts[0].clone()).collect()),
     }
 }
 
@@ -108,12 +108,12 @@ mod tests {
     fn label_is_matched_whole() {
         let all =
             files(&["m-Q4_K_S.gguf", "m-Q4_K_M.gguf", "m-Q4_K.gguf", "m.q8_0.gguf", "mmproj-m-Q8_0.gguf"]);
-        let one = |name: &str| Choice::Files(files(&[name]));
+        let one = |name: &str| FileChoice::Files(files(&[name]));
         assert_eq!(choose(&all, Some("q4_k")), one("m-Q4_K.gguf"));
         assert_eq!(choose(&all, Some("Q8_0")), one("m.q8_0.gguf"));
         assert_eq!(choose(&all, None), one("m-Q4_K_M.gguf"));
-        assert_eq!(choose(&all, Some("Q5_0")), Choice::Nothing);
-        assert_eq!(choose(&files(&["README.md"]), None), Choice::Nothing);
+        assert_eq!(choose(&all, Some("Q5_0")), FileChoice::Nothing);
+        assert_eq!(choose(&files(&["README.md"]), None), FileChoice::Nothing);
         assert_eq!(choose(&files(&["m-F16.gguf"]), None), one("m-F16.gguf"));
     }
 
@@ -121,8 +121,11 @@ mod tests {
     #[test]
     fn several_that_fit_are_unclear() {
         let all = files(&["a-Q8_0.gguf", "b-Q8_0.gguf", "a-F16.gguf"]);
-        assert_eq!(choose(&all, Some("Q8_0")), Choice::Unclear(files(&["a-Q8_0.gguf", "b-Q8_0.gguf"])));
-        assert_eq!(choose(&all, None), Choice::Unclear(files(&["a-F16.gguf", "a-Q8_0.gguf", "b-Q8_0.gguf"])));
+        assert_eq!(choose(&all, Some("Q8_0")), FileChoice::Ambiguous(files(&["a-Q8_0.gguf", "b-Q8_0.gguf"])));
+        assert_eq!(
+            choose(&all, None),
+            FileChoice::Ambiguous(files(&["a-F16.gguf", "a-Q8_0.gguf", "b-Q8_0.gguf"]))
+        );
     }
 
     #[test]
@@ -130,7 +133,7 @@ mod tests {
         let all =
             files(&["Q8_0/m-Q8_0-00002-of-00002.gguf", "Q8_0/m-Q8_0-00001-of-00002.gguf", "m-F16.gguf"]);
         let both = files(&["Q8_0/m-Q8_0-00001-of-00002.gguf", "Q8_0/m-Q8_0-00002-of-00002.gguf"]);
-        assert_eq!(choose(&all, Some("Q8_0")), Choice::Files(both.clone()));
+        assert_eq!(choose(&all, Some("Q8_0")), FileChoice::Files(both.clone()));
         assert_eq!(parts("Q8_0/m-Q8_0-00002-of-00002.gguf"), both);
         assert_eq!(parts("m-F16.gguf"), ["m-F16.gguf"]);
         assert_eq!(parts("m-00003-of-00002.gguf"), ["m-00003-of-00002.gguf"]);

@@ -1,8 +1,9 @@
 //! [`ModelReference`]: a model as the user names it.
 
 use crate::HubError;
-use crate::catalog::{Catalog, Listed};
-use crate::repository::file_name;
+use crate::catalog::Catalog;
+use crate::catalog_model::ListedModel;
+use crate::identifiers::{file_name, is_name, is_safe_file};
 use menagerie_entries::nearest_clause;
 use menagerie_files::path_text;
 use std::ffi::OsStr;
@@ -18,7 +19,7 @@ pub enum ModelReference {
     /// A file or folder on this machine.
     Path(PathBuf),
     /// A short name of the [`Catalog`], with or without a quantization.
-    Listed(Box<Listed>),
+    ShortName(Box<ListedModel>),
     /// A repository of the hub.
     Repository {
         /// `org/repo`.
@@ -91,7 +92,7 @@ impl ModelReference {
 
     fn listed(text: &str, catalog: &Catalog) -> Result<Self, String> {
         match catalog.find(text)? {
-            Some(listed) => Ok(Self::Listed(Box::new(listed))),
+            Some(listed) => Ok(Self::ShortName(Box::new(listed))),
             None => {
                 let near = nearest_clause(catalog.nearest(text.split(':').next().unwrap_or(text)));
                 Err(format!("there is no file and no short name of this kind{near}"))
@@ -186,26 +187,11 @@ fn split_revision(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether a text is a valid part of a repository's name, revision or label.
-pub(crate) fn is_name(part: &str) -> bool {
-    !part.is_empty()
-        && !part.starts_with('.')
-        && !part.contains("..")
-        && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-}
-
-/// Whether a file name of a repository stays inside its folder.
-pub(crate) fn is_safe_file(file: &str) -> bool {
-    !file.is_empty()
-        && !file.contains(['\\', '\0'])
-        && file.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
-}
-
 impl fmt::Display for ModelReference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(path) => f.write_str(&path_text(path)),
-            Self::Listed(listed) => f.write_str(&listed.name()),
+            Self::ShortName(listed) => f.write_str(&listed.name()),
             Self::Repository { id, revision, file: Some(file), .. } => {
                 f.write_str(&file_name(id, revision, file))
             }
@@ -258,7 +244,7 @@ mod tests {
         }
         assert_eq!(parse("x.gguf"), ModelReference::Path("x.gguf".into()));
         assert_eq!(parse("./a/b"), ModelReference::Path("./a/b".into()));
-        assert!(matches!(parse("SmolLM2"), ModelReference::Listed(listed) if listed.name() == "smollm2"));
+        assert!(matches!(parse("SmolLM2"), ModelReference::ShortName(listed) if listed.name() == "smollm2"));
     }
 
     /// P13: what people copy from the hub's pages.

@@ -3,8 +3,9 @@
 use crate::cache::RepositoryCache;
 use crate::client::{Client, RemoteFile};
 use crate::folder::{Folder, INDEX, LONGEST_INDEX};
-use crate::meaning::Meaning;
-use crate::quantization::{self, Choice};
+use crate::identifiers::file_name;
+use crate::quantization::{self, FileChoice};
+use crate::resolved_name::ResolvedName;
 use crate::space::require_space;
 use crate::transfer::{Transfer, length};
 use crate::{HubError, HubSettings, Progress};
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 
 /// The selection of a model in a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum FileSelection {
     /// The default quantization, or the only model.
     Default,
     /// The model with this quantization.
@@ -24,13 +25,13 @@ pub(crate) enum Wanted {
 /// A repository at a revision.
 #[derive(Clone, Debug)]
 pub(crate) struct Repository<'a> {
-    pub(crate) environment: &'a HubSettings,
+    pub(crate) settings: &'a HubSettings,
     /// `org/repo`.
     pub(crate) id: String,
     /// Branch, tag or commit.
     pub(crate) revision: String,
     /// Which of its models.
-    pub(crate) wanted: Wanted,
+    pub(crate) selection: FileSelection,
     /// The SHA-256 that the file must have according to the table of models, if any.
     pub(crate) sha256: Option<String>,
 }
@@ -41,7 +42,7 @@ impl Repository<'_> {
     /// # Errors
     /// Several files of the cache match, or there is no cache.
     pub(crate) fn locate(&self) -> Result<Option<PathBuf>, HubError> {
-        let cache = RepositoryCache::of(self.environment, &self.id)?;
+        let cache = RepositoryCache::of(self.settings, &self.id)?;
         let commit = cache.commit(&self.revision);
         let cached: Vec<String> = cache.files(&commit).into_iter().map(|(name, _)| name).collect();
         let parts = self.file_of(&cached)?.map(|first| quantization::parts(&first));
@@ -55,39 +56,39 @@ impl Repository<'_> {
     /// The selected file according to the cache: the named one, the one of an earlier answer of the hub, or the only one with
     /// the label.
     fn file_of(&self, cached: &[String]) -> Result<Option<String>, HubError> {
-        let label = match &self.wanted {
-            Wanted::File(file) => return Ok(Some(file.clone())),
-            Wanted::Quantization(label) => label.as_str(),
-            Wanted::Default => quantization::DEFAULT,
+        let label = match &self.selection {
+            FileSelection::File(file) => return Ok(Some(file.clone())),
+            FileSelection::Quantization(label) => label.as_str(),
+            FileSelection::Default => quantization::DEFAULT,
         };
-        if let Some(known) = self.meaning().file() {
+        if let Some(known) = self.resolved_name().file() {
             return Ok(Some(known));
         }
         match quantization::choose(cached, Some(label)) {
-            Choice::Nothing => Ok(None),
-            Choice::Files(files) => Ok(files.into_iter().next()),
-            Choice::Unclear(files) => Err(self.unclear(&files)),
+            FileChoice::Nothing => Ok(None),
+            FileChoice::Files(files) => Ok(files.into_iter().next()),
+            FileChoice::Ambiguous(files) => Err(self.ambiguous(&files)),
         }
     }
 
-    fn meaning(&self) -> Meaning {
-        let quantization = match &self.wanted {
-            Wanted::Quantization(label) => Some(label.as_str()),
+    fn resolved_name(&self) -> ResolvedName {
+        let quantization = match &self.selection {
+            FileSelection::Quantization(label) => Some(label.as_str()),
             _ => None,
         };
-        Meaning::of(self.environment, &self.id, &self.revision, quantization)
+        ResolvedName::of(self.settings, &self.id, &self.revision, quantization)
     }
 
-    fn unclear(&self, files: &[String]) -> HubError {
+    fn ambiguous(&self, files: &[String]) -> HubError {
         let candidates = files.iter().map(|file| file_name(&self.id, &self.revision, file)).collect();
-        HubError::Unclear { name: self.name(), candidates }
+        HubError::Ambiguous { name: self.name(), candidates }
     }
 
     fn name(&self) -> String {
-        match &self.wanted {
-            Wanted::Quantization(label) => format!("{}:{label}", self.id),
-            Wanted::File(file) => file_name(&self.id, &self.revision, file),
-            Wanted::Default => self.id.clone(),
+        match &self.selection {
+            FileSelection::Quantization(label) => format!("{}:{label}", self.id),
+            FileSelection::File(file) => file_name(&self.id, &self.revision, file),
+            FileSelection::Default => self.id.clone(),
         }
     }
 
@@ -97,12 +98,13 @@ impl Repository<'_> {
     /// # Errors
     /// The repository or file does not exist, the hub does not answer, the disk is full, or a checksum differs.
     pub(crate) fn pull(&self, progress: &mut dyn Progress) -> Result<PathBuf, HubError> {
-        let client = Client::new(self.environment)?;
-        let cache = RepositoryCache::of(self.environment, &self.id)?;
+        let client = Client::new(self.settings)?;
+        let cache = RepositoryCache::of(self.settings, &self.id)?;
         let listing = client.listing(&self.id, &self.revision)?;
         let listed = listing.files();
         if let Some(folder) = self.folder_of(&listed) {
-            let hub = Listed { client: &client, cache: &cache, commit: &listing.commit, files: &listed };
+            let hub =
+                RemoteSnapshot { client: &client, cache: &cache, commit: &listing.commit, files: &listed };
             self.pull_folder(&hub, &folder, progress)?;
             cache.set_commit(&self.revision, &listing.commit)?;
             return Ok(cache.snapshot(&listing.commit));
@@ -120,8 +122,8 @@ impl Repository<'_> {
             cache.link(&listing.commit, name, &file.etag)?;
         }
         cache.set_commit(&self.revision, &listing.commit)?;
-        if !matches!(self.wanted, Wanted::File(_)) {
-            self.meaning().remember(&names[0])?;
+        if !matches!(self.selection, FileSelection::File(_)) {
+            self.resolved_name().remember(&names[0])?;
         }
         Ok(cache.pointer(&listing.commit, &names[0]))
     }
@@ -129,13 +131,13 @@ impl Repository<'_> {
     /// The folder to download, if no file is requested and there is no GGUF file.
     fn folder_of(&self, files: &[String]) -> Option<Folder> {
         let gguf = files.iter().any(|file| quantization::is_model(file));
-        if gguf || self.wanted != Wanted::Default { None } else { Folder::of(files) }
+        if gguf || self.selection != FileSelection::Default { None } else { Folder::of(files) }
     }
 
     /// Downloads a folder, the weights last: if all weights exist, the folder is complete.
     fn pull_folder(
         &self,
-        hub: &Listed,
+        hub: &RemoteSnapshot,
         folder: &Folder,
         progress: &mut dyn Progress,
     ) -> Result<(), HubError> {
@@ -158,7 +160,7 @@ impl Repository<'_> {
     /// Downloads missing files and adds all of them to the snapshot.
     fn pull_files(
         &self,
-        hub: &Listed,
+        hub: &RemoteSnapshot,
         names: &[String],
         progress: &mut dyn Progress,
     ) -> Result<(), HubError> {
@@ -174,11 +176,13 @@ impl Repository<'_> {
 
     /// The selected files, including all parts.
     fn choose(&self, listed: &[String]) -> Result<Vec<String>, HubError> {
-        let choice = match &self.wanted {
-            Wanted::File(file) if listed.contains(file) => Choice::Files(quantization::parts(file)),
-            Wanted::File(_) => Choice::Nothing,
-            Wanted::Quantization(label) => quantization::choose(listed, Some(label)),
-            Wanted::Default => quantization::choose(listed, None),
+        let choice = match &self.selection {
+            FileSelection::File(file) if listed.contains(file) => {
+                FileChoice::Files(quantization::parts(file))
+            }
+            FileSelection::File(_) => FileChoice::Nothing,
+            FileSelection::Quantization(label) => quantization::choose(listed, Some(label)),
+            FileSelection::Default => quantization::choose(listed, None),
         };
         let nothing = |wanted: String| {
             let models: Vec<&str> =
@@ -198,12 +202,12 @@ impl Repository<'_> {
             HubError::NoSuchFile { repository: self.id.clone(), wanted, available }
         };
         let files = match choice {
-            Choice::Files(files) => quantization::parts(&files[0]),
-            Choice::Unclear(files) => return Err(self.unclear(&files)),
-            Choice::Nothing => {
-                return Err(nothing(match &self.wanted {
-                    Wanted::File(name) | Wanted::Quantization(name) => name.clone(),
-                    Wanted::Default => "any quantization".to_owned(),
+            FileChoice::Files(files) => quantization::parts(&files[0]),
+            FileChoice::Ambiguous(files) => return Err(self.ambiguous(&files)),
+            FileChoice::Nothing => {
+                return Err(nothing(match &self.selection {
+                    FileSelection::File(name) | FileSelection::Quantization(name) => name.clone(),
+                    FileSelection::Default => "any quantization".to_owned(),
                 }));
             }
         };
@@ -242,7 +246,7 @@ impl Repository<'_> {
 }
 
 /// A commit on the hub with its files, and its cache.
-struct Listed<'a> {
+struct RemoteSnapshot<'a> {
     client: &'a Client,
     cache: &'a RepositoryCache,
     commit: &'a str,
@@ -271,9 +275,4 @@ pub(crate) fn read_index(cache: &RepositoryCache, commit: &str) -> Result<String
 /// Weights in Python pickles.
 fn is_pickle(name: &str) -> bool {
     [".bin", ".pth", ".pt", ".ckpt"].iter().any(|ending| name.ends_with(ending))
-}
-
-/// A file of a repository as it can be typed.
-pub(crate) fn file_name(id: &str, revision: &str, file: &str) -> String {
-    if revision == "main" { format!("hf:{id}/{file}") } else { format!("hf:{id}@{revision}/{file}") }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Timeouts and retries of requests to the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct Timeouts {
     /// Timeout for connecting.
     pub connect: Duration,
     /// Timeout without data in a connection (`HF_HUB_DOWNLOAD_TIMEOUT`, seconds).
@@ -18,7 +18,7 @@ pub struct Patience {
     pub pause: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self { connect: seconds(10), silence: seconds(30), retries: 3, pause: seconds(1) }
@@ -41,7 +41,7 @@ pub struct HubSettings {
     /// Certificates to trust instead of the built-in ones, a PEM file (`SSL_CERT_FILE`).
     pub certificates: Option<PathBuf>,
     /// Timeouts and retries.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
 }
 
 impl std::fmt::Debug for HubSettings {
@@ -53,7 +53,7 @@ impl std::fmt::Debug for HubSettings {
             .field("token", &self.token.as_ref().map(|_| "(set)"))
             .field("offline", &self.offline)
             .field("certificates", &self.certificates)
-            .field("patience", &self.patience)
+            .field("timeouts", &self.timeouts)
             .finish()
     }
 }
@@ -72,7 +72,7 @@ impl HubSettings {
     }
 
     /// Reads variables through `get`; empty ones count as absent.
-    pub fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Self {
+    pub(crate) fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Self {
         let get = |name: &str| get(name).filter(|value| !value.is_empty());
         let path = |name: &str| get(name).map(PathBuf::from);
         let text = |name: &str| get(name).and_then(|value| value.into_string().ok());
@@ -88,7 +88,7 @@ impl HubSettings {
         let offline = text("HF_HUB_OFFLINE")
             .is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on"));
         let seconds = text("HF_HUB_DOWNLOAD_TIMEOUT").and_then(|value| value.parse().ok());
-        let patience = Patience::default();
+        let timeouts = Timeouts::default();
         Self {
             endpoint: text("HF_ENDPOINT")
                 .map_or_else(|| "https://huggingface.co".to_owned(), |e| e.trim_end_matches('/').to_owned()),
@@ -100,9 +100,9 @@ impl HubSettings {
                 .filter(|token| !token.is_empty()),
             offline,
             certificates: path("SSL_CERT_FILE"),
-            patience: Patience {
-                silence: seconds.filter(|&s| s > 0).map_or(patience.silence, Duration::from_secs),
-                ..patience
+            timeouts: Timeouts {
+                silence: seconds.filter(|&s| s > 0).map_or(timeouts.silence, Duration::from_secs),
+                ..timeouts
             },
         }
     }
@@ -128,7 +128,7 @@ impl HubSettings {
 mod tests {
     use super::*;
 
-    fn environment(pairs: &[(&str, &str)]) -> HubSettings {
+    fn settings(pairs: &[(&str, &str)]) -> HubSettings {
         HubSettings::from_variables(|name| {
             pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
         })
@@ -136,17 +136,17 @@ mod tests {
 
     #[test]
     fn defaults_follow_xdg_and_home() {
-        let plain = environment(&[("HOME", "/h")]);
+        let plain = settings(&[("HOME", "/h")]);
         assert_eq!(plain.hub_cache, Some("/h/.cache/huggingface/hub".into()));
         assert_eq!(plain.own_cache, Some("/h/.cache/menagerie".into()));
-        let xdg = environment(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")]);
+        let xdg = settings(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")]);
         assert_eq!(xdg.hub_cache, Some("/c/huggingface/hub".into()));
         assert!(!xdg.offline);
     }
 
     #[test]
     fn hub_cache_beats_home_and_token_is_trimmed() {
-        let set = environment(&[
+        let set = settings(&[
             ("HF_HOME", "/hf"),
             ("HF_HUB_CACHE", "/cache"),
             ("HF_TOKEN", " secret\n"),
@@ -158,14 +158,14 @@ mod tests {
         assert_eq!(set.token.as_deref(), Some("secret"));
         assert!(set.offline);
         assert_eq!(set.endpoint, "http://localhost:1");
-        assert_eq!(set.patience.silence, Duration::from_secs(7));
+        assert_eq!(set.timeouts.silence, Duration::from_secs(7));
         assert!(!format!("{set:?}").contains("secret"));
     }
 
     /// The current folder is not used as a home folder.
     #[test]
     fn without_a_home_there_is_no_folder() {
-        let none = environment(&[]);
+        let none = settings(&[]);
         assert_eq!((none.hub_cache.clone(), none.own_cache.clone()), (None, None));
         assert!(none.own_folder().unwrap_err().to_string().contains("HOME"));
     }

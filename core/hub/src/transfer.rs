@@ -1,9 +1,10 @@
 //! [`Transfer`]: downloads one file of the hub into the cache, complete and verified, or not at all.
 
 use crate::cache::RepositoryCache;
-use crate::client::{Bytes, Client, RemoteFile};
+use crate::checksum::Checksum;
+use crate::client::{BytesResponse, Client, RemoteFile};
 use crate::progress::readable_bytes;
-use crate::{Cause, Checksum, HubError, Progress};
+use crate::{Cause, HubError, Progress};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -118,7 +119,7 @@ impl Transfer<'_> {
                 Err(Stop::Remote(cause)) => cause,
             };
             fruitless = if length(part) > before { 0 } else { fruitless + 1 };
-            if !cause.passes() || fruitless > self.client.patience().retries {
+            if !cause.is_transient() || fruitless > self.client.timeouts().retries {
                 let kept = match length(part) {
                     0 => String::new(),
                     bytes => {
@@ -136,9 +137,9 @@ impl Transfer<'_> {
     /// Sends one request and writes its data.
     fn stretch(&mut self, part: &Path, have: u64) -> Result<(), Stop> {
         let (start, total, mut body) = match self.client.bytes(self.file, have).map_err(Stop::Remote)? {
-            Bytes::From { start, total, body } => (start, total, body),
-            Bytes::PastEnd { total } if total == Some(have) => return Ok(()),
-            Bytes::PastEnd { .. } => {
+            BytesResponse::From { start, total, body } => (start, total, body),
+            BytesResponse::PastEnd { total } if total == Some(have) => return Ok(()),
+            BytesResponse::PastEnd { .. } => {
                 std::fs::remove_file(part).map_err(|error| Stop::Local(HubError::io(part)(error)))?;
                 return Err(Stop::Remote(Cause::Broken(
                     "the file on the hub is shorter than the download".to_owned(),

@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use menagerie_entries::{nearest, nearest_clause};
 use crate::tokenizer::CodecKind;
 pub use entries::ReasoningPair;
 pub(crate) use entries::{
     Algorithm, FillIn, NotEnd, PreTokenizerEntry, RankedKind, StripAfter, VocabularyKind,
 };
 pub use error::{TableError, TableFault};
+use menagerie_entries::{nearest, nearest_clause};
 use merge::TableMerge;
 use read::TableSource;
 

@@ -2,7 +2,7 @@
 
 use menagerie_assembly::{ModelTensors, Piece, StoredNumbers, TensorEntry, WeightSource};
 use menagerie_model::{Backend, ModelError, Weight};
-use menagerie_registry::Part;
+use menagerie_registry::TensorPart;
 use menagerie_spec::RoleSource;
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ impl WeightSource for InMemory {
         self.0.canonical_name(index)
     }
 
-    fn find(&self, role: &str, layer: Option<usize>, part: Part) -> Option<usize> {
+    fn find(&self, role: &str, layer: Option<usize>, part: TensorPart) -> Option<usize> {
         self.0.find(role, layer, part)
     }
 
-    fn name_of(&self, role: &str, layer: Option<usize>, part: Part) -> String {
+    fn name_of(&self, role: &str, layer: Option<usize>, part: TensorPart) -> String {
         self.0.name_of(role, layer, part)
     }
 

@@ -11,7 +11,7 @@ use menagerie_assembly::{ModelTensors, Piece, StoredNumbers, TensorEntry, Weight
 use menagerie_kernels::Cpu;
 use menagerie_model::{ModelError, Weight, WeightBytes, WeightShape};
 use menagerie_quantize::{Choice, ModelFacts, PolicyTensor, QuantizeError, TensorSource, is_rounded};
-use menagerie_registry::Part;
+use menagerie_registry::TensorPart;
 use menagerie_spec::RoleSource;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -169,11 +169,11 @@ impl WeightSource for QuantizedTensors {
         self.inner.ignore_table()
     }
 
-    fn find(&self, role: &str, layer: Option<usize>, part: Part) -> Option<usize> {
+    fn find(&self, role: &str, layer: Option<usize>, part: TensorPart) -> Option<usize> {
         self.inner.find(role, layer, part)
     }
 
-    fn name_of(&self, role: &str, layer: Option<usize>, part: Part) -> String {
+    fn name_of(&self, role: &str, layer: Option<usize>, part: TensorPart) -> String {
         self.inner.name_of(role, layer, part)
     }
 

@@ -6,7 +6,9 @@ use crate::keys::KeyOptions;
 use crate::notice::Notice;
 use menagerie_assembly::{AssembleOptions, Assembly, ModelFile, ModelTensors, StagePlan, assemble};
 use menagerie_model::{AdapterSite, AdapterSites, ExpertLinear, Linear, LinearSite, LinearWrapper, Table};
-use menagerie_registry::{ArchitectureEntry, Environment, GGUFArchitecture, Origin, Part, RegistryError};
+use menagerie_registry::{
+    ArchitectureEntry, Environment, GGUFArchitecture, Origin, RegistryError, TensorPart,
+};
 use menagerie_spec::{ArchSpec, ModelConfig, Resolution, ResolveInput, SourceFormat};
 use std::collections::HashSet;
 use std::fmt;
@@ -159,7 +161,7 @@ impl ResolvedFile {
     /// The number of learned positions of the embedding, if it has them: the longest context of the model.
     pub(crate) fn learned_positions(&self) -> Option<usize> {
         let role = self.config().embedding.positions.as_ref()?;
-        let index = self.tensors.find(role, None, Part::Main)?;
+        let index = self.tensors.find(role, None, TensorPart::Main)?;
         // [D, positions], fastest first.
         let rows = self.tensors.entries().get(index)?.dims.get(1)?;
         usize::try_from(*rows).ok()

@@ -1,71 +1,80 @@
 //! Instances as parts of models: what assembly builds for a kind of a plugin.
 
 use crate::building;
-use crate::calling::{self, Step};
-use crate::component::{Described, Forward, Frequencies, Work};
+use crate::calling::{self, StepAccess};
+use crate::component::{ComponentDescription, FamilyFunctions, Forward, Frequencies};
 use crate::instance::Instance;
 use menagerie_model::components::{FrequencyQuestion, RopeFrequencies, ScaledFrequencies};
 use menagerie_model::{ElementWise, FeedForward, Norm, Raw, Result, Rows, SequenceMixer, TransformContext};
 use menagerie_plugin::abi::{FrequencyCall, Header, Tensor};
-use menagerie_registry::{Build, NormPlace, Parts};
+use menagerie_registry::{BuildResult, ComponentFactory, ComponentParts, NormTarget};
 use menagerie_spec::kind::Component as Config;
 use std::sync::Arc;
 
 /// A part of a model that rows go through.
-struct Part {
+struct PluginLayer {
     instance: Instance,
     run: Forward,
     is_bidirectional: bool,
 }
 
 /// A rope's frequencies.
-struct Rope {
+struct PluginRope {
     instance: Instance,
     run: Frequencies,
 }
 
 /// The factory of a component that stands in specs; `None` for other families.
-pub(crate) fn build_of(described: &'static Described) -> Option<Build> {
+pub(crate) fn factory_of(described: &'static ComponentDescription) -> Option<ComponentFactory> {
     Some(match described.work {
-        Work::Mixer(run) => {
-            Build::Mixer(Box::leak(Box::new(move |config: &Config, parts: &mut dyn Parts| {
+        FamilyFunctions::Mixer(run) => ComponentFactory::Mixer(Box::leak(Box::new(
+            move |config: &Config, parts: &mut dyn ComponentParts| {
                 part(described, run, config, parts).map(|part| Box::new(part) as Box<dyn SequenceMixer>)
-            })))
-        }
-        Work::FeedForward(run) => {
-            Build::FeedForward(Box::leak(Box::new(move |config: &Config, parts: &mut dyn Parts| {
-                part(described, run, config, parts).map(|part| Box::new(part) as Box<dyn FeedForward>)
-            })))
-        }
-        Work::Norm(run) => Build::Norm(Box::leak(Box::new(
-            move |config: &Config, parts: &mut dyn Parts, place: &NormPlace<'_>| {
-                let instance = building::create(described, config, parts, (place.role, place.width))?;
-                Some(Box::new(Part { instance, run, is_bidirectional: false }) as Box<dyn Norm>)
             },
         ))),
-        Work::Activation(run) => {
-            Build::Activation(Box::leak(Box::new(move |config: &Config, parts: &mut dyn Parts| {
+        FamilyFunctions::FeedForward(run) => ComponentFactory::FeedForward(Box::leak(Box::new(
+            move |config: &Config, parts: &mut dyn ComponentParts| {
+                part(described, run, config, parts).map(|part| Box::new(part) as Box<dyn FeedForward>)
+            },
+        ))),
+        FamilyFunctions::Norm(run) => ComponentFactory::Norm(Box::leak(Box::new(
+            move |config: &Config, parts: &mut dyn ComponentParts, place: &NormTarget<'_>| {
+                let instance = building::create(described, config, parts, (place.role, place.width))?;
+                Ok(Box::new(PluginLayer { instance, run, is_bidirectional: false }) as Box<dyn Norm>)
+            },
+        ))),
+        FamilyFunctions::Activation(run) => ComponentFactory::Activation(Box::leak(Box::new(
+            move |config: &Config, parts: &mut dyn ComponentParts| {
                 part(described, run, config, parts).map(|part| Arc::new(part) as Arc<dyn ElementWise>)
-            })))
+            },
+        ))),
+        FamilyFunctions::Rope(run) => ComponentFactory::Rope(Box::leak(Box::new(
+            move |config: &Config, parts: &mut dyn ComponentParts| {
+                let width = parts.width();
+                let instance = building::create(described, config, parts, ("", width))?;
+                Ok(Box::new(PluginRope { instance, run }) as Box<dyn RopeFrequencies>)
+            },
+        ))),
+        FamilyFunctions::Sampler(_) | FamilyFunctions::Tokenizer(..) | FamilyFunctions::LayerHook(..) => {
+            return None;
         }
-        Work::Rope(run) => Build::Rope(Box::leak(Box::new(move |config: &Config, parts: &mut dyn Parts| {
-            let width = parts.width();
-            let instance = building::create(described, config, parts, ("", width))?;
-            Some(Box::new(Rope { instance, run }) as Box<dyn RopeFrequencies>)
-        }))),
-        Work::Sampler(_) | Work::Tokenizer(..) | Work::LayerHook(..) => return None,
     })
 }
 
-fn part(described: &'static Described, run: Forward, config: &Config, parts: &mut dyn Parts) -> Option<Part> {
+fn part(
+    described: &'static ComponentDescription,
+    run: Forward,
+    config: &Config,
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<PluginLayer> {
     let width = parts.width();
     let instance = building::create(described, config, parts, ("", width))?;
-    Some(Part { instance, run, is_bidirectional: described.is_bidirectional })
+    Ok(PluginLayer { instance, run, is_bidirectional: described.is_bidirectional })
 }
 
-impl SequenceMixer for Part {
+impl SequenceMixer for PluginLayer {
     fn forward(&self, x: &Rows, context: &mut TransformContext) -> Result<Rows> {
-        calling::forward(&self.instance, self.run, &[x], Step::Owned(context))
+        calling::forward(&self.instance, self.run, &[x], StepAccess::Owned(context))
     }
 
     fn is_bidirectional(&self) -> bool {
@@ -73,25 +82,25 @@ impl SequenceMixer for Part {
     }
 }
 
-impl FeedForward for Part {
+impl FeedForward for PluginLayer {
     fn forward(&self, x: &Rows, raw: Raw, context: &mut TransformContext) -> Result<Rows> {
-        calling::forward(&self.instance, self.run, &[x, raw.stream, raw.block], Step::Owned(context))
+        calling::forward(&self.instance, self.run, &[x, raw.stream, raw.block], StepAccess::Owned(context))
     }
 }
 
-impl Norm for Part {
+impl Norm for PluginLayer {
     fn forward(&self, x: &Rows, context: &TransformContext) -> Result<Rows> {
-        calling::forward(&self.instance, self.run, &[x], Step::Shared(context))
+        calling::forward(&self.instance, self.run, &[x], StepAccess::Shared(context))
     }
 }
 
-impl ElementWise for Part {
+impl ElementWise for PluginLayer {
     fn apply(&self, x: &[f32], width: usize, out: &mut [f32]) -> Result<()> {
         calling::alone(&self.instance, self.run, x, width, out)
     }
 }
 
-impl RopeFrequencies for Rope {
+impl RopeFrequencies for PluginRope {
     fn frequencies(&self, question: &FrequencyQuestion) -> Result<ScaledFrequencies> {
         let FrequencyQuestion { base, rotated, context_length } = *question;
         // What is not written is seen as no number.
@@ -109,12 +118,13 @@ impl RopeFrequencies for Rope {
         // SAFETY: the plugin's function of this instance; everything that `call` points to outlives the call.
         self.instance.call("frequencies", |handle| unsafe { (self.run)(handle, &call) })?;
         if let Some(at) = frequencies.iter().position(|value| !value.is_finite()) {
-            return Err(self
-                .instance
-                .error(format!("frequency {at} of {} is no number, or was not written", frequencies.len())));
+            return Err(self.instance.error(format!(
+                "frequency {at} of {} is not finite, or was not written",
+                frequencies.len()
+            )));
         }
         if !magnitude.is_finite() {
-            return Err(self.instance.error(format!("the magnitude is {magnitude}, which is no number")));
+            return Err(self.instance.error(format!("the magnitude is {magnitude}, which is not finite")));
         }
         Ok(ScaledFrequencies { frequencies, magnitude })
     }

@@ -1,43 +1,45 @@
 //! The host's side of [`abi::Build`]: parts of a place, handed to `create`.
 
-use crate::component::{Described, Work};
-use crate::instance::{Instance, Kept, KeptLinear, KeptSlot, KeptState};
-use crate::plugin::Misstep;
+use crate::component::{ComponentDescription, FamilyFunctions};
+use crate::instance::{Instance, InstanceLinear, InstanceParts, InstanceSlot, InstanceState};
+use crate::plugin::CallFailure;
 use crate::texts;
 use gguf_file::GgmlType;
 use menagerie_model::{SlotUse, StateSpec};
 use menagerie_plugin::abi::{self, ERROR, Header, OK, Status, Tensor, Text, dtype, part};
-use menagerie_registry::{Part, Parts};
+use menagerie_registry::{BuildResult, ComponentParts, ReportedFault, TensorPart};
 use menagerie_spec::kind::{Component as Config, OptionValue};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{addr_of, null, null_mut};
 
 /// Where an instance is made.
-struct Building<'a> {
-    described: &'static Described,
+struct InstanceBuild<'a> {
+    described: &'static ComponentDescription,
     config: &'a Config,
-    parts: &'a mut dyn Parts,
+    parts: &'a mut dyn ComponentParts,
     /// Role of a norm's tensors; empty for others.
     role: &'a str,
-    kept: Kept,
-    faulted: bool,
+    kept: InstanceParts,
+    /// The first fault of a callback.
+    fault: Option<ReportedFault>,
 }
 
-/// Makes an instance; `None` has noted a fault.
+/// Creates an instance.
+///
+/// # Errors
+/// The reported fault.
 pub(crate) fn create(
-    described: &'static Described,
+    described: &'static ComponentDescription,
     config: &Config,
-    parts: &mut dyn Parts,
+    parts: &mut dyn ComponentParts,
     (role, width): (&str, usize),
-) -> Option<Instance> {
-    if let Err(why) = described.conduct.check() {
-        parts.fault(&why);
-        return None;
-    }
+) -> BuildResult<Instance> {
+    described.record.check().map_err(|why| parts.fault(&why))?;
     let layer = parts.layer().and_then(|layer| i64::try_from(layer).ok()).unwrap_or(-1);
     let layers = parts.layers() as u64;
-    let mut building = Building { described, config, parts, role, kept: Kept::default(), faulted: false };
+    let mut building =
+        InstanceBuild { described, config, parts, role, kept: InstanceParts::default(), fault: None };
     let build = abi::Build {
         header: Header::of::<abi::Build>(),
         layer,
@@ -60,79 +62,81 @@ pub(crate) fn create(
     texts::hush();
     // SAFETY: the function is the plugin's `create`; everything that `build` points to outlives the call.
     let status = unsafe { (described.create)(&build, &mut handle) };
-    let Building { kept, faulted, parts, .. } = building;
-    let refused = match described.conduct.judge(status, "create") {
-        Ok(()) if !faulted => return Some(Instance::new(described, handle, kept)),
-        Ok(()) => {
-            // It went on to find more faults and has made something all the same.
+    let InstanceBuild { kept, fault, parts, .. } = building;
+    let reason = match (described.record.judge(status, "create"), fault) {
+        (Ok(()), None) => return Ok(Instance::new(described, handle, kept)),
+        (Ok(()), Some(fault)) => {
+            // The plugin created an instance in spite of the fault.
             drop(Instance::new(described, handle, kept));
-            return None;
+            return Err(fault);
         }
-        Err(Misstep::Failed(_)) if faulted => return None,
-        Err(Misstep::Failed(said)) => said,
-        Err(Misstep::Broke(how)) => how,
+        (Err(CallFailure::Failed(_)), Some(fault)) => return Err(fault),
+        (Err(CallFailure::Failed(reason) | CallFailure::Broke(reason)), _) => reason,
     };
-    parts.fault(&format!("component `{}`: {refused}", described.name));
-    None
+    Err(parts.fault(&format!("component `{}`: {reason}", described.name)))
 }
 
 /// The building that a callback was given, and a guard: no panic of the host's leaves into the plugin.
 ///
 /// # Safety
-/// `context` is that of a [`Building`] whose `create` is under way on this thread.
-unsafe fn within(context: *mut c_void, work: impl FnOnce(&mut Building<'_>) -> Option<()>) -> Status {
+/// `context` is that of a [`InstanceBuild`] whose `create` is under way on this thread.
+unsafe fn within(
+    context: *mut c_void,
+    work: impl FnOnce(&mut InstanceBuild<'_>) -> BuildResult<()>,
+) -> Status {
     // SAFETY: as this function asks; nobody else uses it during the callback.
-    let building = unsafe { &mut *context.cast::<Building<'_>>() };
+    let building = unsafe { &mut *context.cast::<InstanceBuild<'_>>() };
     match catch_unwind(AssertUnwindSafe(|| work(building))) {
-        Ok(Some(())) => OK,
-        Ok(None) => {
-            building.faulted = true;
+        Ok(Ok(())) => OK,
+        Ok(Err(fault)) => {
+            building.fault.get_or_insert(fault);
             ERROR
         }
         Err(_) => {
-            building.faulted = true;
-            building.parts.fault("the host panicked while it served a plugin (a defect: please report it)");
+            let fault = building
+                .parts
+                .fault("the host panicked during a request of a plugin (a defect: please report it)");
+            building.fault.get_or_insert(fault);
             ERROR
         }
     }
 }
 
-impl Building<'_> {
+impl InstanceBuild<'_> {
     /// A fault of the plugin's asking.
-    fn refuse<T>(&mut self, why: &str) -> Option<T> {
+    fn refuse<T>(&mut self, why: &str) -> BuildResult<T> {
         let text = format!("component `{}` {why} (a defect of the plugin)", self.described.name);
-        self.parts.fault(&text);
-        None
+        Err(self.parts.fault(&text))
     }
 
     /// The text of an option, role or symbol.
-    fn text(&mut self, text: Text, what: &str) -> Option<String> {
+    fn text(&mut self, text: Text, what: &str) -> BuildResult<String> {
         // SAFETY: texts of a plugin are there, by the ABI.
         match unsafe { texts::name(text) } {
-            Ok(text) => Some(text),
-            Err(fault) => self.refuse(&format!("asks for {what} whose name is {fault}")),
+            Ok(text) => Ok(text),
+            Err(fault) => self.refuse(&format!("requests {what} whose name is {fault}")),
         }
     }
 
     /// A role as files have it: a norm's own tensors are under the role of its place.
-    fn role(&mut self, role: Text) -> Option<String> {
+    fn role(&mut self, role: Text) -> BuildResult<String> {
         let role = self.text(role, "a role")?;
-        Some(if role.is_empty() { self.role.to_owned() } else { role })
+        Ok(if role.is_empty() { self.role.to_owned() } else { role })
     }
 
-    fn option(&mut self, option: Text, kind: &str) -> Option<OptionValue> {
+    fn option(&mut self, option: Text, kind: &str) -> BuildResult<OptionValue> {
         let option = self.text(option, "an option")?;
         match self.config.as_made().and_then(|made| made.get(&option)) {
-            Some(value) => Some(value),
-            None => self.refuse(&format!("asks for the {kind} `{option}`, which is not among its options")),
+            Some(value) => Ok(value),
+            None => self.refuse(&format!("requests the {kind} `{option}`, which is not among its options")),
         }
     }
 
-    fn which(&mut self, which: u32) -> Option<Part> {
+    fn which(&mut self, which: u32) -> BuildResult<TensorPart> {
         match which {
-            part::MAIN => Some(Part::Main),
-            part::BIAS => Some(Part::Bias),
-            other => self.refuse(&format!("asks for part {other} of a role")),
+            part::MAIN => Ok(TensorPart::Main),
+            part::BIAS => Ok(TensorPart::Bias),
+            other => self.refuse(&format!("requests part {other} of a role")),
         }
     }
 
@@ -142,14 +146,14 @@ impl Building<'_> {
     }
 
     /// Refuses what a component that sees no sequences cannot have.
-    fn sees_sequences(&mut self, what: &str) -> Option<()> {
+    fn sees_sequences(&mut self, what: &str) -> BuildResult<()> {
         match self.described.work {
-            Work::Mixer(_) | Work::FeedForward(_) => Some(()),
-            other => self.refuse(&format!("asks for {what}, which a {} cannot have", other.family())),
+            FamilyFunctions::Mixer(_) | FamilyFunctions::FeedForward(_) => Ok(()),
+            other => self.refuse(&format!("requests {what}, which a {} cannot have", other.family())),
         }
     }
 
-    fn state_spec(&mut self, given: &abi::StateSpec) -> Option<StateSpec> {
+    fn state_spec(&mut self, given: &abi::StateSpec) -> BuildResult<StateSpec> {
         let name = self.text(given.name, "a state")?;
         let sizes = given.shape.get(..given.ndim as usize).unwrap_or_default();
         let sizes: Vec<usize> = sizes.iter().filter_map(|size| usize::try_from(*size).ok()).collect();
@@ -161,13 +165,13 @@ impl Building<'_> {
         }
         let name = self.parts.name(&name);
         match (given.kind, &*sizes) {
-            (abi::StateSpec::PER_SEQUENCE, _) => Some(StateSpec::PerSequence { name, shape: sizes }),
+            (abi::StateSpec::PER_SEQUENCE, _) => Ok(StateSpec::PerSequence { name, shape: sizes }),
             (abi::StateSpec::PER_TOKEN, &[heads, head_dim]) => {
                 let window = usize::try_from(given.window).ok().filter(|window| *window > 0);
-                Some(StateSpec::PerToken { name, dtype: None, heads, head_dim, window })
+                Ok(StateSpec::PerToken { name, dtype: None, heads, head_dim, window })
             }
             (abi::StateSpec::PER_TOKEN, _) => self.refuse(&format!(
-                "declares `{name}` per token with other dimensions than heads and elements of a head"
+                "declares the state `{name}` per token with other dimensions than [heads, elements of a head]"
             )),
             (other, _) => self.refuse(&format!("declares the state `{name}` of kind {other}")),
         }
@@ -197,9 +201,9 @@ unsafe extern "C" fn count(context: *mut c_void, option: Text, value: *mut u64) 
         within(context, |at| match at.option(option, "count")? {
             OptionValue::Count(count) => {
                 value.write(count as u64);
-                Some(())
+                Ok(())
             }
-            other => at.refuse(&format!("asks for a count, and the option is {other:?}")),
+            other => at.refuse(&format!("requests a count, but the option is {other:?}")),
         })
     }
 }
@@ -210,9 +214,9 @@ unsafe extern "C" fn real(context: *mut c_void, option: Text, value: *mut f64) -
         within(context, |at| match at.option(option, "number")? {
             OptionValue::Real(real) => {
                 value.write(f64::from(real));
-                Some(())
+                Ok(())
             }
-            other => at.refuse(&format!("asks for a number, and the option is {other:?}")),
+            other => at.refuse(&format!("requests a number, but the option is {other:?}")),
         })
     }
 }
@@ -223,9 +227,9 @@ unsafe extern "C" fn name(context: *mut c_void, option: Text, value: *mut Text) 
         within(context, |at| match at.option(option, "name")? {
             OptionValue::Name(name) => {
                 value.write(Text::new(name));
-                Some(())
+                Ok(())
             }
-            other => at.refuse(&format!("asks for a name, and the option is {other:?}")),
+            other => at.refuse(&format!("requests a name, but the option is {other:?}")),
         })
     }
 }
@@ -238,10 +242,10 @@ unsafe extern "C" fn size(context: *mut c_void, symbol: Text, value: *mut u64) -
             match at.parts.size(&symbol) {
                 Some(size) => {
                     value.write(size as u64);
-                    Some(())
+                    Ok(())
                 }
                 None => at.refuse(&format!(
-                    "asks for the size `{symbol}`, which is no dim of its roles, or which no tensor has given so far"
+                    "requests the size `{symbol}`, which is not a dim of its roles or is not bound by a tensor yet"
                 )),
             }
         })
@@ -250,10 +254,10 @@ unsafe extern "C" fn size(context: *mut c_void, symbol: Text, value: *mut u64) -
 
 unsafe extern "C" fn has(context: *mut c_void, role: Text, which: u32) -> i32 {
     let mut found = 0;
-    let asked = |at: &mut Building<'_>| {
+    let asked = |at: &mut InstanceBuild<'_>| {
         let (role, which) = (at.role(role)?, at.which(which)?);
         found = i32::from(at.parts.has(&role, which));
-        Some(())
+        Ok(())
     };
     // SAFETY: as in `count`.
     unsafe { within(context, asked) };
@@ -267,7 +271,7 @@ unsafe extern "C" fn weight(context: *mut c_void, role: Text, which: u32, tensor
             let role = at.role(role)?;
             if which != part::MAIN {
                 return at.refuse(&format!(
-                    "asks for the bias of `{role}` as it is stored; its values can be had"
+                    "requests the stored bytes of the bias of `{role}`; only its values are available"
                 ));
             }
             let shape = at.shape(&role);
@@ -275,17 +279,18 @@ unsafe extern "C" fn weight(context: *mut c_void, role: Text, which: u32, tensor
             let count = weight.shape().count;
             let (first, last) = (weight.matrix(0), weight.matrix(count.saturating_sub(1)));
             let (Ok(first), Ok(last)) = (first, last) else {
-                return at.refuse(&format!("asks for `{role}`, which is empty"));
+                return at.refuse(&format!("requests `{role}`, which is empty"));
             };
             let bytes = first.len() * count;
             // Experts that a file keeps apart do not follow each other.
             if first.as_ptr().wrapping_add(bytes - last.len()) != last.as_ptr() {
-                return at
-                    .refuse(&format!("asks for the bytes of `{role}`, whose matrices the file keeps apart"));
+                return at.refuse(&format!(
+                    "requests the bytes of `{role}`, whose matrices are not contiguous in the file"
+                ));
             }
             tensor.write(read_only(first.as_ptr(), bytes, dtype_of(weight.block()), &shape));
             at.kept.weights.push(weight);
-            Some(())
+            Ok(())
         })
     }
 }
@@ -295,14 +300,14 @@ unsafe extern "C" fn values(context: *mut c_void, role: Text, which: u32, tensor
     unsafe {
         within(context, |at| {
             let (role, which) = (at.role(role)?, at.which(which)?);
-            let shape = if which == Part::Main { at.shape(&role) } else { Vec::new() };
+            let shape = if which == TensorPart::Main { at.shape(&role) } else { Vec::new() };
             let values = at.parts.values(&role, which)?;
             let flat = [values.len() as u64];
             let shape =
                 if shape.iter().product::<u64>() == flat[0] && !shape.is_empty() { &*shape } else { &flat };
             tensor.write(read_only(values.as_ptr().cast(), size_of_val(&*values), dtype::F32, shape));
             at.kept.values.push(values);
-            Some(())
+            Ok(())
         })
     }
 }
@@ -312,15 +317,15 @@ unsafe extern "C" fn linear(context: *mut c_void, role: Text, linear: *mut abi::
     unsafe {
         within(context, |at| {
             let role = at.role(role)?;
-            if matches!(at.described.work, Work::Activation(_) | Work::Rope(_)) {
-                return at.refuse(&format!("asks for the linear `{role}`, which it could not compute with"));
+            if matches!(at.described.work, FamilyFunctions::Activation(_) | FamilyFunctions::Rope(_)) {
+                return at.refuse(&format!("requests the linear `{role}`, which its family cannot use"));
             }
             let made = at.parts.linear(&role)?;
             let (inputs, outputs) = (made.in_features(), made.out_features());
             let number = at.kept.linears.len() as u32;
             linear.write(abi::Linear { number, padding: 0, inputs: inputs as u64, outputs: outputs as u64 });
-            at.kept.linears.push(KeptLinear { linear: made, inputs, outputs });
-            Some(())
+            at.kept.linears.push(InstanceLinear { linear: made, inputs, outputs });
+            Ok(())
         })
     }
 }
@@ -338,8 +343,8 @@ unsafe extern "C" fn declare_state(
             let spec = at.state_spec(&given)?;
             let id = at.parts.states().declare(spec.clone());
             number.write(at.kept.states.len() as u32);
-            at.kept.states.push(KeptState { id, spec });
-            Some(())
+            at.kept.states.push(InstanceState { id, spec });
+            Ok(())
         })
     }
 }
@@ -357,20 +362,17 @@ unsafe extern "C" fn slot(
             at.sees_sequences("a slot")?;
             let name = at.text(name, "a slot")?;
             let Some(width) = usize::try_from(width).ok().filter(|width| *width > 0) else {
-                return at.refuse(&format!("asks for the slot `{name}` of {width} elements"));
+                return at.refuse(&format!("requests the slot `{name}` of {width} elements"));
             };
             let declared = at.parts.slots().declare(&name, width);
             let (id, how) = match declared {
                 Ok(slot) => slot,
-                Err(error) => {
-                    at.parts.fault(&error.to_string());
-                    return None;
-                }
+                Err(error) => return Err(at.parts.fault(&error.to_string())),
             };
             writes.write(u32::from(how == SlotUse::Writes));
             number.write(at.kept.slots.len() as u32);
-            at.kept.slots.push(KeptSlot { id, how, width });
-            Some(())
+            at.kept.slots.push(InstanceSlot { id, how, width });
+            Ok(())
         })
     }
 }

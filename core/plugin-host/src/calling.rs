@@ -4,9 +4,9 @@ use crate::component::Forward;
 use crate::finite;
 use crate::instance::Instance;
 use crate::operands;
+use crate::output_check::{self, OutputCheck};
 use crate::scratch::Frame;
 use crate::services;
-use crate::watch::{self, Watch};
 use menagerie_model::{Compute, LinearInput, ModelError, Result, Rows, TransformContext};
 use menagerie_plugin::abi::{self, Header, Status, Tensor};
 use std::ffi::c_void;
@@ -27,7 +27,7 @@ pub(crate) fn here() -> usize {
 }
 
 /// The step that a call is part of.
-pub(crate) enum Step<'c, 'm> {
+pub(crate) enum StepAccess<'c, 'm> {
     /// Of a mixer or feed-forward, which may change states.
     Owned(&'c mut TransformContext<'m>),
     /// Of a norm.
@@ -35,15 +35,15 @@ pub(crate) enum Step<'c, 'm> {
     /// Of a layer hook: where its rows were computed, if that is here, and the ids of their tokens.
     Hooked(Option<&'c Compute>, Option<&'c [u32]>),
     /// None: an activation sees nothing but its rows.
-    Alone,
+    DetachedInstance,
 }
 
-impl<'m> Step<'_, 'm> {
+impl<'m> StepAccess<'_, 'm> {
     pub(crate) fn context(&self) -> Option<&TransformContext<'m>> {
         match self {
             Self::Owned(context) => Some(context),
             Self::Shared(context) => Some(context),
-            Self::Hooked(..) | Self::Alone => None,
+            Self::Hooked(..) | Self::DetachedInstance => None,
         }
     }
 
@@ -53,7 +53,7 @@ impl<'m> Step<'_, 'm> {
         let tokens = match self {
             Self::Hooked(_, tokens) => *tokens,
             Self::Owned(context) => context.input.tokens(),
-            Self::Shared(_) | Self::Alone => None,
+            Self::Shared(_) | Self::DetachedInstance => None,
         };
         tokens.filter(|tokens| tokens.len() == rows)
     }
@@ -62,7 +62,9 @@ impl<'m> Step<'_, 'm> {
     pub(crate) fn compute(&self) -> Option<&Compute> {
         match self {
             Self::Hooked(compute, _) => *compute,
-            Self::Owned(_) | Self::Shared(_) | Self::Alone => self.context().map(|context| context.compute),
+            Self::Owned(_) | Self::Shared(_) | Self::DetachedInstance => {
+                self.context().map(|context| context.compute)
+            }
         }
     }
 }
@@ -74,9 +76,9 @@ pub(crate) struct Input<'c> {
 }
 
 /// A call under way: what its services need.
-pub(crate) struct Calling<'c, 'm> {
+pub(crate) struct ActiveCall<'c, 'm> {
     pub(crate) instance: &'c Instance,
-    pub(crate) step: Step<'c, 'm>,
+    pub(crate) step: StepAccess<'c, 'm>,
     pub(crate) inputs: [Option<Input<'c>>; MOST_INPUTS],
     pub(crate) frame: Frame,
     pub(crate) thread: usize,
@@ -89,7 +91,7 @@ pub(crate) struct Calling<'c, 'm> {
 }
 
 /// A function of the plugin: its name for errors, and how it is called with an instance and a call.
-pub(crate) type Asked<'f> = (&'f str, &'f dyn Fn(*mut c_void, &abi::Call) -> Status);
+pub(crate) type PluginFunction<'f> = (&'f str, &'f dyn Fn(*mut c_void, &abi::Call) -> Status);
 
 /// Calls `forward`: rows `[T, D]` in, rows `[T, D]` out.
 ///
@@ -99,15 +101,17 @@ pub(crate) fn forward(
     instance: &Instance,
     run: Forward,
     inputs: &[&Rows],
-    mut step: Step<'_, '_>,
+    mut step: StepAccess<'_, '_>,
 ) -> Result<Rows> {
     let mut frame = Frame::take();
     let copied = match &mut step {
-        Step::Owned(context) => operands::describe(instance, context, &mut frame)?,
-        Step::Shared(_) | Step::Hooked(..) | Step::Alone => operands::Copied::default(),
+        StepAccess::Owned(context) => operands::describe(instance, context, &mut frame)?,
+        StepAccess::Shared(_) | StepAccess::Hooked(..) | StepAccess::DetachedInstance => {
+            operands::DeviceCopies::default()
+        }
     };
     let (Some(compute), Some(first)) = (step.context().map(|context| context.compute), inputs.first()) else {
-        return Err(instance.error("there are no rows to compute with"));
+        return Err(instance.error("it received no rows"));
     };
     let backend = &*compute.backend;
     let (rows, cols) = (first.rows(), first.cols());
@@ -120,15 +124,15 @@ pub(crate) fn forward(
         tensors[at] = Tensor::rows(data.cast_mut(), input.rows(), input.cols(), Tensor::READ_ONLY);
         given[at] = Some(Input { activated: LinearInput::new(input), data });
     }
-    let mut calling = Calling::new(instance, step, given, frame);
+    let mut calling = ActiveCall::new(instance, step, given, frame);
     let tensors = &tensors[..inputs.len().min(MOST_INPUTS)];
     let made = backend.written(rows, cols, &mut |out| {
         // SAFETY: the plugin's `forward` of this instance; what the call points to outlives it.
         calling.write(("forward", &|handle, call| unsafe { run(handle, call) }), tensors, cols, out)
     });
-    let Calling { mut step, frame, .. } = calling;
+    let ActiveCall { mut step, frame, .. } = calling;
     let made = made.and_then(|made| {
-        if let Step::Owned(context) = &mut step {
+        if let StepAccess::Owned(context) = &mut step {
             operands::take_back(instance, context, &frame, &copied)?;
         }
         Ok(made)
@@ -149,23 +153,23 @@ pub(crate) fn alone(
     out: &mut [f32],
 ) -> Result<()> {
     if width == 0 || !x.len().is_multiple_of(width) || x.len() != out.len() {
-        return Err(instance.error(format!("{} values are no rows of {width}", x.len())));
+        return Err(instance.error(format!("{} values are not a multiple of the row width {width}", x.len())));
     }
     let input = Tensor::rows(x.as_ptr().cast_mut(), x.len() / width, width, Tensor::READ_ONLY);
     let inputs = [const { None }; MOST_INPUTS];
-    let mut calling = Calling::new(instance, Step::Alone, inputs, Frame::take());
+    let mut calling = ActiveCall::new(instance, StepAccess::DetachedInstance, inputs, Frame::take());
     // SAFETY: as in `forward`.
-    let asked: Asked = ("forward", &|handle, call| unsafe { run(handle, call) });
+    let asked: PluginFunction = ("forward", &|handle, call| unsafe { run(handle, call) });
     let done = calling.write(asked, &[input], width, out);
     calling.frame.give();
     done
 }
 
-impl<'c, 'm> Calling<'c, 'm> {
+impl<'c, 'm> ActiveCall<'c, 'm> {
     /// A call on this thread.
     pub(crate) fn new(
         instance: &'c Instance,
-        step: Step<'c, 'm>,
+        step: StepAccess<'c, 'm>,
         inputs: [Option<Input<'c>>; MOST_INPUTS],
         frame: Frame,
     ) -> Self {
@@ -179,13 +183,13 @@ impl<'c, 'm> Calling<'c, 'm> {
     /// What the plugin or a service reports; values that are no numbers.
     pub(crate) fn write(
         &mut self,
-        asked: Asked<'_>,
+        asked: PluginFunction<'_>,
         inputs: &[Tensor],
         cols: usize,
         out: &mut [f32],
     ) -> Result<()> {
-        let how = watch::how();
-        if how == Watch::EveryRow {
+        let how = output_check::how();
+        if how == OutputCheck::EveryRow {
             out.fill(f32::NAN);
         }
         let output = Tensor::rows(out.as_mut_ptr(), out.len() / cols.max(1), cols, 0);
@@ -200,7 +204,7 @@ impl<'c, 'm> Calling<'c, 'm> {
     /// What the plugin or a service reports.
     pub(crate) fn ask(
         &mut self,
-        (name, run): Asked<'_>,
+        (name, run): PluginFunction<'_>,
         inputs: &[Tensor],
         outputs: &[Tensor],
     ) -> Result<()> {
@@ -209,8 +213,7 @@ impl<'c, 'm> Calling<'c, 'm> {
         match self.failed.take() {
             Some(failed) => Err(failed),
             None if *self.misused.get_mut() => Err(self.instance.error(
-                "it asks the host for something from within a body of `parallel_for`, or from a thread of its own (a defect of \
-                 the plugin)",
+                "it calls a host function from a body of `parallel_for` or from its own thread (a defect of the plugin)",
             )),
             None => called,
         }
@@ -245,16 +248,16 @@ impl<'c, 'm> Calling<'c, 'm> {
     }
 
     /// Refuses output that is not numbers.
-    fn check(&self, inputs: &[Tensor], cols: usize, out: &[f32], how: Watch) -> Result<()> {
+    fn check(&self, inputs: &[Tensor], cols: usize, out: &[f32], how: OutputCheck) -> Result<()> {
         let rows = out.len() / cols.max(1);
         let row = |row: usize| out.get(row * cols..(row + 1) * cols).unwrap_or_default();
         let faulty = |at: usize| finite::first_fault(row(at)).map(|column| (at, column));
         let last_rows = || self.frame.sequences.iter().map(|one| (one.first_row + one.rows) as usize - 1);
         let found = match how {
-            Watch::EveryRow => (0..rows).find_map(faulty),
+            OutputCheck::EveryRow => (0..rows).find_map(faulty),
             // Heads that are normed are rows of their own, and norms see no sequences.
-            Watch::LastRows if self.frame.sequences.is_empty() => rows.checked_sub(1).and_then(faulty),
-            Watch::LastRows => last_rows().filter(|at| *at < rows).find_map(faulty),
+            OutputCheck::LastRows if self.frame.sequences.is_empty() => rows.checked_sub(1).and_then(faulty),
+            OutputCheck::LastRows => last_rows().filter(|at| *at < rows).find_map(faulty),
         };
         let Some((at, column)) = found else { return Ok(()) };
         let value = row(at)[column];
@@ -263,10 +266,10 @@ impl<'c, 'm> Calling<'c, 'm> {
             std::slice::from_raw_parts(tensor.data.cast::<f32>().add(at * cols), cols)
         };
         if inputs.first().is_some_and(|input| finite::first_fault(given(input)).is_some()) {
-            let was = "which is no number: the layers before it, or the file, are at fault";
-            return Err(self.instance.error(format!("row {at} of what it is given has a value {was}")));
+            let was = "that is not finite: the cause is an earlier layer or the file";
+            return Err(self.instance.error(format!("row {at} of its input has a value {was}")));
         }
-        let never = if how == Watch::EveryRow { ", or was never written" } else { "" };
+        let never = if how == OutputCheck::EveryRow { ", or was never written" } else { "" };
         Err(self.instance.error(format!("value {column} of row {at} of its output is {value}{never}")))
     }
 }

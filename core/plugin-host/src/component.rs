@@ -1,10 +1,10 @@
-//! [`Described`]: a component as a plugin describes it, read once and checked.
+//! [`ComponentDescription`]: a component as a plugin describes it, read once and checked.
 
-use crate::plugin::Conduct;
+use crate::plugin::PluginRecord;
 use crate::texts::{leaked, name};
 use menagerie_model::Phases;
 use menagerie_plugin::abi::{
-    self, Build, Call, DecodeCall, EncodeCall, FrequencyCall, Growing, HookCall, SampleCall, Status,
+    self, Build, Call, DecodeCall, EncodeCall, FrequencyCall, HookCall, SampleCall, Status, Versioned,
 };
 use std::ffi::c_void;
 use std::ptr::addr_of;
@@ -31,15 +31,15 @@ pub(crate) type Hook = unsafe extern "C" fn(*mut c_void, *const HookCall) -> Sta
 
 /// What a layer hook does to rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Handling {
+pub(crate) enum HookMode {
     Observes,
     Replaces,
 }
 
 /// When a layer hook is called, and what it does then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Around {
-    pub(crate) handling: Handling,
+pub(crate) struct HookTiming {
+    pub(crate) handling: HookMode,
     /// Of [`abi::Component::BEFORE_LAYERS`] and [`abi::Component::AFTER_LAYERS`], at least one.
     pub(crate) points: u32,
     pub(crate) phases: Phases,
@@ -48,7 +48,7 @@ pub(crate) struct Around {
 /// What a component does, by its family.
 #[derive(Clone, Copy)]
 #[allow(dead_code)]
-pub(crate) enum Work {
+pub(crate) enum FamilyFunctions {
     Mixer(Forward),
     FeedForward(Forward),
     Norm(Forward),
@@ -56,10 +56,10 @@ pub(crate) enum Work {
     Rope(Frequencies),
     Sampler(Sample),
     Tokenizer(Encode, Decode),
-    LayerHook(Hook, Around),
+    LayerHook(Hook, HookTiming),
 }
 
-impl Work {
+impl FamilyFunctions {
     /// The family's name in listings.
     pub(crate) fn family(self) -> &'static str {
         match self {
@@ -76,21 +76,21 @@ impl Work {
 }
 
 /// A component that a plugin registered; lasts as long as the process.
-pub(crate) struct Described {
+pub(crate) struct ComponentDescription {
     /// `author/name:component`.
     pub(crate) name: &'static str,
     pub(crate) doc: &'static str,
-    pub(crate) work: Work,
+    pub(crate) work: FamilyFunctions,
     pub(crate) is_bidirectional: bool,
-    pub(crate) options: Vec<OptionRow>,
-    pub(crate) roles: Vec<RoleRow>,
+    pub(crate) options: Vec<OptionDescription>,
+    pub(crate) roles: Vec<RoleDescription>,
     pub(crate) create: Create,
     pub(crate) destroy: Destroy,
-    pub(crate) conduct: &'static Conduct,
+    pub(crate) record: &'static PluginRecord,
 }
 
 /// A row of its options.
-pub(crate) struct OptionRow {
+pub(crate) struct OptionDescription {
     pub(crate) name: &'static str,
     pub(crate) doc: &'static str,
     pub(crate) kind: u32,
@@ -101,7 +101,7 @@ pub(crate) struct OptionRow {
 }
 
 /// A row of its tensors.
-pub(crate) struct RoleRow {
+pub(crate) struct RoleDescription {
     pub(crate) name: &'static str,
     pub(crate) doc: &'static str,
     pub(crate) form: u32,
@@ -122,7 +122,7 @@ macro_rules! field {
     };
 }
 
-impl Described {
+impl ComponentDescription {
     /// Reads and checks a component.
     ///
     /// # Errors
@@ -132,10 +132,10 @@ impl Described {
     /// If not null, it is a [`abi::Component`] of some version, and what it points to is there.
     pub(crate) unsafe fn read(
         component: *const abi::Component,
-        conduct: &'static Conduct,
-    ) -> Result<Described, String> {
+        record: &'static PluginRecord,
+    ) -> Result<ComponentDescription, String> {
         if component.is_null() {
-            return Err("it registers a component at no address".to_owned());
+            return Err("it registers a component with a null pointer".to_owned());
         }
         // SAFETY: not null; every version begins with a header.
         let header = unsafe { addr_of!((*component).header).read() };
@@ -147,12 +147,12 @@ impl Described {
             .map_err(|fault| format!("it registers a component whose name is {fault}"))?;
         if !is_short_name(&short) {
             return Err(format!(
-                "it registers a component named `{}`; expected a name of a-z, 0-9 and `-` (the id of the plugin is put before it)",
+                "it registers a component named `{}`; expected a name of a-z, 0-9 and `-` (the id of the plugin is added in front of it)",
                 short.escape_debug()
             ));
         }
         // SAFETY: as the caller says.
-        unsafe { Self::read_named(component, &short, conduct) }
+        unsafe { Self::read_named(component, &short, record) }
             .map_err(|why| format!("its component `{short}`: {why}"))
     }
 
@@ -161,8 +161,8 @@ impl Described {
     unsafe fn read_named(
         component: *const abi::Component,
         short: &str,
-        conduct: &'static Conduct,
-    ) -> Result<Described, String> {
+        record: &'static PluginRecord,
+    ) -> Result<ComponentDescription, String> {
         let create = field!(component, create as Create).ok_or("create is null")?;
         let destroy = field!(component, destroy as Destroy).ok_or("destroy is null")?;
         let flags = field!(component, flags);
@@ -171,7 +171,7 @@ impl Described {
             _ => abi::Component::LOOKS_AHEAD,
         };
         if flags & !known != 0 {
-            return Err(format!("flags {flags:#x} are not known, or not for its family"));
+            return Err(format!("flags {flags:#x} are unknown or not allowed for its family"));
         }
         let (doc, options, roles) =
             (field!(component, doc), field!(component, options), field!(component, roles));
@@ -179,7 +179,7 @@ impl Described {
         // SAFETY: as the caller says, here and below.
         let doc = unsafe { name(doc) }.map_err(|fault| format!("doc is {fault}"))?;
         if doc.trim().is_empty() {
-            return Err("doc is empty; expected one sentence on what it computes".to_owned());
+            return Err("doc is empty; expected one sentence about what it computes".to_owned());
         }
         // SAFETY: as above.
         let work = unsafe { read_work(component)? };
@@ -191,8 +191,8 @@ impl Described {
             options.iter().map(|option| unsafe { read_option(option) }).collect::<Result<_, _>>()?;
         // SAFETY: as above.
         let roles = roles.iter().map(|role| unsafe { read_role(role) }).collect::<Result<_, _>>()?;
-        Ok(Described {
-            name: leaked(&format!("{}:{short}", conduct.id)),
+        Ok(ComponentDescription {
+            name: leaked(&format!("{}:{short}", record.id)),
             doc: leaked(&doc),
             work,
             is_bidirectional: flags & abi::Component::LOOKS_AHEAD != 0,
@@ -200,7 +200,7 @@ impl Described {
             roles,
             create,
             destroy,
-            conduct,
+            record,
         })
     }
 }
@@ -219,7 +219,7 @@ pub(crate) fn check_header(header: abi::Header, size: usize) -> Result<(), Strin
         ));
     }
     if (header.struct_size as usize) < size {
-        return Err(format!("of {} bytes, {size} are needed", header.struct_size));
+        return Err(format!("of {} bytes, expected at least {size}", header.struct_size));
     }
     Ok(())
 }
@@ -236,33 +236,33 @@ fn is_short_name(name: &str) -> bool {
 unsafe fn rows<'a, T>(first: *const T, count: usize, what: &str) -> Result<&'a [T], String> {
     match (count, first.is_null()) {
         (0, _) => Ok(&[]),
-        (_, true) => Err(format!("{count} {what} at no address")),
-        (count, _) if count > MOST_ROWS => Err(format!("{count} {what}; at most {MOST_ROWS} are taken")),
-        _ if !first.is_aligned() => Err(format!("{what} at an odd address")),
+        (_, true) => Err(format!("{count} {what} with a null pointer")),
+        (count, _) if count > MOST_ROWS => Err(format!("{count} {what}, more than the limit of {MOST_ROWS}")),
+        _ if !first.is_aligned() => Err(format!("{what} at an unaligned address")),
         // SAFETY: not null, aligned, as many as the caller says.
         _ => Ok(unsafe { std::slice::from_raw_parts(first, count) }),
     }
 }
 
 /// # Safety
-/// As [`Described::read_named`].
-unsafe fn read_work(component: *const abi::Component) -> Result<Work, String> {
+/// As [`ComponentDescription::read_named`].
+unsafe fn read_work(component: *const abi::Component) -> Result<FamilyFunctions, String> {
     use abi::Component as Family;
-    let forward = || field!(component, forward).ok_or("forward is null, which its family needs");
+    let forward = || field!(component, forward).ok_or("forward is null, but its family requires it");
     let work = match field!(component, family) {
-        Family::MIXER => Work::Mixer(forward()?),
-        Family::FEED_FORWARD => Work::FeedForward(forward()?),
-        Family::NORM => Work::Norm(forward()?),
-        Family::ACTIVATION => Work::Activation(forward()?),
-        Family::ROPE => {
-            Work::Rope(field!(component, frequencies).ok_or("frequencies is null, which a rope needs")?)
-        }
-        Family::SAMPLER => {
-            Work::Sampler(field!(component, sample).ok_or("sample is null, which a sampler needs")?)
-        }
-        Family::TOKENIZER => Work::Tokenizer(
-            field!(component, encode).ok_or("encode is null, which a tokenizer needs")?,
-            field!(component, decode).ok_or("decode is null, which a tokenizer needs")?,
+        Family::MIXER => FamilyFunctions::Mixer(forward()?),
+        Family::FEED_FORWARD => FamilyFunctions::FeedForward(forward()?),
+        Family::NORM => FamilyFunctions::Norm(forward()?),
+        Family::ACTIVATION => FamilyFunctions::Activation(forward()?),
+        Family::ROPE => FamilyFunctions::Rope(
+            field!(component, frequencies).ok_or("frequencies is null, but a rope requires it")?,
+        ),
+        Family::SAMPLER => FamilyFunctions::Sampler(
+            field!(component, sample).ok_or("sample is null, but a sampler requires it")?,
+        ),
+        Family::TOKENIZER => FamilyFunctions::Tokenizer(
+            field!(component, encode).ok_or("encode is null, but a tokenizer requires it")?,
+            field!(component, decode).ok_or("decode is null, but a tokenizer requires it")?,
         ),
         Family::LAYER_HOOK => {
             // SAFETY: as this function asks; shorter structs, of the first version, have no such field.
@@ -270,8 +270,8 @@ unsafe fn read_work(component: *const abi::Component) -> Result<Work, String> {
                 true => field!(component, hook as Hook),
                 false => None,
             };
-            Work::LayerHook(
-                hook.ok_or("hook is null, which a layer hook needs")?,
+            FamilyFunctions::LayerHook(
+                hook.ok_or("hook is null, but a layer hook requires it")?,
                 around(field!(component, flags))?,
             )
         }
@@ -287,27 +287,27 @@ const HOOK_FLAGS: u32 = {
 };
 
 /// What the flags of a layer hook say.
-fn around(flags: u32) -> Result<Around, String> {
+fn around(flags: u32) -> Result<HookTiming, String> {
     use abi::Component as Flag;
     let points = flags & (Flag::BEFORE_LAYERS | Flag::AFTER_LAYERS);
     if points == 0 {
-        return Err("its flags say neither that it is called before layers nor after them".to_owned());
+        return Err("its flags name no point; expected before layers, after layers, or both".to_owned());
     }
     let phases = match (flags & Flag::IN_PREFILL != 0, flags & Flag::IN_DECODE != 0) {
         (true, true) => Phases::All,
         (true, false) => Phases::Prefill,
         (false, true) => Phases::Decode,
         (false, false) => {
-            return Err("its flags say neither that it is shown prompts nor what was generated".to_owned());
+            return Err("its flags name no phase; expected prompts, generated tokens, or both".to_owned());
         }
     };
-    let handling = if flags & Flag::REPLACES == 0 { Handling::Observes } else { Handling::Replaces };
-    Ok(Around { handling, points, phases })
+    let handling = if flags & Flag::REPLACES == 0 { HookMode::Observes } else { HookMode::Replaces };
+    Ok(HookTiming { handling, points, phases })
 }
 
 /// # Safety
 /// Its texts and names are there.
-unsafe fn read_option(option: &abi::OptionDef) -> Result<OptionRow, String> {
+unsafe fn read_option(option: &abi::OptionDef) -> Result<OptionDescription, String> {
     // SAFETY: as this function asks, here and below.
     let text = |text: abi::Text, what: &str| {
         // SAFETY: as above.
@@ -327,7 +327,7 @@ unsafe fn read_option(option: &abi::OptionDef) -> Result<OptionRow, String> {
         .iter()
         .map(|one| text(*one, "a name").map(|name| leaked(&name)))
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(OptionRow {
+    Ok(OptionDescription {
         doc: leaked(&text(option.doc, "the doc")?),
         kind: option.kind,
         guarded: option.guarded == 1,
@@ -340,7 +340,7 @@ unsafe fn read_option(option: &abi::OptionDef) -> Result<OptionRow, String> {
 
 /// # Safety
 /// Its texts and dims are there.
-unsafe fn read_role(role: &abi::RoleDef) -> Result<RoleRow, String> {
+unsafe fn read_role(role: &abi::RoleDef) -> Result<RoleDescription, String> {
     // SAFETY: as this function asks, here and below.
     let text = |text: abi::Text, what: &str| {
         // SAFETY: as above.
@@ -355,9 +355,9 @@ unsafe fn read_role(role: &abi::RoleDef) -> Result<RoleRow, String> {
     let dims =
         dims.iter().map(|one| text(*one, "a dim").map(|dim| leaked(&dim))).collect::<Result<Vec<_>, _>>()?;
     if !(1..=4).contains(&dims.len()) {
-        return Err(format!("role `{own}` has {} dims; 1 to 4 are wanted", dims.len()));
+        return Err(format!("role `{own}` has {} dims, expected 1 to 4", dims.len()));
     }
-    Ok(RoleRow {
+    Ok(RoleDescription {
         doc: leaked(&text(role.doc, "the doc")?),
         form: role.form,
         optional: role.optional == 1,

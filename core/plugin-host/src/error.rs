@@ -36,17 +36,17 @@ pub enum PluginFault {
     Unreadable(String),
     /// It is nothing that is opened as a library.
     #[error(
-        "is {found}, no shared library; a plugin is a .so, .dylib or .dll file that is built with menagerie-plugin"
+        "is {found}, not a shared library; a plugin is a .so, .dylib or .dll file that is built with menagerie-plugin"
     )]
     NotALibrary {
         /// What it looks like.
         found: String,
     },
     /// It is a library, and damaged.
-    #[error("is damaged or cut off ({0}); build it or fetch it again")]
+    #[error("is damaged or truncated ({0}); build or download it again")]
     Damaged(String),
     /// It is made for another machine.
-    #[error("is built for {found}, and this program is {own}; ask for a build for {own}")]
+    #[error("is built for {found}, and this program is {own}; use a build for {own}")]
     OtherMachine {
         /// Its architecture and system.
         found: String,
@@ -54,10 +54,10 @@ pub enum PluginFault {
         own: String,
     },
     /// It is a program.
-    #[error("is a program, no shared library; build the crate with crate-type = [\"cdylib\"]")]
+    #[error("is a program, not a shared library; build the crate with crate-type = [\"cdylib\"]")]
     Executable,
     /// It is a library that says nothing of being a plugin.
-    #[error("is a shared library, but no plugin: it has no section {section} with a manifest")]
+    #[error("is a shared library, but not a plugin: it has no section {section} with a manifest")]
     NoManifest {
         /// The section.
         section: &'static str,
@@ -88,20 +88,20 @@ pub enum PluginFault {
         own: String,
     },
     /// It needs what this host cannot do.
-    #[error("needs what this program cannot do: {}; update this program", .missing.join(", "))]
+    #[error("requires capabilities that this program does not have: {}; update this program", .missing.join(", "))]
     Capabilities {
         /// The capabilities.
         missing: Vec<String>,
     },
     /// It uses instructions that this processor lacks.
-    #[error("uses instructions that this processor lacks: {}; ask for a build without them", .missing.join(", "))]
+    #[error("uses instructions that this processor lacks: {}; use a build without them", .missing.join(", "))]
     CpuFeatures {
         /// The features.
         missing: Vec<String>,
     },
     /// It exports no function that registers what it has.
     #[error(
-        "exports no function {0}, which would register what it has; build it with menagerie-plugin's `export!`, or the C header"
+        "does not export the function {0}, which registers its components; build it with menagerie-plugin's `export!`, or the C header"
     )]
     NoInit(&'static str),
     /// The file or its folder could be changed by others.
@@ -112,17 +112,17 @@ pub enum PluginFault {
     Open(String),
     /// It changed while it was opened.
     #[error(
-        "changed while it was opened ({0}); nothing of it is used, but its constructors may have run: find out who writes there"
+        "changed while it was opened ({0}); it is not used, but its constructors may have run: find out which program writes there"
     )]
     Swapped(String),
     /// Its init function failed.
-    #[error("its init function {0}; nothing of it is used")]
+    #[error("its init function {0}; the plugin is not used")]
     Init(String),
     /// What it registers cannot be used.
-    #[error("{0}; nothing of it is used")]
+    #[error("{0}; the plugin is not used")]
     Register(String),
     /// Another plugin has its id.
-    #[error("has the id `{id}`, which {first} has too; take one of them away")]
+    #[error("has the id `{id}`, which {first} also has; remove one of them")]
     Twice {
         /// The id.
         id: String,

@@ -1,11 +1,11 @@
 //! Layer hooks of plugins: kinds that people name, and hooks between the layers of a model.
 
-use crate::alone::{self, Alone, Beside, Value, Values};
-use crate::calling::{Asked, Calling, MOST_INPUTS, Step};
-use crate::component::{Around, Described, Handling, Hook, Work};
+use crate::calling::{ActiveCall, MOST_INPUTS, PluginFunction, StepAccess};
+use crate::component::{ComponentDescription, FamilyFunctions, Hook, HookMode, HookTiming};
+use crate::detached::{self, DetachedContext, DetachedInstance, OptionValues, SettingValue};
 use crate::operands;
+use crate::output_check::{self, OutputCheck};
 use crate::scratch::Frame;
-use crate::watch::{self, Watch};
 use menagerie_engine::{HOST_OPTIONS, HookKind, HookSite, NamedHook, RelayOptions, RelayedRows};
 use menagerie_model::{
     Effect, HookInput, HookRecipe, LayerHook, ModelError, Phases, Result, Rows, SequenceRows,
@@ -16,21 +16,21 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// An instance of a layer hook: one for all layers of a model.
-struct Between {
-    alone: Alone,
+struct PluginLayerHook {
+    detached: DetachedInstance,
     run: Hook,
-    around: Around,
+    around: HookTiming,
     site: HookSite,
     effect: Effect,
 }
 
 /// Rows between layers that a hook is called for.
-struct Given<'a> {
+struct HookRows<'a> {
     point: u32,
     layer: usize,
     values: &'a [f32],
     cols: usize,
-    step: Step<'a, 'a>,
+    step: StepAccess<'a, 'a>,
     /// Has their sequences.
     frame: Frame,
 }
@@ -39,68 +39,73 @@ struct Given<'a> {
 ///
 /// # Errors
 /// What is wrong, with the name of the component.
-pub(crate) fn check(described: &Described) -> std::result::Result<(), String> {
-    if !matches!(described.work, Work::LayerHook(..)) {
+pub(crate) fn check(described: &ComponentDescription) -> std::result::Result<(), String> {
+    if !matches!(described.work, FamilyFunctions::LayerHook(..)) {
         return Ok(());
     }
     let refused = |why: String| Err(format!("its component `{}`: {why}", described.name));
     if let Some(role) = described.roles.first() {
         let name = role.name;
-        return refused(format!("it wants the tensor `{name}`, and a layer hook has no tensors"));
+        return refused(format!("it requests the tensor `{name}`, but a layer hook has no tensors"));
     }
     for row in &described.options {
         let name = row.name;
         if HOST_OPTIONS.contains(&name) {
-            return refused(format!("option `{name}`: every hook has this one, which the host reads"));
+            return refused(format!(
+                "option `{name}`: the name is reserved: every hook has this option, which the host reads"
+            ));
         }
         if !(OptionDef::COUNT..=OptionDef::TEXT).contains(&row.kind) {
             return refused(format!("option `{name}`: kind {} is not known", row.kind));
         }
         if !row.key.is_empty() {
-            return refused(format!("option `{name}`: it is read from a key, and a hook is given no file"));
+            return refused(format!(
+                "option `{name}`: its default is a key of a file, but a hook has no file"
+            ));
         }
     }
     Ok(())
 }
 
 /// A hook that people may name.
-pub(crate) fn kind_of(described: &'static Described, run: Hook, around: Around) -> HookKind {
+pub(crate) fn kind_of(described: &'static ComponentDescription, run: Hook, around: HookTiming) -> HookKind {
     HookKind {
         name: described.name,
         doc: described.doc,
-        options: alone::option_docs(described),
-        registered_by: described.conduct.shown,
+        options: detached::option_docs(described),
+        registered_by: described.record.shown,
         with_options: Arc::new(move |given| {
-            let values = alone::values(described, given)?;
+            let values = detached::values(described, given)?;
             Ok(Arc::new(move |site: &HookSite| {
-                let between = Between::new((described, run, around), &values, site)?;
+                let between = PluginLayerHook::new((described, run, around), &values, site)?;
                 Ok(Arc::new(between) as Arc<dyn LayerHook>)
             }))
         }),
     }
 }
 
-impl Between {
+impl PluginLayerHook {
     fn new(
-        (described, run, around): (&'static Described, Hook, Around),
-        values: &Values,
+        (described, run, around): (&'static ComponentDescription, Hook, HookTiming),
+        values: &OptionValues,
         site: &HookSite,
-    ) -> std::result::Result<Between, String> {
+    ) -> std::result::Result<PluginLayerHook, String> {
         let phases = match (around.phases, site.phases) {
             (Phases::All, one) | (one, Phases::All) => one,
             (own, wanted) if own == wanted => own,
-            (Phases::Prefill, _) => return Err("it is for prompts only; leave phase=decode out".to_owned()),
+            (Phases::Prefill, _) => return Err("it only runs on prompts; remove phase=decode".to_owned()),
             (Phases::Decode, _) => {
-                return Err("it is for what is generated only; leave phase=prefill out".to_owned());
+                return Err("it only runs on generated tokens; remove phase=prefill".to_owned());
             }
         };
-        let beside = Beside { layers: site.n_layers, width: site.width, ..Beside::default() };
-        let alone = Alone::new(described, values, beside)?;
+        let beside =
+            DetachedContext { layers: site.n_layers, width: site.width, ..DetachedContext::default() };
+        let detached = DetachedInstance::new(described, values, beside)?;
         let effect = match around.handling {
-            Handling::Observes => Effect::Observes,
-            Handling::Replaces => Effect::Replaces(effect(described, values)),
+            HookMode::Observes => Effect::Observes,
+            HookMode::Replaces => Effect::Replaces(effect(described, values)),
         };
-        Ok(Between { alone, run, around, site: HookSite { phases, ..site.clone() }, effect })
+        Ok(PluginLayerHook { detached, run, around, site: HookSite { phases, ..site.clone() }, effect })
     }
 
     /// Calls it for rows `[T, D]`; rows that take their place, if it replaces.
@@ -111,11 +116,11 @@ impl Between {
         operands::sequences(shown.layout, &past, &mut frame)?;
         let values = backend.read(shown.rows)?;
         let (rows, cols) = (shown.rows.rows(), shown.rows.cols());
-        let step = Step::Hooked(Some(shown.compute), shown.tokens);
-        let given = Given { point, layer: shown.layer, values: &values, cols, step, frame };
+        let step = StepAccess::Hooked(Some(shown.compute), shown.tokens);
+        let given = HookRows { point, layer: shown.layer, values: &values, cols, step, frame };
         match self.around.handling {
-            Handling::Observes => self.ask(given, None).map(|()| None),
-            Handling::Replaces => {
+            HookMode::Observes => self.ask(given, None).map(|()| None),
+            HookMode::Replaces => {
                 let mut given = Some(given);
                 let made = backend.written(rows, cols, &mut |out| {
                     given.take().map_or(Ok(()), |given| self.ask(given, Some(out)))
@@ -126,14 +131,14 @@ impl Between {
     }
 
     /// Calls it for rows; `out` takes what replaces them.
-    fn ask(&self, given: Given<'_>, out: Option<&mut [f32]>) -> Result<()> {
-        let Given { point, layer, values, cols, step, frame } = given;
-        let before = (watch::how() == Watch::EveryRow).then(|| values.to_vec());
+    fn ask(&self, given: HookRows<'_>, out: Option<&mut [f32]>) -> Result<()> {
+        let HookRows { point, layer, values, cols, step, frame } = given;
+        let before = (output_check::how() == OutputCheck::EveryRow).then(|| values.to_vec());
         let rows = values.len() / cols.max(1);
         let x = [Tensor::rows(values.as_ptr().cast_mut(), rows, cols, Tensor::READ_ONLY)];
-        let (instance, inputs) = (&self.alone.instance, [const { None }; MOST_INPUTS]);
-        let mut calling = Calling::new(instance, step, inputs, frame);
-        let asked: Asked<'_> = ("hook", &|handle, call| {
+        let (instance, inputs) = (&self.detached.instance, [const { None }; MOST_INPUTS]);
+        let mut calling = ActiveCall::new(instance, step, inputs, frame);
+        let asked: PluginFunction<'_> = ("hook", &|handle, call| {
             let header = Header::of::<HookCall>();
             let call = HookCall { header, call, layer: layer as u64, point, padding: 0 };
             // SAFETY: the plugin's `hook` of this instance; what the call points to outlives it.
@@ -148,7 +153,7 @@ impl Between {
             before.iter().zip(values).any(|(one, other)| one.to_bits() != other.to_bits())
         };
         if before.as_ref().is_some_and(changed) {
-            return Err(self.error("it changed rows that it was only shown (a defect of the plugin)"));
+            return Err(self.error("it changed rows that it may only read (a defect of the plugin)"));
         }
         made
     }
@@ -164,13 +169,13 @@ impl Between {
     }
 
     fn error(&self, reason: &str) -> ModelError {
-        self.alone.instance.error(reason)
+        self.detached.instance.error(reason)
     }
 }
 
-impl LayerHook for Between {
+impl LayerHook for PluginLayerHook {
     fn name(&self) -> &str {
-        self.alone.instance.described.name
+        self.detached.instance.described.name
     }
 
     fn layers(&self) -> Range<usize> {
@@ -205,16 +210,16 @@ impl LayerHook for Between {
 }
 
 /// One that replaces is copied into other processes; one that looks stays here, and is shown what their layers had.
-impl SerializableHook for Between {
+impl SerializableHook for PluginLayerHook {
     fn recipe(&self) -> HookRecipe {
         match self.around.handling {
-            Handling::Observes => self.relay().recipe(),
-            Handling::Replaces => NamedHook::recipe(&self.site, &self.effect),
+            HookMode::Observes => self.relay().recipe(),
+            HookMode::Replaces => NamedHook::recipe(&self.site, &self.effect),
         }
     }
 
     fn is_followed(&self) -> bool {
-        matches!(self.around.handling, Handling::Observes)
+        matches!(self.around.handling, HookMode::Observes)
     }
 
     fn take(&self, piece: &[u8]) -> Result<()> {
@@ -222,21 +227,21 @@ impl SerializableHook for Between {
             RelayedRows::decode(piece).map_err(|reason| self.error(&reason))?;
         let mut frame = Frame::take();
         operands::relayed(&head, &mut frame);
-        let step = Step::Hooked(None, head.tokens.as_deref());
+        let step = StepAccess::Hooked(None, head.tokens.as_deref());
         let point = if head.before { HookCall::BEFORE } else { HookCall::AFTER };
-        let given = Given { point, layer: head.layer, values: &values, cols: head.cols, step, frame };
+        let given = HookRows { point, layer: head.layer, values: &values, cols: head.cols, step, frame };
         self.ask(given, None)
     }
 }
 
 /// What a replacing hook makes of rows: equal texts, equal rows.
-fn effect(described: &Described, values: &Values) -> String {
-    let value = |(name, value): &(&str, Value)| match value {
-        Value::Count(count) => format!(", {name} = {count}"),
-        Value::Real(real) => format!(", {name} = {real:?}"),
-        Value::Name(text) => format!(", {name} = {text:?}"),
-        Value::Text(text) => format!(", {name} = {text:?}"),
+fn effect(described: &ComponentDescription, values: &OptionValues) -> String {
+    let value = |(name, value): &(&str, SettingValue)| match value {
+        SettingValue::Count(count) => format!(", {name} = {count}"),
+        SettingValue::Real(real) => format!(", {name} = {real:?}"),
+        SettingValue::Name(text) => format!(", {name} = {text:?}"),
+        SettingValue::Text(text) => format!(", {name} = {text:?}"),
     };
     let options: String = values.iter().map(value).collect();
-    format!("plugin {}{options}", described.conduct.code)
+    format!("plugin {}{options}", described.record.code)
 }

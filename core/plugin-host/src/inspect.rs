@@ -1,7 +1,7 @@
 //! Looking at a plugin's file without opening it as a library: nothing of it runs.
 
 use crate::error::{PluginError, PluginFault};
-use crate::manifest::{self, Inspected};
+use crate::manifest::{self, PluginManifest};
 use menagerie_plugin::abi::{INIT_SYMBOL, MANIFEST_SECTION};
 use object::{Architecture, BinaryFormat, File, FileKind, Object, ObjectKind, ObjectSection};
 use std::io::Read;
@@ -14,7 +14,7 @@ const MOST_BYTES: u64 = 1 << 30;
 ///
 /// # Errors
 /// Why this host would refuse it.
-pub fn inspect(path: impl AsRef<Path>) -> Result<Inspected, PluginError> {
+pub fn inspect(path: impl AsRef<Path>) -> Result<PluginManifest, PluginError> {
     let path = path.as_ref();
     let found = read(path).and_then(|bytes| inspect_bytes(&bytes));
     found.map_err(|fault| PluginError::new(path, fault))
@@ -24,7 +24,7 @@ pub fn inspect(path: impl AsRef<Path>) -> Result<Inspected, PluginError> {
 ///
 /// # Errors
 /// Why this host would refuse it.
-pub fn inspect_bytes(bytes: &[u8]) -> Result<Inspected, PluginFault> {
+pub fn inspect_bytes(bytes: &[u8]) -> Result<PluginManifest, PluginFault> {
     check_kind(bytes)?;
     let file = File::parse(bytes).map_err(damaged)?;
     check_machine(&file)?;

@@ -1,7 +1,7 @@
 //! [`Instance`]: one made for a place of a model, and everything of it that the host keeps.
 
-use crate::component::Described;
-use crate::plugin::Misstep;
+use crate::component::ComponentDescription;
+use crate::plugin::CallFailure;
 use crate::texts;
 use menagerie_model::{Linear, ModelError, Result, SlotId, SlotUse, StateId, StateSpec, Weight};
 use menagerie_plugin::abi::Status;
@@ -9,21 +9,21 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A linear that an instance may ask for by its number.
-pub(crate) struct KeptLinear {
+pub(crate) struct InstanceLinear {
     pub(crate) linear: Box<dyn Linear>,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
 }
 
 /// A state of an instance.
-pub(crate) struct KeptState {
+pub(crate) struct InstanceState {
     pub(crate) id: StateId,
     pub(crate) spec: StateSpec,
 }
 
 /// A slot of an instance.
 #[derive(Clone, Copy)]
-pub(crate) struct KeptSlot {
+pub(crate) struct InstanceSlot {
     pub(crate) id: SlotId,
     pub(crate) how: SlotUse,
     pub(crate) width: usize,
@@ -31,18 +31,18 @@ pub(crate) struct KeptSlot {
 
 /// What an instance was given when it was made; borrowed by it for its life.
 #[derive(Default)]
-pub(crate) struct Kept {
-    pub(crate) linears: Vec<KeptLinear>,
-    pub(crate) states: Vec<KeptState>,
-    pub(crate) slots: Vec<KeptSlot>,
+pub(crate) struct InstanceParts {
+    pub(crate) linears: Vec<InstanceLinear>,
+    pub(crate) states: Vec<InstanceState>,
+    pub(crate) slots: Vec<InstanceSlot>,
     pub(crate) values: Vec<Vec<f32>>,
     pub(crate) weights: Vec<Weight>,
 }
 
 /// An instance of a component of a plugin.
 pub(crate) struct Instance {
-    pub(crate) described: &'static Described,
-    pub(crate) kept: Kept,
+    pub(crate) described: &'static ComponentDescription,
+    pub(crate) kept: InstanceParts,
     handle: *mut c_void,
     poisoned: AtomicBool,
 }
@@ -55,7 +55,11 @@ unsafe impl Sync for Instance {}
 
 impl Instance {
     /// Takes over what `create` has made.
-    pub(crate) fn new(described: &'static Described, handle: *mut c_void, kept: Kept) -> Instance {
+    pub(crate) fn new(
+        described: &'static ComponentDescription,
+        handle: *mut c_void,
+        kept: InstanceParts,
+    ) -> Instance {
         crate::scratch::one_more();
         Instance { described, kept, handle, poisoned: AtomicBool::new(false) }
     }
@@ -72,17 +76,17 @@ impl Instance {
     pub(crate) fn call(&self, function: &str, run: impl FnOnce(*mut c_void) -> Status) -> Result<()> {
         if self.poisoned.load(Ordering::Relaxed) {
             return Err(self.error(
-                "an earlier call of this instance panicked or broke the plugin ABI, and it is not called again; load the model anew",
+                "an earlier call of this instance panicked or violated the plugin ABI, so it is not called again; load the model again",
             ));
         }
-        self.described.conduct.check().map_err(|why| self.error(why))?;
+        self.described.record.check().map_err(|why| self.error(why))?;
         texts::hush();
-        match self.described.conduct.judge(run(self.handle), function) {
+        match self.described.record.judge(run(self.handle), function) {
             Ok(()) => Ok(()),
-            Err(Misstep::Failed(said)) => Err(self.error(said)),
-            Err(Misstep::Broke(how)) => {
+            Err(CallFailure::Failed(said)) => Err(self.error(said)),
+            Err(CallFailure::Broke(how)) => {
                 self.poisoned.store(true, Ordering::Relaxed);
-                self.described.conduct.strike();
+                self.described.record.strike();
                 Err(self.error(format!("{how}; this instance is not called again")))
             }
         }
@@ -92,7 +96,7 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         // What panicked may be half torn down: it is left as it lies.
-        if !self.poisoned.load(Ordering::Relaxed) && !self.described.conduct.is_quarantined() {
+        if !self.poisoned.load(Ordering::Relaxed) && !self.described.record.is_quarantined() {
             // SAFETY: `create` made the handle and gave it to this instance alone; nobody calls it any more.
             unsafe { (self.described.destroy)(self.handle) };
         }

@@ -1,6 +1,6 @@
 //! From a described component to a kind of the language.
 
-use crate::component::{Described, OptionRow, RoleRow, Work};
+use crate::component::{ComponentDescription, FamilyFunctions, OptionDescription, RoleDescription};
 use crate::texts::leaked;
 use menagerie_plugin::abi::{OptionDef, RoleDef as Row};
 use menagerie_spec::kind::{
@@ -12,22 +12,22 @@ use menagerie_spec::kind::{
 ///
 /// # Errors
 /// What its tables contradict, with the name of the component.
-pub(crate) fn kind_of(described: &Described) -> Result<Option<&'static Kind>, String> {
+pub(crate) fn kind_of(described: &ComponentDescription) -> Result<Option<&'static Kind>, String> {
     let family = match described.work {
-        Work::Mixer(_) => Family::Mixer,
-        Work::FeedForward(_) => Family::FeedForward,
-        Work::Norm(_) => Family::Norm,
-        Work::Activation(_) => Family::Activation,
-        Work::Rope(_) => Family::Rope,
-        Work::Sampler(_) | Work::Tokenizer(..) | Work::LayerHook(..) => return Ok(None),
+        FamilyFunctions::Mixer(_) => Family::Mixer,
+        FamilyFunctions::FeedForward(_) => Family::FeedForward,
+        FamilyFunctions::Norm(_) => Family::Norm,
+        FamilyFunctions::Activation(_) => Family::Activation,
+        FamilyFunctions::Rope(_) => Family::Rope,
+        FamilyFunctions::Sampler(_) | FamilyFunctions::Tokenizer(..) | FamilyFunctions::LayerHook(..) => {
+            return Ok(None);
+        }
     };
     let refused = |why: String| format!("its component `{}`: {why}", described.name);
     let inner = matches!(family, Family::Activation | Family::Rope);
     if let Some(role) = described.roles.first().filter(|_| inner) {
-        let why = format!(
-            "it wants the tensor `{}`, and stands inside another component, which has the tensors",
-            role.name
-        );
+        let why =
+            format!("it requests the tensor `{}`, but only the component around it has tensors", role.name);
         return Err(refused(why));
     }
     let fields = described
@@ -58,13 +58,13 @@ fn leaked_one<T>(value: T) -> &'static T {
 }
 
 /// An option as a field of the language.
-fn field(row: &OptionRow, owner: &str) -> Result<Field, String> {
+fn field(row: &OptionDescription, owner: &str) -> Result<Field, String> {
     let refused = |why: &str| Err(format!("option `{}`: {why}", row.name));
     let given = match (row.default.is_empty(), row.default.parse::<f64>()) {
         (true, _) => None,
         (false, Ok(number)) if number.is_finite() => Some(number),
         (false, _) if row.kind == OptionDef::NAME => None,
-        (false, _) => return refused("its default is no number"),
+        (false, _) => return refused("its default is not a number"),
     };
     let number = match (given, row.key) {
         (None, "") => FieldDefault::Required,
@@ -74,7 +74,9 @@ fn field(row: &OptionRow, owner: &str) -> Result<Field, String> {
     };
     let is_count = |number: f64| number >= 0.0 && number.fract() == 0.0;
     let (ty, default) = match row.kind {
-        OptionDef::COUNT if !given.is_none_or(is_count) => return refused("its default is no whole number"),
+        OptionDef::COUNT if !given.is_none_or(is_count) => {
+            return refused("its default is not a whole number");
+        }
         OptionDef::COUNT => (FieldType::Count, number),
         OptionDef::REAL => (FieldType::Real, number),
         OptionDef::NAME if !row.key.is_empty() => return refused("a name cannot be read from a key"),
@@ -90,7 +92,7 @@ fn field(row: &OptionRow, owner: &str) -> Result<Field, String> {
 }
 
 /// The name that holds where none is written.
-fn default_name(row: &OptionRow) -> Result<FieldDefault, String> {
+fn default_name(row: &OptionDescription) -> Result<FieldDefault, String> {
     if row.default.is_empty() {
         return Ok(FieldDefault::Required);
     }
@@ -102,12 +104,12 @@ fn default_name(row: &OptionRow) -> Result<FieldDefault, String> {
 }
 
 /// The list of an option's names.
-fn names(row: &OptionRow, owner: &str) -> Result<&'static NameList, String> {
+fn names(row: &OptionDescription, owner: &str) -> Result<&'static NameList, String> {
     let is_name = |name: &&str| {
         !name.is_empty() && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
     };
     if row.names.is_empty() || !row.names.iter().all(is_name) {
-        return Err(format!("option `{}`: names of a-z, 0-9 and `-` are wanted, at least one", row.name));
+        return Err(format!("option `{}`: expected at least one name of a-z, 0-9 and `-`", row.name));
     }
     let defs: Vec<NameDef> =
         row.names.iter().map(|name| NameDef { name, doc: "", reads: &[], numbers: None }).collect();
@@ -119,7 +121,7 @@ fn names(row: &OptionRow, owner: &str) -> Result<&'static NameList, String> {
 }
 
 /// A row of tensors as one of the language.
-fn role(row: &RoleRow, family: Family) -> Result<RoleDef, String> {
+fn role(row: &RoleDescription, family: Family) -> Result<RoleDef, String> {
     let is_role = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.');
     let of_norm = family == Family::Norm;
     if row.name.is_empty() != of_norm || !row.name.bytes().all(is_role) {
@@ -127,7 +129,7 @@ fn role(row: &RoleRow, family: Family) -> Result<RoleDef, String> {
             "role `{}`: {}",
             row.name.escape_debug(),
             if of_norm {
-                "a norm's tensors have no name of their own"
+                "expected an empty name, because a norm has only one weight and one bias"
             } else {
                 "expected a name of a-z, 0-9, `_` and `.`"
             }
@@ -151,7 +153,7 @@ fn role(row: &RoleRow, family: Family) -> Result<RoleDef, String> {
 }
 
 /// Symbols of dims that neither the language nor an option gives.
-fn free_sizes(described: &Described) -> Vec<FreeSize> {
+fn free_sizes(described: &ComponentDescription) -> Vec<FreeSize> {
     let is_free = |symbol: &&str| {
         !matches!(*symbol, "D" | "width")
             && symbol.parse::<u64>().is_err()

@@ -3,12 +3,12 @@
 //! [`inspect`] reads what a file says of itself; nothing of it runs. Past registration nothing knows that a kind comes from a
 //! plugin, but by the text that says who registered it.
 
-mod alone;
 mod bridge;
 mod building;
 mod calling;
 mod component;
 mod cpu;
+mod detached;
 mod error;
 mod finite;
 mod hook;
@@ -19,6 +19,7 @@ mod lock;
 mod manifest;
 mod opening;
 mod operands;
+mod output_check;
 mod plugin;
 mod registering;
 mod sampler;
@@ -27,12 +28,11 @@ mod services;
 mod texts;
 mod tokenizer;
 mod trust;
-mod watch;
 
 pub use error::{PluginError, PluginFault};
 pub use inspect::{inspect, inspect_bytes};
 pub use lock::{Lock, LockError};
-pub use manifest::{Inspected, Panics};
-pub use opening::{LoadOptions, files_of, load, sha256_of, with_linked_plugins};
-pub use plugin::{Location, Plugin, PluginComponent, loaded};
-pub use watch::{Watch, watch};
+pub use manifest::{PanicStrategy, PluginManifest};
+pub use opening::{PluginLoadOptions, files_of, load, sha256_of, with_linked_plugins};
+pub use output_check::{OutputCheck, watch};
+pub use plugin::{LoadedPlugin, PluginComponent, PluginLocation, loaded};

@@ -45,12 +45,15 @@ impl Lock {
             }
             let pair = line.split_once('=').map(|(id, sum)| (id.trim(), sum.trim().trim_matches('"')));
             let Some((id, sum)) = pair.filter(|(id, sum)| !id.is_empty() && is_sum(sum)) else {
-                return Err(failed(Some(index + 1), "no line `author/name = \"64 hexadecimal digits\"`"));
+                return Err(failed(
+                    Some(index + 1),
+                    "expected a line `author/name = \"64 hexadecimal digits\"`",
+                ));
             };
             if lock.sums.insert(id.to_owned(), sum.to_owned()).is_some() {
                 return Err(failed(
                     Some(index + 1),
-                    "a plugin that an earlier line has too; take one of them out",
+                    "the plugin is already on an earlier line; remove one of them",
                 ));
             }
         }
@@ -91,10 +94,10 @@ impl Lock {
         match self.get(id) {
             Some(sum) if sum == sha256 => Ok(()),
             Some(sum) => Err(PluginFault::Trust(format!(
-                "its file has the SHA-256 {sha256}, and plugins.lock has {sum} for {id}; if it was replaced on purpose, trust it anew"
+                "its file has the SHA-256 {sha256}, and plugins.lock has {sum} for {id}; if it was replaced intentionally, trust it again with `menagerie plugin trust`"
             ))),
             None => Err(PluginFault::Trust(format!(
-                "plugins.lock does not have {id}, and only what it has is loaded; trust it (SHA-256 {sha256}) or take it away"
+                "plugins.lock does not list {id}, and only listed plugins are loaded; trust it with `menagerie plugin trust` (SHA-256 {sha256}) or remove it"
             ))),
         }
     }

@@ -17,7 +17,7 @@ const CAPABILITIES: [(u64, &str); 6] = [
 
 /// What a plugin says of itself before anything of it runs.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Inspected {
+pub struct PluginManifest {
     /// `author/name`.
     pub id: String,
     /// Its version.
@@ -35,13 +35,13 @@ pub struct Inspected {
     /// Features of the processor that it uses without asking.
     pub cpu_features: Vec<String>,
     /// Whether a panic of it ends the process.
-    pub panics: Panics,
+    pub panics: PanicStrategy,
 }
 
 /// What a panic inside a plugin does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Panics {
+pub enum PanicStrategy {
     /// It unwinds, and the plugin catches it.
     Unwind,
     /// It ends the process.
@@ -49,13 +49,17 @@ pub enum Panics {
 }
 
 /// The fields of a manifest that lies at the beginning of these bytes.
-struct Fields<'a>(&'a [u8]);
+struct ManifestFields<'a>(&'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> ManifestFields<'a> {
     fn bytes<const N: usize>(&self, offset: usize) -> Result<[u8; N], PluginFault> {
         let found = self.0.get(offset..offset.saturating_add(N)).and_then(|bytes| bytes.try_into().ok());
         found.ok_or_else(|| {
-            PluginFault::Damaged(format!("{} bytes of manifest, {} are needed", self.0.len(), offset + N))
+            PluginFault::Damaged(format!(
+                "{} bytes of manifest, expected at least {}",
+                self.0.len(),
+                offset + N
+            ))
         })
     }
 
@@ -88,12 +92,12 @@ impl<'a> Fields<'a> {
 ///
 /// # Errors
 /// What in it cannot be used.
-pub(crate) fn read(section: &[u8]) -> Result<Inspected, PluginFault> {
-    let fields = Fields(section);
+pub(crate) fn read(section: &[u8]) -> Result<PluginManifest, PluginFault> {
+    let fields = ManifestFields(section);
     let magic: [u8; 8] = fields.bytes(offset_of!(Manifest, magic))?;
     if magic != Manifest::MAGIC {
         return Err(PluginFault::Manifest(format!(
-            "it begins with \"{}\", not with \"MNGPLUG\\x01\"",
+            "it begins with \"{}\", expected \"MNGPLUG\\x01\"",
             magic.escape_ascii()
         )));
     }
@@ -101,7 +105,7 @@ pub(crate) fn read(section: &[u8]) -> Result<Inspected, PluginFault> {
     let abi = version(&fields)?;
     if size < size_of::<Manifest>() || size > section.len() {
         return Err(PluginFault::Manifest(format!(
-            "it says that it has {size} bytes; at least {} are needed and the section has {}",
+            "it states a size of {size} bytes; expected {} to {} (the size of its section)",
             size_of::<Manifest>(),
             section.len()
         )));
@@ -116,11 +120,11 @@ pub(crate) fn read(section: &[u8]) -> Result<Inspected, PluginFault> {
     }
     let [strategy] = fields.bytes(offset_of!(Manifest, panic_strategy))?;
     let panics = match strategy {
-        0 => Panics::Unwind,
-        1 => Panics::Abort,
-        other => return Err(PluginFault::Manifest(format!("panic_strategy is {other}; 0 or 1 is known"))),
+        0 => PanicStrategy::Unwind,
+        1 => PanicStrategy::Abort,
+        other => return Err(PluginFault::Manifest(format!("panic_strategy is {other}, expected 0 or 1"))),
     };
-    Ok(Inspected {
+    Ok(PluginManifest {
         id,
         version: fields.text(offset_of!(Manifest, plugin_version), 32, "its version")?,
         abi,
@@ -137,14 +141,14 @@ pub(crate) fn read(section: &[u8]) -> Result<Inspected, PluginFault> {
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn of_struct(manifest: &Manifest) -> Result<Inspected, PluginFault> {
+pub(crate) fn of_struct(manifest: &Manifest) -> Result<PluginManifest, PluginFault> {
     let size = size_of::<Manifest>();
     // SAFETY: a struct of this version, whose fields leave no padding between them.
     read(unsafe { std::slice::from_raw_parts(std::ptr::from_ref(manifest).cast::<u8>(), size) })
 }
 
 /// The version of the ABI, if this host can serve it.
-fn version(fields: &Fields<'_>) -> Result<String, PluginFault> {
+fn version(fields: &ManifestFields<'_>) -> Result<String, PluginFault> {
     let major = fields.u16(offset_of!(Manifest, abi_major))?;
     let minor = fields.u16(offset_of!(Manifest, abi_minor))?;
     let (found, own) = (format!("{major}.{minor}"), format!("{ABI_MAJOR}.{ABI_MINOR}"));
@@ -157,7 +161,7 @@ fn version(fields: &Fields<'_>) -> Result<String, PluginFault> {
     Ok(found)
 }
 
-fn needs(fields: &Fields<'_>) -> Result<(), PluginFault> {
+fn needs(fields: &ManifestFields<'_>) -> Result<(), PluginFault> {
     let missing = fields.u64(offset_of!(Manifest, required_capabilities))? & !capability::ALL;
     if missing != 0 {
         return Err(PluginFault::Capabilities { missing: capability_names(missing) });
@@ -170,7 +174,7 @@ fn needs(fields: &Fields<'_>) -> Result<(), PluginFault> {
 }
 
 /// What must be zero is: a later version may give it a meaning.
-fn zeros(fields: &Fields<'_>) -> Result<(), PluginFault> {
+fn zeros(fields: &ManifestFields<'_>) -> Result<(), PluginFault> {
     let padding: [u8; 7] = fields.bytes(offset_of!(Manifest, padding))?;
     let reserved: [u8; 64] = fields.bytes(offset_of!(Manifest, reserved))?;
     if padding.iter().chain(&reserved).any(|byte| *byte != 0) {

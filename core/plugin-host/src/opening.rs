@@ -3,8 +3,8 @@
 use crate::error::{PluginError, PluginFault};
 use crate::inspect::{self, inspect_bytes, unreadable};
 use crate::lock::Lock;
-use crate::manifest::{self, Inspected};
-use crate::plugin::{Location, Plugin, loaded};
+use crate::manifest::{self, PluginManifest};
+use crate::plugin::{LoadedPlugin, PluginLocation, loaded};
 use crate::registering;
 use crate::trust;
 use menagerie_plugin::StaticPlugin;
@@ -19,12 +19,12 @@ use std::path::{Path, PathBuf};
 /// Which plugins may be loaded.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
-pub struct LoadOptions<'a> {
+pub struct PluginLoadOptions<'a> {
     /// Only those that it has, with the sums that it has.
     pub locked: Option<&'a Lock>,
 }
 
-impl<'a> LoadOptions<'a> {
+impl<'a> PluginLoadOptions<'a> {
     /// The same with this [`Self::locked`].
     #[must_use]
     pub fn with_locked(self, locked: impl Into<Option<&'a Lock>>) -> Self {
@@ -33,11 +33,11 @@ impl<'a> LoadOptions<'a> {
 }
 
 /// A file that is trusted, read and understood, and not yet opened as a library.
-struct Checked {
+struct VerifiedFile {
     file: File,
     /// Links resolved.
     path: PathBuf,
-    inspected: Inspected,
+    inspected: PluginManifest,
     sha256: String,
     before: Metadata,
 }
@@ -81,14 +81,14 @@ pub fn sha256_of(path: impl AsRef<Path>) -> Result<String, PluginError> {
 pub fn load(
     environment: &Environment,
     path: impl AsRef<Path>,
-    options: LoadOptions<'_>,
-) -> Result<(Environment, &'static Plugin), PluginError> {
+    options: PluginLoadOptions<'_>,
+) -> Result<(Environment, &'static LoadedPlugin), PluginError> {
     let path = path.as_ref();
     let with_it = || {
         let checked = check(path, options)?;
         registering::check_id(environment, &checked.inspected.id)?;
-        let is_it = |plugin: &&Plugin| {
-            plugin.location == Location::File(checked.path.clone()) && plugin.sha256 == checked.sha256
+        let is_it = |plugin: &&LoadedPlugin| {
+            plugin.location == PluginLocation::File(checked.path.clone()) && plugin.sha256 == checked.sha256
         };
         let plugin = match loaded().into_iter().find(is_it) {
             Some(plugin) => plugin,
@@ -107,19 +107,19 @@ pub fn with_linked_plugins(environment: &Environment) -> (Environment, Vec<Plugi
         let inspected = manifest::of_struct(linked.manifest);
         let id =
             inspected.as_ref().map_or("(its manifest cannot be read)", |inspected| &inspected.id).to_owned();
-        let is_it = |plugin: &&&Plugin| {
-            plugin.location == Location::Static
+        let is_it = |plugin: &&&LoadedPlugin| {
+            plugin.location == PluginLocation::Static
                 && plugin.inspected.id == id
                 && std::ptr::fn_addr_eq(plugin.init, linked.init)
         };
-        if environment.all::<&'static Plugin>().iter().any(|plugin| is_it(&plugin)) {
+        if environment.all::<&'static LoadedPlugin>().iter().any(|plugin| is_it(&plugin)) {
             continue;
         }
         let plugin = match loaded().iter().find(is_it) {
             Some(plugin) => Ok(*plugin),
             None => inspected.and_then(|inspected| {
                 registering::check_id(&extended, &inspected.id)?;
-                registering::register(inspected, Location::Static, String::new(), linked.init)
+                registering::register(inspected, PluginLocation::Static, String::new(), linked.init)
             }),
         };
         match plugin.and_then(|plugin| registering::installed(&extended, plugin)) {
@@ -135,7 +135,7 @@ fn linked_name(id: &str) -> PathBuf {
     PathBuf::from(format!("{id} (linked in)"))
 }
 
-fn check(path: &Path, options: LoadOptions<'_>) -> Result<Checked, PluginFault> {
+fn check(path: &Path, options: PluginLoadOptions<'_>) -> Result<VerifiedFile, PluginFault> {
     let canonical = trust::trusted(path)?;
     inspect::check_size(&std::fs::metadata(&canonical).map_err(unreadable)?)?;
     let mut file = File::open(&canonical).map_err(unreadable)?;
@@ -148,17 +148,17 @@ fn check(path: &Path, options: LoadOptions<'_>) -> Result<Checked, PluginFault> 
     if let Some(lock) = options.locked {
         lock.check(&inspected.id, &sha256)?;
     }
-    Ok(Checked { file, path: canonical, inspected, sha256, before })
+    Ok(VerifiedFile { file, path: canonical, inspected, sha256, before })
 }
 
 /// Opens what was checked, and nothing else: the file is opened by its descriptor where the system can do that.
-fn open(checked: Checked) -> Result<&'static Plugin, PluginFault> {
-    let Checked { file, path, inspected, sha256, before } = checked;
+fn open(checked: VerifiedFile) -> Result<&'static LoadedPlugin, PluginFault> {
+    let VerifiedFile { file, path, inspected, sha256, before } = checked;
     let library = library(&opened_as(&file, &path))?;
     let swapped = |why: &str| Err(PluginFault::Swapped(why.to_owned()));
     match (file.metadata(), std::fs::metadata(&path)) {
         (Ok(after), Ok(_)) if !same(&before, &after) => return swapped("its bytes"),
-        (Ok(after), Ok(now)) if !same(&after, &now) => return swapped("another file stands there"),
+        (Ok(after), Ok(now)) if !same(&after, &now) => return swapped("it was replaced by another file"),
         (Ok(_), Ok(_)) => {}
         (Err(error), _) | (_, Err(error)) => return swapped(&error.to_string()),
     }
@@ -167,7 +167,7 @@ fn open(checked: Checked) -> Result<&'static Plugin, PluginFault> {
     let init = symbol(&library);
     // Never closed: threads, and instances, may be inside.
     std::mem::forget(library);
-    registering::register(inspected, Location::File(path), sha256, init?)
+    registering::register(inspected, PluginLocation::File(path), sha256, init?)
 }
 
 /// The name to open a checked file by.

@@ -1,7 +1,7 @@
 //! What a step gives a call beside its rows: sequences, blocks of states, slots, described as the ABI has them.
 
 use crate::building::read_only;
-use crate::instance::{Instance, KeptSlot};
+use crate::instance::{Instance, InstanceSlot};
 use crate::scratch::Frame;
 use menagerie_engine::RelayHeader;
 use menagerie_model::{
@@ -13,7 +13,7 @@ use std::ptr::null_mut;
 
 /// What was copied because it does not lie in host memory; empty on the CPU.
 #[derive(Default)]
-pub(crate) struct Copied {
+pub(crate) struct DeviceCopies {
     /// Blocks, `[n_sequences][n_states]`, those of states per token empty.
     blocks: Vec<Vec<f32>>,
     /// Rows of slots that are read.
@@ -28,8 +28,8 @@ pub(crate) fn describe(
     instance: &Instance,
     context: &mut TransformContext<'_>,
     frame: &mut Frame,
-) -> Result<Copied> {
-    let mut copied = Copied::default();
+) -> Result<DeviceCopies> {
+    let mut copied = DeviceCopies::default();
     sequences(context.layout, &|part| context.states.len(part.sequence), frame)?;
     states(instance, context, frame, &mut copied)?;
     for slot in &instance.kept.slots {
@@ -90,7 +90,7 @@ fn states(
     instance: &Instance,
     context: &mut TransformContext<'_>,
     frame: &mut Frame,
-    copied: &mut Copied,
+    copied: &mut DeviceCopies,
 ) -> Result<()> {
     let states = &instance.kept.states;
     let sequences = context.layout.sequences();
@@ -107,7 +107,9 @@ fn states(
                 Some((first, len)) => {
                     let at = context.states.block_number(state.id, part.sequence)? * elements;
                     if at + elements > len {
-                        return Err(instance.error("a block of its state lies past the memory of the states"));
+                        return Err(
+                            instance.error("a block of its state is outside the memory of the states")
+                        );
                     }
                     first.wrapping_add(at)
                 }
@@ -132,11 +134,11 @@ fn block_at(data: *mut f32, shape: &[usize]) -> Tensor {
 }
 
 fn slot_rows(
-    slot: &KeptSlot,
+    slot: &InstanceSlot,
     instance: &Instance,
     context: &TransformContext<'_>,
     frame: &mut Frame,
-    copied: &mut Copied,
+    copied: &mut DeviceCopies,
 ) -> Result<Tensor> {
     let rows = context.layout.rows();
     if slot.how == SlotUse::Writes {
@@ -168,7 +170,7 @@ pub(crate) fn take_back(
     instance: &Instance,
     context: &mut TransformContext<'_>,
     frame: &Frame,
-    copied: &Copied,
+    copied: &DeviceCopies,
 ) -> Result<()> {
     let states = &instance.kept.states;
     let blocks = copied.blocks.iter().enumerate().filter(|(_, values)| !values.is_empty());

@@ -1,28 +1,28 @@
 //! Running the init function of a plugin, and installing what it registers in an environment: all of it, or nothing.
 
 use crate::bridge;
-use crate::component::{Described, Work};
+use crate::component::{ComponentDescription, FamilyFunctions};
 use crate::error::PluginFault;
 use crate::hook;
 use crate::kind;
-use crate::manifest::{Inspected, Panics};
-use crate::plugin::{self, Conduct, Location, Misstep, Plugin, PluginComponent};
+use crate::manifest::{PanicStrategy, PluginManifest};
+use crate::plugin::{self, CallFailure, LoadedPlugin, PluginComponent, PluginLocation, PluginRecord};
 use crate::sampler;
 use crate::texts::{self, MOST_FILE, leaked};
-use crate::tokenizer::Tokenizer;
+use crate::tokenizer::PluginTokenizer;
 use menagerie_loaders::CodecEntry;
 use menagerie_plugin::abi::{self, ERROR, Header, HostApi, OK, Registrar, Status, Text, capability};
 use menagerie_registry::{
-    Architecture, BuiltInTable, Component, Entries, Entry, Environment, GGUFArchitecture,
+    Architecture, BuiltInTable, ComponentEntry, Entries, Entry, Environment, GGUFArchitecture,
 };
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// What an init function has added so far.
-struct Adding {
-    conduct: &'static Conduct,
-    described: Vec<&'static Described>,
+struct Registration {
+    record: &'static PluginRecord,
+    described: Vec<&'static ComponentDescription>,
     architectures: Vec<(String, String)>,
     tables: Vec<(String, String)>,
     /// The first thing that cannot be used.
@@ -34,38 +34,43 @@ struct Adding {
 /// # Errors
 /// What its init function reports, and what of it cannot be used.
 pub(crate) fn register(
-    inspected: Inspected,
-    location: Location,
+    inspected: PluginManifest,
+    location: PluginLocation,
     sha256: String,
     init: abi::Init,
-) -> Result<&'static Plugin, PluginFault> {
-    let conduct = Conduct::new(&inspected, &location, &sha256);
-    if inspected.panics == Panics::Abort {
-        tracing::warn!("{} is built with panic = \"abort\": a panic in it ends this process", conduct.shown);
+) -> Result<&'static LoadedPlugin, PluginFault> {
+    let record = PluginRecord::new(&inspected, &location, &sha256);
+    if inspected.panics == PanicStrategy::Abort {
+        tracing::warn!("{} is built with panic = \"abort\": a panic in it ends this process", record.shown);
     }
-    let mut adding =
-        Adding { conduct, described: Vec::new(), architectures: Vec::new(), tables: Vec::new(), fault: None };
+    let mut adding = Registration {
+        record,
+        described: Vec::new(),
+        architectures: Vec::new(),
+        tables: Vec::new(),
+        fault: None,
+    };
     run(init, &mut adding)?;
-    let Adding { described, architectures, tables, .. } = adding;
+    let Registration { described, architectures, tables, .. } = adding;
     let mut entries = Entries::default();
     let components = described.iter().map(|one| add(one, &mut entries)).collect::<Result<_, _>>()?;
     for (file, toml) in &architectures {
-        put(&mut entries, architecture(file, toml, conduct)?)?;
+        put(&mut entries, architecture(file, toml, record)?)?;
     }
     for (file, toml) in &tables {
         let (file, text) = (leaked(file), leaked(toml));
-        put(&mut entries, BuiltInTable { file, text, registered_by: conduct.shown })?;
+        put(&mut entries, BuiltInTable { file, text, registered_by: record.shown })?;
     }
     let architectures = entries.all::<Architecture>().iter().map(|one| one.name.to_string()).collect();
     let tables = entries.all::<BuiltInTable>().iter().map(|one| one.file.to_owned()).collect();
-    Ok(plugin::keep(Plugin {
+    Ok(plugin::keep(LoadedPlugin {
         inspected,
         location,
         sha256,
         components,
         architectures,
         tables,
-        conduct,
+        record,
         init,
         entries,
     }))
@@ -82,7 +87,7 @@ fn put(entries: &mut Entries, entry: impl Entry) -> Result<(), PluginFault> {
 /// A plugin with its id, a name that is there already, a kind or a spec with faults.
 pub(crate) fn installed(
     environment: &Environment,
-    plugin: &'static Plugin,
+    plugin: &'static LoadedPlugin,
 ) -> Result<Environment, PluginFault> {
     check_id(environment, &plugin.inspected.id)?;
     let mut entries = plugin.entries.clone();
@@ -95,14 +100,14 @@ pub(crate) fn installed(
 /// # Errors
 /// [`PluginFault::Twice`].
 pub(crate) fn check_id(environment: &Environment, id: &str) -> Result<(), PluginFault> {
-    match environment.entries().get::<&'static Plugin>(id) {
+    match environment.entries().get::<&'static LoadedPlugin>(id) {
         Some(first) => Err(PluginFault::Twice { id: id.to_owned(), first: first.location.to_string() }),
         None => Ok(()),
     }
 }
 
 /// Calls the init function.
-fn run(init: abi::Init, adding: &mut Adding) -> Result<(), PluginFault> {
+fn run(init: abi::Init, adding: &mut Registration) -> Result<(), PluginFault> {
     let registrar = Registrar {
         header: Header::of::<Registrar>(),
         context: std::ptr::from_mut(adding).cast(),
@@ -113,69 +118,76 @@ fn run(init: abi::Init, adding: &mut Adding) -> Result<(), PluginFault> {
     texts::hush();
     // SAFETY: a plugin's init function, called once; the host's functions last as long as the process, the registrar
     // as long as the call.
-    let status = unsafe { init(host_api(adding.conduct), &registrar) };
-    let judged = adding.conduct.judge(status, "it");
+    let status = unsafe { init(host_api(adding.record), &registrar) };
+    let judged = adding.record.judge(status, "it");
     if let Some(fault) = adding.fault.take() {
         return Err(PluginFault::Register(fault));
     }
     match judged {
         Ok(()) => Ok(()),
-        Err(Misstep::Failed(said)) => Err(PluginFault::Init(format!("failed: {said}"))),
-        Err(Misstep::Broke(how)) => Err(PluginFault::Init(how.trim_start_matches("it ").to_owned())),
+        Err(CallFailure::Failed(said)) => Err(PluginFault::Init(format!("failed: {said}"))),
+        Err(CallFailure::Broke(how)) => Err(PluginFault::Init(how.trim_start_matches("it ").to_owned())),
     }
 }
 
 /// The host's functions for a plugin; they last as long as the process.
-fn host_api(conduct: &'static Conduct) -> &'static HostApi {
+fn host_api(record: &'static PluginRecord) -> &'static HostApi {
     Box::leak(Box::new(HostApi {
         header: Header::of::<HostApi>(),
         capabilities: capability::ALL,
         cpu_features: crate::cpu::features(),
-        context: std::ptr::from_ref(conduct).cast_mut().cast(),
+        context: std::ptr::from_ref(record).cast_mut().cast(),
         log,
         set_error,
     }))
 }
 
 /// Adds a component as an entry of its family.
-fn add(described: &'static Described, entries: &mut Entries) -> Result<PluginComponent, PluginFault> {
+fn add(
+    described: &'static ComponentDescription,
+    entries: &mut Entries,
+) -> Result<PluginComponent, PluginFault> {
     hook::check(described).map_err(PluginFault::Register)?;
     let kind = kind::kind_of(described).map_err(PluginFault::Register)?;
-    if let (Some(kind), Some(build)) = (kind, bridge::build_of(described)) {
-        put(entries, Component { kind, build, registered_by: described.conduct.shown })?;
+    if let (Some(kind), Some(factory)) = (kind, bridge::factory_of(described)) {
+        put(entries, ComponentEntry { kind, factory, registered_by: described.record.shown })?;
     }
     match described.work {
-        Work::Sampler(run) => put(entries, sampler::kind_of(described, run))?,
-        Work::Tokenizer(encode, decode) => {
-            put(entries, CodecEntry(Arc::new(Tokenizer { described, encode, decode })))?;
+        FamilyFunctions::Sampler(run) => put(entries, sampler::kind_of(described, run))?,
+        FamilyFunctions::Tokenizer(encode, decode) => {
+            put(entries, CodecEntry(Arc::new(PluginTokenizer { described, encode, decode })))?;
         }
-        Work::LayerHook(run, around) => put(entries, hook::kind_of(described, run, around))?,
-        Work::Mixer(_) | Work::FeedForward(_) | Work::Norm(_) | Work::Activation(_) | Work::Rope(_) => {}
+        FamilyFunctions::LayerHook(run, around) => put(entries, hook::kind_of(described, run, around))?,
+        FamilyFunctions::Mixer(_)
+        | FamilyFunctions::FeedForward(_)
+        | FamilyFunctions::Norm(_)
+        | FamilyFunctions::Activation(_)
+        | FamilyFunctions::Rope(_) => {}
     }
     Ok(PluginComponent { family: described.work.family(), name: described.name, doc: described.doc })
 }
 
 /// A spec as an architecture: its file is named by its id.
-fn architecture(file: &str, toml: &str, conduct: &'static Conduct) -> Result<Architecture, PluginFault> {
+fn architecture(file: &str, toml: &str, record: &'static PluginRecord) -> Result<Architecture, PluginFault> {
     let refused =
         |why: String| PluginFault::Register(format!("its architecture `{}`: {why}", file.escape_debug()));
     let id = file.strip_suffix(".toml").unwrap_or(file);
     let name = GGUFArchitecture::new(id).map_err(|error| refused(error.to_string()))?;
-    Ok(Architecture { name, spec: leaked(toml), registered_by: conduct.shown })
+    Ok(Architecture { name, spec: leaked(toml), registered_by: record.shown })
 }
 
 /// Runs a function of the registrar.
 ///
 /// # Safety
 /// `context` is that of an init function under way on this thread.
-unsafe fn adding(context: *mut c_void, add: impl FnOnce(&mut Adding) -> Result<(), String>) -> Status {
+unsafe fn adding(context: *mut c_void, add: impl FnOnce(&mut Registration) -> Result<(), String>) -> Status {
     // SAFETY: as this function asks; nobody else uses it while the plugin waits for this.
-    let adding = unsafe { &mut *context.cast::<Adding>() };
+    let adding = unsafe { &mut *context.cast::<Registration>() };
     let added = catch_unwind(AssertUnwindSafe(|| add(adding)));
     let fault = match added {
         Ok(Ok(())) => return OK,
         Ok(Err(fault)) => fault,
-        Err(_) => "the host panicked while it was registered (a defect: please report it)".to_owned(),
+        Err(_) => "the host panicked while registering it (a defect: please report it)".to_owned(),
     };
     adding.fault.get_or_insert(fault);
     ERROR
@@ -185,9 +197,10 @@ unsafe extern "C" fn add_component(context: *mut c_void, component: *const abi::
     // SAFETY: the ABI: `context` is the registrar's, the component lasts as long as the process.
     unsafe {
         adding(context, |adding| {
-            let described = Described::read(component, adding.conduct)?;
-            let twice =
-                |one: &&Described| one.name == described.name && one.work.family() == described.work.family();
+            let described = ComponentDescription::read(component, adding.record)?;
+            let twice = |one: &&ComponentDescription| {
+                one.name == described.name && one.work.family() == described.work.family()
+            };
             if adding.described.iter().copied().any(|one| twice(&one)) {
                 return Err(format!(
                     "it registers the {} `{}` twice",
@@ -242,7 +255,7 @@ unsafe extern "C" fn add_table(context: *mut c_void, file: Text, toml: Text) -> 
 
 unsafe extern "C" fn log(context: *mut c_void, level: u32, text: Text) {
     // SAFETY: the host's own pointer to what lasts as long as the process; the text is there, by the ABI.
-    let (plugin, text) = unsafe { (&*context.cast::<Conduct>(), texts::name(text)) };
+    let (plugin, text) = unsafe { (&*context.cast::<PluginRecord>(), texts::name(text)) };
     let text = text.unwrap_or_else(|fault| format!("({fault})"));
     match level {
         1 => tracing::error!(target: "plugin", "{}: {text}", plugin.id),

@@ -1,38 +1,38 @@
 //! Samplers of plugins as steps of the chain.
 
-use crate::alone::{self, Alone, Beside};
-use crate::component::{Described, Sample};
+use crate::component::{ComponentDescription, Sample};
+use crate::detached::{self, DetachedContext, DetachedInstance};
 use menagerie_engine::{Sampler, SamplerKind, SamplerStep};
 use menagerie_model::ModelError;
 use menagerie_plugin::abi::{Header, SampleCall, Tensor};
 use std::sync::Arc;
 
 /// An instance of a sampler: one for every generation.
-struct Step {
-    alone: Alone,
+struct PluginSampler {
+    detached: DetachedInstance,
     run: Sample,
 }
 
 /// A sampler that requests may name.
-pub(crate) fn kind_of(described: &'static Described, run: Sample) -> SamplerKind {
+pub(crate) fn kind_of(described: &'static ComponentDescription, run: Sample) -> SamplerKind {
     SamplerKind {
         name: described.name,
         doc: described.doc,
-        options: alone::option_docs(described),
-        registered_by: described.conduct.shown,
+        options: detached::option_docs(described),
+        registered_by: described.record.shown,
         with_options: Arc::new(move |given| {
-            let values = alone::values(described, given)?;
+            let values = detached::values(described, given)?;
             // Refused options are said before a model is loaded.
-            drop(Alone::new(described, &values, Beside::default())?);
+            drop(DetachedInstance::new(described, &values, DetachedContext::default())?);
             Ok(Sampler::new(described.name, move || {
-                let alone = Alone::new(described, &values, Beside::default())?;
-                Ok(Box::new(Step { alone, run }) as Box<dyn SamplerStep>)
+                let detached = DetachedInstance::new(described, &values, DetachedContext::default())?;
+                Ok(Box::new(PluginSampler { detached, run }) as Box<dyn SamplerStep>)
             }))
         }),
     }
 }
 
-impl SamplerStep for Step {
+impl SamplerStep for PluginSampler {
     fn sample(
         &mut self,
         logits: &mut [f32],
@@ -50,7 +50,7 @@ impl SamplerStep for Step {
             random,
         };
         // SAFETY: the plugin's function of this instance; everything that `call` points to outlives the call.
-        let called = self.alone.instance.call("sample", |handle| unsafe { (self.run)(handle, &call) });
+        let called = self.detached.instance.call("sample", |handle| unsafe { (self.run)(handle, &call) });
         called.map_err(reason)
     }
 }

@@ -1,7 +1,7 @@
 //! The services of a call: functions that the plugin calls back, [`menagerie_plugin::abi::Call::linear`] and its siblings.
 
-use crate::calling::{Calling, Step, here};
-use crate::instance::KeptState;
+use crate::calling::{ActiveCall, StepAccess, here};
+use crate::instance::InstanceState;
 use menagerie_model::{HostOperand, LinearInput, ModelError, Result, RowOrigins, Rows, StateSpec, Terms};
 use menagerie_plugin::abi::{ERROR, OK, Status, Tensor, device, dtype};
 use std::ffi::c_void;
@@ -11,15 +11,15 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 use std::sync::atomic::Ordering;
 
 /// Rows of f32 of the plugin's, one after the other.
-struct Given {
+struct ServiceRows {
     data: *mut f32,
     rows: usize,
     cols: usize,
 }
 
 /// Whether rows that are read and rows that are written have no byte in common.
-fn apart(x: &Given, y: &Given) -> bool {
-    let range = |given: &Given| {
+fn apart(x: &ServiceRows, y: &ServiceRows) -> bool {
+    let range = |given: &ServiceRows| {
         let start = given.data as usize;
         (start, start + given.rows * given.cols * size_of::<f32>())
     };
@@ -34,9 +34,9 @@ fn apart(x: &Given, y: &Given) -> bool {
 unsafe fn serve(
     context: *mut c_void,
     what: &str,
-    work: impl FnOnce(&mut Calling<'_, '_>) -> Result<()>,
+    work: impl FnOnce(&mut ActiveCall<'_, '_>) -> Result<()>,
 ) -> Status {
-    let calling = context.cast::<Calling<'_, '_>>();
+    let calling = context.cast::<ActiveCall<'_, '_>>();
     // SAFETY: as this function asks; a field that nobody changes, and two that may be shared.
     let (thread, in_region, misused) =
         unsafe { ((*calling).thread, &(*calling).in_region, &(*calling).misused) };
@@ -57,14 +57,14 @@ unsafe fn serve(
     ERROR
 }
 
-impl Calling<'_, '_> {
+impl ActiveCall<'_, '_> {
     /// An operand of a service, as rows.
     ///
     /// # Safety
     /// If not null, it is a descriptor.
-    unsafe fn given(&self, tensor: *const Tensor, what: &str) -> Result<Given> {
+    unsafe fn given(&self, tensor: *const Tensor, what: &str) -> Result<ServiceRows> {
         if tensor.is_null() {
-            return Err(self.instance.error(format!("{what} is at no address")));
+            return Err(self.instance.error(format!("{what} is a null pointer")));
         }
         // SAFETY: not null, a descriptor by the caller's word.
         let tensor = unsafe { tensor.read() };
@@ -82,10 +82,10 @@ impl Calling<'_, '_> {
                 tensor.dtype, tensor.ndim, tensor.shape, tensor.strides, tensor.byte_len
             )));
         }
-        Ok(Given { data, rows, cols })
+        Ok(ServiceRows { data, rows, cols })
     }
 
-    fn expect(&self, given: &Given, rows: usize, cols: usize, what: &str) -> Result<()> {
+    fn expect(&self, given: &ServiceRows, rows: usize, cols: usize, what: &str) -> Result<()> {
         if (given.rows, given.cols) == (rows, cols) {
             return Ok(());
         }
@@ -97,7 +97,7 @@ impl Calling<'_, '_> {
     }
 
     /// Rows of the plugin's where the backend computes.
-    fn taken(&self, given: &Given) -> Result<Rows> {
+    fn taken(&self, given: &ServiceRows) -> Result<Rows> {
         let Some(context) = self.step.context() else { return Err(self.sees_nothing()) };
         context.compute.backend.written(given.rows, given.cols, &mut |to| {
             // SAFETY: `given` has found as many elements; the plugin lends them for the service.
@@ -107,7 +107,7 @@ impl Calling<'_, '_> {
     }
 
     /// Copies rows to where the plugin wants them.
-    fn hand_over(&self, rows: &Rows, to: &Given) -> Result<()> {
+    fn hand_over(&self, rows: &Rows, to: &ServiceRows) -> Result<()> {
         let Some(context) = self.step.context() else { return Err(self.sees_nothing()) };
         self.expect(to, rows.rows(), rows.cols(), "where rows are to be written")?;
         let values = context.compute.backend.read(rows)?;
@@ -118,16 +118,13 @@ impl Calling<'_, '_> {
 
     fn sees_nothing(&self) -> ModelError {
         let family = self.instance.described.work.family();
-        self.instance.error(format!(
-            "its family ({family}) sees nothing but its rows: it has no linears and no states"
-        ))
+        self.instance
+            .error(format!("its family ({family}) only has access to its rows, not to linears or states"))
     }
 
-    fn linear(&mut self, number: u32, x: &Given, y: &Given) -> Result<()> {
+    fn linear(&mut self, number: u32, x: &ServiceRows, y: &ServiceRows) -> Result<()> {
         let Some(kept) = self.instance.kept.linears.get(number as usize) else {
-            return Err(self
-                .instance
-                .error(format!("asks for linear {number}, which it has not been given")));
+            return Err(self.instance.error(format!("requests linear {number}, which it does not have")));
         };
         let Some(context) = self.step.context() else { return Err(self.sees_nothing()) };
         self.expect(x, x.rows, kept.inputs, "what goes into a linear")?;
@@ -137,8 +134,8 @@ impl Calling<'_, '_> {
         }
         if !context.adapters.is_empty() && x.rows != context.layout.rows() {
             return Err(self.instance.error(format!(
-                "asks for the product of {} rows, and the step has {}: which of them adapters act on cannot be known; run the \
-                 model without adapters",
+                "requests a product of {} rows, but the step has {}, so adapters cannot be applied; run the model without \
+                 adapters",
                 x.rows,
                 context.layout.rows()
             )));
@@ -167,30 +164,32 @@ impl Calling<'_, '_> {
         self.hand_over(&rows, y)
     }
 
-    fn per_token(&self, state: u32) -> Result<&KeptState> {
+    fn per_token(&self, state: u32) -> Result<&InstanceState> {
         let kept = self.instance.kept.states.get(state as usize);
         let kept = kept.filter(|kept| matches!(kept.spec, StateSpec::PerToken { .. }));
         kept.ok_or_else(|| {
-            self.instance.error(format!("state {state} is none per token that it has declared"))
+            self.instance.error(format!("state {state} is not a state per token that it declared"))
         })
     }
 
-    fn store(&mut self, state: u32, x: &Given) -> Result<()> {
+    fn store(&mut self, state: u32, x: &ServiceRows) -> Result<()> {
         let kept = self.per_token(state)?;
         let (id, width) = (kept.id, kept.spec.elements());
         let rows = self.step.context().map_or(0, |context| context.layout.rows());
         self.expect(x, rows, width, "what goes into a state")?;
         let rows = self.taken(x)?;
         match &mut self.step {
-            Step::Owned(context) => {
+            StepAccess::Owned(context) => {
                 let compute = context.compute;
                 compute.backend.store(id, &rows, context.state_step())
             }
-            Step::Shared(_) | Step::Hooked(..) | Step::Alone => Err(self.sees_nothing()),
+            StepAccess::Shared(_) | StepAccess::Hooked(..) | StepAccess::DetachedInstance => {
+                Err(self.sees_nothing())
+            }
         }
     }
 
-    fn stored(&self, state: u32, sequence: u64, first: u64, y: &Given) -> Result<()> {
+    fn stored(&self, state: u32, sequence: u64, first: u64, y: &ServiceRows) -> Result<()> {
         let kept = self.per_token(state)?;
         let Some(context) = self.step.context() else { return Err(self.sees_nothing()) };
         self.expect(y, y.rows, kept.spec.elements(), "where rows of a state are read to")?;
@@ -198,14 +197,14 @@ impl Calling<'_, '_> {
         let Some(part) = part else {
             return Err(self
                 .instance
-                .error(format!("asks for rows of sequence {sequence}, which the step does not have")));
+                .error(format!("requests rows of sequence {sequence}, which is not in the step")));
         };
         let first = usize::try_from(first).unwrap_or(usize::MAX);
         let end = context.states.len(part.sequence)? + part.rows.len();
         let Some(last) = first.checked_add(y.rows).filter(|last| *last <= end) else {
             return Err(self
                 .instance
-                .error(format!("asks for rows {first}.. of a state, {} of them; it has {end}", y.rows)));
+                .error(format!("requests {} rows of a state from row {first} on; it has {end}", y.rows)));
         };
         let rows = context.compute.backend.stored(kept.id, part.sequence, first..last, context.states)?;
         self.hand_over(&rows, y)
@@ -251,7 +250,7 @@ pub(crate) unsafe extern "C" fn parallel_for(
 ) -> Status {
     // SAFETY: the ABI: `context` is that of a call under way, which waits for this and for its bodies; nothing of it is
     // changed meanwhile.
-    let calling = unsafe { &*context.cast::<Calling<'_, '_>>() };
+    let calling = unsafe { &*context.cast::<ActiveCall<'_, '_>>() };
     let argument = Argument(argument);
     let Ok(tasks) = usize::try_from(n) else { return ERROR };
     // SAFETY: the plugin's body, with the argument it wants; no panic leaves it, by the ABI.

@@ -26,10 +26,10 @@ pub(crate) unsafe fn copied(text: Text, most: usize) -> Result<String, String> {
         return Ok(String::new());
     }
     if text.data.is_null() {
-        return Err(format!("a text of {} bytes at no address", text.len));
+        return Err(format!("a text of {} bytes with a null pointer", text.len));
     }
     if text.len > most {
-        return Err(format!("a text of {} bytes; at most {most} are taken", text.len));
+        return Err(format!("a text of {} bytes, more than the limit of {most}", text.len));
     }
     // SAFETY: not null, and readable by the caller's word.
     let bytes = unsafe { std::slice::from_raw_parts(text.data, text.len) };
@@ -87,5 +87,5 @@ pub(crate) fn hush() {
 /// What was said during a call that failed.
 pub(crate) fn said() -> String {
     let said = SAID.with_borrow_mut(Option::take);
-    said.unwrap_or_else(|| "it failed and did not say why (it gave set_error no text)".to_owned())
+    said.unwrap_or_else(|| "it failed without an error text (it did not call set_error)".to_owned())
 }

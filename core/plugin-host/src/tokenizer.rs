@@ -1,7 +1,7 @@
 //! Tokenizers of plugins as ways of cutting text.
 
-use crate::alone::{self, Alone, Beside};
-use crate::component::{Decode, Described, Encode};
+use crate::component::{ComponentDescription, Decode, Encode};
+use crate::detached::{self, DetachedContext, DetachedInstance};
 use crate::sampler::reason;
 use crate::texts::{self, MOST_FILE};
 use menagerie_loaders::{CodecKind, CodecVocabulary, TextCodec};
@@ -11,26 +11,26 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A tokenizer that tables may name.
-pub(crate) struct Tokenizer {
-    pub(crate) described: &'static Described,
+pub(crate) struct PluginTokenizer {
+    pub(crate) described: &'static ComponentDescription,
     pub(crate) encode: Encode,
     pub(crate) decode: Decode,
 }
 
 /// An instance over a vocabulary.
-struct Codec {
-    alone: Alone,
+struct PluginCodec {
+    detached: DetachedInstance,
     encode: Encode,
     decode: Decode,
 }
 
-impl CodecKind for Tokenizer {
+impl CodecKind for PluginTokenizer {
     fn name(&self) -> &str {
         self.described.name
     }
 
     fn registered_by(&self) -> &str {
-        self.described.conduct.shown
+        self.described.record.shown
     }
 
     fn build(
@@ -38,14 +38,14 @@ impl CodecKind for Tokenizer {
         vocabulary: Arc<CodecVocabulary>,
         options: &[(String, String)],
     ) -> Result<Box<dyn TextCodec>, String> {
-        let values = alone::values(self.described, options)?;
-        let beside = Beside { vocabulary: Some(vocabulary), ..Beside::default() };
-        let alone = Alone::new(self.described, &values, beside)?;
-        Ok(Box::new(Codec { alone, encode: self.encode, decode: self.decode }))
+        let values = detached::values(self.described, options)?;
+        let beside = DetachedContext { vocabulary: Some(vocabulary), ..DetachedContext::default() };
+        let detached = DetachedInstance::new(self.described, &values, beside)?;
+        Ok(Box::new(PluginCodec { detached, encode: self.encode, decode: self.decode }))
     }
 }
 
-impl TextCodec for Codec {
+impl TextCodec for PluginCodec {
     fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), String> {
         let call = EncodeCall {
             header: Header::of::<EncodeCall>(),
@@ -54,7 +54,7 @@ impl TextCodec for Codec {
             push: push_id,
         };
         // SAFETY: the plugin's function of this instance; text and list outlive the call.
-        let called = self.alone.instance.call("encode", |handle| unsafe { (self.encode)(handle, &call) });
+        let called = self.detached.instance.call("encode", |handle| unsafe { (self.encode)(handle, &call) });
         called.map_err(reason)
     }
 
@@ -67,7 +67,7 @@ impl TextCodec for Codec {
             push: push_bytes,
         };
         // SAFETY: as in `encode`.
-        let called = self.alone.instance.call("decode", |handle| unsafe { (self.decode)(handle, &call) });
+        let called = self.detached.instance.call("decode", |handle| unsafe { (self.decode)(handle, &call) });
         called.map_err(reason)
     }
 }
@@ -83,7 +83,7 @@ unsafe extern "C" fn push_bytes(context: *mut c_void, bytes: Text) -> Status {
         return OK;
     }
     if bytes.data.is_null() || bytes.len > MOST_FILE {
-        let why = format!("a piece of {} bytes at {:?} is no piece of a token", bytes.len, bytes.data);
+        let why = format!("a piece of {} bytes at {:?} is not valid", bytes.len, bytes.data);
         // SAFETY: a text of the host's.
         unsafe { texts::say(Text::new(&why)) };
         return ERROR;

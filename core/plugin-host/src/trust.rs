@@ -41,14 +41,11 @@ fn check(path: &Path, what: What) -> Result<(), PluginFault> {
     // Of a folder with the sticky bit, others may not rename what is not theirs.
     let open = mode & 0o002 != 0 && !(what == What::FolderAbove && mode & 0o1000 != 0);
     if open {
-        return refused(format!(
-            "everybody may write to {}; take that away with `chmod o-w`",
-            path.display()
-        ));
+        return refused(format!("all users may write to {}; revoke this with `chmod o-w`", path.display()));
     }
     if what != What::FolderAbove && owner != 0 && owner != user {
         return refused(format!(
-            "{} belongs to user {owner}, neither to root nor to you (user {user}); copy it to a folder of yours",
+            "{} belongs to user {owner}, not to root or to you (user {user}); copy it to one of your folders",
             path.display()
         ));
     }

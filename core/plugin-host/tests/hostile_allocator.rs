@@ -4,7 +4,7 @@
 
 use menagerie_engine::sampling::Chain;
 use menagerie_engine::{Sampler, SamplingOptions};
-use menagerie_plugin_host::{LoadOptions, load};
+use menagerie_plugin_host::{PluginLoadOptions, load};
 use menagerie_registry::Environment;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
@@ -72,7 +72,8 @@ fn instances_calls_and_errors_cross_no_memory() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(library().file_name().unwrap());
     std::fs::copy(library(), &file).unwrap();
-    let (environment, plugin) = load(&Environment::linked().unwrap(), &file, LoadOptions::default()).unwrap();
+    let (environment, plugin) =
+        load(&Environment::linked().unwrap(), &file, PluginLoadOptions::default()).unwrap();
     assert_eq!(plugin.components.len(), 1);
     let logits: Vec<f32> = (0..500).map(|i| (i * 37 % 101) as f32 / 10.0).collect();
     let round = || {

@@ -1,7 +1,7 @@
 //! [`Build`]: what an instance is made from.
 
 use crate::abi::{self, OK, Tensor, Text, part};
-use crate::descriptor::{Access, floats};
+use crate::descriptor::{ArrayAccess, floats};
 use crate::error::{Error, Result};
 use crate::slots::{Slot, SlotReader, SlotWriter};
 use crate::states::{State, TokenState};
@@ -149,7 +149,7 @@ impl<'a> Build<'a> {
         let (text, context) = (Text::new(role), self.raw.context);
         // SAFETY: as in `count`.
         let tensor = filled(|tensor| unsafe { (self.raw.values)(context, text, part, tensor) })?;
-        let found = floats(&tensor, Access::Read, role)?;
+        let found = floats(&tensor, ArrayAccess::Read, role)?;
         // SAFETY: checked; the host keeps it for longer than this call.
         Ok(unsafe { slice::from_raw_parts(found.data, found.len) }.to_vec())
     }
@@ -163,7 +163,7 @@ impl<'a> Build<'a> {
         // SAFETY: as in `count`.
         let tensor = filled(|tensor| unsafe { (self.raw.weight)(context, text, part::MAIN, tensor) })?;
         let refused =
-            |why: &str| Error::new(format!("{role}: the host gave an array that cannot be used: {why}"));
+            |why: &str| Error::new(format!("{role}: the array from the host cannot be used: {why}"));
         let dims = tensor.shape.get(..tensor.ndim as usize).ok_or_else(|| refused("too many dimensions"))?;
         let shape = dims.iter().map(|dim| usize::try_from(*dim)).collect::<Result<Vec<_>, _>>();
         let bytes = usize::try_from(tensor.byte_len).ok().filter(|bytes| *bytes <= isize::MAX as usize);
@@ -185,7 +185,7 @@ impl<'a> Build<'a> {
         let mut dims = [0u64; 4];
         let len = shape.iter().try_fold(1usize, |all, size| all.checked_mul(*size));
         let (Some(len), true) = (len, (1..=dims.len()).contains(&shape.len())) else {
-            return Err(Error::new(format!("a state {name} of {shape:?}: 1 to 4 dimensions are wanted")));
+            return Err(Error::new(format!("state {name}: expected 1 to 4 dimensions, found {shape:?}")));
         };
         for (dim, size) in dims.iter_mut().zip(shape) {
             *dim = *size as u64;
@@ -207,7 +207,7 @@ impl<'a> Build<'a> {
     ) -> Result<TokenState> {
         let [heads, dim] = heads_and_dim;
         let cols = heads.checked_mul(dim);
-        let cols = cols.ok_or_else(|| Error::new(format!("a state {name} of [{heads}, {dim}] overflows")))?;
+        let cols = cols.ok_or_else(|| Error::new(format!("state {name}: [{heads}, {dim}] overflows")))?;
         let dims = (2, [heads as u64, dim as u64, 0, 0]);
         let number = self.declare(name, abi::StateSpec::PER_TOKEN, dims, window.unwrap_or(0) as u64)?;
         Ok(TokenState { number, cols })

@@ -1,7 +1,7 @@
 //! [`Call`]: a step, as a mixer or a feed-forward sees it.
 
 use crate::abi;
-use crate::descriptor::{Access, Matrix, matrix};
+use crate::descriptor::{ArrayAccess, RowArray, matrix};
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::rows::{Rows, RowsMut};
@@ -54,8 +54,8 @@ pub struct Raw<'a> {
 
 /// Inputs and the output of a call.
 pub(crate) struct Arrays<const N: usize> {
-    pub(crate) inputs: [Matrix; N],
-    pub(crate) output: Matrix,
+    pub(crate) inputs: [RowArray; N],
+    pub(crate) output: RowArray,
 }
 
 /// # Safety
@@ -64,24 +64,24 @@ pub(crate) unsafe fn arrays<const N: usize>(call: &abi::Call) -> Result<Arrays<N
     if call.n_inputs != N || call.n_outputs != 1 || call.inputs.is_null() || call.outputs.is_null() {
         let (inputs, outputs) = (call.n_inputs, call.n_outputs);
         return Err(Error::new(format!(
-            "the host gave {inputs} inputs and {outputs} outputs, {N} and 1 are wanted"
+            "expected {N} inputs and 1 output from the host, found {inputs} and {outputs}"
         )));
     }
     // SAFETY: there are N and 1, says the call.
     let (inputs, output) = unsafe { (slice::from_raw_parts(call.inputs, N), &*call.outputs) };
-    let output = matrix(output, Access::Write, "the output")?;
+    let output = matrix(output, ArrayAccess::Write, "the output")?;
     let mut found = [output; N];
     for (found, tensor) in found.iter_mut().zip(inputs) {
-        let input = matrix(tensor, Access::Read, "an input")?;
+        let input = matrix(tensor, ArrayAccess::Read, "an input")?;
         if (input.rows, input.cols) != (output.rows, output.cols) {
             let sizes = [input.rows, input.cols, output.rows, output.cols];
             let [rows, cols, out_rows, out_cols] = sizes;
             return Err(Error::new(format!(
-                "the host gave an input [{rows}, {cols}] for an output [{out_rows}, {out_cols}]"
+                "the host passed an input [{rows}, {cols}] for an output [{out_rows}, {out_cols}]"
             )));
         }
         if input.overlaps(output) {
-            return Err(Error::new("the host gave an output that overlaps an input"));
+            return Err(Error::new("the host passed an output that overlaps an input"));
         }
         *found = input;
     }
@@ -133,8 +133,8 @@ pub(crate) unsafe fn feeding<'a>(
 unsafe fn step<'a>(
     call: &'a abi::Call,
     weights: &'a [abi::Tensor],
-    x: Matrix,
-    output: Matrix,
+    x: RowArray,
+    output: RowArray,
 ) -> Result<Call<'a>> {
     let rows = output.rows;
     // SAFETY: each is there, as the ABI says, for the call.

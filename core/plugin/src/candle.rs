@@ -47,7 +47,7 @@ macro_rules! candle_views {
             pub fn values(values: &[f32], shape: &[usize]) -> $crate::Result<Tensor> {
                 // Not every version of candle looks.
                 if shape.iter().product::<usize>() != values.len() {
-                    return Err($crate::Error::new(format!("{} numbers are no tensor {shape:?}", values.len())));
+                    return Err($crate::Error::new(format!("{} numbers do not form a tensor {shape:?}", values.len())));
                 }
                 Tensor::from_slice(values, shape, &Device::Cpu).map_err($crate::Error::new)
             }
@@ -79,7 +79,7 @@ macro_rules! candle_views {
                 let values: Vec<f32> = values.map_err($crate::Error::new)?;
                 if values.len() != into.len() {
                     let (have, want) = (values.len(), into.len());
-                    return Err($crate::Error::new(format!("a tensor of {have} numbers, {want} are wanted")));
+                    return Err($crate::Error::new(format!("expected a tensor of {want} numbers, found {have}")));
                 }
                 into.copy_from_slice(&values);
                 Ok(())

@@ -2,7 +2,7 @@
 
 use crate::abi::{ERROR, OK, PANIC, Status};
 use crate::error::Result;
-use crate::log::{Level, log, set_error};
+use crate::log::{LogLevel, log, set_error};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
@@ -25,7 +25,7 @@ pub(crate) fn install_hook() {
                 return before(info);
             }
             let text = described(info);
-            log(Level::Error, &text);
+            log(LogLevel::Error, &text);
             // Where the thread ends, the text is only in the log.
             let _ = SEEN.try_with(|seen| seen.try_borrow_mut().map(|mut seen| *seen = Some(text)));
         }));
@@ -44,7 +44,7 @@ fn message(payload: &(dyn Any + Send)) -> &str {
     match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
         (Some(text), _) => text,
         (None, Some(text)) => text,
-        (None, None) => "(a payload that is no text)",
+        (None, None) => "(a payload that is not text)",
     }
 }
 

@@ -5,23 +5,21 @@ use crate::build::Build;
 use crate::call;
 use crate::caught::{caught, status};
 use crate::component::Component;
-use crate::descriptor::{Access, floats};
+use crate::descriptor::{ArrayAccess, floats};
 use crate::error::{Error, Result};
 use crate::family::{
-    Activation, FeedForward, FrequencyCall, Mixer, Norm, Rope, SampleCall, Sampler, Sight, Tokenizer,
+    Activation, Causality, FeedForward, FrequencyCall, Mixer, Norm, Rope, SampleCall, Sampler, Tokenizer,
 };
 use crate::layer_hook::{self, LayerObserver, LayerReplacer};
-use crate::log::{Level, log};
-use crate::options::{Default, OptionRow, OptionType, Options};
+use crate::log::{LogLevel, log};
+use crate::options::{OptionRow, OptionType, Options};
 use crate::role::{Presence, Role};
 use crate::text::given;
 use std::ffi::c_void;
 use std::slice;
 
-pub use crate::options::name_of;
-
 /// What the host holds by a pointer.
-struct Instance<T> {
+struct ComponentInstance<T> {
     component: T,
     weights: Vec<Tensor>,
 }
@@ -35,7 +33,7 @@ unsafe extern "C" fn create<T: Component>(build: *const abi::Build, instance: *m
         let mut build = Build::of(raw);
         let options = T::Options::read(&build)?;
         let component = T::create(options, &mut build)?;
-        let made = Box::new(Instance { component, weights: build.into_weights() });
+        let made = Box::new(ComponentInstance { component, weights: build.into_weights() });
         // SAFETY: the host wants the instance there.
         unsafe { instance.write(Box::into_raw(made).cast()) };
         Ok(())
@@ -49,9 +47,9 @@ unsafe extern "C" fn destroy<T: Component>(instance: *mut c_void) {
         return;
     }
     // SAFETY: the promise above.
-    let ended = caught(|| drop(unsafe { Box::from_raw(instance.cast::<Instance<T>>()) }));
+    let ended = caught(|| drop(unsafe { Box::from_raw(instance.cast::<ComponentInstance<T>>()) }));
     if let Err(text) = ended {
-        log(Level::Error, &format!("component {}: {text} (while an instance ended)", T::NAME));
+        log(LogLevel::Error, &format!("component {}: {text} (while an instance ended)", T::NAME));
     }
 }
 
@@ -59,13 +57,13 @@ unsafe extern "C" fn destroy<T: Component>(instance: *mut c_void) {
 ///
 /// # Safety
 /// `instance` is of `create::<T>`, `call` is what the ABI says, and both live for `'a`.
-unsafe fn both<'a, T, C: abi::Growing>(
+unsafe fn both<'a, T, C: abi::Versioned>(
     instance: *mut c_void,
     call: *const C,
-) -> Result<(&'a Instance<T>, &'a C)> {
+) -> Result<(&'a ComponentInstance<T>, &'a C)> {
     // SAFETY: the promise above.
-    let instance = unsafe { instance.cast_const().cast::<Instance<T>>().as_ref() };
-    let instance = instance.ok_or_else(|| Error::new("the host gave no instance"))?;
+    let instance = unsafe { instance.cast_const().cast::<ComponentInstance<T>>().as_ref() };
+    let instance = instance.ok_or_else(|| Error::new("the host passed no instance"))?;
     // SAFETY: the promise above.
     Ok((instance, unsafe { abi::checked(call) }.map_err(Error::new)?))
 }
@@ -124,16 +122,17 @@ unsafe extern "C" fn frequencies<T: Rope>(instance: *mut c_void, call: *const ab
         // SAFETY: the promise above.
         let (instance, call) = unsafe { both::<T, _>(instance, call)? };
         if call.frequencies.is_null() || call.magnitude.is_null() {
-            return Err(Error::new("the host gave no place for frequencies"));
+            return Err(Error::new("the host passed null pointers for the frequencies"));
         }
         // SAFETY: not null; the host gives both for the call.
         let (tensor, magnitude) = unsafe { (&*call.frequencies, &mut *call.magnitude) };
-        let found = floats(tensor, Access::Write, "the frequencies")?;
+        let found = floats(tensor, ArrayAccess::Write, "the frequencies")?;
         let rotated = call.rotated as usize;
         if found.len != rotated / 2 {
             let len = found.len;
             return Err(Error::new(format!(
-                "the host gave {len} frequencies for {rotated} elements that rotate"
+                "expected {} frequencies for {rotated} rotated elements, found {len}",
+                rotated / 2
             )));
         }
         instance.component.frequencies(FrequencyCall {
@@ -155,10 +154,12 @@ unsafe extern "C" fn sample<T: Sampler>(instance: *mut c_void, call: *const abi:
         let (instance, call) = unsafe { both::<T, _>(instance, call)? };
         let no_tokens = call.tokens.is_null() && call.n_tokens > 0;
         if call.logits.is_null() || no_tokens || call.n_prompt > call.n_tokens {
-            return Err(Error::new("the host gave no logits, no tokens, or more of a prompt than tokens"));
+            return Err(Error::new(
+                "the host passed no logits, no tokens, or a prompt that is longer than the tokens",
+            ));
         }
         // SAFETY: not null; the host gives it for the call.
-        let found = floats(unsafe { &*call.logits }, Access::Write, "the logits")?;
+        let found = floats(unsafe { &*call.logits }, ArrayAccess::Write, "the logits")?;
         let tokens = match call.n_tokens {
             0 => &[][..],
             // SAFETY: not null; the host gives so many for the call.
@@ -292,9 +293,9 @@ fn role(role: &Role) -> RoleDef {
 
 /// The description of a mixer.
 pub fn mixer<T: Mixer>() -> abi::Component {
-    let flags = match T::SIGHT {
-        Sight::Back => 0,
-        Sight::Ahead => abi::Component::LOOKS_AHEAD,
+    let flags = match T::CAUSALITY {
+        Causality::Causal => 0,
+        Causality::Bidirectional => abi::Component::LOOKS_AHEAD,
     };
     abi::Component { flags, forward: Some(mix::<T>), ..described::<T>(abi::Component::MIXER) }
 }
@@ -354,36 +355,8 @@ pub const fn check_component<T: Component>() {
         let good = matches!(name[at], b'a'..=b'z' | b'0'..=b'9' | b'-');
         assert!(
             good,
-            "a component's NAME is made of `a-z`, `0-9` and `-`; the plugin's id is put in front of it"
+            "a component's NAME consists of `a-z`, `0-9` and `-`; the plugin's id is added in front of it"
         );
-        at += 1;
-    }
-}
-
-/// An option's default, when the plugin is compiled.
-pub const fn check_option(row: &OptionRow) {
-    match (row.ty, row.default) {
-        (_, Default::Required | Default::Key(_)) => {}
-        (OptionType::Name(_), Default::Name(_))
-        | (OptionType::Real, Default::Number(_) | Default::KeyOr(..)) => {}
-        (OptionType::Count, Default::Number(number) | Default::KeyOr(_, number)) => {
-            assert!(
-                number >= 0.0 && number == (number as u64) as f64,
-                "the default of a count is a whole number"
-            );
-        }
-        (OptionType::Text, Default::Text(text)) => check_text(text.as_bytes()),
-        _ => {
-            panic!("the default of a number is a number, that of a name is a name, that of a text is a text")
-        }
-    }
-}
-
-const fn check_text(text: &[u8]) {
-    let mut at = 0;
-    while at < text.len() {
-        let good = text[at] != b'"' && text[at] != b'\\' && text[at] >= b' ';
-        assert!(good, "the default of a text has no quotes, no backslashes and no control characters");
         at += 1;
     }
 }

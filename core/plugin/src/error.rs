@@ -23,7 +23,7 @@ impl Error {
         Error { text: None }
     }
 
-    /// The text; absent where the host has noted the fault itself.
+    /// The text; absent where the host has recorded the fault itself.
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }
@@ -31,7 +31,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text.as_deref().unwrap_or("the host has noted the fault"))
+        f.write_str(self.text.as_deref().unwrap_or("the host has recorded the fault"))
     }
 }
 

@@ -8,17 +8,17 @@ use crate::rows::{Rows, RowsMut};
 
 /// Whether the tokens that a mixer mixes see later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum Causality {
     /// A token sees itself and earlier ones: a sequence may be computed in parts.
-    Back,
+    Causal,
     /// A token sees later ones too: a sequence is computed in one step.
-    Ahead,
+    Bidirectional,
 }
 
 /// Mixes the tokens of a sequence. May be called from several threads at once.
 pub trait Mixer: Component {
     /// Whether tokens see later ones.
-    const SIGHT: Sight = Sight::Back;
+    const CAUSALITY: Causality = Causality::Causal;
 
     /// Rows `call.x [T, D]` (normed by the host) to `call.output [T, D]`, which the host adds to the stream.
     ///

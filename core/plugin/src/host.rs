@@ -32,7 +32,7 @@ pub struct Host<'a> {
 
 /// Rows of a state per token that are wanted; of [`Host::stored`].
 #[derive(Clone, Copy, Debug)]
-pub struct Stored {
+pub struct StoredRows {
     /// A sequence of the step.
     pub sequence: usize,
     /// The first token.
@@ -60,7 +60,7 @@ impl<'a> Host<'a> {
         let (true, Some(from), Some(to)) = (fits, x.as_slice(), y.as_mut_slice()) else {
             let [x_rows, x_cols, y_rows, y_cols] = [x.rows(), x.cols(), y.rows(), y.cols()];
             return Err(Error::new(format!(
-                "a linear of {inputs} to {outputs} elements was given [{x_rows}, {x_cols}] and [{y_rows}, {y_cols}]: rows without gaps, as many each, are wanted"
+                "a linear of {inputs} to {outputs} elements: expected contiguous rows [n, {inputs}] and [n, {outputs}], found [{x_rows}, {x_cols}] and [{y_rows}, {y_cols}]"
             )));
         };
         let x = Tensor::rows(from.as_ptr().cast_mut(), x.rows(), inputs, Tensor::READ_ONLY);
@@ -91,7 +91,7 @@ impl<'a> Host<'a> {
             (0..n).for_each(body);
             return Ok(());
         }
-        let job = Job { body, n, panic: OnceLock::new() };
+        let job = ParallelJob { body, n, panic: OnceLock::new() };
         // SAFETY: the call's function with the call's context; it ends before the job does.
         let status = unsafe {
             (self.call.parallel_for)(
@@ -160,7 +160,7 @@ impl<'a> Host<'a> {
     /// A weight of another instance.
     pub fn weight(&self, weight: &Weight) -> Result<&'a [u8]> {
         let tensor = self.weights.get(weight.index).filter(|tensor| tensor.byte_len == weight.bytes as u64);
-        let tensor = tensor.ok_or_else(|| Error::new("a weight of another instance is wanted"))?;
+        let tensor = tensor.ok_or_else(|| Error::new("the weight belongs to another instance"))?;
         if weight.bytes == 0 {
             return Ok(&[]);
         }
@@ -176,7 +176,7 @@ impl<'a> Host<'a> {
         let (Some(data), true) = (x.as_slice(), (x.rows(), x.cols()) == (self.rows, state.cols)) else {
             let (rows, cols, wanted) = (x.rows(), x.cols(), [self.rows, state.cols]);
             return Err(Error::new(format!(
-                "a state was given rows [{rows}, {cols}] to store, {wanted:?} is wanted"
+                "a state stores contiguous rows {wanted:?}, found [{rows}, {cols}]"
             )));
         };
         let x = Tensor::rows(data.as_ptr().cast_mut(), x.rows(), x.cols(), Tensor::READ_ONLY);
@@ -188,16 +188,16 @@ impl<'a> Host<'a> {
     ///
     /// # Errors
     /// Tokens that are not there; rows that do not fit or have gaps.
-    pub fn stored(&self, state: &TokenState, from: Stored, y: &mut RowsMut) -> Result<()> {
+    pub fn stored(&self, state: &TokenState, from: StoredRows, y: &mut RowsMut) -> Result<()> {
         let (rows, cols) = (y.rows(), y.cols());
         let (Some(data), true) = (y.as_mut_slice(), cols == state.cols) else {
             let wanted = state.cols;
             return Err(Error::new(format!(
-                "rows [{rows}, {cols}] are no memory for a state's rows of {wanted}"
+                "expected contiguous rows of {wanted} elements for the rows of a state, found [{rows}, {cols}]"
             )));
         };
         let y = Tensor::rows(data.as_mut_ptr(), rows, cols, 0);
-        let Stored { sequence, first } = from;
+        let StoredRows { sequence, first } = from;
         // SAFETY: as in `store`.
         noted(unsafe {
             (self.call.stored)(self.call.context, state.number, sequence as u64, first as u64, &y)
@@ -213,14 +213,14 @@ fn noted(status: abi::Status) -> Result<()> {
     if status == OK { Ok(()) } else { Err(Error::noted()) }
 }
 
-struct Job<F> {
+struct ParallelJob<F> {
     body: F,
     n: usize,
     panic: OnceLock<String>,
 }
 
 /// The function for a job, its type taken from it.
-fn run_of<F: Fn(usize) + Sync>(_job: &Job<F>) -> unsafe extern "C" fn(*mut c_void, u64) {
+fn run_of<F: Fn(usize) + Sync>(_job: &ParallelJob<F>) -> unsafe extern "C" fn(*mut c_void, u64) {
     run::<F>
 }
 
@@ -228,7 +228,7 @@ fn run_of<F: Fn(usize) + Sync>(_job: &Job<F>) -> unsafe extern "C" fn(*mut c_voi
 /// `argument` is a job of this type, which lives.
 unsafe extern "C" fn run<F: Fn(usize) + Sync>(argument: *mut c_void, index: u64) {
     // SAFETY: the promise above; jobs are shared.
-    let job = unsafe { &*argument.cast::<Job<F>>() };
+    let job = unsafe { &*argument.cast::<ParallelJob<F>>() };
     let index = index as usize;
     if index < job.n {
         if let Err(text) = caught(|| (job.body)(index)) {

@@ -3,7 +3,7 @@
 use crate::abi;
 use crate::call::{arrays, token_ids};
 use crate::component::Component;
-use crate::descriptor::{Access, Matrix, matrix};
+use crate::descriptor::{ArrayAccess, RowArray, matrix};
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::rows::{Rows, RowsMut};
@@ -92,11 +92,11 @@ pub(crate) unsafe fn observing(call: &abi::HookCall) -> Result<LayerCall<'_>> {
     if inner.n_inputs != 1 || inner.n_outputs != 0 || inner.inputs.is_null() {
         let (inputs, outputs) = (inner.n_inputs, inner.n_outputs);
         return Err(Error::new(format!(
-            "the host gave {inputs} inputs and {outputs} outputs, 1 and none are wanted"
+            "expected 1 input and no output from the host, found {inputs} and {outputs}"
         )));
     }
     // SAFETY: there is one, says the call.
-    let x = matrix(unsafe { &*inner.inputs }, Access::Read, "the rows")?;
+    let x = matrix(unsafe { &*inner.inputs }, ArrayAccess::Read, "the rows")?;
     // SAFETY: checked; the caller's promise.
     unsafe { shown(call, inner, x) }
 }
@@ -117,11 +117,11 @@ pub(crate) unsafe fn replacing(call: &abi::HookCall) -> Result<(LayerCall<'_>, R
 
 /// # Safety
 /// As [`observing`]; the matrix was checked.
-unsafe fn shown<'a>(call: &abi::HookCall, inner: &'a abi::Call, x: Matrix) -> Result<LayerCall<'a>> {
+unsafe fn shown<'a>(call: &abi::HookCall, inner: &'a abi::Call, x: RowArray) -> Result<LayerCall<'a>> {
     let point = match call.point {
         abi::HookCall::BEFORE => Point::Before,
         abi::HookCall::AFTER => Point::After,
-        other => return Err(Error::new(format!("the host calls at point {other}, which is not known"))),
+        other => return Err(Error::new(format!("the host calls at the unknown point {other}"))),
     };
     let layer = usize::try_from(call.layer).map_err(|_| Error::new("the layer is larger than memory"))?;
     // SAFETY: each is there, as the ABI says, for the call.

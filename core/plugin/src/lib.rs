@@ -95,12 +95,14 @@ pub use call::{Call, Raw};
 pub use component::Component;
 pub use error::{Error, Result};
 pub use family::{
-    Activation, FeedForward, FrequencyCall, Mixer, Norm, Rope, SampleCall, Sampler, Sight, Tokenizer,
+    Activation, Causality, FeedForward, FrequencyCall, Mixer, Norm, Rope, SampleCall, Sampler, Tokenizer,
 };
-pub use host::{Host, Stored};
+pub use host::{Host, StoredRows};
 pub use layer_hook::{LayerCall, LayerObserver, LayerReplacer, Point};
-pub use log::{Level, log};
-pub use options::{Default, OptionRow, OptionType, Options, Value};
+pub use log::{LogLevel, log};
+pub use options::{OptionDefault, OptionRow, OptionType, Options, Value};
+#[doc(hidden)]
+pub use options::{check_option, name_of};
 pub use plugin::Plugin;
 #[cfg(feature = "static")]
 pub use plugin::StaticPlugin;

@@ -9,7 +9,7 @@ static HOST: AtomicPtr<HostApi> = AtomicPtr::new(ptr::null_mut());
 
 /// How much a line matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum LogLevel {
     /// Something failed.
     Error = 1,
     /// Something will surprise.
@@ -23,7 +23,7 @@ pub enum Level {
 }
 
 /// Writes a line to the host's log; from any thread. Before the plugin is initialized nothing is written.
-pub fn log(level: Level, text: &str) {
+pub fn log(level: LogLevel, text: &str) {
     if let Some(host) = host() {
         // SAFETY: the host keeps its table for the life of the process, takes lines on any thread and borrows the text for
         // the call.

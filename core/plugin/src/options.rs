@@ -34,7 +34,7 @@ pub struct OptionRow {
     /// What may be written.
     pub ty: OptionType,
     /// What holds where it is not written.
-    pub default: Default,
+    pub default: OptionDefault,
     /// What no file says and only logits would show.
     pub guarded: bool,
 }
@@ -65,7 +65,7 @@ impl OptionType {
 
 /// What holds where an option is not written.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Default {
+pub enum OptionDefault {
     /// It must be written.
     Required,
     /// A number.
@@ -80,7 +80,7 @@ pub enum Default {
     KeyOr(&'static str, f64),
 }
 
-impl Default {
+impl OptionDefault {
     /// As TOML; empty: none.
     pub(crate) fn toml(self, ty: OptionType) -> String {
         match (self, ty) {
@@ -161,14 +161,43 @@ pub fn name_of<'a>(build: &Build<'a>, option: &str, names: &[&str]) -> Result<&'
     let name = build.name(option)?;
     match names.contains(&name) {
         true => Ok(name),
-        false => Err(Error::new(format!("{option}: {name:?}; one of {names:?} is wanted"))),
+        false => Err(Error::new(format!("{option}: expected one of {names:?}, found {name:?}"))),
+    }
+}
+
+/// An option's default, when the plugin is compiled.
+#[doc(hidden)]
+pub const fn check_option(row: &OptionRow) {
+    match (row.ty, row.default) {
+        (_, OptionDefault::Required | OptionDefault::Key(_)) => {}
+        (OptionType::Name(_), OptionDefault::Name(_))
+        | (OptionType::Real, OptionDefault::Number(_) | OptionDefault::KeyOr(..)) => {}
+        (OptionType::Count, OptionDefault::Number(number) | OptionDefault::KeyOr(_, number)) => {
+            assert!(
+                number >= 0.0 && number == (number as u64) as f64,
+                "the default of a count must be a whole number"
+            );
+        }
+        (OptionType::Text, OptionDefault::Text(text)) => check_text(text.as_bytes()),
+        _ => {
+            panic!("the default must have the type of the option: a number, a name or a text")
+        }
+    }
+}
+
+const fn check_text(text: &[u8]) {
+    let mut at = 0;
+    while at < text.len() {
+        let good = text[at] != b'"' && text[at] != b'\\' && text[at] >= b' ';
+        assert!(good, "the default of a text must not contain quotes, backslashes or control characters");
+        at += 1;
     }
 }
 
 /// Declares the table of a component's options and the struct of their values at once.
 ///
 /// Per field: doc comment, `name: Type = Default`, and `=> guarded` where only logits would show a wrong value. Types are
-/// those that implement [`Value`](crate::Value), defaults those of [`Default`](crate::Default).
+/// those that implement [`Value`](crate::Value), defaults those of [`OptionDefault`](crate::OptionDefault).
 ///
 /// ```
 /// menagerie_plugin::options! {
@@ -213,7 +242,7 @@ macro_rules! options {
         impl $crate::Options for $table {
             const ROWS: &'static [$crate::OptionRow] = &[$({
                 #[allow(unused_imports)]
-                use $crate::Default::*;
+                use $crate::OptionDefault::*;
                 const ROW: $crate::OptionRow = $crate::OptionRow {
                     name: stringify!($field),
                     doc: concat!($($doc, "\n"),+),
@@ -221,7 +250,7 @@ macro_rules! options {
                     default: $default,
                     guarded: $crate::options!(@guard $($guard)?),
                 };
-                const { $crate::entry::check_option(&ROW) };
+                const { $crate::check_option(&ROW) };
                 ROW
             }),*];
 
@@ -272,7 +301,7 @@ macro_rules! names {
             fn read(build: &$crate::Build, option: &str) -> $crate::Result<Self> {
                 let names = [$($name),+];
                 let variants = [$($list::$variant),+];
-                let name = $crate::entry::name_of(build, option, &names)?;
+                let name = $crate::name_of(build, option, &names)?;
                 let found = names.iter().zip(variants).find(|(known, _)| **known == name);
                 found.map(|(_, variant)| variant).ok_or_else(|| $crate::Error::new(name))
             }

@@ -127,7 +127,7 @@ const fn check_id(id: &[u8]) {
         match id[at] {
             b'/' => slashes += 1,
             b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-' => {}
-            _ => panic!("a plugin's id is `author/name`, of `a-z`, `0-9`, `.`, `_` and `-`"),
+            _ => panic!("a plugin's id is `author/name`, both of `a-z`, `0-9`, `.`, `_` and `-`"),
         }
         at += 1;
     }

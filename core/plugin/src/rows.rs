@@ -1,6 +1,6 @@
 //! [`Rows`] and [`RowsMut`]: views of rows of f32.
 
-use crate::descriptor::Matrix;
+use crate::descriptor::RowArray;
 use crate::error::{Error, Result};
 use crate::sequences::Sequences;
 use crate::split::{Chunks, Tiles};
@@ -40,7 +40,7 @@ unsafe impl Sync for RowsMut<'_> {}
 
 fn counted(len: usize, cols: usize) -> Result<usize> {
     if cols == 0 || len % cols != 0 {
-        return Err(Error::new(format!("{len} elements are no rows of {cols}")));
+        return Err(Error::new(format!("{len} elements are not rows of {cols}")));
     }
     Ok(len / cols)
 }
@@ -57,8 +57,8 @@ impl<'a> Rows<'a> {
 
     /// # Safety
     /// The matrix lies in memory, and nobody writes it while the view lives.
-    pub(crate) unsafe fn of(matrix: Matrix) -> Rows<'a> {
-        let Matrix { data, rows, cols } = matrix;
+    pub(crate) unsafe fn of(matrix: RowArray) -> Rows<'a> {
+        let RowArray { data, rows, cols } = matrix;
         Rows { data, rows, cols, stride: cols, borrowed: PhantomData }
     }
 
@@ -135,8 +135,8 @@ impl<'a> RowsMut<'a> {
 
     /// # Safety
     /// The matrix lies in memory, and nobody else reads or writes it while the view lives.
-    pub(crate) unsafe fn of(matrix: Matrix) -> RowsMut<'a> {
-        let Matrix { data, rows, cols } = matrix;
+    pub(crate) unsafe fn of(matrix: RowArray) -> RowsMut<'a> {
+        let RowArray { data, rows, cols } = matrix;
         RowsMut { data, rows, cols, stride: cols, borrowed: PhantomData }
     }
 

@@ -52,7 +52,7 @@ impl<'a> Sequences<'a> {
     /// `data` leads to `len` sequences whose positions are there, as the ABI says.
     pub(crate) unsafe fn of(data: *const abi::Sequence, len: usize, rows: usize) -> Result<Sequences<'a>> {
         if data.is_null() && len > 0 {
-            return Err(Error::new(format!("the host gave {len} sequences at no address")));
+            return Err(Error::new(format!("the host passed {len} sequences with a null pointer")));
         }
         let sequences = Sequences { data, len, rows, borrowed: PhantomData };
         let mut next = 0u64;
@@ -60,16 +60,16 @@ impl<'a> Sequences<'a> {
             if raw.first_row != next || raw.rows > rows as u64 - next {
                 let (first, count) = (raw.first_row, raw.rows);
                 return Err(Error::new(format!(
-                    "the host gave sequence {index} {count} rows from row {first}; they begin at {next}, and the step has {rows}"
+                    "sequence {index}: the host passed {count} rows from row {first} on, but they begin at row {next} and the step has {rows} rows"
                 )));
             }
             if raw.rows > 0 && (raw.positions.is_null() || raw.axes == 0) {
-                return Err(Error::new(format!("the host gave sequence {index} no positions")));
+                return Err(Error::new(format!("sequence {index}: the host passed no positions")));
             }
             next += raw.rows;
         }
         if next != rows as u64 {
-            return Err(Error::new(format!("the host gave {rows} rows, of which sequences have {next}")));
+            return Err(Error::new(format!("the host passed {rows} rows, but the sequences have {next}")));
         }
         Ok(sequences)
     }

@@ -1,7 +1,7 @@
 //! [`Slots`]: rows that layers hand to later layers of the same step.
 
 use crate::abi::Tensor;
-use crate::descriptor::{Access, Matrix, matrix};
+use crate::descriptor::{ArrayAccess, RowArray, matrix};
 use crate::error::{Error, Result};
 use crate::rows::{Rows, RowsMut};
 use std::marker::PhantomData;
@@ -44,21 +44,21 @@ impl<'a> Slots<'a> {
     /// `data` leads to `len` descriptors of rows that do not overlap; nobody else uses those that are not read only.
     pub(crate) unsafe fn of(data: *const Tensor, len: usize, rows: usize) -> Result<Slots<'a>> {
         if data.is_null() && len > 0 {
-            return Err(Error::new(format!("the host gave {len} slots at no address")));
+            return Err(Error::new(format!("the host passed {len} slots with a null pointer")));
         }
         Ok(Slots { data, len, rows, borrowed: PhantomData })
     }
 
-    fn matrix(&self, number: u32, width: usize, access: Access) -> Result<Matrix> {
+    fn matrix(&self, number: u32, width: usize, access: ArrayAccess) -> Result<RowArray> {
         if number as usize >= self.len {
-            return Err(Error::new(format!("slot {number} is wanted; the instance asked for {}", self.len)));
+            return Err(Error::new(format!("slot {number} does not exist; the instance has {}", self.len)));
         }
         // SAFETY: inside the descriptors.
         let found = matrix(unsafe { &*self.data.add(number as usize) }, access, "a slot")?;
         if (found.rows, found.cols) != (self.rows, width) {
             let (rows, cols, wanted) = (found.rows, found.cols, self.rows);
             return Err(Error::new(format!(
-                "slot {number}: the host gave [{rows}, {cols}], [{wanted}, {width}] is wanted"
+                "slot {number}: expected [{wanted}, {width}] from the host, found [{rows}, {cols}]"
             )));
         }
         Ok(found)
@@ -69,7 +69,7 @@ impl<'a> Slots<'a> {
     /// # Errors
     /// A slot of another instance.
     pub fn read(&self, slot: &SlotReader) -> Result<Rows<'_>> {
-        let matrix = self.matrix(slot.number, slot.width, Access::Read)?;
+        let matrix = self.matrix(slot.number, slot.width, ArrayAccess::Read)?;
         // SAFETY: checked; borrowed with self.
         Ok(unsafe { Rows::of(matrix) })
     }
@@ -79,7 +79,7 @@ impl<'a> Slots<'a> {
     /// # Errors
     /// A slot of another instance.
     pub fn write(&mut self, slot: &SlotWriter) -> Result<RowsMut<'_>> {
-        let matrix = self.matrix(slot.number, slot.width, Access::Write)?;
+        let matrix = self.matrix(slot.number, slot.width, ArrayAccess::Write)?;
         // SAFETY: checked; borrowed exclusively with self.
         Ok(unsafe { RowsMut::of(matrix) })
     }

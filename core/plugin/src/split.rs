@@ -35,7 +35,7 @@ pub struct Chunks<'a> {
 
 impl<'a> Chunks<'a> {
     pub(crate) fn new(rows: RowsMut<'a>, size: usize) -> Chunks<'a> {
-        assert!(size > 0, "parts of no rows");
+        assert!(size > 0, "parts must have at least one row");
         Chunks { rows, size }
     }
 
@@ -76,11 +76,11 @@ pub struct Tiles<'a> {
 impl<'a> Tiles<'a> {
     pub(crate) fn new(rows: RowsMut<'a>, sequences: &Sequences<'a>, width: usize) -> Result<Tiles<'a>> {
         if width == 0 || rows.cols() % width != 0 {
-            return Err(Error::new(format!("{} columns do not fall into parts of {width}", rows.cols())));
+            return Err(Error::new(format!("{} columns cannot be split into parts of {width}", rows.cols())));
         }
         if sequences.rows() != rows.rows() {
             let (have, want) = (rows.rows(), sequences.rows());
-            return Err(Error::new(format!("{have} rows are not those of the step, which has {want}")));
+            return Err(Error::new(format!("expected the {want} rows of the step, found {have}")));
         }
         let across = rows.cols() / width;
         Ok(Tiles { rows, sequences: *sequences, width, across })
@@ -113,7 +113,7 @@ macro_rules! split_tuple {
                 let counts = [$(self.$index.parts()?),+];
                 match counts.iter().all(|count| *count == counts[0]) {
                     true => Ok(counts[0]),
-                    false => Err(Error::new(format!("what is split falls into {counts:?} parts, not as many each"))),
+                    false => Err(Error::new(format!("the split arrays have different numbers of parts: {counts:?}"))),
                 }
             }
 

@@ -1,7 +1,7 @@
 //! [`States`]: what a component keeps for each sequence, in the host's memory.
 
 use crate::abi::Tensor;
-use crate::descriptor::{Access, Floats, floats};
+use crate::descriptor::{ArrayAccess, FloatArray, floats};
 use crate::error::{Error, Result};
 use crate::split::Split;
 use std::marker::PhantomData;
@@ -43,7 +43,7 @@ impl<'a> States<'a> {
     /// `data` leads to `sequences * states` descriptors whose blocks do not overlap and which nobody else uses.
     pub(crate) unsafe fn of(data: *const Tensor, sequences: usize, states: usize) -> Result<States<'a>> {
         if data.is_null() && sequences > 0 && states > 0 {
-            return Err(Error::new(format!("the host gave {states} states at no address")));
+            return Err(Error::new(format!("the host passed {states} states with a null pointer")));
         }
         Ok(States { data, sequences, states, borrowed: PhantomData })
     }
@@ -53,16 +53,16 @@ impl<'a> States<'a> {
         if sequence >= self.sequences || number >= self.states {
             let (sequences, states) = (self.sequences, self.states);
             return Err(Error::new(format!(
-                "state {number} of sequence {sequence} is wanted; the step has {sequences} sequences with {states} states"
+                "state {number} of sequence {sequence} does not exist; the step has {sequences} sequences with {states} states"
             )));
         }
         // SAFETY: inside the descriptors.
         let tensor = unsafe { &*self.data.add(sequence * self.states + number) };
-        let Floats { data, len } = floats(tensor, Access::Write, "a state")?;
+        let FloatArray { data, len } = floats(tensor, ArrayAccess::Write, "a state")?;
         if len != state.len {
             let wanted = state.len;
             return Err(Error::new(format!(
-                "state {number}: the host gave {len} elements, {wanted} are declared"
+                "state {number}: expected the {wanted} declared elements from the host, found {len}"
             )));
         }
         Ok(data)
@@ -135,7 +135,9 @@ impl<'a> States<'a> {
         for (state, size) in states {
             if size == 0 || state.len % size != 0 {
                 let (number, len) = (state.number, state.len);
-                return Err(Error::new(format!("state {number} has {len} elements, no parts of {size}")));
+                return Err(Error::new(format!(
+                    "state {number}: {len} elements cannot be split into parts of {size}"
+                )));
             }
             for sequence in 0..self.sequences {
                 self.block(sequence, state)?;
@@ -156,7 +158,7 @@ impl<'a> States<'a> {
 fn distinct<const N: usize>(states: [&State; N]) -> Result<()> {
     for (index, state) in states.iter().enumerate() {
         if states[..index].iter().any(|other| other.number == state.number) {
-            return Err(Error::new(format!("state {} is wanted twice at once", state.number)));
+            return Err(Error::new(format!("state {} is already borrowed", state.number)));
         }
     }
     Ok(())

@@ -39,6 +39,5 @@ impl Text {
 /// As [`Text::bytes`].
 pub(crate) unsafe fn given<'a>(text: Text, what: &str) -> Result<&'a str> {
     // SAFETY: the caller's promise.
-    unsafe { text.as_str() }
-        .ok_or_else(|| Error::new(format!("{what}: the host gave a text that is not UTF-8")))
+    unsafe { text.as_str() }.ok_or_else(|| Error::new(format!("{what}: the text from the host is not UTF-8")))
 }

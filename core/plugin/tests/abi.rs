@@ -3,7 +3,7 @@
 
 mod layout;
 
-use menagerie_plugin::abi::{self, ABI_MAJOR, Growing, Header, Unreadable, checked, copied};
+use menagerie_plugin::abi::{self, ABI_MAJOR, Header, Unreadable, Versioned, checked, copied};
 
 /// Where pointers have 8 bytes: size, alignment, and each field with its offset. A change here breaks every plugin that was
 /// built before; within a major version fields are only added, at the end of a struct with a header.
@@ -77,13 +77,13 @@ struct Newer {
 }
 
 // SAFETY: `repr(C)`, a header first, of the first version.
-unsafe impl Growing for Older {
+unsafe impl Versioned for Older {
     const NAME: &'static str = "Older";
     const FIRST_SIZE: usize = size_of::<Older>();
 }
 
 // SAFETY: `repr(C)`, a header first; what was added may be zero.
-unsafe impl Growing for Newer {
+unsafe impl Versioned for Newer {
     const NAME: &'static str = "Newer";
     const FIRST_SIZE: usize = size_of::<Older>();
 }
@@ -127,16 +127,13 @@ fn a_struct_of_a_newer_version_is_read_as_far_as_this_one_knows() {
 fn structs_that_cannot_be_read_say_why() {
     // SAFETY: null is no struct.
     let null = unsafe { copied(std::ptr::null::<abi::Call>()) }.err().unwrap();
-    assert_eq!(null.to_string(), "the other side of the plugin border gave no Call");
+    assert_eq!(null.to_string(), "the other side of the plugin ABI passed a null pointer for Call");
     let mut header = Header { struct_size: 8, abi_major: ABI_MAJOR, abi_minor: 0 };
     // SAFETY: its header is correct.
     let short = unsafe { copied((&raw const header).cast::<Older>()) }.err().unwrap();
-    assert_eq!(
-        short.to_string(),
-        "a struct Older of 8 bytes came over the plugin border, at least 16 are wanted"
-    );
+    assert_eq!(short.to_string(), "expected a struct Older of at least 16 bytes, found 8");
     (header.struct_size, header.abi_major) = (1000, 2);
     // SAFETY: another major version is not read on.
     let major = unsafe { checked((&raw const header).cast::<Older>()) }.err().unwrap();
-    assert_eq!(major.to_string(), "a struct Older of ABI 2 came over the plugin border, 1 is wanted");
+    assert_eq!(major.to_string(), "expected a struct Older of plugin ABI 1, found ABI 2");
 }

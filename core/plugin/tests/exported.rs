@@ -145,7 +145,7 @@ fn init_registers_everything_or_fails() {
     );
     let (status, registered) = init(100, |_, registrar| registrar.header.struct_size = 16);
     assert_eq!((status, registered.lines.borrow().len()), (abi::ERROR, 0));
-    let error = "a struct Registrar of 16 bytes came over the plugin border, at least 40 are wanted";
+    let error = "expected a struct Registrar of at least 40 bytes, found 16";
     assert_eq!(*registered.errors.borrow(), [error]);
     // A host of another version is not spoken to at all.
     let (status, registered) = init(100, |host, _| host.header.abi_major = 2);

@@ -6,9 +6,9 @@ mod components;
 use components::*;
 use menagerie_plugin::Point;
 use menagerie_plugin::abi::{self, OptionDef};
-use menagerie_plugin::testing::{self, Feed, Given, Numbers, check};
+use menagerie_plugin::testing::{self, Feed, RandomNumbers, Setup, check};
 
-fn stands(component: &abi::Component, given: &Given) {
+fn stands(component: &abi::Component, given: &Setup) {
     let outcomes = check(component, given);
     let faults: Vec<String> =
         outcomes.iter().filter(|outcome| outcome.fault.is_some()).map(ToString::to_string).collect();
@@ -19,7 +19,7 @@ fn stands(component: &abi::Component, given: &Given) {
 #[test]
 fn components_of_every_family_stand_the_checks() {
     let width = if cfg!(miri) { 4 } else { 24 };
-    let given = Given::new(width);
+    let given = Setup::new(width);
     stands(&testing::norm::<DynamicTanh>(), &given.clone().option("alpha", 0.7));
     stands(&testing::mixer::<Retention>(), &given);
     stands(
@@ -75,12 +75,12 @@ fn options_and_roles_are_described_as_they_were_declared() {
 #[test]
 fn retention_is_its_formula() {
     let (width, heads, rows) = (8, 2, 6);
-    let mut numbers = Numbers::new(5);
+    let mut numbers = RandomNumbers::new(5);
     let mut matrix = || numbers.reals(width * width, 0.5);
     let [q, k, v, o] = [matrix(), matrix(), matrix(), matrix()];
     let bias = numbers.reals(width, 0.5);
     let x = numbers.reals(rows * width, 1.0);
-    let given = Given::new(width).option("heads", heads).without("attn_v.bias");
+    let given = Setup::new(width).option("heads", heads).without("attn_v.bias");
     let given = given.tensor("attn_q.weight", q.clone()).tensor("attn_k.weight", k.clone());
     let given = given.tensor("attn_v.weight", v.clone()).tensor("attn_output.weight", o.clone());
     let given = given.tensor("attn_k.bias", bias.clone());
@@ -119,7 +119,7 @@ fn retention_is_its_formula() {
 #[test]
 fn values_of_a_slot_are_those_of_the_layer_that_wrote_them() {
     let component = testing::mixer::<FirstValues>();
-    let given = Given::new(4);
+    let given = Setup::new(4);
     let mut first = given.create(&component).unwrap();
     let y = first.rows(&[1.0, 2.0, 3.0, 4.0]).unwrap();
     assert_eq!(first.slot("v_first"), Some(&y[..]));
@@ -132,7 +132,7 @@ fn values_of_a_slot_are_those_of_the_layer_that_wrote_them() {
 #[test]
 fn a_window_forgets_what_lies_before_it() {
     let component = testing::mixer::<WindowMean>();
-    let mut model = Given::new(1).create(&component).unwrap();
+    let mut model = Setup::new(1).create(&component).unwrap();
     assert_eq!(model.rows(&[3.0, 6.0]).unwrap(), [3.0, 4.5]);
     let y = model.step(&[Feed::new(1, &[1.0]), Feed::new(0, &[9.0, 12.0])]).unwrap();
     assert_eq!(y, [1.0, 6.0, 9.0]);
@@ -144,7 +144,7 @@ fn layer_hooks_know_where_they_are_and_whose_rows_they_see() {
     let component = testing::layer_replacer::<Halved>();
     let both = Flag::BEFORE_LAYERS | Flag::AFTER_LAYERS | Flag::IN_PREFILL | Flag::IN_DECODE;
     assert_eq!((component.family, component.flags), (Flag::LAYER_HOOK, both | Flag::REPLACES));
-    let given = Given::new(1).layer(3, 5);
+    let given = Setup::new(1).layer(3, 5);
     let mut model = given.create(&component).unwrap();
     // A quarter of 53, and the place in the sequence.
     assert_eq!(model.rows(&[1.0, 2.0]).unwrap(), [13.25, 28.5]);
@@ -155,7 +155,7 @@ fn layer_hooks_know_where_they_are_and_whose_rows_they_see() {
     let component = testing::layer_observer::<Counting>();
     let flags = Flag::AFTER_LAYERS | Flag::IN_PREFILL | Flag::IN_DECODE;
     assert_eq!((component.flags, component.forward.is_none()), (flags, true));
-    let mut model = Given::new(1).create(&component).unwrap();
+    let mut model = Setup::new(1).create(&component).unwrap();
     let many = vec![0.5; 999];
     assert_eq!(model.step(&[Feed::new(5, &many), Feed::new(6, &many)]).unwrap().len(), 2 * 999);
     let error = model.step(&[Feed::new(5, &[1.0])]).unwrap_err().to_string();
@@ -165,7 +165,7 @@ fn layer_hooks_know_where_they_are_and_whose_rows_they_see() {
 #[test]
 fn samplers_and_tokenizers_are_asked_with_what_they_are_given() {
     let component = testing::sampler::<TopNSigma>();
-    let model = Given::new(1).create(&component).unwrap();
+    let model = Setup::new(1).create(&component).unwrap();
     let mut logits = [0.0, 1.0, 2.0, 10.0, 9.0];
     model.sample(&mut logits, &[1, 2], 1, 9).unwrap();
     // Mean 4.4, deviation 4.22: what is below 5.78 goes.
@@ -173,7 +173,7 @@ fn samplers_and_tokenizers_are_asked_with_what_they_are_given() {
     assert_eq!(logits, [gone, gone, gone, 10.0, 9.0]);
 
     let component = testing::tokenizer::<Longest>();
-    let given = Given::new(1).token("a", 1, 0.0).token("ab", 1, -1.5).token("b", 4, 0.0);
+    let given = Setup::new(1).token("a", 1, 0.0).token("ab", 1, -1.5).token("b", 4, 0.0);
     let model = given.create(&component).unwrap();
     assert_eq!(model.encode("abba").unwrap(), [1, 2, 0]);
     assert_eq!(model.decode(1).unwrap(), b"ab");
@@ -181,17 +181,17 @@ fn samplers_and_tokenizers_are_asked_with_what_they_are_given() {
     assert_eq!(error, "encode: no token begins \"c\"");
 
     let component = testing::rope::<Stretched>();
-    let found = Given::new(4).create(&component).unwrap().frequencies(100.0, 4096).unwrap();
+    let found = Setup::new(4).create(&component).unwrap().frequencies(100.0, 4096).unwrap();
     assert_eq!((found.values, found.magnitude), (vec![0.5, 0.05], 1.0));
 }
 
 #[test]
 fn what_is_not_given_is_said() {
-    let error = |component: &abi::Component, given: Given| given.create(component).unwrap_err().to_string();
+    let error = |component: &abi::Component, given: Setup| given.create(component).unwrap_err().to_string();
     let (norm, mixer) = (testing::norm::<DynamicTanh>(), testing::mixer::<Retention>());
-    assert_eq!(error(&norm, Given::new(4)), "option alpha has no value: give it with `Given::option`");
-    assert!(Given::new(4).any_options().create(&norm).is_ok());
-    let given = Given::new(4).option("alpha", 1.0);
+    assert_eq!(error(&norm, Setup::new(4)), "option alpha has no value: set it with `Setup::option`");
+    assert!(Setup::new(4).any_options().create(&norm).is_ok());
+    let given = Setup::new(4).option("alpha", 1.0);
     assert_eq!(error(&norm, given.clone().option("beta", 1.0)), "the component has no option beta");
     assert_eq!(
         error(&norm, given.clone().tensor("x.weight", vec![])),
@@ -202,8 +202,11 @@ fn what_is_not_given_is_said() {
     // Both faults are told, not the first one alone.
     let neither = given.without(".weight").without(".bias");
     assert_eq!(error(&norm, neither), "create: there is no tensor .weight; there is no tensor .bias");
-    let odd = Given::new(9).option("heads", 2usize);
+    let odd = Setup::new(9).option("heads", 2usize);
     assert_eq!(error(&mixer, odd), "create: heads: 2 do not divide 9 columns");
-    let wrong = Given::new(8).option("decay", "sideways");
-    assert_eq!(error(&mixer, wrong), "create: decay: \"sideways\"; one of [\"same\", \"stepped\"] is wanted");
+    let wrong = Setup::new(8).option("decay", "sideways");
+    assert_eq!(
+        error(&mixer, wrong),
+        "create: decay: expected one of [\"same\", \"stepped\"], found \"sideways\""
+    );
 }

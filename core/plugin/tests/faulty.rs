@@ -1,7 +1,7 @@
 //! What is wrong with a component is found by the checks: each of these breaks one rule.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie_plugin::testing::{self, Given, check};
+use menagerie_plugin::testing::{self, Setup, check};
 use menagerie_plugin::{
     Activation, Build, Call, Component, Error, Host, LayerCall, LayerObserver, LayerReplacer, Mixer, Norm,
     Result, Rope, Rows, RowsMut, SampleCall, Sampler, State,
@@ -30,7 +30,7 @@ macro_rules! component {
 }
 
 fn faults(component: &menagerie_plugin::abi::Component) -> Vec<&'static str> {
-    let outcomes = check(component, &Given::new(4));
+    let outcomes = check(component, &Setup::new(4));
     outcomes.iter().filter(|outcome| outcome.fault.is_some()).map(|outcome| outcome.name).collect()
 }
 
@@ -49,11 +49,11 @@ impl Norm for Forgetful {
 fn elements_that_are_not_written() {
     let component = testing::norm::<Forgetful>();
     assert_eq!(faults(&component), ["every element is written"]);
-    let outcomes = check(&component, &Given::new(4));
+    let outcomes = check(&component, &Setup::new(4));
     let outcome = outcomes.iter().find(|outcome| outcome.fault.is_some()).unwrap();
     assert_eq!(
         outcome.to_string(),
-        "every element is written: of 1 rows, row 0, element 0 is NaN: it was not written, or is no number"
+        "every element is written: row 0 of 1: element 0 is NaN: it was not written, or is not finite"
     );
 }
 
@@ -80,9 +80,9 @@ impl Mixer for Hidden {
 fn what_is_kept_in_the_instance() {
     let faults = faults(&testing::mixer::<Hidden>());
     for name in [
-        "the same rows give the same",
-        "a batch gives what its sequences give alone",
-        "everything that is kept is in the declared states",
+        "equal rows have equal results",
+        "a batch computes the same as its sequences alone",
+        "no state is kept outside the declared states",
     ] {
         assert!(faults.contains(&name), "{faults:?}");
     }
@@ -107,7 +107,10 @@ impl Mixer for First {
 
 #[test]
 fn a_step_that_is_taken_for_a_sequence() {
-    assert_eq!(faults(&testing::mixer::<First>()), ["a sequence in parts gives what it gives at once"]);
+    assert_eq!(
+        faults(&testing::mixer::<First>()),
+        ["a sequence in parts has the same result as in one step"]
+    );
 }
 
 component!(Mingled {});
@@ -126,7 +129,7 @@ impl Mixer for Mingled {
 #[test]
 fn rows_of_another_sequence() {
     let faults = faults(&testing::mixer::<Mingled>());
-    assert!(faults.contains(&"a batch gives what its sequences give alone"), "{faults:?}");
+    assert!(faults.contains(&"a batch computes the same as its sequences alone"), "{faults:?}");
 }
 
 component!(Neighbors {});
@@ -146,7 +149,7 @@ impl Activation for Neighbors {
 
 #[test]
 fn an_activation_that_looks_aside() {
-    assert_eq!(faults(&testing::activation::<Neighbors>()), ["an element depends on no other"]);
+    assert_eq!(faults(&testing::activation::<Neighbors>()), ["no element depends on another"]);
 }
 
 component!(Careless {});
@@ -163,11 +166,11 @@ impl Norm for Careless {
 
 #[test]
 fn panics_are_found_with_their_place() {
-    let outcomes = check(&testing::norm::<Careless>(), &Given::new(4));
+    let outcomes = check(&testing::norm::<Careless>(), &Setup::new(4));
     let said: Vec<String> = outcomes.iter().map(ToString::to_string).collect();
     assert!(
         said.iter()
-            .any(|line| line.starts_with("no rows give no rows: forward panicked: panic in plugin at ")
+            .any(|line| line.starts_with("a step without rows works: forward panicked: panic in plugin at ")
                 && line.contains("faulty.rs:")
                 && line.ends_with("row 0 of 0")),
         "{said:#?}"
@@ -192,8 +195,8 @@ impl Sampler for Silent {
 
 #[test]
 fn frequencies_that_are_missing_and_tokens_that_are_all_gone() {
-    assert_eq!(faults(&testing::rope::<Silent>()), ["frequencies are numbers, and the same each time"]);
-    assert_eq!(faults(&testing::sampler::<Silent>()), ["a token is left, and the same each time"]);
+    assert_eq!(faults(&testing::rope::<Silent>()), ["frequencies are finite and reproducible"]);
+    assert_eq!(faults(&testing::sampler::<Silent>()), ["at least one token remains, reproducibly"]);
 }
 
 component!(Remembering { calls: Mutex<f32> = |_| Ok(Mutex::new(0.0)) });
@@ -212,7 +215,7 @@ impl LayerReplacer for Remembering {
 #[test]
 fn a_hook_that_remembers() {
     let faults = faults(&testing::layer_replacer::<Remembering>());
-    for name in ["the same rows give the same", "a sequence in parts gives what it gives at once"] {
+    for name in ["equal rows have equal results", "a sequence in parts has the same result as in one step"] {
         assert!(faults.contains(&name), "{faults:?}");
     }
 }
@@ -234,7 +237,7 @@ impl LayerObserver for Scribbling {
 fn an_observer_that_writes() {
     let component = testing::layer_observer::<Scribbling>();
     assert!(faults(&component).contains(&"every element is written"));
-    let outcomes = check(&component, &Given::new(4));
+    let outcomes = check(&component, &Setup::new(4));
     let said: Vec<String> = outcomes.iter().map(ToString::to_string).collect();
     assert!(said.iter().any(|said| said.contains("rows that were only shown were changed")), "{said:?}");
 }

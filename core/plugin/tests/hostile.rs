@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie_plugin::abi::{self, ABI_MAJOR, Header, Status, Tensor, Text, device, dtype};
-use menagerie_plugin::testing::{self, Numbers, told};
+use menagerie_plugin::testing::{self, RandomNumbers, take_errors};
 use menagerie_plugin::{Build, Call, Component, FeedForward, Raw, Result, Slot, State};
 use std::ffi::c_void;
 
@@ -166,7 +166,7 @@ impl Parts {
 
     /// Changes something of it into what no honest host gives, or into what is fine. No descriptor tells of more memory than
     /// there is: that nobody can see.
-    fn spoil(&mut self, numbers: &mut Numbers) {
+    fn spoil(&mut self, numbers: &mut RandomNumbers) {
         let which = numbers.below(9);
         let lists = [&mut self.inputs, &mut self.output, &mut self.states, &mut self.slots];
         match which {
@@ -198,12 +198,12 @@ impl Parts {
 }
 
 /// Numbers at which arithmetic goes wrong, and small ones.
-fn odd(numbers: &mut Numbers) -> i64 {
+fn odd(numbers: &mut RandomNumbers) -> i64 {
     let all = [0, 1, 2, 3, 5, -1, -3, i64::MIN, i64::MAX, i64::MAX / 2, 1 << 32, 1 << 62];
     all[numbers.below(all.len() as u64) as usize]
 }
 
-fn spoil_tensor(tensor: &mut Tensor, numbers: &mut Numbers) {
+fn spoil_tensor(tensor: &mut Tensor, numbers: &mut RandomNumbers) {
     let at = numbers.below(6) as usize;
     match numbers.below(9) {
         0 => tensor.dtype = numbers.below(0x120) as u32,
@@ -283,7 +283,7 @@ fn instance(component: &abi::Component) -> *mut c_void {
     };
     let mut made = std::ptr::null_mut();
     // SAFETY: the build is what the ABI says.
-    assert_eq!(unsafe { (component.create)(&build, &mut made) }, abi::OK, "{:?}", told());
+    assert_eq!(unsafe { (component.create)(&build, &mut made) }, abi::OK, "{:?}", take_errors());
     made
 }
 
@@ -291,7 +291,7 @@ fn instance(component: &abi::Component) -> *mut c_void {
 fn call(
     component: &abi::Component,
     made: *mut c_void,
-    numbers: &mut Numbers,
+    numbers: &mut RandomNumbers,
     spoilt: usize,
 ) -> (Status, bool) {
     let mut arrays: Vec<Guarded> = (0..4).map(|_| Guarded::new(ROWS * WIDTH)).collect();
@@ -332,16 +332,16 @@ fn call(
 fn descriptors_that_are_no_arrays_are_refused() {
     let component = testing::feed_forward::<Everything>();
     // Takes the errors of this program.
-    let _ = testing::Given::new(WIDTH).create(&component);
+    let _ = testing::Setup::new(WIDTH).create(&component);
     let made = instance(&component);
-    let mut numbers = Numbers::new(7);
-    assert_eq!(call(&component, made, &mut numbers, 0), (abi::OK, true), "{:?}", told());
+    let mut numbers = RandomNumbers::new(7);
+    assert_eq!(call(&component, made, &mut numbers, 0), (abi::OK, true), "{:?}", take_errors());
     let rounds = if cfg!(miri) { 300 } else { 15_000 };
     let (mut refused, mut texts) = (0, std::collections::BTreeSet::new());
     for round in 0..rounds {
         let spoilt = 1 + numbers.below(3) as usize;
         let (status, whole) = call(&component, made, &mut numbers, spoilt);
-        let text = told();
+        let text = take_errors();
         assert!(whole, "round {round}: something around an array was changed ({text:?})");
         match status {
             abi::OK => assert_eq!(text, None, "round {round}"),
@@ -366,5 +366,5 @@ fn descriptors_that_are_no_arrays_are_refused() {
         component.forward.unwrap()(std::ptr::null_mut(), std::ptr::null())
     };
     assert_eq!(status, abi::ERROR);
-    assert_eq!(told().unwrap(), "the host gave no instance");
+    assert_eq!(take_errors().unwrap(), "the host passed no instance");
 }

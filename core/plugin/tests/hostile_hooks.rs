@@ -5,7 +5,7 @@ mod components;
 
 use components::{Counting, Halved};
 use menagerie_plugin::abi::{self, Header, HookCall, Status, Tensor};
-use menagerie_plugin::testing::{self, Given, told};
+use menagerie_plugin::testing::{self, Setup, take_errors};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
@@ -104,12 +104,12 @@ fn told_of(
     // SAFETY: the component's own functions, as the ABI says, but for what the change has made of the call: descriptors that
     // are looked at before memory is.
     let status = unsafe {
-        assert_eq!((component.create)(&build(), &mut instance), abi::OK, "{:?}", told());
+        assert_eq!((component.create)(&build(), &mut instance), abi::OK, "{:?}", take_errors());
         let status = component.hook.unwrap()(instance, &hook);
         (component.destroy)(instance);
         status
     };
-    (status, told(), y)
+    (status, take_errors(), y)
 }
 
 unsafe extern "C" fn name(_: *mut c_void, _: abi::Text, value: *mut abi::Text) -> Status {
@@ -172,32 +172,32 @@ fn build() -> abi::Build {
 fn calls_that_are_none_are_refused_with_a_text() {
     let (replacer, observer) = (testing::layer_replacer::<Halved>(), testing::layer_observer::<Counting>());
     // Takes the errors of this program.
-    let _ = Given::new(3).create(&replacer);
+    let _ = Setup::new(3).create(&replacer);
     let (status, said, y) = told_of(&replacer, 1, |_| {});
     assert_eq!((status, said), (abi::OK, None));
     assert_eq!(y[0], 0.25 * 21.0);
     assert_eq!(told_of(&observer, 0, |_| {}).0, abi::OK);
     let both: [(Change, &str); 9] = [
-        (|case| case.call = false, "gave no Call"),
+        (|case| case.call = false, "passed a null pointer for Call"),
         (|case| case.header.abi_major = 9, "a struct HookCall of ABI 9"),
         (|case| case.header.struct_size = 8, "a struct HookCall of 8 bytes"),
         (|case| case.point = 3, "calls at point 3"),
-        (|case| case.n_inputs = 0, "gave 0 inputs"),
+        (|case| case.n_inputs = 0, "found 0 and"),
         (|case| case.inputs = false, "1 inputs"),
         (|case| case.tensors[0].ndim = 1, "1 dimensions, rows have 2"),
-        (|case| case.tensors[0].byte_len = 8, "bytes are wanted, it has 8"),
-        (|case| case.sequence.rows = 1, "gave 2 rows, of which sequences have 1"),
+        (|case| case.tensors[0].byte_len = 8, "bytes, found 8"),
+        (|case| case.sequence.rows = 1, "passed 2 rows, but the sequences have 1"),
     ];
     for (change, words) in both {
         for (component, outputs) in [(&replacer, 1), (&observer, 0)] {
             refused(told_of(component, outputs, change), words);
         }
     }
-    refused(told_of(&observer, 1, |_| {}), "the host gave 1 inputs and 1 outputs, 1 and none are wanted");
+    refused(told_of(&observer, 1, |_| {}), "expected 1 input and no output from the host, found 1 and 1");
     let replacing: [(Change, &str); 4] = [
-        (|case| case.n_outputs = 0, "1 inputs and 0 outputs, 1 and 1 are wanted"),
+        (|case| case.n_outputs = 0, "expected 1 inputs and 1 output from the host, found 1 and 0"),
         (|case| case.tensors[1].data = case.tensors[0].data, "an output that overlaps an input"),
-        (|case| case.tensors[1].flags = Tensor::READ_ONLY, "the output: the host gave"),
+        (|case| case.tensors[1].flags = Tensor::READ_ONLY, "the output: the array from the host"),
         (|case| case.tensors[1].shape[0] = 1, "for an output [1, 3]"),
     ];
     replacing.into_iter().for_each(|(change, words)| refused(told_of(&replacer, 1, change), words));

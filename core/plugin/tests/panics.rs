@@ -2,7 +2,7 @@
 //! replaces the process's hook.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie_plugin::testing::{self, Given, Model};
+use menagerie_plugin::testing::{self, Setup, TestModel};
 use menagerie_plugin::{Build, Component, Error, Host, Norm, Result, Rows, RowsMut, names, options};
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -96,7 +96,7 @@ fn panics_are_statuses_with_a_text_and_nothing_else_is_lost() {
         OUTSIDE.fetch_add(1, Ordering::SeqCst);
     }));
     let component = testing::norm::<Panics>();
-    let made = |does: &str| -> Result<Model> { Given::new(2).option("does", does).create(&component) };
+    let made = |does: &str| -> Result<TestModel> { Setup::new(2).option("does", does).create(&component) };
     let forward = |does: &str| made(does)?.rows(&[1.0, 2.0]);
     let error = |does: &str| forward(does).unwrap_err().to_string();
 
@@ -105,8 +105,8 @@ fn panics_are_statuses_with_a_text_and_nothing_else_is_lost() {
     assert!(error("forward").contains("panics.rs:") && error("forward").ends_with(": no more"));
     assert!(error("index").contains("panics.rs:"));
     assert!(error("index").ends_with(": index out of bounds: the len is 2 but the index is 2"));
-    assert!(error("payload").ends_with(": (a payload that is no text)"));
-    assert!(error("bomb").ends_with(": (a payload that is no text)"), "{}", error("bomb"));
+    assert!(error("payload").ends_with(": (a payload that is not text)"));
+    assert!(error("bomb").ends_with(": (a payload that is not text)"), "{}", error("bomb"));
     assert!(error("parallel").ends_with(": body 57"), "{}", error("parallel"));
     assert_eq!(error("fail"), "forward: because");
     // An instance that panics when it ends does not take the process with it.

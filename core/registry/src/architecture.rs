@@ -1,23 +1,23 @@
-//! [`GGUFArchitecture`], the name an architecture has in files, and [`Architecture`], what a crate registers.
+//! [`GGUFArchitecture`]: the name of an architecture in files; [`Architecture`]: an architecture as a crate registers it.
 
 use crate::error::RegistryError;
 use menagerie_entries::Entry;
 use std::borrow::Cow;
 use std::fmt;
 
-/// The value of `general.architecture`: an open set of names, dispatched by look-up.
+/// The value of `general.architecture`. The set of names is open; architectures are looked up by name.
 ///
-/// Each built-in architecture's crate holds a constant of this type.
+/// The crate of each built-in architecture has a constant of this type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GGUFArchitecture(Cow<'static, str>);
 
 impl GGUFArchitecture {
-    /// A name known to be valid, for constants.
+    /// A name that is known to be valid, for constants.
     pub const fn from_static(name: &'static str) -> Self {
         Self(Cow::Borrowed(name))
     }
 
-    /// Checks a name from a file: 1 to 64 characters of `a-z`, `A-Z`, `0-9`, `-`, `_` and `.`.
+    /// Validates a name from a file: 1 to 64 characters of `a-z`, `A-Z`, `0-9`, `-`, `_` and `.`.
     ///
     /// # Errors
     /// [`RegistryError::InvalidName`].
@@ -30,7 +30,7 @@ impl GGUFArchitecture {
         Ok(Self(Cow::Owned(name.to_owned())))
     }
 
-    /// The name as the file has it.
+    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -45,11 +45,11 @@ impl fmt::Display for GGUFArchitecture {
 /// A built-in architecture, as its crate registers it.
 #[derive(Clone, Debug)]
 pub struct Architecture {
-    /// The name it has in files.
+    /// Its name in files.
     pub name: GGUFArchitecture,
     /// Its spec, TOML.
     pub spec: &'static str,
-    /// The crate that registers it, for listings.
+    /// The crate or plugin that registers it, for listings.
     pub registered_by: &'static str,
 }
 

@@ -13,17 +13,17 @@ use std::sync::{Arc, OnceLock};
 /// One architecture of an environment.
 #[derive(Clone, Debug)]
 pub struct ArchitectureEntry {
-    /// Id of the spec; for a file that cannot be parsed, the name of the file.
+    /// Id of the spec; if the file cannot be parsed, the name of the file.
     pub id: String,
-    /// Where the spec comes from.
+    /// The origin of the spec.
     pub origin: Origin,
-    /// What it replaces, if it was allowed to.
+    /// The spec that it replaces, if that is allowed.
     pub shadows: Option<Origin>,
-    /// Files of the same name that are not used.
-    pub passed_over: Vec<Origin>,
+    /// Files of the same name, which are not used.
+    pub ignored: Vec<Origin>,
     spec: OnceLock<Result<Arc<ArchSpec>, RegistryError>>,
     sources: Arc<Sources>,
-    /// Which of the sources it is.
+    /// Its index in the sources.
     own: usize,
 }
 
@@ -35,15 +35,14 @@ impl ArchitectureEntry {
             id: text.id.clone(),
             origin: text.origin.clone(),
             shadows: text.shadows.clone(),
-            passed_over: text.passed_over.clone(),
+            ignored: text.ignored.clone(),
             spec: OnceLock::new(),
             sources: Arc::clone(sources),
             own,
         }
     }
 
-    /// The spec, or why it cannot be used. A built-in spec is parsed at the first
-    /// call, that of a file when architectures are first looked up.
+    /// The spec. A built-in spec is parsed at the first call, the spec of a file when architectures are first looked up.
     ///
     /// # Errors
     /// The faults of the spec.
@@ -51,17 +50,17 @@ impl ArchitectureEntry {
         self.spec.get_or_init(|| self.sources.parse(self.own))
     }
 
-    /// The spec's text, as written.
+    /// The text of the spec.
     pub fn text(&self) -> &str {
         &self.sources.texts[self.own].source.text
     }
 
-    /// The heading of the text, without parsing the rest; `None` if it is not written in the usual form.
+    /// The heading of the text, read without parsing the rest; `None` if it does not have the usual form.
     pub fn heading(&self) -> Option<Heading> {
         Heading::of(self.text())
     }
 
-    /// The names that it has in files.
+    /// Its names in files.
     fn names(&self) -> Vec<String> {
         if let (Origin::BuiltIn(_), Some(heading)) = (&self.origin, self.heading()) {
             return heading.gguf;
@@ -72,7 +71,7 @@ impl ArchitectureEntry {
         }
     }
 
-    /// The classes of config.json that it has; none if the spec is faulty.
+    /// Its classes of config.json; none if the spec is faulty.
     pub fn classes(&self) -> Vec<String> {
         if let (Origin::BuiltIn(_), Some(Heading { hf: Some(hf), .. })) = (&self.origin, self.heading()) {
             return hf;
@@ -81,12 +80,12 @@ impl ArchitectureEntry {
         classes.iter().map(|class| class.name.clone()).collect()
     }
 
-    /// Notes to print whenever the architecture is used: the files of its name that are not used, and why.
+    /// Notes to print whenever the architecture is used: which files of its name are not used, and why.
     pub fn notes(&self) -> Vec<String> {
-        let why = |passed: &Origin| match (&self.origin, passed) {
+        let why = |ignored: &Origin| match (&self.origin, ignored) {
             (Origin::BuiltIn(_), Origin::File { folder: FolderKind::Project, .. }) => format!(
-                "architecture {} is built in, and a project folder may only add: rename the file and its id, or take \
-                 it away",
+                "architecture {} is built in, and a project folder may only add architectures: rename the file and its \
+                 id, or remove it",
                 self.id
             ),
             (Origin::BuiltIn(_), _) => format!(
@@ -95,11 +94,11 @@ impl ArchitectureEntry {
             ),
             (used, _) => format!("{used} comes first"),
         };
-        self.passed_over.iter().map(|passed| format!("{passed} is not used: {}", why(passed))).collect()
+        self.ignored.iter().map(|ignored| format!("{ignored} is not used: {}", why(ignored))).collect()
     }
 }
 
-/// The architectures of an environment, by id and by the names that they have in files.
+/// The architectures of an environment, by id and by their names in files.
 #[derive(Debug, Default)]
 pub(crate) struct Architectures {
     all: Vec<ArchitectureEntry>,
@@ -116,7 +115,7 @@ impl Architectures {
         architectures
     }
 
-    /// Adds an architecture. One whose names another id has is faulty: what it says is not used.
+    /// Adds an architecture. If another architecture has one of its names, it is faulty and not used.
     fn add(&mut self, mut entry: ArchitectureEntry) {
         let names = entry.names();
         let taken = names.iter().find_map(|name| self.names.get(name).map(|&index| (name, index)));
@@ -146,7 +145,7 @@ impl Architectures {
         self.all.push(entry);
     }
 
-    /// Removes the architectures that a later one of their id replaces.
+    /// Removes the architectures that a later one with the same id replaces.
     fn drop_replaced(&mut self) {
         let kept: Vec<bool> = (0..self.all.len())
             .map(|index| {
@@ -192,8 +191,8 @@ impl Architectures {
         entry.spec().clone().map(|spec| (entry, spec))
     }
 
-    /// The architectures and specs of a class of config.json. Where several have the class, the keys and tensors of a model
-    /// decide between them; one whose file was named with `--spec` is the only one.
+    /// The architectures and specs of a class of config.json. If several have the class, the keys and tensors of a model
+    /// decide between them; a spec that was named with `--spec` is the only one.
     ///
     /// # Errors
     /// An unknown class (with the nearest class), or a faulty spec.
@@ -201,7 +200,7 @@ impl Architectures {
         &self,
         class: &str,
     ) -> Result<Vec<(&ArchitectureEntry, Arc<ArchSpec>)>, RegistryError> {
-        // Classes are not inherited, so that the text has the name.
+        // Classes are not inherited, so the text of the spec contains the name.
         let has = |entry: &&ArchitectureEntry| {
             entry.text().contains(class) && entry.classes().iter().any(|name| name == class)
         };

@@ -1,7 +1,7 @@
-//! [`Component`], what a crate registers for a kind, and [`Components`], the look-up.
+//! [`ComponentEntry`]: a kind and its factory, as a crate registers them; [`Components`]: the look-up.
 
 use crate::error::RegistryError;
-use crate::parts::Parts;
+use crate::parts::{BuildResult, ComponentParts};
 use menagerie_entries::{Entries, Entry};
 use menagerie_model::components::RopeFrequencies;
 use menagerie_model::{ElementWise, FeedForward, Norm, SequenceMixer};
@@ -10,48 +10,38 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Makes a mixer from its config; `None` has noted a fault.
-pub type BuildMixer<C> = fn(&C, &mut dyn Parts) -> Option<Box<dyn SequenceMixer>>;
-
-/// Makes a feed-forward from its config; `None` has noted a fault.
-pub type BuildFeedForward<C> = fn(&C, &mut dyn Parts) -> Option<Box<dyn FeedForward>>;
-
-/// Makes a norm from its config, with its tensors at a role, over rows of a width; `None` has noted a fault.
-pub type BuildNorm<C> = fn(&C, &mut dyn Parts, &NormPlace) -> Option<Box<dyn Norm>>;
-
-/// Makes an activation from its config; `None` has noted a fault.
-pub type BuildActivation<C> = fn(&C, &mut dyn Parts) -> Option<Arc<dyn ElementWise>>;
-
-/// Makes what gives the frequencies of a rope from its config; `None` has noted a fault.
-pub type BuildRope<C> = fn(&C, &mut dyn Parts) -> Option<Box<dyn RopeFrequencies>>;
-
-/// Where a norm stands.
+/// The tensors and the rows of a norm.
 #[derive(Clone, Copy, Debug)]
-pub struct NormPlace<'a> {
+pub struct NormTarget<'a> {
     /// Role of its tensors.
     pub role: &'a str,
-    /// Elements of the rows it norms.
+    /// Elements of the rows that it normalizes.
     pub width: usize,
 }
 
-/// A factory of mixers; `None` has noted a fault.
-pub type MixerFactory = dyn Fn(&Config, &mut dyn Parts) -> Option<Box<dyn SequenceMixer>> + Send + Sync;
+/// A factory of mixers.
+type MixerFactory =
+    dyn Fn(&Config, &mut dyn ComponentParts) -> BuildResult<Box<dyn SequenceMixer>> + Send + Sync;
 
-/// A factory of feed-forwards; `None` has noted a fault.
-pub type FeedForwardFactory = dyn Fn(&Config, &mut dyn Parts) -> Option<Box<dyn FeedForward>> + Send + Sync;
+/// A factory of feed-forwards.
+type FeedForwardFactory =
+    dyn Fn(&Config, &mut dyn ComponentParts) -> BuildResult<Box<dyn FeedForward>> + Send + Sync;
 
-/// A factory of norms; `None` has noted a fault.
-pub type NormFactory = dyn Fn(&Config, &mut dyn Parts, &NormPlace) -> Option<Box<dyn Norm>> + Send + Sync;
+/// A factory of norms.
+type NormFactory =
+    dyn Fn(&Config, &mut dyn ComponentParts, &NormTarget) -> BuildResult<Box<dyn Norm>> + Send + Sync;
 
-/// A factory of activations; `None` has noted a fault.
-pub type ActivationFactory = dyn Fn(&Config, &mut dyn Parts) -> Option<Arc<dyn ElementWise>> + Send + Sync;
+/// A factory of activations.
+type ActivationFactory =
+    dyn Fn(&Config, &mut dyn ComponentParts) -> BuildResult<Arc<dyn ElementWise>> + Send + Sync;
 
-/// A factory of what gives a rope's frequencies; `None` has noted a fault.
-pub type RopeFactory = dyn Fn(&Config, &mut dyn Parts) -> Option<Box<dyn RopeFrequencies>> + Send + Sync;
+/// A factory of the frequencies of ropes.
+type RopeFactory =
+    dyn Fn(&Config, &mut dyn ComponentParts) -> BuildResult<Box<dyn RopeFrequencies>> + Send + Sync;
 
-/// How a component of a kind is made: by a factory that lasts as long as the process.
+/// The factory of a kind; it lives as long as the process.
 #[derive(Clone, Copy)]
-pub enum Build {
+pub enum ComponentFactory {
     /// A mixer.
     Mixer(&'static MixerFactory),
     /// A feed-forward.
@@ -64,24 +54,24 @@ pub enum Build {
     Rope(&'static RopeFactory),
 }
 
-/// A kind and how it is made, as a crate registers it with [`crate::component!`].
+/// A kind and its factory, as a crate registers them with [`crate::component!`].
 #[derive(Clone, Copy)]
-pub struct Component {
+pub struct ComponentEntry {
     /// The kind: its options, roles and keys.
     pub kind: &'static Kind,
-    /// How it is made.
-    pub build: Build,
+    /// Its factory.
+    pub factory: ComponentFactory,
     /// The crate, or the plugin, that registers it, for listings.
     pub registered_by: &'static str,
 }
 
-impl fmt::Debug for Component {
+impl fmt::Debug for ComponentEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} of {}", self.kind, self.registered_by)
     }
 }
 
-impl Entry for Component {
+impl Entry for ComponentEntry {
     const FAMILY: &'static str = "kind";
 
     fn name(&self) -> &str {
@@ -97,57 +87,66 @@ impl Entry for Component {
     }
 }
 
-/// The config of a component of kind `C`; a look-up by kind has chosen the factory, so another one is a defect of it.
-pub fn config_of<'a, C: Definition>(config: &'a Config, parts: &mut dyn Parts) -> Option<&'a C> {
-    let found = config.downcast_ref::<C>();
-    if found.is_none() {
+/// The config as the type of its kind. The factory was looked up by kind, so another type is a defect.
+#[doc(hidden)]
+pub fn config_of<'a, C: Definition>(
+    config: &'a Config,
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<&'a C> {
+    config.downcast_ref::<C>().ok_or_else(|| {
+        let name = config.kind().name;
         parts.fault(&format!(
-            "the factory of kind `{}` was given a config of another kind (a defect: please report it)",
-            config.kind().name
-        ));
-    }
-    found
+            "the factory of kind `{name}` received a config of another kind (a defect: please report it)"
+        ))
+    })
 }
 
-/// Registers a component: `component!(mixer AttentionConfig, build)`, `component!(feed_forward ..)`,
-/// `component!(norm ..)`, `component!(activation ..)`, `component!(rope ..)`, where `build` is a [`BuildMixer`],
-/// [`BuildFeedForward`], [`BuildNorm`], [`BuildActivation`] or [`BuildRope`] of the config's type.
+/// Registers a component: `component!(FAMILY Config, build)`, where the family is `mixer`, `feed_forward`, `norm`,
+/// `activation` or `rope`, and `build` is
+///
+/// | family | function |
+/// |---|---|
+/// | `mixer` | `fn(&Config, &mut dyn ComponentParts) -> BuildResult<Box<dyn SequenceMixer>>` |
+/// | `feed_forward` | `fn(&Config, &mut dyn ComponentParts) -> BuildResult<Box<dyn FeedForward>>` |
+/// | `norm` | `fn(&Config, &mut dyn ComponentParts, &NormTarget) -> BuildResult<Box<dyn Norm>>` |
+/// | `activation` | `fn(&Config, &mut dyn ComponentParts) -> BuildResult<Arc<dyn ElementWise>>` |
+/// | `rope` | `fn(&Config, &mut dyn ComponentParts) -> BuildResult<Box<dyn RopeFrequencies>>` |
 #[macro_export]
 macro_rules! component {
     (mixer $config:ty, $build:path) => {
         $crate::component!(@ $config, Mixer(&|config, parts| {
-            let build: $crate::BuildMixer<$config> = $build;
+            let build: fn(&$config, &mut dyn $crate::ComponentParts) -> $crate::BuildResult<_> = $build;
             build($crate::config_of::<$config>(config, parts)?, parts)
         }));
     };
     (feed_forward $config:ty, $build:path) => {
         $crate::component!(@ $config, FeedForward(&|config, parts| {
-            let build: $crate::BuildFeedForward<$config> = $build;
+            let build: fn(&$config, &mut dyn $crate::ComponentParts) -> $crate::BuildResult<_> = $build;
             build($crate::config_of::<$config>(config, parts)?, parts)
         }));
     };
     (norm $config:ty, $build:path) => {
         $crate::component!(@ $config, Norm(&|config, parts, place| {
-            let build: $crate::BuildNorm<$config> = $build;
+            let build: fn(&$config, &mut dyn $crate::ComponentParts, &$crate::NormTarget) -> $crate::BuildResult<_> = $build;
             build($crate::config_of::<$config>(config, parts)?, parts, place)
         }));
     };
     (activation $config:ty, $build:path) => {
         $crate::component!(@ $config, Activation(&|config, parts| {
-            let build: $crate::BuildActivation<$config> = $build;
+            let build: fn(&$config, &mut dyn $crate::ComponentParts) -> $crate::BuildResult<_> = $build;
             build($crate::config_of::<$config>(config, parts)?, parts)
         }));
     };
     (rope $config:ty, $build:path) => {
         $crate::component!(@ $config, Rope(&|config, parts| {
-            let build: $crate::BuildRope<$config> = $build;
+            let build: fn(&$config, &mut dyn $crate::ComponentParts) -> $crate::BuildResult<_> = $build;
             build($crate::config_of::<$config>(config, parts)?, parts)
         }));
     };
     (@ $config:ty, $family:ident($build:expr)) => {
-        $crate::register!($crate::Component {
+        $crate::register!($crate::ComponentEntry {
             kind: <$config as $crate::spec::kind::Definition>::KIND,
-            build: $crate::Build::$family($build),
+            factory: $crate::ComponentFactory::$family($build),
             registered_by: env!("CARGO_PKG_NAME"),
         });
     };
@@ -156,19 +155,19 @@ macro_rules! component {
 /// The components of an environment, by family and name.
 #[derive(Clone, Debug, Default)]
 pub struct Components {
-    by_kind: BTreeMap<(Family, &'static str), Component>,
+    by_kind: BTreeMap<(Family, &'static str), ComponentEntry>,
 }
 
 impl Components {
     /// The components of these entries.
     ///
     /// # Errors
-    /// [`RegistryError::KindFamily`] if a factory does not make what its kind is.
+    /// [`RegistryError::KindFamily`] if the factory is of another family than its kind.
     pub fn of(entries: &Entries) -> Result<Self, RegistryError> {
-        let mut by_kind: BTreeMap<(Family, &'static str), Component> = BTreeMap::new();
-        for component in entries.all::<Component>() {
+        let mut by_kind: BTreeMap<(Family, &'static str), ComponentEntry> = BTreeMap::new();
+        for component in entries.all::<ComponentEntry>() {
             let (family, name) = (component.kind.family, component.kind.name);
-            if component.build.family() != family {
+            if component.factory.family() != family {
                 let crate_name = component.registered_by;
                 return Err(RegistryError::KindFamily { family: family.name(), name, crate_name });
             }
@@ -178,26 +177,26 @@ impl Components {
     }
 
     /// The component of a kind.
-    pub fn get(&self, kind: &Kind) -> Option<&Component> {
+    pub fn get(&self, kind: &Kind) -> Option<&ComponentEntry> {
         self.by_kind.get(&(kind.family, kind.name))
     }
 
     /// The components, ordered by family and name.
-    pub fn iter(&self) -> impl Iterator<Item = &Component> {
+    pub fn iter(&self) -> impl Iterator<Item = &ComponentEntry> {
         self.by_kind.values()
     }
 
-    /// The kinds that specs may name: those of the language and those of the components.
+    /// The kinds that specs may name: those of the language and those of the registered components.
     ///
     /// # Errors
-    /// [`RegistryError::Kinds`] if the kind of a crate has the name of a kind of the language.
+    /// [`RegistryError::Kinds`] if a crate registers a kind that the language already has.
     pub fn kinds(&self) -> Result<Kinds, RegistryError> {
         let kinds = self.iter().map(|component| component.kind);
         Kinds::built_in().with(kinds).map_err(RegistryError::Kinds)
     }
 }
 
-impl Build {
+impl ComponentFactory {
     fn family(self) -> Family {
         match self {
             Self::Mixer(_) => Family::Mixer,

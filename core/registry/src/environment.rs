@@ -7,21 +7,21 @@ use crate::error::RegistryError;
 use crate::folder::SpecFolder;
 use crate::folder_kind::FolderKind;
 use crate::recipe_file::{self, RecipeEntry};
-use crate::sources::{Sources, Text, place, read, registered_texts};
+use crate::sources::{Sources, SpecText, place, read, registered_texts};
 use crate::table_file::{BuiltInTable, TableFile};
 use menagerie_entries::{Entries, Entry};
 use menagerie_spec::ArchSpec;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// Spec folders that an environment is extended with.
+/// Spec folders that extend an environment.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct SpecFolders {
     /// The folders, most important first: of two files with the same name the one in the earlier folder is used.
     pub folders: Vec<SpecFolder>,
-    /// Whether a file may replace a built-in spec of the same name. A file of a project folder never may; a file that was
-    /// named with `--spec` always may.
+    /// Whether a file may replace a built-in spec of the same name. A file of a project folder never may, and a file that
+    /// was named with `--spec` always may.
     pub allow_shadow: bool,
 }
 
@@ -41,25 +41,24 @@ impl SpecFolders {
 
 /// Everything that is installed: architectures, kinds, recipes, tables, samplers, hooks, tokenizers, devices, file formats.
 ///
-/// It is made from what is linked into the program ([`Environment::linked`]), extended with spec folders and with the
-/// entries of plugins, and passed to whatever opens a model. Extending returns another environment and leaves the first
-/// one as it is. A clone is a pointer. Two things of one family that have one name are refused with both origins, however
-/// they came.
+/// [`Environment::linked`] has the entries that are linked into the program; spec folders and plugins extend it, and every
+/// function that opens a model takes it. Extending returns a new environment and does not change the first one; cloning
+/// copies a pointer. Two entries of one family with the same name are refused, and the error names both origins.
 #[derive(Clone, Debug)]
-pub struct Environment(Arc<Installed>);
+pub struct Environment(Arc<EnvironmentContent>);
 
 /// The content of an environment.
 #[derive(Debug)]
-struct Installed {
+struct EnvironmentContent {
     /// Entries of the crates of this program.
     linked: Entries,
-    /// Entries that were added afterwards, in order.
+    /// Entries that were added later, in order.
     added: Entries,
     folders: Vec<SpecFolders>,
     /// The entries of both.
     entries: Entries,
     sources: Arc<Sources>,
-    /// Made of the sources when an architecture is first looked up: it reads the heading of every spec.
+    /// Built from the sources at the first look-up of an architecture, because that reads the heading of every spec.
     architectures: OnceLock<Architectures>,
     components: Components,
     tables: Vec<TableFile>,
@@ -68,58 +67,58 @@ struct Installed {
 }
 
 impl Environment {
-    /// What the crates of this program register.
+    /// The environment with the entries that the crates of this program register.
     ///
     /// # Errors
-    /// A name that two crates register in one family; a kind whose table contradicts itself.
+    /// A name that two crates register in one family; a kind whose table is inconsistent.
     pub fn linked() -> Result<Self, RegistryError> {
-        let installed = Installed::new(Entries::linked()?, Entries::default(), Vec::new())?;
-        Ok(Self(Arc::new(installed)))
+        let content = EnvironmentContent::new(Entries::linked()?, Entries::default(), Vec::new())?;
+        Ok(Self(Arc::new(content)))
     }
 
-    /// The environment with the specs, tables and recipes of these folders, which come after folders that it has already.
+    /// The environment with the specs, tables and recipes of these folders, after those of the folders that it already has.
     ///
-    /// Of one name, the file in the earliest folder is used, and a built-in spec before any file unless
-    /// [`SpecFolders::allow_shadow`]; the files that are not used are in [`ArchitectureEntry::passed_over`]. A file with
-    /// faults does not stop the others: the faults are kept in its entry and returned when its spec is asked for. A data or
-    /// project folder that cannot be read is in [`Self::notes`].
+    /// If several files have the same name, the one in the earliest folder is used. A built-in spec is used instead of a
+    /// file unless [`SpecFolders::allow_shadow`]; [`ArchitectureEntry::ignored`] lists the files that are not used. Faults of
+    /// a file do not affect the others: [`ArchitectureEntry::spec`] returns them. [`Self::notes`] lists data and project
+    /// folders that cannot be read.
     ///
     /// # Errors
-    /// A folder that was asked for and cannot be read.
+    /// A requested folder cannot be read.
     pub fn with_spec_folders(&self, folders: SpecFolders) -> Result<Self, RegistryError> {
-        let Installed { linked, added, folders: earlier, .. } = &*self.0;
+        let EnvironmentContent { linked, added, folders: earlier, .. } = &*self.0;
         let folders = earlier.iter().cloned().chain([folders]).collect();
-        Ok(Self(Arc::new(Installed::new(linked.clone(), added.clone(), folders)?)))
+        Ok(Self(Arc::new(EnvironmentContent::new(linked.clone(), added.clone(), folders)?)))
     }
 
-    /// The environment with more entries: all of them, or an error.
+    /// The environment with additional entries.
     ///
     /// # Errors
-    /// A name that is there already, a kind whose table contradicts itself, a spec with faults.
+    /// A name that already exists, a kind whose table is inconsistent, a spec with faults; then no entry is added.
     pub fn with(&self, entries: Entries) -> Result<Self, RegistryError> {
         let ids: Vec<String> = entries.all::<Architecture>().iter().map(|one| one.name.to_string()).collect();
-        let Installed { linked, added, folders, .. } = &*self.0;
+        let EnvironmentContent { linked, added, folders, .. } = &*self.0;
         let added = added.with(&entries)?;
-        // Without folders, whose files may stand in the place of the new specs.
-        let installed = Installed::new(linked.clone(), added.clone(), Vec::new())?;
+        // Checked without folders, because their files may replace the new specs.
+        let content = EnvironmentContent::new(linked.clone(), added.clone(), Vec::new())?;
         if !ids.is_empty() {
-            for entry in installed.architectures().all().iter().filter(|entry| ids.contains(&entry.id)) {
+            for entry in content.architectures().all().iter().filter(|entry| ids.contains(&entry.id)) {
                 entry.spec().clone()?;
             }
         }
-        let installed = match folders.is_empty() {
-            true => installed,
-            false => Installed::new(linked.clone(), added, folders.clone())?,
+        let content = match folders.is_empty() {
+            true => content,
+            false => EnvironmentContent::new(linked.clone(), added, folders.clone())?,
         };
-        Ok(Self(Arc::new(installed)))
+        Ok(Self(Arc::new(content)))
     }
 
-    /// The entries of every family, for look-ups by type and name: [`Entries::all`], [`Entries::get`].
+    /// The entries of every family.
     pub fn entries(&self) -> &Entries {
         &self.0.entries
     }
 
-    /// The entries of a type, [`Entries::all`].
+    /// The entries of a type; see [`Entries::all`].
     pub fn all<T: Entry>(&self) -> &[T] {
         self.0.entries.all()
     }
@@ -129,7 +128,7 @@ impl Environment {
         &self.0.components
     }
 
-    /// Every architecture, built-in ones first, then by folder; faulty ones included.
+    /// Every architecture, also faulty ones: built-in ones first, then by folder.
     pub fn architectures(&self) -> &[ArchitectureEntry] {
         self.0.architectures().all()
     }
@@ -139,7 +138,7 @@ impl Environment {
         self.architectures().iter().find(|entry| entry.id == id)
     }
 
-    /// The names that architectures have in files, sorted.
+    /// The names of architectures in files, sorted.
     pub fn architecture_names(&self) -> impl Iterator<Item = &str> {
         self.0.architectures().names()
     }
@@ -155,8 +154,8 @@ impl Environment {
         self.0.architectures().resolve(name)
     }
 
-    /// The architectures and specs of a class of config.json. Where several have the class, the keys and tensors of a model
-    /// decide between them; one whose file was named with `--spec` is the only one.
+    /// The architectures and specs of a class of config.json. If several have the class, the keys and tensors of a model
+    /// decide between them; a spec that was named with `--spec` is the only one.
     ///
     /// # Errors
     /// An unknown class (with the nearest class), or a faulty spec.
@@ -164,12 +163,12 @@ impl Environment {
         self.0.architectures().of_class(class)
     }
 
-    /// The tables of vocabularies and chats that were added and those of the spec folders, most important first.
+    /// The tables of vocabularies and chats: those of added entries, then those of spec folders, most important first.
     pub fn tables(&self) -> &[TableFile] {
         &self.0.tables
     }
 
-    /// Every recipe, built-in ones first, then by folder; faulty ones included.
+    /// Every recipe, also faulty ones: built-in ones first, then by folder.
     pub fn recipes(&self) -> &[RecipeEntry] {
         &self.0.recipes
     }
@@ -185,13 +184,13 @@ impl Environment {
     }
 }
 
-impl Installed {
-    /// What follows from these entries and folders.
+impl EnvironmentContent {
+    /// The content for these entries and folders.
     fn new(linked: Entries, added: Entries, folders: Vec<SpecFolders>) -> Result<Self, RegistryError> {
         let entries = linked.with(&added)?;
         let components = Components::of(&entries)?;
         let kinds = components.kinds()?;
-        let mut read = Read {
+        let mut read = FolderReader {
             texts: registered_texts(&linked, &added),
             tables: entries.all().iter().map(BuiltInTable::as_file).collect(),
             recipes: recipe_file::built_in(&entries),
@@ -200,7 +199,7 @@ impl Installed {
         for SpecFolders { folders, allow_shadow } in &folders {
             folders.iter().try_for_each(|folder| read.add(folder, *allow_shadow))?;
         }
-        let Read { texts, tables, recipes, notes } = read;
+        let FolderReader { texts, tables, recipes, notes } = read;
         let (sources, architectures) = (Arc::new(Sources { texts, kinds }), OnceLock::new());
         Ok(Self {
             linked,
@@ -221,21 +220,21 @@ impl Installed {
     }
 }
 
-/// What was read of entries and folders so far.
-struct Read {
-    texts: Vec<Text>,
+/// Collects the content of entries and folders.
+struct FolderReader {
+    texts: Vec<SpecText>,
     tables: Vec<TableFile>,
     recipes: Vec<RecipeEntry>,
     notes: Vec<String>,
 }
 
-impl Read {
-    /// Adds the files of a folder; of one that was not asked for and cannot be read, a note.
+impl FolderReader {
+    /// Adds the files of a folder; adds a note if the folder was not requested and cannot be read.
     fn add(&mut self, folder: &SpecFolder, allow_shadow: bool) -> Result<(), RegistryError> {
         let files = folder.files().and_then(|specs| Ok((specs, folder.table_files()?)));
         let (specs, tables) = match files {
             Ok(files) => files,
-            Err(error) if folder.is_asked_for() => return Err(error),
+            Err(error) if folder.is_requested() => return Err(error),
             Err(error) => {
                 self.notes.push(format!("{error}; its files are not used"));
                 return Ok(());

@@ -1,11 +1,11 @@
-//! [`RegistryError`]: an architecture that cannot be looked up, and why.
+//! [`RegistryError`]: the reason why an architecture cannot be found or used.
 
 use menagerie_entries::{DuplicateName, nearest_clause};
 use menagerie_files::path_text;
 use menagerie_spec::kind::KindsError;
 use std::path::PathBuf;
 
-/// Why an architecture could not be found or loaded.
+/// The reason why an architecture could not be found or loaded.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
@@ -14,10 +14,10 @@ pub enum RegistryError {
         "no architectures are linked in: enable the feature `architectures` of the crate `menagerie`, or add `use menagerie_all as _;` to the program"
     )]
     Empty,
-    /// The name cannot be one of an architecture.
+    /// The text is not a valid name.
     #[error("`{0}` is not a valid architecture name (1 to 64 letters, digits, `-`, `_`, `.`)")]
     InvalidName(String),
-    /// No spec has the name.
+    /// No spec has this name.
     #[error("architecture `{name}` is not known{}; `menagerie spec new FILE` drafts a spec of a GGUF file; give a spec with --spec FILE or --spec-dir DIR; `menagerie list` shows the known architectures", nearest_clause(.nearest.as_deref()))]
     Unknown {
         /// The name in the file.
@@ -25,46 +25,46 @@ pub enum RegistryError {
         /// The nearest known name.
         nearest: Option<String>,
     },
-    /// No spec has the class of a config.json.
-    #[error("no spec has the class `{name}` of config.json{}; write a spec that extends the nearest architecture and lists the class under [architecture] hf, and give it with --spec FILE or --spec-dir DIR (`menagerie spec new` drafts one where there is a GGUF file of the model); `menagerie list` shows the known architectures", nearest_clause(.nearest.as_deref()))]
+    /// No spec has the class of config.json.
+    #[error("no spec has the class `{name}` of config.json{}; write a spec that extends the nearest architecture and lists the class under [architecture] hf, and give it with --spec FILE or --spec-dir DIR (`menagerie spec new` drafts one from a GGUF file of the model); `menagerie list` shows the known architectures", nearest_clause(.nearest.as_deref()))]
     UnknownClass {
         /// The class.
         name: String,
         /// The nearest known class.
         nearest: Option<String>,
     },
-    /// A folder fits several specs of its class.
-    #[error("class `{name}` is of the specs {}, and the model fits them all; name the one that is meant: --spec FILE", .ids.join(" and "))]
+    /// Several specs have the class of a folder and fit its model.
+    #[error("the specs {} all have the class `{name}` and fit the model; choose one with --spec FILE", .ids.join(" and "))]
     ClassOfSeveral {
         /// The class.
         name: String,
         /// Ids of the specs.
         ids: Vec<String>,
     },
-    /// The spec of the name has faults.
+    /// The spec with this name has faults.
     #[error("the spec of architecture `{id}` cannot be used:\n{faults}")]
     Faulty {
         /// Id of the spec.
         id: String,
-        /// All faults, a paragraph each.
+        /// All faults, one paragraph each.
         faults: String,
     },
-    /// A file's spec lists a name in files that a spec of another id has.
-    #[error("{}: [architecture] gguf lists `{name}`, which {by} has; take it out", path_text(.path))]
+    /// A spec of a file lists a name that another spec has.
+    #[error("{}: [architecture] gguf lists `{name}`, which is already a name of {by}; remove it", path_text(.path))]
     NameTaken {
         /// The file.
         path: PathBuf,
         /// The name in files.
         name: String,
-        /// The spec that has it.
+        /// The origin of the spec that has it.
         by: String,
     },
-    /// Two things of one family have one name.
+    /// Two entries of one family have the same name.
     #[error(transparent)]
     Duplicate(#[from] DuplicateName),
-    /// A factory makes something else than its kind is.
+    /// A factory is of another family than its kind.
     #[error(
-        "{crate_name} registers {family} kind `{name}` with a factory of another family: what it builds would stand in the wrong place; have that crate mended, or leave it out"
+        "{crate_name} registers the {family} kind `{name}` with a factory of another family, which is a defect of that crate; update it, or do not link it"
     )]
     KindFamily {
         /// The family of the kind.
@@ -74,15 +74,15 @@ pub enum RegistryError {
         /// The crate.
         crate_name: &'static str,
     },
-    /// The kinds of the crates that are linked in cannot be used together.
+    /// The kinds of the linked crates conflict.
     #[error(transparent)]
     Kinds(#[from] KindsError),
-    /// A file that was named as a spec is none.
+    /// A file that was named as a spec is not a spec.
     #[error("{}: {reason}; give a file ID.toml with --spec, a folder of them with --spec-dir", path_text(.path))]
     NotASpec {
-        /// What was named.
+        /// The path that was named.
         path: PathBuf,
-        /// Why it is none.
+        /// The reason.
         reason: String,
     },
     /// A recipe's file cannot be read.
@@ -90,17 +90,17 @@ pub enum RegistryError {
     Recipe {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A spec folder that was asked for cannot be read.
+    /// A requested spec folder cannot be read.
     #[error("spec folder {}: {reason} (from {from})", path_text(.path))]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// Who named it.
+        /// The flag or variable that named it.
         from: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! [`SpecFolder`]: where spec files are looked for, and how far each place is trusted.
+//! [`SpecFolder`]: a folder of spec files, recipes and tables.
 
 use crate::error::RegistryError;
 use crate::folder_kind::{FolderKind, SPEC_DIR_VARIABLE};
@@ -6,13 +6,13 @@ use crate::table_file::TableFile;
 use menagerie_spec::RECIPE_SUFFIX;
 use std::path::{Path, PathBuf};
 
-/// Folder of a project, read when it exists in the current folder.
+/// Folder of a project, which is read if it exists in the current folder.
 pub(crate) const PROJECT_FOLDER: &str = "menagerie.d";
 
-/// Folder inside a spec folder with tables of vocabularies and chats.
+/// Subfolder of a spec folder with tables of vocabularies and chats.
 pub(crate) const TABLE_FOLDER: &str = "tokenizers";
 
-/// File of a spec folder with models by short names; no spec.
+/// File of a spec folder with short names of models; not a spec.
 pub(crate) const MODELS_FILE: &str = "models.toml";
 
 /// A folder with spec files, or one such file.
@@ -20,12 +20,12 @@ pub(crate) const MODELS_FILE: &str = "models.toml";
 pub struct SpecFolder {
     /// The folder, or the file.
     pub path: PathBuf,
-    /// Why it is read.
+    /// The kind.
     pub kind: FolderKind,
 }
 
 impl SpecFolder {
-    /// The folders of this process: `flags`, then the environment variable's, the data folder's, the project's.
+    /// The folders of this process: `flags`, those of the environment variable, the data folder, the project folder.
     pub fn of_process(flags: &[PathBuf]) -> Vec<Self> {
         let mut folders: Vec<Self> =
             flags.iter().map(|path| Self { path: path.clone(), kind: FolderKind::Flag }).collect();
@@ -40,15 +40,15 @@ impl SpecFolder {
         folders
     }
 
-    /// Whether somebody asked for the folder, by flag or variable; the others may be absent.
-    pub fn is_asked_for(&self) -> bool {
+    /// Whether a flag or the variable names the folder; other folders may be absent.
+    pub(crate) fn is_requested(&self) -> bool {
         self.kind < FolderKind::Data
     }
 
     /// Its spec files, sorted by name; recipes (`*.recipe.toml`) are not specs.
     ///
     /// # Errors
-    /// The folder cannot be read, or is absent although it was asked for.
+    /// The folder cannot be read, or a requested folder does not exist.
     pub fn files(&self) -> Result<Vec<PathBuf>, RegistryError> {
         if self.kind == FolderKind::File {
             let reason = match std::fs::metadata(&self.path) {
@@ -58,32 +58,32 @@ impl SpecFolder {
             };
             return Err(RegistryError::NotASpec { path: self.path.clone(), reason });
         }
-        self.toml_files(&self.path, self.is_asked_for(), is_spec)
+        self.toml_files(&self.path, self.is_requested(), is_spec)
     }
 
     /// Its recipes (`*.recipe.toml`), sorted by name.
     ///
     /// # Errors
     /// As [`Self::files`].
-    pub fn recipe_files(&self) -> Result<Vec<PathBuf>, RegistryError> {
+    pub(crate) fn recipe_files(&self) -> Result<Vec<PathBuf>, RegistryError> {
         if self.kind == FolderKind::File {
             return Ok(Vec::new());
         }
-        self.toml_files(&self.path, self.is_asked_for(), is_recipe)
+        self.toml_files(&self.path, self.is_requested(), is_recipe)
     }
 
     /// Its files of tokenizer tables (`tokenizers/*.toml`), sorted by name.
     ///
     /// # Errors
-    /// The folder is there and cannot be read.
-    pub fn table_files(&self) -> Result<Vec<PathBuf>, RegistryError> {
+    /// The folder exists and cannot be read.
+    pub(crate) fn table_files(&self) -> Result<Vec<PathBuf>, RegistryError> {
         if self.kind == FolderKind::File {
             return Ok(Vec::new());
         }
         self.toml_files(&self.path.join(TABLE_FOLDER), false, is_spec)
     }
 
-    /// Its table of models by short names (`models.toml`), if it has one; what a project folder holds only adds.
+    /// Its table of models by short names (`models.toml`), if it has one; the table of a project folder can only add models.
     pub fn models(&self, allow_shadow: bool) -> Option<TableFile> {
         let path = self.path.join(MODELS_FILE);
         let there = self.kind != FolderKind::File && path.symlink_metadata().is_ok();

@@ -1,18 +1,18 @@
-//! [`FolderKind`]: where a spec folder comes from, and so how far it is trusted.
+//! [`FolderKind`]: who named a spec folder, which determines how far it is trusted.
 
-/// Environment variable with further spec folders, separated as in `PATH`.
+/// Environment variable with spec folders, separated as in `PATH`.
 pub(crate) const SPEC_DIR_VARIABLE: &str = "MENAGERIE_SPEC_DIR";
 
-/// Why a folder is read; what earlier kinds hold comes before what later kinds hold under the same name.
+/// Why a folder is read. Of two files with the same name, the one in the folder of the earlier kind is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FolderKind {
-    /// `--spec`: no folder but one file, which may replace a built-in spec.
+    /// `--spec`: one file, which may replace a built-in spec.
     File,
     /// `--spec-dir`.
     Flag,
     /// `MENAGERIE_SPEC_DIR`.
     Environment,
-    /// No folder: a plugin brings it.
+    /// Not a folder: part of a plugin.
     Plugin,
     /// `menagerie/specs` in the user's XDG data folder.
     Data,
@@ -21,7 +21,7 @@ pub enum FolderKind {
 }
 
 impl FolderKind {
-    /// How listings name it.
+    /// The name in listings.
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "--spec",

@@ -22,18 +22,16 @@ mod text_file;
 pub use architecture::{Architecture, GGUFArchitecture};
 pub use architectures::ArchitectureEntry;
 #[doc(hidden)]
-pub use component::{
-    ActivationFactory, BuildActivation, BuildFeedForward, BuildMixer, BuildNorm, BuildRope,
-    FeedForwardFactory, MixerFactory, NormFactory, RopeFactory,
-};
-pub use component::{Build, Component, Components, NormPlace, config_of};
+pub use component::config_of;
+pub use component::{ComponentEntry, ComponentFactory, Components, NormTarget};
 pub use environment::{Environment, SpecFolders};
 pub use error::RegistryError;
 pub use folder::SpecFolder;
 pub use folder_kind::FolderKind;
 pub use menagerie_entries::{DuplicateName, Entries, Entry, register};
+#[doc(hidden)]
 pub use menagerie_spec as spec;
 pub use origin::Origin;
-pub use parts::{Part, Parts, noted, where_given};
+pub use parts::{BuildResult, ComponentParts, ReportedFault, TensorPart, or_fault};
 pub use recipe_file::{BuiltInRecipe, RecipeEntry};
 pub use table_file::{BuiltInTable, TableFile};

@@ -5,7 +5,7 @@ use menagerie_files::path_text;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a spec comes from.
+/// Where a spec or a recipe comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Registered by this crate.
@@ -16,13 +16,13 @@ pub enum Origin {
     File {
         /// The file.
         path: PathBuf,
-        /// Why its folder is read.
+        /// The kind of its folder.
         folder: FolderKind,
     },
 }
 
 impl Origin {
-    /// The spec that comes from there, in a sentence.
+    /// The spec of this origin, as a noun in a sentence.
     pub fn noun(&self) -> String {
         match self {
             Self::BuiltIn(_) => "the built-in one".to_owned(),
@@ -30,7 +30,7 @@ impl Origin {
         }
     }
 
-    /// Where it comes from, for programs: with the crate of what is built in.
+    /// The origin with details: built-in specs with their crate.
     pub fn detail(&self) -> String {
         match self {
             Self::BuiltIn(by) => format!("built-in ({by})"),

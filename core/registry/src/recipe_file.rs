@@ -1,10 +1,10 @@
-//! [`RecipeEntry`]: recipes that crates register and that lie in spec folders.
+//! [`RecipeEntry`]: a recipe that a crate registers or that is in a spec folder.
 
 use crate::error::RegistryError;
 use crate::folder::SpecFolder;
 use crate::folder_kind::FolderKind;
 use crate::origin::Origin;
-use crate::text_file::{NoText, read_text};
+use crate::text_file::{TextFileError, read_text};
 use menagerie_entries::{Entries, Entry};
 use menagerie_files::path_text;
 use menagerie_spec::{RECIPE_SUFFIX, Recipe, SpecFaults, SpecSource};
@@ -36,25 +36,25 @@ impl Entry for BuiltInRecipe {
 /// One recipe.
 #[derive(Clone, Debug)]
 pub struct RecipeEntry {
-    /// Its name; for a file that cannot be parsed, that of the file.
+    /// Its name; if the file cannot be parsed, the name of the file.
     pub id: String,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
-    /// Recipes of the same name that are not used.
-    pub passed_over: Vec<Origin>,
+    /// Recipes of the same name, which are not used.
+    pub ignored: Vec<Origin>,
     text: String,
     recipe: Result<Recipe, SpecFaults>,
 }
 
 impl RecipeEntry {
-    /// The recipe of a file, wherever it lies.
+    /// The recipe in a file, in any folder.
     ///
     /// # Errors
-    /// The file cannot be read; its faults are kept for [`Self::recipe`].
+    /// The file cannot be read. Faults of its content are returned by [`Self::recipe`].
     pub fn read(path: impl AsRef<Path>, folder: FolderKind) -> Result<Self, RegistryError> {
         let path = path.as_ref();
         let unreadable =
-            |fault: NoText| RegistryError::Recipe { path: path.to_owned(), reason: fault.words() };
+            |fault: TextFileError| RegistryError::Recipe { path: path.to_owned(), reason: fault.reason() };
         let text = read_text(path).map_err(unreadable)?;
         Ok(Self::new(&path_text(path), text, Origin::File { path: path.to_owned(), folder }))
     }
@@ -63,10 +63,10 @@ impl RecipeEntry {
         let source = SpecSource { name: name.to_owned(), text };
         let recipe = Recipe::parse(&source);
         let id = recipe.as_ref().map_or_else(|_| Recipe::id_of_file(name), |recipe| recipe.id.clone());
-        Self { id, origin, passed_over: Vec::new(), text: source.text, recipe }
+        Self { id, origin, ignored: Vec::new(), text: source.text, recipe }
     }
 
-    /// What it says, or what is wrong with it.
+    /// The parsed recipe.
     ///
     /// # Errors
     /// All of its faults.
@@ -74,15 +74,15 @@ impl RecipeEntry {
         self.recipe.as_ref()
     }
 
-    /// Its text, as written.
+    /// Its text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What must be said in listings: files of its name that are not used.
+    /// Notes for listings: files of the same name that are not used.
     pub fn notes(&self) -> Vec<String> {
-        let said = |passed: &Origin| format!("recipe {passed} is not used: {} comes first", self.origin);
-        self.passed_over.iter().map(said).collect()
+        let note = |other: &Origin| format!("recipe {other} is not used: {} comes first", self.origin);
+        self.ignored.iter().map(note).collect()
     }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn built_in(entries: &Entries) -> Vec<RecipeEntry> {
     registered.into_iter().map(entry).collect()
 }
 
-/// Adds the recipes of a folder to those of more important ones; files that cannot be read are told in `notes`.
+/// Adds the recipes of a folder after those of more important folders; adds a note for each file that cannot be read.
 pub(crate) fn add_folder(
     folder: &SpecFolder,
     entries: &mut Vec<RecipeEntry>,
@@ -106,7 +106,7 @@ pub(crate) fn add_folder(
     for path in folder.recipe_files()? {
         match RecipeEntry::read(&path, folder.kind) {
             Ok(entry) => match entries.iter_mut().find(|other| other.id == entry.id) {
-                Some(other) => other.passed_over.push(entry.origin),
+                Some(other) => other.ignored.push(entry.origin),
                 None => entries.push(entry),
             },
             Err(error) => notes.push(format!("{error}; it is left out")),

@@ -1,4 +1,4 @@
-//! [`Sources`]: the texts of all specs, and how one of them is parsed.
+//! [`Sources`]: the texts of all specs.
 
 use crate::architecture::Architecture;
 use crate::error::RegistryError;
@@ -12,46 +12,47 @@ use menagerie_spec::{ArchSpec, SpecLookup, SpecSource};
 use std::path::Path;
 use std::sync::Arc;
 
-/// All texts, and the kinds they are parsed with.
+/// All texts, and the kinds for parsing them.
 #[derive(Debug)]
 pub(crate) struct Sources {
-    pub(crate) texts: Vec<Text>,
+    pub(crate) texts: Vec<SpecText>,
     pub(crate) kinds: Kinds,
 }
 
-/// A spec's text before it is parsed: `extends` looks through all of them.
+/// The text of a spec that is not parsed yet; `extends` searches all of them.
 #[derive(Debug)]
-pub(crate) struct Text {
+pub(crate) struct SpecText {
     pub(crate) id: String,
     pub(crate) source: SpecSource,
     pub(crate) origin: Origin,
     pub(crate) shadows: Option<Origin>,
-    pub(crate) passed_over: Vec<Origin>,
+    pub(crate) ignored: Vec<Origin>,
     refused: Option<RegistryError>,
 }
 
-/// What `extends` sees from one file: itself excluded, so that a shadowing spec may extend what it shadows.
-struct Others<'a> {
-    texts: &'a [Text],
+/// All texts except one: a spec that shadows another one may extend it.
+struct OtherSpecs<'a> {
+    texts: &'a [SpecText],
     own: usize,
 }
 
-impl SpecLookup for Others<'_> {
+impl SpecLookup for OtherSpecs<'_> {
     fn find(&self, id: &str) -> Option<SpecSource> {
-        let usable =
-            |(index, text): &(usize, &Text)| *index != self.own && text.id == id && text.refused.is_none();
+        let usable = |(index, text): &(usize, &SpecText)| {
+            *index != self.own && text.id == id && text.refused.is_none()
+        };
         let built_in_only = matches!(self.texts[self.own].origin, Origin::BuiltIn(_));
-        let mut found: Vec<&Text> =
+        let mut found: Vec<&SpecText> =
             self.texts.iter().enumerate().filter(usable).map(|(_, text)| text).collect();
         found.retain(|text| !built_in_only || matches!(text.origin, Origin::BuiltIn(_)));
         found.last().map(|text| text.source.clone())
     }
 
-    /// A built-in or a plugin's spec that a file of its id replaces.
+    /// The built-in spec, or the spec of a plugin, that a file with the same id replaces.
     fn find_replaced(&self, id: &str, replacing: &SpecSource) -> Option<SpecSource> {
-        let replaces = |text: &&Text| text.source == *replacing && text.shadows.is_some();
+        let replaces = |text: &&SpecText| text.source == *replacing && text.shadows.is_some();
         self.texts.iter().find(replaces)?;
-        let built_in = |text: &&Text| text.id == id && !matches!(text.origin, Origin::File { .. });
+        let built_in = |text: &&SpecText| text.id == id && !matches!(text.origin, Origin::File { .. });
         self.texts.iter().find(built_in).map(|text| text.source.clone())
     }
 
@@ -60,9 +61,9 @@ impl SpecLookup for Others<'_> {
     }
 }
 
-/// The texts of the architectures that are linked in, by name, and of those that were added, in their order.
-pub(crate) fn registered_texts(linked: &Entries, added: &Entries) -> Vec<Text> {
-    let text = |architecture: &Architecture, origin: Origin, folder: &str| Text {
+/// The texts of the linked architectures, by name, then of the added ones, in order.
+pub(crate) fn registered_texts(linked: &Entries, added: &Entries) -> Vec<SpecText> {
+    let text = |architecture: &Architecture, origin: Origin, folder: &str| SpecText {
         id: architecture.name.to_string(),
         source: SpecSource {
             name: format!("{folder}/{}.toml", architecture.name),
@@ -70,7 +71,7 @@ pub(crate) fn registered_texts(linked: &Entries, added: &Entries) -> Vec<Text> {
         },
         origin,
         shadows: None,
-        passed_over: Vec::new(),
+        ignored: Vec::new(),
         refused: None,
     };
     let linked =
@@ -83,7 +84,7 @@ pub(crate) fn registered_texts(linked: &Entries, added: &Entries) -> Vec<Text> {
 }
 
 /// The text of a file.
-pub(crate) fn read(path: &Path, folder: FolderKind) -> Text {
+pub(crate) fn read(path: &Path, folder: FolderKind) -> SpecText {
     let id = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let (text, refused) = match read_text(path) {
         Ok(text) => (text, None),
@@ -92,18 +93,18 @@ pub(crate) fn read(path: &Path, folder: FolderKind) -> Text {
             (String::new(), Some(RegistryError::Faulty { id: id.clone(), faults }))
         }
     };
-    Text {
+    SpecText {
         id,
         source: SpecSource { name: path_text(path), text },
         origin: Origin::File { path: path.to_owned(), folder },
         shadows: None,
-        passed_over: Vec::new(),
+        ignored: Vec::new(),
         refused,
     }
 }
 
-/// Adds a file to those of more important folders. The last text of an id is the one that is used.
-pub(crate) fn place(texts: &mut Vec<Text>, mut file: Text, allow_shadow: bool) {
+/// Adds a file after those of more important folders. The last text with an id is used.
+pub(crate) fn place(texts: &mut Vec<SpecText>, mut file: SpecText, allow_shadow: bool) {
     let project = matches!(file.origin, Origin::File { folder: FolderKind::Project, .. });
     match texts.iter_mut().rfind(|text| text.id == file.id) {
         None => texts.push(file),
@@ -111,29 +112,29 @@ pub(crate) fn place(texts: &mut Vec<Text>, mut file: Text, allow_shadow: bool) {
             file.shadows = Some(used.origin.clone());
             texts.push(file);
         }
-        Some(used) => used.passed_over.push(file.origin),
+        Some(used) => used.ignored.push(file.origin),
     }
 }
 
 impl Sources {
-    /// The spec of a text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// Its faults.
+    /// The faults of the spec.
     pub(crate) fn parse(&self, own: usize) -> Result<Arc<ArchSpec>, RegistryError> {
         let Sources { texts, kinds } = self;
         let text = &texts[own];
         if let Some(refused) = &text.refused {
             return Err(refused.clone());
         }
-        ArchSpec::parse(&text.source, &Others { texts, own }, kinds)
+        ArchSpec::parse(&text.source, &OtherSpecs { texts, own }, kinds)
             .map_err(|faults| RegistryError::Faulty { id: text.id.clone(), faults: faults.to_string() })
             .and_then(|spec| named_as_file(spec, &text.id, &text.source.name))
             .map(Arc::new)
     }
 }
 
-/// `specs/<id>.toml`: a file whose id differs from its name could not be found by `extends`.
+/// Checks that the id of a spec is the name of its file, because `extends` searches by file name.
 fn named_as_file(spec: ArchSpec, id: &str, file: &str) -> Result<ArchSpec, RegistryError> {
     if spec.id() == id {
         return Ok(spec);

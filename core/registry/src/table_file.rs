@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 pub struct TableFile {
     /// The file.
     pub path: PathBuf,
-    /// Why its folder is read.
+    /// The kind of its folder.
     pub folder: FolderKind,
-    /// Its text, or why it cannot be read.
+    /// Its text, or the reason why it cannot be read.
     pub text: Result<String, String>,
     /// Whether its entries may replace built-in ones.
     pub may_shadow: bool,
 }
 
 impl TableFile {
-    /// Reads a file of a folder of this kind; what a project folder holds may never replace anything.
+    /// Reads a file; a file of a project folder may never replace a built-in entry.
     pub(crate) fn read(path: &Path, folder: FolderKind, allow_shadow: bool) -> Self {
         Self {
             path: path.to_owned(),
             folder,
-            text: read_text(path).map_err(|none| none.words()),
+            text: read_text(path).map_err(|fault| fault.reason()),
             may_shadow: allow_shadow && folder != FolderKind::Project,
         }
     }
@@ -33,7 +33,7 @@ impl TableFile {
 /// A table of vocabularies or chats that a crate or a plugin registers.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltInTable {
-    /// Name of the file that it would be in a spec folder.
+    /// The file name that it would have in a spec folder.
     pub file: &'static str,
     /// Its text, TOML.
     pub text: &'static str,
@@ -52,14 +52,14 @@ impl Entry for BuiltInTable {
         self.registered_by
     }
 
-    /// Its rows have names; the name of the file is only shown.
+    /// The rows of a table have names; the file name is only displayed.
     fn scope(&self) -> &str {
         self.registered_by
     }
 }
 
 impl BuiltInTable {
-    /// The table as those of spec folders; its rows replace no others.
+    /// The table in the form of tables of spec folders; its rows do not replace others.
     pub(crate) fn as_file(&self) -> TableFile {
         TableFile {
             path: format!("{} of {}", self.file, self.registered_by).into(),

@@ -82,7 +82,7 @@ fn of_two_folders_the_earlier_kind_is_used() {
                 assert_eq!(summary(&environment, "outside"), "first", "{first:?} before {second:?}");
                 let entry = environment.architecture("outside").unwrap();
                 assert_eq!(kind(&entry.origin), Some(first));
-                assert_eq!(entry.passed_over.iter().map(kind).collect::<Vec<_>>(), [Some(second)]);
+                assert_eq!(entry.ignored.iter().map(kind).collect::<Vec<_>>(), [Some(second)]);
                 let notes = entry.notes();
                 assert!(notes[0].contains(second.name()) && notes[0].contains("comes first"), "{notes:?}");
                 assert_eq!(
@@ -108,7 +108,7 @@ fn a_built_in_spec_stays_unless_a_folder_other_than_the_projects_is_allowed_to_s
                 "{kind:?}"
             );
             assert_eq!(entry.shadows.is_some(), replaced);
-            assert_eq!(entry.passed_over.len(), usize::from(!replaced));
+            assert_eq!(entry.ignored.len(), usize::from(!replaced));
             let note = entry.notes().concat();
             assert_eq!(note.contains("is built in"), !replaced, "{note}");
             assert_eq!(note.contains("--allow-shadow"), !replaced && kind != FolderKind::Project, "{note}");
@@ -123,7 +123,7 @@ fn the_most_important_shadow_is_used() {
     let environment = load(folders, true);
     assert_eq!(summary(&environment, "inside"), FolderKind::Flag.name());
     let entry: &ArchitectureEntry = environment.architecture("inside").unwrap();
-    assert_eq!(entry.passed_over.len(), 3);
+    assert_eq!(entry.ignored.len(), 3);
     assert_eq!(entry.shadows, Some(Origin::BuiltIn("test")));
 }
 

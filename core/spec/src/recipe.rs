@@ -5,9 +5,9 @@ mod mixture;
 pub use mixture::{MixtureChoice, RecipeExpert, RecipeMixture};
 
 use crate::text::fault::SpecFaults;
-use menagerie_entries::{nearest, nearest_clause};
 use crate::text::source::{MetadataValue, SpecSource};
 use crate::text::tree::{self, Item, SourcePlace, TomlEntry, TomlNode, TomlTable};
+use menagerie_entries::{nearest, nearest_clause};
 use std::collections::BTreeMap;
 
 /// The version of the language that is read.

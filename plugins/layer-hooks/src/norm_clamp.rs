@@ -38,7 +38,7 @@ impl Component for NormClamp {
     fn create(options: NormClampOptions, _build: &mut Build) -> Result<Self> {
         let NormClampOptions { most } = options;
         if !most.is_finite() || most <= 0.0 {
-            return Err(Error::new(format!("most is {most}; a number above 0 is wanted")));
+            return Err(Error::new(format!("most is {most}, expected a number above 0")));
         }
         Ok(Self { most })
     }
@@ -58,18 +58,18 @@ impl LayerReplacer for NormClamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use menagerie_plugin::testing::{self, Given};
+    use menagerie_plugin::testing::{self, Setup};
 
     #[test]
     fn a_row_above_the_bound_is_scaled_to_it_and_others_stay() {
         let component = testing::layer_replacer::<NormClamp>();
-        let given = Given::new(2).option("most", 5.0);
+        let given = Setup::new(2).option("most", 5.0);
         let found = given.create(&component).unwrap().rows(&[3.0, 4.0, 30.0, 40.0]).unwrap();
         let bound = 5.0f32;
         let size = (2500.0f32 / 2.0).sqrt();
         assert_eq!(found, [3.0, 4.0, 30.0 * (bound / size), 40.0 * (bound / size)]);
         assert!(given.clone().option("most", 0.0).create(&component).is_err());
-        for outcome in testing::check(&component, &Given::new(12).option("most", 0.3)) {
+        for outcome in testing::check(&component, &Setup::new(12).option("most", 0.3)) {
             assert!(outcome.fault.is_none(), "{outcome}");
         }
     }

@@ -1,7 +1,7 @@
 //! [`Statistics`]: how large rows are, layer by layer, in a file.
 
 use menagerie_plugin::{
-    Build, Component, Error, LayerCall, LayerObserver, Level, Phase, Result, log, options,
+    Build, Component, Error, LayerCall, LayerObserver, LogLevel, Phase, Result, log, options,
 };
 use std::fmt::Write;
 use std::fs;
@@ -75,11 +75,11 @@ impl Component for Statistics {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         if !folder.is_dir() {
-            let text = format!("file = {}: there is no folder {}", file.display(), folder.display());
+            let text = format!("file = {}: the folder {} does not exist", file.display(), folder.display());
             return Err(Error::new(text));
         }
         if file.file_name().is_none() || file.is_dir() {
-            return Err(Error::new(format!("file = {}: the name of a file is wanted", file.display())));
+            return Err(Error::new(format!("file = {}: expected the name of a file", file.display())));
         }
         Ok(Self { file, layers: Mutex::new(vec![Layer::default(); build.layers()]) })
     }
@@ -117,7 +117,7 @@ impl LayerObserver for Statistics {
 impl Drop for Statistics {
     fn drop(&mut self) {
         if let Err(error) = self.write() {
-            log(Level::Error, &format!("statistics: {}: {error}", self.file.display()));
+            log(LogLevel::Error, &format!("statistics: {}: {error}", self.file.display()));
         }
     }
 }
@@ -125,13 +125,13 @@ impl Drop for Statistics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use menagerie_plugin::testing::{self, Feed, Given};
+    use menagerie_plugin::testing::{self, Feed, Setup};
 
     #[test]
     fn a_table_is_written_at_the_end() {
         let file = std::env::temp_dir().join(format!("menagerie-statistics-{}.tsv", std::process::id()));
         let component = testing::layer_observer::<Statistics>();
-        let given = Given::new(2).layer(1, 2).option("file", file.to_str().unwrap());
+        let given = Setup::new(2).layer(1, 2).option("file", file.to_str().unwrap());
         let mut model = given.create(&component).unwrap();
         model.step(&[Feed::new(0, &[3.0, 3.0, -4.0, 4.0]), Feed::new(1, &[1.0, 1.0])]).unwrap();
         model.step(&[Feed::new(0, &[0.0, 0.0])]).unwrap();
@@ -147,6 +147,6 @@ mod tests {
         }
         fs::remove_file(&file).unwrap();
         let nowhere = given.option("file", "/nowhere/at/all.tsv").create(&component);
-        assert!(nowhere.unwrap_err().to_string().contains("there is no folder /nowhere/at"));
+        assert!(nowhere.unwrap_err().to_string().contains("the folder /nowhere/at does not exist"));
     }
 }

@@ -61,5 +61,5 @@ pub(crate) fn change(rows: &mut RowsMut, by: fn(&mut [f32]), host: &Host) -> Res
 
 /// Rows as one slice.
 pub(crate) fn whole(rows: Rows<'_>) -> Result<&[f32]> {
-    rows.as_slice().ok_or_else(|| Error::new("the host gave rows with gaps between them"))
+    rows.as_slice().ok_or_else(|| Error::new("the rows from the host are not contiguous"))
 }

@@ -106,7 +106,7 @@ impl Component for TimeMixing {
         let width = build.width();
         if head_size == 0 || head_size > Heads::LARGEST || width % head_size != 0 {
             return Err(Error::new(format!(
-                "head_size is {head_size}; a divisor of the width {width} up to {} is wanted",
+                "head_size is {head_size}, expected a divisor of the width {width} up to {}",
                 Heads::LARGEST
             )));
         }
@@ -149,7 +149,7 @@ fn shares(all: &[f32], width: usize, gated: bool) -> Result<Vec<Vec<f32>>> {
     if all.len() != wanted * width {
         let found = all.len() / width;
         return Err(Error::new(format!(
-            "time_mix_lerp_fused has {found} rows of shares; {wanted} are wanted, one of them for gates if there are any"
+            "time_mix_lerp_fused: expected {wanted} rows of shares (one of them for the gate, if there is one), found {found}"
         )));
     }
     Ok(all.chunks_exact(width).map(<[f32]>::to_vec).collect())

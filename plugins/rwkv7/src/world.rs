@@ -30,7 +30,7 @@ impl Component for World {
 
     fn create((): (), build: &mut Build) -> Result<Self> {
         let vocabulary = build.vocabulary()?.ok_or_else(|| {
-            Error::new("the model has no vocabulary; a file with tokenizer.ggml.tokens is wanted")
+            Error::new("the model has no vocabulary; expected a file with tokenizer.ggml.tokens")
         })?;
         let mut world = World { nodes: vec![Node::default()], tokens: Vec::new() };
         for id in 0..vocabulary.tokens() {

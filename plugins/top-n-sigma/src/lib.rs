@@ -42,7 +42,7 @@ impl Component for TopNSigma {
     fn create(options: TopNSigmaOptions, _build: &mut Build) -> Result<Self> {
         let TopNSigmaOptions { n } = options;
         if !n.is_finite() || n <= 0.0 {
-            return Err(Error::new(format!("n is {n}; a number above 0 is wanted")));
+            return Err(Error::new(format!("n is {n}, expected a number above 0")));
         }
         Ok(Self { n })
     }

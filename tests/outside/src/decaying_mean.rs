@@ -3,7 +3,7 @@
 use menagerie_model::{
     Linear, LinearInput, Result, Rows, SequenceMixer, StateId, StateSpec, TransformContext,
 };
-use menagerie_registry::{Parts, component};
+use menagerie_registry::{BuildResult, ComponentParts, component};
 use menagerie_spec::kind::{Definition, Family, RecordedFault, ResolveContext, RoleDef, Sizes};
 use menagerie_spec::options;
 
@@ -39,7 +39,7 @@ impl Definition for DecayingMeanConfig {
     fn resolve(options: DecayingMeanOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let DecayingMeanOptions { channels, decay } = options;
         if !(0.0..1.0).contains(&decay) {
-            return at.fault("decay", format!("{decay}; a number from 0 up to 1 is wanted"));
+            return at.fault("decay", format!("{decay}, expected a number from 0 up to 1"));
         }
         Ok(Self { channels, decay })
     }
@@ -51,13 +51,13 @@ impl Definition for DecayingMeanConfig {
 
 component!(mixer DecayingMeanConfig, build);
 
-fn build(config: &DecayingMeanConfig, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixer>> {
+fn build(config: &DecayingMeanConfig, parts: &mut dyn ComponentParts) -> BuildResult<Box<dyn SequenceMixer>> {
     let DecayingMeanConfig { channels, decay } = *config;
     let value = parts.linear("mean_value");
     let output = parts.linear("mean_output");
     let spec = StateSpec::PerSequence { name: parts.name("mean"), shape: vec![channels] };
     let state = parts.states().declare(spec);
-    Some(Box::new(DecayingMean { value: value?, output: output?, decay, state }))
+    Ok(Box::new(DecayingMean { value: value?, output: output?, decay, state }))
 }
 
 struct DecayingMean {

@@ -20,7 +20,7 @@ register!(DeviceKind {
 fn open(request: &DeviceRequest<'_>) -> Result<Arc<dyn Backend>, DeviceFault> {
     for (name, value) in request.options {
         if value.is_empty() {
-            return Err(DeviceFault::Options(format!("option {name}: the name of a file is expected")));
+            return Err(DeviceFault::Options(format!("option {name}: expected the name of a file")));
         }
         std::fs::write(value, format!("counting:{}", request.number))
             .map_err(|error| DeviceFault::Options(format!("option {name}={value}: {error}")))?;

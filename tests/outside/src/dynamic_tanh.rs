@@ -1,7 +1,7 @@
 //! The norm `dynamic-tanh`: `weight * tanh(alpha * x) + bias` (Zhu et al., "Transformers without Normalization", 2025).
 
 use menagerie_model::{Norm, Param, Result, Rows, TransformContext};
-use menagerie_registry::{NormPlace, Part, Parts, component};
+use menagerie_registry::{BuildResult, ComponentParts, NormTarget, TensorPart, component};
 use menagerie_spec::kind::{Definition, Family, RecordedFault, ResolveContext, RoleDef, Sizes};
 use menagerie_spec::options;
 
@@ -33,7 +33,7 @@ impl Definition for DynamicTanhConfig {
     fn resolve(options: DynamicTanhOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let DynamicTanhOptions { alpha } = options;
         if alpha <= 0.0 {
-            return at.fault("alpha", format!("{alpha}; a positive number is wanted"));
+            return at.fault("alpha", format!("{alpha}, expected a positive number"));
         }
         Ok(Self { alpha })
     }
@@ -43,12 +43,16 @@ impl Definition for DynamicTanhConfig {
 
 component!(norm DynamicTanhConfig, build);
 
-fn build(config: &DynamicTanhConfig, parts: &mut dyn Parts, place: &NormPlace) -> Option<Box<dyn Norm>> {
+fn build(
+    config: &DynamicTanhConfig,
+    parts: &mut dyn ComponentParts,
+    place: &NormTarget,
+) -> BuildResult<Box<dyn Norm>> {
     let DynamicTanhConfig { alpha } = *config;
-    let weight = parts.values(place.role, Part::Main);
-    let bias = parts.values(place.role, Part::Bias);
+    let weight = parts.values(place.role, TensorPart::Main);
+    let bias = parts.values(place.role, TensorPart::Bias);
     let (weight, bias) = (parts.vector(place.role, weight?), parts.vector(place.role, bias?));
-    Some(Box::new(DynamicTanh { alpha, weight: weight?, bias: bias? }))
+    Ok(Box::new(DynamicTanh { alpha, weight: weight?, bias: bias? }))
 }
 
 struct DynamicTanh {

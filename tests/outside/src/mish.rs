@@ -1,7 +1,7 @@
 //! The activation `mish`: `x * tanh(ln(1 + exp(beta * x)))` (Misra, 2019, with a slope).
 
 use menagerie_model::{ElementWise, Result};
-use menagerie_registry::{Parts, component};
+use menagerie_registry::{BuildResult, ComponentParts, component};
 use menagerie_spec::kind::{Definition, Family, RecordedFault, ResolveContext, Sizes};
 use menagerie_spec::options;
 use std::sync::Arc;
@@ -37,9 +37,9 @@ impl Definition for MishConfig {
 
 component!(activation MishConfig, build);
 
-fn build(config: &MishConfig, _parts: &mut dyn Parts) -> Option<Arc<dyn ElementWise>> {
+fn build(config: &MishConfig, _parts: &mut dyn ComponentParts) -> BuildResult<Arc<dyn ElementWise>> {
     let MishConfig { beta } = *config;
-    Some(Arc::new(Mish { beta }))
+    Ok(Arc::new(Mish { beta }))
 }
 
 struct Mish {

@@ -13,7 +13,7 @@ register!(SamplerKind {
     registered_by: env!("CARGO_PKG_NAME"),
     with_options: Arc::new(|options| {
         let [(_, id)] = options else { return Err("the option `token` is missing".to_owned()) };
-        let id: usize = id.parse().map_err(|_| format!("token={id}: a number is expected"))?;
+        let id: usize = id.parse().map_err(|_| format!("token={id}: expected a number"))?;
         Ok(Sampler::new(NAME, move || Ok(Box::new(Only(id)))))
     }),
 });

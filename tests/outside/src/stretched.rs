@@ -2,7 +2,7 @@
 
 use menagerie_model::Result;
 use menagerie_model::components::{FrequencyQuestion, RopeFrequencies, ScaledFrequencies, base_frequencies};
-use menagerie_registry::{Parts, component};
+use menagerie_registry::{BuildResult, ComponentParts, component};
 use menagerie_spec::kind::{Definition, Family, Positive, RecordedFault, ResolveContext, Sizes};
 use menagerie_spec::options;
 
@@ -41,8 +41,8 @@ impl Definition for StretchedConfig {
 
 component!(rope StretchedConfig, build);
 
-fn build(config: &StretchedConfig, _parts: &mut dyn Parts) -> Option<Box<dyn RopeFrequencies>> {
-    Some(Box::new(config.clone()))
+fn build(config: &StretchedConfig, _parts: &mut dyn ComponentParts) -> BuildResult<Box<dyn RopeFrequencies>> {
+    Ok(Box::new(config.clone()))
 }
 
 impl RopeFrequencies for StretchedConfig {

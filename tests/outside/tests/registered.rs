@@ -33,7 +33,7 @@ fn a_device_of_another_crate_computes_what_the_cpu_does() {
         ("countin", "the nearest is `counting`; there are: counting, cpu"),
         ("counting:2", "the numbers are 0 to 1"),
         ("counting:lgo=x", "there is no option `lgo`; the nearest is `log`; it has log"),
-        ("counting:log=", "option log: the name of a file is expected"),
+        ("counting:log=", "option log: expected the name of a file"),
     ] {
         let error = logits(&model(), device).unwrap_err();
         assert!(error.contains(words) && error.contains(device), "{error}");
@@ -73,7 +73,7 @@ fn second_entries_are_refused_with_both_origins() {
         again::<menagerie::model::DeviceKind>(&entries),
         again::<menagerie::assembly::FileFormat>(&entries),
         again::<menagerie::engine::SamplerKind>(&entries),
-        again::<menagerie::registry::Component>(&entries),
+        again::<menagerie::registry::ComponentEntry>(&entries),
         again::<menagerie::registry::Architecture>(&entries),
     ] {
         assert!(error.contains("is registered twice, by menagerie-"), "{error}");

@@ -4,13 +4,13 @@
 use menagerie::engine::{Arithmetic, TextPipeline};
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::open::{LoadOptions, LoadedModel};
-use menagerie_plugin_host::{Plugin, Watch, watch};
+use menagerie_plugin_host::{LoadedPlugin, OutputCheck, watch};
 use menagerie_plugin_tests::{Model, Probe, open_with, with_loaded, with_plugin};
 use std::sync::{Mutex, MutexGuard};
 
 /// A plugin of its own for each test: strikes are counted for each. One test at a time: how closely outputs are looked at is
 /// the process's.
-fn plugin(author: &str) -> (&'static Plugin, MutexGuard<'static, ()>) {
+fn plugin(author: &str) -> (&'static LoadedPlugin, MutexGuard<'static, ()>) {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let folder = tempfile::tempdir().unwrap();
@@ -78,7 +78,7 @@ fn panics_end_the_request_poison_the_instance_and_three_of_them_the_plugin() {
     assert!(error.contains("index out of bounds") && error.contains("is not called again"), "{error}");
     let again = told(&panics, &[1, 2]);
     assert!(
-        again.contains("an earlier call of this instance panicked") && again.contains("load the model anew"),
+        again.contains("an earlier call of this instance panicked") && again.contains("load the model again"),
         "{again}"
     );
     assert!(!plugin.is_quarantined());
@@ -90,11 +90,11 @@ fn panics_end_the_request_poison_the_instance_and_three_of_them_the_plugin() {
     assert!(plugin.is_quarantined());
     let error = told(&behaves, &[1, 2]);
     assert!(
-        error.contains("plugin panic/parts 0.1.0") && error.contains("is not run any more: 3 of its calls"),
+        error.contains("plugin panic/parts 0.1.0") && error.contains("is not run anymore: 3 of its calls"),
         "{error}"
     );
     let error = misbehaving("panic", "behave").map(drop).unwrap_err();
-    assert!(error.contains("is not run any more"), "{error}");
+    assert!(error.contains("is not run anymore"), "{error}");
 }
 
 #[test]
@@ -119,9 +119,9 @@ fn errors_are_told_and_the_instance_goes_on() {
     }
     assert!(!plugin.is_quarantined());
     let error = misbehaving("fails", "ask-for-state").map(drop).unwrap_err();
-    assert!(error.contains("asks for a state, which a norm cannot have"), "{error}");
+    assert!(error.contains("requests a state, which a norm cannot have"), "{error}");
     let error = told(&mixing("fails", "silent").unwrap(), &[1]);
-    assert!(error.contains("`fails/parts:silent`: it failed and did not say why"), "{error}");
+    assert!(error.contains("`fails/parts:silent`: it failed without an error text"), "{error}");
     let error = told(&mixing("fails", "latin").unwrap(), &[1]);
     assert!(error.contains("a text that is not UTF-8 (byte 3): \"caf\\xe9\""), "{error}");
     let garbage = mixing("fails", "garbage").unwrap();
@@ -137,13 +137,13 @@ fn values_that_are_no_numbers_are_found_and_named() {
     let error = told(&last, &[1, 2, 3]);
     assert!(error.contains("`madly/parts:misbehaving`: value 2 of row 2 of its output is inf"), "{error}");
     // All rows, and what is not written, are looked at where somebody tries a plugin out.
-    watch(Watch::EveryRow);
+    watch(OutputCheck::EveryRow);
     let error = told(&misbehaving("madly", "nan-first").unwrap(), &[1, 2, 3]);
     assert!(error.contains("value 1 of row 0 of its output is NaN, or was never written"), "{error}");
     let error = told(&misbehaving("madly", "write-nothing").unwrap(), &[1, 2, 3]);
     assert!(error.contains("value 0 of row 0 of its output is NaN, or was never written"), "{error}");
     assert_eq!(told(&misbehaving("madly", "behave").unwrap(), &[1, 2]), "it went well");
-    watch(Watch::LastRows);
+    watch(OutputCheck::LastRows);
 }
 
 #[test]
@@ -178,9 +178,7 @@ fn a_service_that_is_asked_for_within_a_body_is_refused() {
     let (_, _turn) = plugin("entry");
     let told = told(&mixing("entry", "reentrant").unwrap(), &[1, 2]);
     assert!(
-        told.contains(
-            "`entry/parts:reentrant`: it asks the host for something from within a body of `parallel_for`"
-        ),
+        told.contains("`entry/parts:reentrant`: it calls a host function from a body of `parallel_for`"),
         "{told}"
     );
 }
@@ -205,7 +203,7 @@ fn a_magnitude_of_a_rope_that_is_no_number_is_named() {
     let error =
         open("ropes", "kind  = \"probe/parts:decaying-mean\"\ndecay = 0.25", to).map(drop).unwrap_err();
     assert!(
-        error.contains("component `ropes/parts:no-magnitude`: the magnitude is NaN, which is no number"),
+        error.contains("component `ropes/parts:no-magnitude`: the magnitude is NaN, which is not finite"),
         "{error}"
     );
 }

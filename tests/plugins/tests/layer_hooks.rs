@@ -7,7 +7,7 @@ use menagerie::model::{Effect, HookInput, InferenceStep, LayerHook, ModelError, 
 use menagerie::open::{Device, LoadOptions, LoadedModel, ModelBuilder};
 use menagerie_candle::CandleBackend;
 use menagerie_layer_hooks::NormClamp;
-use menagerie_plugin_host::{Plugin, Watch, watch};
+use menagerie_plugin_host::{LoadedPlugin, OutputCheck, watch};
 use menagerie_plugin_tests::{Probe, library_beside, with_loaded, with_plugin};
 use menagerie_testkit::assert_close;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The probe under a name of its own. One test at a time: how closely outputs are looked at is the process's.
-fn probe(author: &str) -> (&'static Plugin, MutexGuard<'static, ()>) {
+fn probe(author: &str) -> (&'static LoadedPlugin, MutexGuard<'static, ()>) {
     static TURN: Mutex<()> = Mutex::new(());
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
@@ -25,8 +25,8 @@ fn probe(author: &str) -> (&'static Plugin, MutexGuard<'static, ()>) {
 }
 
 /// The examples.
-fn examples() -> &'static Plugin {
-    static LOADED: OnceLock<&'static Plugin> = OnceLock::new();
+fn examples() -> &'static LoadedPlugin {
+    static LOADED: OnceLock<&'static LoadedPlugin> = OnceLock::new();
     LOADED.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("hooks.so");
@@ -327,21 +327,24 @@ fn what_is_asked_for_and_is_not_there_is_refused_by_name() {
             "asked/parts:row-lag",
             &["there is no hook `asked/parts:row-lag`", "asked/parts:row-log", "norm-clamp"],
         ),
-        ("asked/parts:row-log", &["hook `asked/parts:row-log`: `file` must be given: Where the lines go."]),
+        (
+            "asked/parts:row-log",
+            &["hook `asked/parts:row-log`: the option `file` is required: Where the lines go."],
+        ),
         ("asked/parts:adding=loud=1", &["there is no option `loud`; it has amount, note"]),
         ("asked/parts:adding=amount", &["`amount`: expected key=value"]),
         ("asked/parts:adding=amount=much", &["amount = much: expected a number"]),
         ("asked/parts:adding=note=do refuse", &["note = do refuse: as you wish"]),
         ("menagerie/layer-hooks:norm-clamp=most=-1", &["most is -1", "above 0"]),
-        ("menagerie/layer-hooks:statistics=file=/no/where.tsv", &["there is no folder /no"]),
+        ("menagerie/layer-hooks:statistics=file=/no/where.tsv", &["the folder /no does not exist"]),
         (
             "asked/parts:adding=layers=9-10",
             &["layers=9-10: the last layer of this model is ", &last.to_string()],
         ),
         ("asked/parts:adding=layers=1-0", &["layers=1-0: expected A-B, A or all"]),
         ("asked/parts:adding=phase=later", &["phase=later: expected prefill, decode or all"]),
-        ("asked/parts:adding=phase=prefill", &["it is for what is generated only", "phase=prefill"]),
-        ("asked/parts:misbehaving-hook=how=ask-for-state", &["asks for a state of a model", "layer-hook"]),
+        ("asked/parts:adding=phase=prefill", &["it only runs on generated tokens", "phase=prefill"]),
+        ("asked/parts:misbehaving-hook=how=ask-for-state", &["requests a state of a model", "layer-hook"]),
     ];
     for (hook, words) in cases {
         let told = told(hook);
@@ -374,7 +377,7 @@ fn a_hook_that_panics_ends_the_request_and_is_not_called_again() {
         assert!(told(&hook(how)).contains("hook panicked"));
     }
     assert!(plugin.is_quarantined());
-    assert!(told(&behaves).contains("is not run any more: 3 of its calls"));
+    assert!(told(&behaves).contains("is not run anymore: 3 of its calls"));
 }
 
 #[test]
@@ -405,20 +408,20 @@ fn rows_that_are_no_numbers_are_named() {
     }
     let error = told(&hook("nan-last"));
     assert!(error.contains("misbehaving-hook`: value 2 of row 2 of its output is inf"), "{error}");
-    watch(Watch::EveryRow);
+    watch(OutputCheck::EveryRow);
     let error = told(&hook("write-nothing"));
     assert!(error.contains("value 0 of row 0 of its output is NaN, or was never written"), "{error}");
     assert_eq!(told(&hook("behave")), "it went well");
-    watch(Watch::LastRows);
+    watch(OutputCheck::LastRows);
 }
 
 #[test]
 fn an_observer_that_writes_is_found_out_where_a_plugin_is_tried() {
     let (_, _turn) = probe("smear");
-    watch(Watch::EveryRow);
+    watch(OutputCheck::EveryRow);
     let error = told(&hooked("smear/parts:scribbler"));
-    watch(Watch::LastRows);
-    assert!(error.contains("`smear/parts:scribbler`: it changed rows that it was only shown"), "{error}");
+    watch(OutputCheck::LastRows);
+    assert!(error.contains("`smear/parts:scribbler`: it changed rows that it may only read"), "{error}");
 }
 
 /// A plugin that was built before there were hooks has shorter components.

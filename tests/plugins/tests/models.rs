@@ -6,15 +6,15 @@ use menagerie::measure::{LogitsOptions, logits};
 use menagerie::open::{Device, LoadOptions, LoadedModel};
 use menagerie::registry::{Environment, GGUFArchitecture, Origin};
 use menagerie_candle::CandleBackend;
-use menagerie_plugin_host::{Plugin, loaded};
+use menagerie_plugin_host::{LoadedPlugin, loaded};
 use menagerie_plugin_tests::{Model, Probe, VOCABULARY, open_with, with_plugin};
 use menagerie_testkit::assert_close;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 /// The environment with the probe, loaded once; its file is gone by the time that models are made.
-fn installed() -> &'static (Environment, &'static Plugin) {
-    static INSTALLED: OnceLock<(Environment, &'static Plugin)> = OnceLock::new();
+fn installed() -> &'static (Environment, &'static LoadedPlugin) {
+    static INSTALLED: OnceLock<(Environment, &'static LoadedPlugin)> = OnceLock::new();
     INSTALLED.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         with_plugin(Probe::built().save(folder.path(), "probe.so"))
@@ -107,7 +107,7 @@ fn on_another_device_the_parts_of_a_plugin_compute_the_same() {
 fn a_plugin_and_its_parts_are_registered_by_its_name() {
     let (environment, plugin) = installed();
     assert_eq!(plugin.inspected.id, "probe/parts");
-    assert!(environment.all::<&'static Plugin>().iter().any(|one| std::ptr::eq(*one, *plugin)));
+    assert!(environment.all::<&'static LoadedPlugin>().iter().any(|one| std::ptr::eq(*one, *plugin)));
     assert!(loaded().iter().any(|one| std::ptr::eq(*one, *plugin)));
     assert!(Environment::linked().unwrap().architecture("probe-model").is_none());
     let (entry, _) = environment.resolve(&GGUFArchitecture::new("probe-model").unwrap()).unwrap();

@@ -4,7 +4,7 @@
 use menagerie::registry::Environment;
 use menagerie_plugin::abi::{Manifest, capability};
 use menagerie_plugin_host::{
-    LoadOptions, Lock, PluginError, files_of, inspect, inspect_bytes, load, loaded, sha256_of,
+    Lock, PluginError, PluginLoadOptions, files_of, inspect, inspect_bytes, load, loaded, sha256_of,
 };
 use menagerie_plugin_tests::Probe;
 use menagerie_testkit::SplitMix64;
@@ -36,7 +36,7 @@ impl Place {
     /// Loads a probe that must be refused with these texts.
     fn refused(&self, probe: Probe, code: Code, texts: &[&str]) -> PluginError {
         let file = probe.marking(&self.marker).save(self.folder.path(), "plugin.so");
-        let error = load(&self.environment, &file, LoadOptions::default());
+        let error = load(&self.environment, &file, PluginLoadOptions::default());
         let error = error.map(drop).expect_err("it was not refused");
         let told = error.to_string();
         assert!(told.starts_with(&format!("plugin {}: ", file.display())), "{told}");
@@ -68,10 +68,11 @@ fn manifests_that_do_not_fit_are_refused_before_anything_runs() {
     let field = |offset: usize, bytes: &[u8]| probe().manifest(offset, bytes);
     place.not_inspected(field(0, b"MNGPLUG\x02"), &["it begins with \"MNGPLUG\\x02\""]);
     let size = offset_of!(Manifest, struct_size);
-    place.not_inspected(field(size, &8u32.to_ne_bytes()), &["it has 8 bytes", "at least 376 are needed"]);
+    place
+        .not_inspected(field(size, &8u32.to_ne_bytes()), &["it states a size of 8 bytes", "expected 376 to"]);
     place.not_inspected(
         field(size, &100_000u32.to_ne_bytes()),
-        &["it has 100000 bytes", "the section has 376"],
+        &["it states a size of 100000 bytes", "to 376 (the size of its section)"],
     );
     let major = offset_of!(Manifest, abi_major);
     place.not_inspected(field(major, &2u16.to_ne_bytes()), &["built for plugin ABI 2.0", "has ABI 1.0"]);
@@ -80,7 +81,7 @@ fn manifests_that_do_not_fit_are_refused_before_anything_runs() {
     let needs = (capability::STATES | 1 << 40).to_ne_bytes();
     place.not_inspected(
         field(offset_of!(Manifest, required_capabilities), &needs),
-        &["needs what this program cannot do: capability 40"],
+        &["requires capabilities that this program does not have: capability 40"],
     );
     let features = (1u64 << 63).to_ne_bytes();
     place.not_inspected(
@@ -108,35 +109,35 @@ fn files_that_are_no_plugins_are_refused_before_anything_runs() {
     // The machine of an ELF header: AArch64, or x86-64 on that.
     let other = if cfg!(target_arch = "x86_64") { 183u16 } else { 62 };
     let machine = if cfg!(target_arch = "x86_64") { "Aarch64" } else { "X86_64" };
-    place.not_inspected(probe().at(18, &other.to_le_bytes()), &["is built for", machine, "ask for a build"]);
+    place.not_inspected(probe().at(18, &other.to_le_bytes()), &["is built for", machine, "use a build"]);
     place.not_inspected(
         probe().replaced(".mngplug", ".mngplag"),
         &["is a shared library, but no plugin", "no section .mngplug"],
     );
     place.not_inspected(
         probe().replaced("menagerie_plugin_init_v1", "menagerie_plugin_init_v9"),
-        &["exports no function menagerie_plugin_init_v1"],
+        &["does not export the function menagerie_plugin_init_v1"],
     );
     for kept in [size - 1, size / 2, 4096, 64] {
-        place.not_inspected(probe().cut(kept), &["is damaged or cut off"]);
+        place.not_inspected(probe().cut(kept), &["is damaged or truncated"]);
     }
     let folder = place.folder.path();
     let told = |path: &Path| {
-        let loaded = load(&place.environment, path, LoadOptions::default());
+        let loaded = load(&place.environment, path, PluginLoadOptions::default());
         loaded.map(drop).expect_err("it was not refused").to_string()
     };
-    assert!(told(&std::env::current_exe().unwrap()).contains("is a program, no shared library"));
+    assert!(told(&std::env::current_exe().unwrap()).contains("is a program, not a shared library"));
     let write = |name: &str, bytes: &[u8]| {
         std::fs::write(folder.join(name), bytes).unwrap();
         told(&folder.join(name))
     };
-    assert!(write("text.so", b"# a plugin\nname = 1\n").contains("is a text file, no shared library"));
+    assert!(write("text.so", b"# a plugin\nname = 1\n").contains("is a text file, not a shared library"));
     assert!(write("empty.so", b"").contains("is empty"));
     assert!(write("archive.so", b"!<arch>\nabc").contains("is an archive of objects"));
     assert!(write("other.so", &[7, 0, 1, 200]).contains("is a file of another format"));
     assert!(told(&folder.join("missing.so")).contains("cannot be read: No such file"));
     std::fs::create_dir(folder.join("folder.so")).unwrap();
-    assert!(told(&folder.join("folder.so")).contains("is a folder, no shared library"));
+    assert!(told(&folder.join("folder.so")).contains("is a folder, not a shared library"));
     assert!(!place.marker.exists());
 }
 
@@ -151,25 +152,25 @@ fn what_the_linker_and_init_refuse_is_told_and_nothing_of_it_stays() {
     );
     let ordered = |orders: &str| Probe::named("orders".get(..5).unwrap()).ordered(orders);
     let cases = [
-        ("fail", "its init function failed: the license has run out; nothing of it is used"),
-        ("fail silently", "failed: it failed and did not say why"),
+        ("fail", "its init function failed: the license has run out; the plugin is not used"),
+        ("fail silently", "failed: it failed without an error text"),
         ("garbage", "its init function returned status 42, which the plugin ABI does not have"),
-        ("twice", "it registers the mixer `order/parts:decaying-mean` twice; nothing of it is used"),
+        ("twice", "it registers the mixer `order/parts:decaying-mean` twice; the plugin is not used"),
         ("twice and go on", "it registers the mixer `order/parts:decaying-mean` twice"),
         ("no name", "it registers a component named ``"),
         ("slash", "a component named `other/name:thing`; expected a name of a-z, 0-9 and `-`"),
-        ("null", "its component `null`: forward is null, which its family needs"),
+        ("null", "its component `null`: forward is null, but its family requires it"),
         ("family", "its component `family`: family 99 is not known"),
         ("short", "it registers a component of 40 bytes"),
-        ("no hook", "its component `null-hook`: hook is null, which a layer hook needs"),
-        ("no point", "`nowhere`: its flags say neither that it is called before layers nor after them"),
-        ("no phase", "`never`: its flags say neither that it is shown prompts nor what was generated"),
-        ("hook flags", "its component `flags`: flags 0x2 are not known, or not for its family"),
+        ("no hook", "its component `null-hook`: hook is null, but a layer hook requires it"),
+        ("no point", "`nowhere`: its flags name no point; expected before layers, after layers, or both"),
+        ("no phase", "`never`: its flags name no phase; expected prompts, generated tokens, or both"),
+        ("hook flags", "its component `flags`: flags 0x2 are unknown or not allowed for its family"),
         (
             "hook option",
-            "`order/parts:layers`: option `layers`: every hook has this one, which the host reads",
+            "`order/parts:layers`: option `layers`: the name is reserved: every hook has this option, which the host reads",
         ),
-        ("short hook", "its component `old`: hook is null, which a layer hook needs"),
+        ("short hook", "its component `old`: hook is null, but a layer hook requires it"),
         ("taken", "architecture `llama` is registered twice, by menagerie-llama and by plugin order/parts"),
         ("faulty", "the spec of architecture `faulty` cannot be used:"),
         ("path", "under the file name `../evil.toml`; expected NAME.toml"),
@@ -192,14 +193,14 @@ fn files_that_others_could_change_are_not_trusted() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
     let told = |path: &Path| {
-        let loaded = load(&place.environment, path, LoadOptions::default());
+        let loaded = load(&place.environment, path, PluginLoadOptions::default());
         loaded.map(drop).expect_err("it was not refused").to_string()
     };
     let file = probe.save(folder, "open.so");
     mode(&file, 0o666);
     let error = told(&file);
     assert!(
-        error.contains("is not trusted: everybody may write to") && error.contains("open.so; "),
+        error.contains("is not trusted: all users may write to") && error.contains("open.so; "),
         "{error}"
     );
     mode(&file, 0o644);
@@ -207,16 +208,16 @@ fn files_that_others_could_change_are_not_trusted() {
     std::fs::create_dir(&inner).unwrap();
     let within = probe.save(&inner, "within.so");
     mode(&inner, 0o777);
-    assert!(told(&within).contains(&format!("everybody may write to {}", inner.display())));
+    assert!(told(&within).contains(&format!("all users may write to {}", inner.display())));
     // A sticky folder is one that others may put files into: still not a place for plugins.
     mode(&inner, 0o1777);
-    assert!(told(&within).contains("everybody may write to"));
+    assert!(told(&within).contains("all users may write to"));
     // What a link leads to is looked at, and who may change the link.
     symlink(&within, folder.join("link.so")).unwrap();
-    assert!(told(&folder.join("link.so")).contains("everybody may write to"));
+    assert!(told(&folder.join("link.so")).contains("all users may write to"));
     symlink(&file, inner.join("outwards.so")).unwrap();
     assert!(
-        told(&inner.join("outwards.so")).contains(&format!("everybody may write to {}", inner.display()))
+        told(&inner.join("outwards.so")).contains(&format!("all users may write to {}", inner.display()))
     );
     assert!(!place.marker.exists());
     mode(&inner, 0o755);
@@ -225,14 +226,14 @@ fn files_that_others_could_change_are_not_trusted() {
     let id = "trust/parts";
     let path = folder.join("plugins.lock");
     let locked = |lock: &Lock| {
-        load(&place.environment, &file, LoadOptions::default().with_locked(Some(lock))).map(drop)
+        load(&place.environment, &file, PluginLoadOptions::default().with_locked(Some(lock))).map(drop)
     };
     let mut lock = Lock::read(&path).unwrap();
     let error = locked(&lock).expect_err("it is not locked").to_string();
-    assert!(error.contains("plugins.lock does not have trust/parts"), "{error}");
+    assert!(error.contains("plugins.lock does not list trust/parts"), "{error}");
     lock.set(id, &"0".repeat(64));
     let error = locked(&lock).expect_err("it has another sum").to_string();
-    assert!(error.contains("its file has the SHA-256") && error.contains("trust it anew"), "{error}");
+    assert!(error.contains("its file has the SHA-256") && error.contains("trust it again"), "{error}");
     assert!(!place.marker.exists());
     lock.set(id, &sha256_of(&file).unwrap());
     std::fs::write(&path, lock.text()).unwrap();
@@ -241,18 +242,18 @@ fn files_that_others_could_change_are_not_trusted() {
     let link = folder.join("own.so");
     symlink(&file, &link).unwrap();
     assert_eq!(files_of(folder).unwrap().len(), 3);
-    let options = LoadOptions::default().with_locked(Some(&lock));
+    let options = PluginLoadOptions::default().with_locked(Some(&lock));
     let (environment, plugin) = load(&place.environment, &link, options).unwrap();
     assert_eq!(plugin.sha256, sha256_of(&file).unwrap());
     assert!(place.marker.exists(), "the marker tells that code ran");
-    let twice = load(&environment, &file, LoadOptions::default());
+    let twice = load(&environment, &file, PluginLoadOptions::default());
     let error = twice.map(drop).expect_err("the environment has it").to_string();
     assert!(
-        error.contains("has the id `trust/parts`, which") && error.contains("open.so has too"),
+        error.contains("has the id `trust/parts`, which") && error.contains("open.so also has"),
         "{error}"
     );
     std::fs::write(&path, "trust/parts = 12\n").unwrap();
-    assert!(Lock::read(&path).unwrap_err().to_string().contains("plugins.lock:1: no line"));
+    assert!(Lock::read(&path).unwrap_err().to_string().contains("plugins.lock:1: expected a line"));
 }
 
 #[test]
@@ -265,7 +266,7 @@ fn inspection_tells_what_a_plugin_is_without_opening_it() {
     assert!(found.toolchain.contains("rustc") && !found.target.is_empty(), "{found:?}");
     assert!(!place.marker.exists());
     // Loaded, the same file marks: the constructor works.
-    load(&place.environment, &file, LoadOptions::default()).unwrap();
+    load(&place.environment, &file, PluginLoadOptions::default()).unwrap();
     assert!(place.marker.exists());
     assert!(std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.contains("plugin.so")));
 }

@@ -6,7 +6,7 @@ use menagerie::measure::{LogitsOptions, logits};
 use menagerie::open::{LoadOptions, ModelBuilder};
 use menagerie::registry::Environment;
 use menagerie_plugin::StaticPlugin;
-use menagerie_plugin_host::{LoadOptions as PluginOptions, Location, Plugin, load, with_linked_plugins};
+use menagerie_plugin_host::{LoadedPlugin, PluginLoadOptions, PluginLocation, load, with_linked_plugins};
 use menagerie_plugin_tests::{Model, Probe};
 
 menagerie_plugin::inventory::submit! {
@@ -19,24 +19,25 @@ menagerie_plugin::inventory::submit! {
 #[test]
 fn twins_and_the_same_source_linked_in_give_the_same_logits() {
     let folder = tempfile::tempdir().unwrap();
-    let plugins = |environment: &Environment| environment.all::<&'static Plugin>().to_vec();
+    let plugins = |environment: &Environment| environment.all::<&'static LoadedPlugin>().to_vec();
     let (mut environment, refused) = with_linked_plugins(&Environment::linked().unwrap());
     assert_eq!((plugins(&environment).len(), refused.len()), (1, 0));
     let linked = plugins(&environment)[0];
-    assert_eq!((&*linked.inspected.id, &linked.location), ("probe/parts", &Location::Static));
+    assert_eq!((&*linked.inspected.id, &linked.location), ("probe/parts", &PluginLocation::Static));
     let (again, refused) = with_linked_plugins(&environment);
     assert_eq!((plugins(&again).len(), refused.len()), (1, 0), "they are installed once");
     for author in ["first", "other"] {
         let file = Probe::named(author).save(folder.path(), &format!("{author}.so"));
-        let (with_it, plugin) = load(&environment, &file, PluginOptions::default()).unwrap();
+        let (with_it, plugin) = load(&environment, &file, PluginLoadOptions::default()).unwrap();
         assert_eq!(plugin.inspected.id, format!("{author}/parts"));
         // A file that is loaded stays the same plugin in other environments.
-        let (other, same) = load(&Environment::linked().unwrap(), &file, PluginOptions::default()).unwrap();
+        let (other, same) =
+            load(&Environment::linked().unwrap(), &file, PluginLoadOptions::default()).unwrap();
         assert!(std::ptr::eq(plugin, same) && plugins(&other).len() == 1);
         environment = with_it;
     }
     assert_eq!(plugins(&environment).len(), 3);
-    let again = load(&environment, folder.path().join("first.so"), PluginOptions::default());
+    let again = load(&environment, folder.path().join("first.so"), PluginLoadOptions::default());
     assert!(again.unwrap_err().to_string().contains("`first/parts`"), "an id is installed once");
     let model = Model::default();
     let tokens: Vec<u32> = (0..20).collect();

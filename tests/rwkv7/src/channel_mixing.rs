@@ -4,7 +4,7 @@ use crate::shifted::Shifted;
 use menagerie_model::{
     Backend, FeedForward, Linear, LinearInput, Raw, Result, Rows, StateId, StateSpec, TransformContext,
 };
-use menagerie_registry::{Part, Parts, component};
+use menagerie_registry::{BuildResult, ComponentParts, TensorPart, component};
 use menagerie_rwkv7::math::squared_relu_rows;
 use menagerie_spec::kind::{Definition, Family, RecordedFault, ResolveContext, RoleDef, Sizes};
 use menagerie_spec::options;
@@ -41,14 +41,14 @@ impl Definition for ChannelMixingConfig {
 
 component!(feed_forward ChannelMixingConfig, build);
 
-fn build(config: &ChannelMixingConfig, parts: &mut dyn Parts) -> Option<Box<dyn FeedForward>> {
+fn build(config: &ChannelMixingConfig, parts: &mut dyn ComponentParts) -> BuildResult<Box<dyn FeedForward>> {
     let ChannelMixingConfig {} = config;
-    let share = parts.values("channel_mix_lerp_k", Part::Main);
+    let share = parts.values("channel_mix_lerp_k", TensorPart::Main);
     let key = parts.linear("channel_mix_key");
     let value = parts.linear("channel_mix_value");
     let spec = StateSpec::PerSequence { name: parts.name("channel_shift"), shape: vec![parts.width()] };
     let state = parts.states().declare(spec);
-    Some(Box::new(ChannelMixing { share: share?, key: key?, value: value?, state }))
+    Ok(Box::new(ChannelMixing { share: share?, key: key?, value: value?, state }))
 }
 
 struct ChannelMixing {

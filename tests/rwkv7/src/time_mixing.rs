@@ -5,7 +5,7 @@ use menagerie_model::{
     Backend, Linear, LinearInput, Result, Rows, SequenceMixer, SlotId, SlotUse, StateId, StateSpec,
     TransformContext,
 };
-use menagerie_registry::{Part, Parts, component, noted, where_given};
+use menagerie_registry::{BuildResult, ComponentParts, TensorPart, component, or_fault};
 use menagerie_rwkv7::math::{FirstValues, HeadNorm, Heads, Projected, sigmoid_rows, tanh_rows};
 use menagerie_spec::kind::{Definition, Family, RecordedFault, ResolveContext, RoleDef, Sizes};
 use menagerie_spec::{names, options};
@@ -83,7 +83,7 @@ impl Definition for TimeMixingConfig {
     fn resolve(options: TimeMixingOptions, at: &mut ResolveContext<'_>) -> Result<Self, RecordedFault> {
         let TimeMixingOptions { head_size, first_values, gate, head_norm } = options;
         if head_size == 0 || head_size > Heads::LARGEST {
-            return at.fault("head_size", format!("{head_size}; 1 to {} is wanted", Heads::LARGEST));
+            return at.fault("head_size", format!("{head_size}, expected 1 to {}", Heads::LARGEST));
         }
         Ok(Self { head_size, first_values, gate, head_norm })
     }
@@ -105,9 +105,9 @@ struct LowRank {
 }
 
 impl LowRank {
-    fn new(parts: &mut dyn Parts, down: &str, up: &str) -> Option<Self> {
+    fn new(parts: &mut dyn ComponentParts, down: &str, up: &str) -> BuildResult<Self> {
         let (down, up) = (parts.linear(down), parts.linear(up));
-        Some(Self { down: down?, up: up? })
+        Ok(Self { down: down?, up: up? })
     }
 
     fn forward(&self, x: &Rows, between: Option<fn(&mut [f32])>, context: &TransformContext) -> Result<Rows> {
@@ -139,17 +139,17 @@ struct TimeMixing {
     state: StateId,
 }
 
-fn build(config: &TimeMixingConfig, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixer>> {
+fn build(config: &TimeMixingConfig, parts: &mut dyn ComponentParts) -> BuildResult<Box<dyn SequenceMixer>> {
     let TimeMixingConfig { head_size, first_values, gate, head_norm } = config;
     let width = parts.width();
     let first = *first_values == Has::Own;
-    let shares = parts.values("time_mix_lerp_fused", Part::Main);
+    let shares = parts.values("time_mix_lerp_fused", TensorPart::Main);
     let [receptance, key, value, output] =
         ["receptance", "key", "value", "output"].map(|name| parts.linear(&format!("time_mix_{name}")));
     let decay = LowRank::new(parts, "time_mix_w1", "time_mix_w2");
     let rate = LowRank::new(parts, "time_mix_a1", "time_mix_a2");
-    let first_ranks = where_given(first.then(|| LowRank::new(parts, "time_mix_v1", "time_mix_v2")));
-    let gate = where_given((*gate == Has::Own).then(|| LowRank::new(parts, "time_mix_g1", "time_mix_g2")));
+    let first_ranks = first.then(|| LowRank::new(parts, "time_mix_v1", "time_mix_v2")).transpose();
+    let gate = (*gate == Has::Own).then(|| LowRank::new(parts, "time_mix_g1", "time_mix_g2")).transpose();
     let heads = heads(*head_size, (first, *head_norm == Has::Own), parts);
     let shift = StateSpec::PerSequence { name: parts.name("time_shift"), shape: vec![width] };
     let shift = parts.states().declare(shift);
@@ -157,8 +157,8 @@ fn build(config: &TimeMixingConfig, parts: &mut dyn Parts) -> Option<Box<dyn Seq
     let state = StateSpec::PerSequence { name: parts.name("time_state"), shape };
     let state = parts.states().declare(state);
     let slot = parts.slots().declare("first values", width);
-    let first_values = noted(parts, slot);
-    Some(Box::new(TimeMixing {
+    let first_values = or_fault(parts, slot);
+    Ok(Box::new(TimeMixing {
         heads: heads?,
         shares: shares?.chunks_exact(width).map(<[f32]>::to_vec).collect(),
         receptance: receptance?,
@@ -175,16 +175,20 @@ fn build(config: &TimeMixingConfig, parts: &mut dyn Parts) -> Option<Box<dyn Seq
     }))
 }
 
-fn heads(size: usize, (first, norm): (bool, bool), parts: &mut dyn Parts) -> Option<Heads> {
-    let [decay, rate, removal, key_rate, bonus] =
-        ["w0", "a0", "k_k", "k_a", "r_k"].map(|name| parts.values(&format!("time_mix_{name}"), Part::Main));
-    let first_share = where_given(first.then(|| parts.values("time_mix_v0", Part::Main)));
-    let norm = where_given(norm.then(|| {
-        let (weight, bias) =
-            (parts.values("time_mix_ln", Part::Main), parts.values("time_mix_ln", Part::Bias));
-        Some(HeadNorm { weight: weight?, bias: bias?, eps: 64e-5 })
-    }));
-    Some(Heads {
+fn heads(size: usize, (first, norm): (bool, bool), parts: &mut dyn ComponentParts) -> BuildResult<Heads> {
+    let [decay, rate, removal, key_rate, bonus] = ["w0", "a0", "k_k", "k_a", "r_k"]
+        .map(|name| parts.values(&format!("time_mix_{name}"), TensorPart::Main));
+    let first_share = first.then(|| parts.values("time_mix_v0", TensorPart::Main)).transpose();
+    let norm = norm
+        .then(|| {
+            let (weight, bias) = (
+                parts.values("time_mix_ln", TensorPart::Main),
+                parts.values("time_mix_ln", TensorPart::Bias),
+            );
+            Ok(HeadNorm { weight: weight?, bias: bias?, eps: 64e-5 })
+        })
+        .transpose();
+    Ok(Heads {
         size,
         decay: decay?,
         rate: rate?,

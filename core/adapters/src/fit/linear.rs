@@ -7,7 +7,7 @@ use crate::module::{AdapterModule, LowRankPair, ModuleChange};
 use crate::place::ModulePlace;
 use crate::tensor::Tensor;
 use menagerie_model::{FullWeight, LinearPart, LowRank, Param, SitePart, SiteShape, TablePart, WeightShape};
-use menagerie_registry::Part;
+use menagerie_registry::TensorPart;
 
 impl Fitting<'_> {
     /// A module that is a linear, or several.
@@ -177,10 +177,10 @@ impl Fitting<'_> {
         let place = &self.target.sites[site].place;
         let weights = self.target.weights;
         let role = if place.layer.is_none() && place.role == "token_embd" { "output" } else { &place.role };
-        let Some(index) = weights.find(role, place.layer, Part::Bias) else {
+        let Some(index) = weights.find(role, place.layer, TensorPart::Bias) else {
             // Of a fused weight the parts may have biases of their own.
             let apart = ["attn_q", "attn_k", "attn_v"];
-            let apart = apart.iter().any(|role| weights.find(role, place.layer, Part::Bias).is_some());
+            let apart = apart.iter().any(|role| weights.find(role, place.layer, TensorPart::Bias).is_some());
             if role == "attn_qkv" && apart {
                 return Err(self
                     .error(module, "the model keeps the biases of its parts apart, which is not supported"));
@@ -205,7 +205,7 @@ impl Fitting<'_> {
             return Ok(false);
         }
         let weights = self.target.weights;
-        let Some(index) = weights.find(&place.role, place.layer, Part::Bias) else { return Ok(false) };
+        let Some(index) = weights.find(&place.role, place.layer, TensorPart::Bias) else { return Ok(false) };
         let weight = weights.weight(index).map_err(self.failed(module))?;
         let (own, trained) = (self.weight_values(module, &weight)?, self.values(module, bias)?);
         if own == trained {

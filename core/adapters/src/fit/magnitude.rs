@@ -7,7 +7,7 @@ use crate::tensor::Tensor;
 use menagerie_model::{
     Arithmetic, LinearInput, Magnitude, ModelError, Product, SiteForm, Weight, WeightShape,
 };
-use menagerie_registry::Part;
+use menagerie_registry::TensorPart;
 
 /// Rows of a weight that are dequantized at once.
 const ROWS: usize = 512;
@@ -37,8 +37,8 @@ impl Fitting<'_> {
     fn stored(&self, module: &AdapterModule, site: usize) -> Result<Weight, AdapterError> {
         let place = &self.target.sites[site].place;
         let weights = self.target.weights;
-        let index = weights.find(&place.role, place.layer, Part::Main);
-        let scaled = weights.find(&place.role, place.layer, Part::Scale).is_some();
+        let index = weights.find(&place.role, place.layer, TensorPart::Main);
+        let scaled = weights.find(&place.role, place.layer, TensorPart::Scale).is_some();
         match index.filter(|_| place.form == SiteForm::Stored && !scaled) {
             Some(index) => {
                 let weight = weights.weight(index).and_then(|weight| weight.row_range(place.rows.clone()));

@@ -3,12 +3,13 @@
 use super::qk_norm::{head_norm, qk_norm};
 use super::rope::rope;
 use super::shared_attention::shared_attention;
+use crate::array::array_of;
 use menagerie_model::components::{
     Attention, AttentionGate, AttentionLinears, BucketSides, DistanceBuckets, GateSource, HeadNorm, QkNorm,
     Rope, Temperature,
 };
 use menagerie_model::{Activation, AttentionShape, Linear, Mask, Norm, Operation, Param, SequenceMixer};
-use menagerie_registry::{Part, Parts, component, noted, where_given};
+use menagerie_registry::{BuildResult, ComponentParts, TensorPart, component, or_fault};
 use menagerie_spec::config::{
     self, AttentionConfig, AttentionGateConfig, GateActivation, MaskKind, NormSite, RelativeBiasConfig,
     TemperatureConfig, ValueNormConfig, ValueSource, WindowConfig, WindowKind,
@@ -16,7 +17,10 @@ use menagerie_spec::config::{
 
 component!(mixer AttentionConfig, attention);
 
-fn attention(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixer>> {
+fn attention(
+    config: &AttentionConfig,
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<Box<dyn SequenceMixer>> {
     if let Some(layer) = config.keys_of {
         return shared_attention(config, layer, parts);
     }
@@ -27,7 +31,7 @@ fn attention(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Box<dyn 
     let (linears, shape, options) = (linears?, shape?, options?);
     let [keys, values] = [parts.name("k"), parts.name("v")];
     let built = Attention::new([&keys, &values], linears, shape, parts.states());
-    let mut built = noted(parts, built)?;
+    let mut built = or_fault(parts, built)?;
     if let Some(limit) = options.clamp {
         built = built.with_clamp(limit);
     }
@@ -42,11 +46,11 @@ fn attention(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Box<dyn 
     }
     if let Some(sinks) = options.sinks {
         let with_sinks = built.with_sinks(sinks);
-        built = noted(parts, with_sinks)?;
+        built = or_fault(parts, with_sinks)?;
     }
     if let Some(table) = options.distances {
         let with_distances = built.with_distances(table);
-        built = noted(parts, with_distances)?;
+        built = or_fault(parts, with_distances)?;
     }
     if let Some(norm) = options.inner_norm {
         built = built.with_inner_norm(norm);
@@ -54,7 +58,7 @@ fn attention(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Box<dyn 
     if let Some(temperature) = options.temperature {
         built = built.with_temperature(temperature);
     }
-    Some(Box::new(built))
+    Ok(Box::new(built))
 }
 
 /// What an attention may have beside its products.
@@ -70,7 +74,7 @@ struct AttentionOptions {
 }
 
 /// Every field of the config is named here, in [`shape_of`] or in [`linears_of`]: one that is forgotten does not compile.
-fn options_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<AttentionOptions> {
+fn options_of(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> BuildResult<AttentionOptions> {
     let AttentionConfig {
         heads,
         kv_heads,
@@ -95,58 +99,69 @@ fn options_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Attenti
         values: _,
         keys_of: _,
     } = config;
-    let norm = where_given(norm.as_ref().map(|norm| qk_norm(norm, config, parts)));
-    let v_norm = where_given(v_norm.as_ref().map(|ValueNormConfig { over, norm }| {
-        head_norm("attn_v_norm", norm, *over, [*value_dim, *kv_heads], parts)
-    }));
-    let rotary = where_given(rotary.as_ref().map(|config| rope(config, parts)));
-    let sinks = where_given(sinks.as_ref().map(|role| {
-        parts.needs(Operation::Sinks)?;
-        let values = parts.values(role, Part::Main)?;
-        parts.vector(role, values)
-    }));
-    let inner_norm = where_given(
-        inner_norm.as_ref().map(|NormSite { role, norm }| parts.norm(role, norm, heads * value_dim)),
-    );
+    let norm = norm.as_ref().map(|norm| qk_norm(norm, config, parts)).transpose();
+    let v_norm = v_norm
+        .as_ref()
+        .map(|ValueNormConfig { over, norm }| {
+            head_norm("attn_v_norm", norm, *over, [*value_dim, *kv_heads], parts)
+        })
+        .transpose();
+    let rotary = rotary.as_ref().map(|config| rope(config, parts)).transpose();
+    let sinks = sinks
+        .as_ref()
+        .map(|role| {
+            parts.needs(Operation::Sinks)?;
+            let values = parts.values(role, TensorPart::Main)?;
+            parts.vector(role, values)
+        })
+        .transpose();
+    let inner_norm = inner_norm
+        .as_ref()
+        .map(|NormSite { role, norm }| parts.norm(role, norm, heads * value_dim))
+        .transpose();
     let temperature =
         temperature.map(|TemperatureConfig { scale, length, offset }| Temperature { scale, length, offset });
     let (clamp, qk_norm, v_norm) = (*clamp, norm?, v_norm?);
-    let distances = where_given(relative_bias.as_ref().map(|bias| distances(bias, config, parts)));
+    let distances = relative_bias.as_ref().map(|bias| distances(bias, config, parts)).transpose();
     let (rope, sinks, inner_norm, distances) = (rotary?, sinks?, inner_norm?, distances?);
-    Some(AttentionOptions { clamp, qk_norm, v_norm, rope, sinks, distances, inner_norm, temperature })
+    Ok(AttentionOptions { clamp, qk_norm, v_norm, rope, sinks, distances, inner_norm, temperature })
 }
 
 /// Learned biases by distance, unfolded from their buckets.
-fn distances(bias: &RelativeBiasConfig, config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Param> {
+fn distances(
+    bias: &RelativeBiasConfig,
+    config: &AttentionConfig,
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<Param> {
     let RelativeBiasConfig { role, buckets, max_distance } = bias;
     let sides = match config.mask {
         MaskKind::Causal => BucketSides::Before,
         MaskKind::Bidirectional => BucketSides::Both,
     };
-    let table = parts.values(role, Part::Main)?;
+    let table = parts.values(role, TensorPart::Main)?;
     let buckets = DistanceBuckets { count: *buckets, farthest: *max_distance, sides };
     parts.vector(role, buckets.by_distance(&table, config.heads))
 }
 
 /// Heads, scale and mask.
-fn shape_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<AttentionShape> {
+fn shape_of(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> BuildResult<AttentionShape> {
     let AttentionConfig { heads, kv_heads, key_dim, value_dim, scale, softcap, mask, window, alibi, .. } =
         *config;
     let mask = mask_of(mask, window, parts)?;
-    Some(AttentionShape { heads, kv_heads, key_dim, value_dim, scale, softcap, mask, alibi })
+    Ok(AttentionShape { heads, kv_heads, key_dim, value_dim, scale, softcap, mask, alibi })
 }
 
 /// The four products; their biases are taken by the rules in the kind's table.
-fn linears_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<AttentionLinears> {
+fn linears_of(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> BuildResult<AttentionLinears> {
     let qkv = query_key_value(config, parts);
-    let gate = where_given(config.gate.map(|gate| gate_of(gate, parts)));
+    let gate = config.gate.map(|gate| gate_of(gate, parts)).transpose();
     let output = parts.linear("attn_output");
     let (query, key, value) = qkv?;
-    Some(AttentionLinears { query, key, value, output: output?, gate: gate? })
+    Ok(AttentionLinears { query, key, value, output: output?, gate: gate? })
 }
 
 /// The gate; whether it is one per head or per element is seen from its rows, and checked by the component.
-fn gate_of(config: AttentionGateConfig, parts: &mut dyn Parts) -> Option<AttentionGate> {
+fn gate_of(config: AttentionGateConfig, parts: &mut dyn ComponentParts) -> BuildResult<AttentionGate> {
     let AttentionGateConfig { from, per: _, activation } = config;
     let source = match from {
         config::GateSource::Own => GateSource::Own(parts.linear("attn_gate")?),
@@ -156,27 +171,33 @@ fn gate_of(config: AttentionGateConfig, parts: &mut dyn Parts) -> Option<Attenti
         GateActivation::Sigmoid => Activation::Sigmoid,
         GateActivation::Softplus => Activation::Softplus,
     };
-    Some(AttentionGate { source, activation })
+    Ok(AttentionGate { source, activation })
 }
 
 /// Whether there are heads, groups of equal size, and row widths that can be counted.
-pub(super) fn sizes_are_possible(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<()> {
+pub(super) fn sizes_are_possible(
+    config: &AttentionConfig,
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<()> {
     let AttentionConfig { heads, kv_heads, key_dim, value_dim, .. } = *config;
     let widths = [(heads, key_dim), (kv_heads, key_dim), (kv_heads, value_dim), (heads, value_dim)];
     let countable = |(heads, dim): (usize, usize)| {
         heads.checked_mul(dim).is_some_and(|width| (1..1 << 31).contains(&width))
     };
     if widths.into_iter().all(countable) && heads.is_multiple_of(kv_heads) {
-        return Some(());
+        return Ok(());
     }
-    parts.fault(&format!(
+    Err(parts.fault(&format!(
         "attention: {heads} query heads, {kv_heads} key-value heads, heads of {key_dim} (keys) and {value_dim} (values) \
          elements; the key-value heads must divide the query heads, and none may be 0"
-    ));
-    None
+    )))
 }
 
-pub(super) fn mask_of(mask: MaskKind, window: Option<WindowConfig>, parts: &mut dyn Parts) -> Option<Mask> {
+pub(super) fn mask_of(
+    mask: MaskKind,
+    window: Option<WindowConfig>,
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<Mask> {
     let window = window.map(|WindowConfig { kind, size }| (kind, size));
     let mask = match (mask, window) {
         (MaskKind::Causal, None) => Mask::Causal,
@@ -185,37 +206,36 @@ pub(super) fn mask_of(mask: MaskKind, window: Option<WindowConfig>, parts: &mut 
         (MaskKind::Bidirectional, None) => Mask::Bidirectional,
         (MaskKind::Bidirectional, Some((WindowKind::Symmetric, size))) => Mask::Symmetric { size },
         (mask, Some((kind, _))) => {
-            parts.fault(&format!(
+            return Err(parts.fault(&format!(
                 "attention: a {} window does not go with a {} mask",
                 kind.name(),
                 mask.name()
-            ));
-            return None;
+            )));
         }
     };
     if mask.is_bidirectional() {
         parts.needs(Operation::LookAhead)?;
     }
-    Some(mask)
+    Ok(mask)
 }
 
 /// Queries, keys, and values where they are not the keys.
 type Projections = (Box<dyn Linear>, Box<dyn Linear>, Option<Box<dyn Linear>>);
 
 /// The projections: of weights of their own, or rows of one.
-fn query_key_value(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Projections> {
+fn query_key_value(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> BuildResult<Projections> {
     const ROLES: [&str; 3] = ["attn_q", "attn_k", "attn_v"];
     let AttentionConfig { heads, kv_heads, key_dim, value_dim, values, .. } = *config;
     if values == ValueSource::Keys {
         let [query, key] = ["attn_q", "attn_k"].map(|role| parts.linear(role));
-        return Some((query?, key?, None));
+        return Ok((query?, key?, None));
     }
-    if parts.has("attn_qkv", Part::Main) {
+    if parts.has("attn_qkv", TensorPart::Main) {
         let rows = [heads * key_dim, kv_heads * key_dim, kv_heads * value_dim];
         let linears = parts.split_linear("attn_qkv", &rows, &ROLES)?;
-        let [query, key, value] = <[_; 3]>::try_from(linears).ok()?;
-        return Some((query, key, Some(value)));
+        let [query, key, value] = array_of(parts, linears)?;
+        return Ok((query, key, Some(value)));
     }
     let [query, key, value] = ROLES.map(|role| parts.linear(role));
-    Some((query?, key?, Some(value?)))
+    Ok((query?, key?, Some(value?)))
 }

@@ -1,9 +1,10 @@
 //! The feed-forwards `gated` and `plain`, also as experts that every token takes.
 
 use super::names::{activation, gating};
+use crate::array::array_of;
 use menagerie_model::components::{GatedFeedForward, PlainFeedForward};
 use menagerie_model::{FeedForward, Linear, Norm};
-use menagerie_registry::{Part, Parts, component, where_given};
+use menagerie_registry::{BuildResult, ComponentParts, TensorPart, component};
 use menagerie_spec::config::{ActivationConfig, GatedConfig, LimitConfig, NormSite, PlainConfig};
 
 component!(feed_forward GatedConfig, gated);
@@ -19,12 +20,12 @@ pub(super) struct DenseRoles {
 const DENSE: DenseRoles = DenseRoles { gate: "ffn_gate", up: "ffn_up", down: "ffn_down" };
 
 // Biases are taken by the rule in the kind's table.
-fn gated(config: &GatedConfig, parts: &mut dyn Parts) -> Option<Box<dyn FeedForward>> {
+fn gated(config: &GatedConfig, parts: &mut dyn ComponentParts) -> BuildResult<Box<dyn FeedForward>> {
     let GatedConfig { activation, bias: _, inner_norm, limit } = config;
     gated_of(&DENSE, activation, *limit, inner_norm.as_ref(), parts)
 }
 
-fn plain(config: &PlainConfig, parts: &mut dyn Parts) -> Option<Box<dyn FeedForward>> {
+fn plain(config: &PlainConfig, parts: &mut dyn ComponentParts) -> BuildResult<Box<dyn FeedForward>> {
     let PlainConfig { activation, bias: _, inner_norm } = config;
     plain_of(&DENSE, activation, inner_norm.as_ref(), parts)
 }
@@ -35,42 +36,46 @@ pub(super) fn gated_of(
     own: &ActivationConfig,
     limit: Option<LimitConfig>,
     inner_norm: Option<&NormSite>,
-    parts: &mut dyn Parts,
-) -> Option<Box<dyn FeedForward>> {
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<Box<dyn FeedForward>> {
     let gate_and_up = match fused_rows(roles, parts) {
         Some(rows) => fused(roles, rows, parts),
         None => {
-            let gate = parts.linear(roles.gate);
-            gate.zip(parts.linear(roles.up))
+            let (gate, up) = (parts.linear(roles.gate), parts.linear(roles.up));
+            gate.and_then(|gate| Ok((gate, up?)))
         }
     };
     let down = parts.linear(roles.down);
     let gating = gating(own, limit, parts);
     let (gate, up) = gate_and_up?;
     let inner_norm = norm_of(inner_norm, up.out_features(), parts)?;
-    Some(Box::new(GatedFeedForward { gate, up, down: down?, gating: gating?, inner_norm }))
+    Ok(Box::new(GatedFeedForward { gate, up, down: down?, gating: gating?, inner_norm }))
 }
 
 /// The norm before the way down; the outer `None` is a fault.
-#[allow(clippy::option_option)]
-fn norm_of(site: Option<&NormSite>, width: usize, parts: &mut dyn Parts) -> Option<Option<Box<dyn Norm>>> {
-    where_given(site.map(|NormSite { role, norm }| parts.norm(role, norm, width)))
+fn norm_of(
+    site: Option<&NormSite>,
+    width: usize,
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<Option<Box<dyn Norm>>> {
+    site.map(|NormSite { role, norm }| parts.norm(role, norm, width)).transpose()
 }
 
 /// Rows of gate and of up where `up` of double width holds both: there is no gate, and `up` has twice the rows that
 /// `down` has columns.
-fn fused_rows(roles: &DenseRoles, parts: &dyn Parts) -> Option<usize> {
+fn fused_rows(roles: &DenseRoles, parts: &dyn ComponentParts) -> Option<usize> {
     let size = |role: &str, at: usize| usize::try_from(*parts.dims(role)?.get(at)?).ok();
     let inner = size(roles.down, 0)?;
     let double = size(roles.up, 1)? == inner.checked_mul(2)?;
-    (double && !parts.has(roles.gate, Part::Main)).then_some(inner)
+    (double && !parts.has(roles.gate, TensorPart::Main)).then_some(inner)
 }
 
 type Pair = (Box<dyn Linear>, Box<dyn Linear>);
 
-fn fused(roles: &DenseRoles, rows: usize, parts: &mut dyn Parts) -> Option<Pair> {
-    let mut halves = parts.split_linear(roles.up, &[rows, rows], &[])?.into_iter();
-    halves.next().zip(halves.next())
+fn fused(roles: &DenseRoles, rows: usize, parts: &mut dyn ComponentParts) -> BuildResult<Pair> {
+    let halves = parts.split_linear(roles.up, &[rows, rows], &[])?;
+    let [gate, up] = array_of(parts, halves)?;
+    Ok((gate, up))
 }
 
 /// Up and down.
@@ -78,12 +83,12 @@ pub(super) fn plain_of(
     roles: &DenseRoles,
     own: &ActivationConfig,
     inner_norm: Option<&NormSite>,
-    parts: &mut dyn Parts,
-) -> Option<Box<dyn FeedForward>> {
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<Box<dyn FeedForward>> {
     let up = parts.linear(roles.up);
     let down = parts.linear(roles.down);
     let activation = activation(own, parts);
     let up = up?;
     let inner_norm = norm_of(inner_norm, up.out_features(), parts)?;
-    Some(Box::new(PlainFeedForward { up, down: down?, activation: activation?, inner_norm }))
+    Ok(Box::new(PlainFeedForward { up, down: down?, activation: activation?, inner_norm }))
 }

@@ -1,16 +1,20 @@
 //! The mixer `gated-delta-net`.
 
 use super::recurrent::{Channels, convolutions, gated_norm, vector};
+use crate::array::array_of;
 use menagerie_model::components::{
     DeltaNetConvolutions, DeltaNetHeads, DeltaNetLinears, DeltaNetRates, GatedDeltaNet,
 };
 use menagerie_model::{LinearAttentionShape, Operation, SequenceMixer, StateUpdate};
-use menagerie_registry::{Part, Parts, component, noted};
+use menagerie_registry::{BuildResult, ComponentParts, TensorPart, component, or_fault};
 use menagerie_spec::config::GatedDeltaNetConfig;
 
 component!(mixer GatedDeltaNetConfig, gated_delta_net);
 
-fn gated_delta_net(config: &GatedDeltaNetConfig, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixer>> {
+fn gated_delta_net(
+    config: &GatedDeltaNetConfig,
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<Box<dyn SequenceMixer>> {
     let GatedDeltaNetConfig {
         heads,
         key_heads,
@@ -30,12 +34,12 @@ fn gated_delta_net(config: &GatedDeltaNetConfig, parts: &mut dyn Parts) -> Optio
     let channels = [("conv_q", of_keys), ("conv_k", of_keys), ("conv_v", of_values)];
     let channels = channels.map(|(state, width)| Channels { state, width });
     let convolutions = convolutions(parts, channels, *length, *conv_bias);
-    let decay_bias = vector("ssm_dt", Part::Bias, parts);
-    let decay = vector("ssm_a", Part::Main, parts);
+    let decay_bias = vector("ssm_dt", TensorPart::Bias, parts);
+    let decay = vector("ssm_a", TensorPart::Main, parts);
     // One weight for every head.
     let norm = gated_norm(norm.as_ref(), [*value_dim, 1], parts);
     let output = parts.linear("ssm_out");
-    let [queries, keys, values] = <[_; 3]>::try_from(products?).ok()?;
+    let [queries, keys, values] = array_of(parts, products?)?;
     let linears = DeltaNetLinears { queries, keys, values, gate: gate?, rates: rates?, output: output? };
     let [queries, keys, values] = convolutions?;
     let convolutions = DeltaNetConvolutions { queries, keys, values };
@@ -51,14 +55,14 @@ fn gated_delta_net(config: &GatedDeltaNetConfig, parts: &mut dyn Parts) -> Optio
     let name = parts.name("delta");
     let built =
         GatedDeltaNet::new(&name, (shape, *length_eps), (linears, convolutions), own, norm?, parts.states());
-    Some(Box::new(noted(parts, built)?))
+    Ok(Box::new(or_fault(parts, built)?))
 }
 
-fn rates_of(parts: &mut dyn Parts) -> Option<DeltaNetRates> {
-    if parts.has("ssm_ba", Part::Main) {
+fn rates_of(parts: &mut dyn ComponentParts) -> BuildResult<DeltaNetRates> {
+    if parts.has("ssm_ba", TensorPart::Main) {
         return parts.linear("ssm_ba").map(DeltaNetRates::ByKeyHead);
     }
     let strength = parts.linear("ssm_beta");
     let decay = parts.linear("ssm_alpha");
-    Some(DeltaNetRates::Apart { strength: strength?, decay: decay? })
+    Ok(DeltaNetRates::Apart { strength: strength?, decay: decay? })
 }

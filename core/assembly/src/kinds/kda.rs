@@ -2,6 +2,7 @@
 
 use super::qk_norm::head_norm;
 use super::recurrent::{Channels, convolution, vector};
+use crate::array::array_of;
 use menagerie_model::components::{
     DeltaNetConvolutions, DeltaNetHeads, DeltaNetLinears, DeltaNetRates, GatedDeltaNet, GatedNorm,
     LowRankLinear,
@@ -9,12 +10,12 @@ use menagerie_model::components::{
 use menagerie_model::{
     Activation, KeySharing, Linear, LinearAttentionShape, Operation, SequenceMixer, StateUpdate,
 };
-use menagerie_registry::{Part, Parts, component, noted};
+use menagerie_registry::{BuildResult, ComponentParts, TensorPart, component, or_fault};
 use menagerie_spec::config::{KdaConfig, QkNormOver};
 
 component!(mixer KdaConfig, kda);
 
-fn kda(config: &KdaConfig, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixer>> {
+fn kda(config: &KdaConfig, parts: &mut dyn ComponentParts) -> BuildResult<Box<dyn SequenceMixer>> {
     let KdaConfig { heads, dim, length, length_eps, norm } = config;
     parts.needs(Operation::LinearAttention)?;
     let linears = linears_of(heads * dim, parts);
@@ -22,10 +23,11 @@ fn kda(config: &KdaConfig, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixe
         let channels = Channels { state, width: heads * dim };
         convolution(&format!("ssm_conv1d_{part}"), channels, *length, parts)
     });
-    let decay_bias = vector("ssm_dt", Part::Bias, parts);
+    let decay_bias = vector("ssm_dt", TensorPart::Bias, parts);
     // One number per head, for every element of its keys: as many as the file has biases, or what a key says would make any
     // number of them.
-    let decay = parts.values("ssm_a", Part::Main).filter(|_| decay_bias.is_some()).and_then(|decay| {
+    let decay = parts.values("ssm_a", TensorPart::Main).and_then(|decay| {
+        decay_bias.as_ref().map_err(|fault| *fault)?;
         let by_element = decay.iter().flat_map(|decay| std::iter::repeat_n(*decay, *dim)).collect();
         parts.vector("ssm_a", by_element)
     });
@@ -44,11 +46,11 @@ fn kda(config: &KdaConfig, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixe
     let (name, norm) = (parts.name("delta"), GatedNorm::NormFirst(norm?, Activation::Sigmoid));
     let made = (linears?, convolutions);
     let built = GatedDeltaNet::new(&name, (shape, *length_eps), made, own, norm, parts.states());
-    Some(Box::new(noted(parts, built)?))
+    Ok(Box::new(or_fault(parts, built)?))
 }
 
-fn linears_of(inner: usize, parts: &mut dyn Parts) -> Option<DeltaNetLinears> {
-    let products = if parts.has("attn_qkv", Part::Main) {
+fn linears_of(inner: usize, parts: &mut dyn ComponentParts) -> BuildResult<DeltaNetLinears> {
+    let products = if parts.has("attn_qkv", TensorPart::Main) {
         parts.split_linear("attn_qkv", &[inner; 3], &[])
     } else {
         let made = ["attn_q", "attn_k", "attn_v"].map(|role| parts.linear(role));
@@ -58,12 +60,12 @@ fn linears_of(inner: usize, parts: &mut dyn Parts) -> Option<DeltaNetLinears> {
     let decay = low_rank(["ssm_f_a", "ssm_f_b"], parts);
     let gate = low_rank(["ssm_g_a", "ssm_g_b"], parts);
     let output = parts.linear("attn_output");
-    let [queries, keys, values] = <[_; 3]>::try_from(products?).ok()?;
+    let [queries, keys, values] = array_of(parts, products?)?;
     let rates = DeltaNetRates::Apart { strength: strength?, decay: decay? };
-    Some(DeltaNetLinears { queries, keys, values, gate: gate?, rates, output: output? })
+    Ok(DeltaNetLinears { queries, keys, values, gate: gate?, rates, output: output? })
 }
 
-fn low_rank([down, up]: [&str; 2], parts: &mut dyn Parts) -> Option<Box<dyn Linear>> {
+fn low_rank([down, up]: [&str; 2], parts: &mut dyn ComponentParts) -> BuildResult<Box<dyn Linear>> {
     let (down, up) = (parts.linear(down), parts.linear(up));
-    Some(Box::new(LowRankLinear { down: down?, up: up? }))
+    Ok(Box::new(LowRankLinear { down: down?, up: up? }))
 }

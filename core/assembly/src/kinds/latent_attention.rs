@@ -1,15 +1,19 @@
 //! The mixer `latent-attention`.
 
 use super::rope::rope;
+use crate::array::array_of;
 use menagerie_model::components::{LatentAttention, LatentLinears, LatentSizes, QueryLatent, Temperature};
 use menagerie_model::{ExpertLinear, HeadRows, Operation, SequenceMixer, SiteForm, Weight};
-use menagerie_registry::{Part, Parts, component, noted, where_given};
+use menagerie_registry::{BuildResult, ComponentParts, TensorPart, component, or_fault};
 use menagerie_spec::config::{LatentAttentionConfig, TemperatureConfig};
 use menagerie_spec::kind::Component as Config;
 
 component!(mixer LatentAttentionConfig, latent_attention);
 
-fn latent_attention(config: &LatentAttentionConfig, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixer>> {
+fn latent_attention(
+    config: &LatentAttentionConfig,
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<Box<dyn SequenceMixer>> {
     let LatentAttentionConfig {
         heads,
         key_dim,
@@ -35,34 +39,33 @@ fn latent_attention(config: &LatentAttentionConfig, parts: &mut dyn Parts) -> Op
     sizes_are_possible(&sizes, parts)?;
     let linears = linears_of(&sizes, *query_latent_dim, latent_norm, parts);
     let norm = parts.norm("attn_kv_a_norm", latent_norm, *latent_dim);
-    let rotary = where_given(rotary.as_ref().map(|config| rope(config, parts)));
+    let rotary = rotary.as_ref().map(|config| rope(config, parts)).transpose();
     let (linears, norm, rotary) = (linears?, norm?, rotary?);
     let name = parts.name("latent");
     let built = LatentAttention::new(&name, linears, sizes, norm, parts.states());
-    let mut built = noted(parts, built)?;
+    let mut built = or_fault(parts, built)?;
     if let Some(rotary) = rotary {
         built = built.with_rope(rotary, parts.ropes());
     }
     if let Some(TemperatureConfig { scale, length, offset }) = *temperature {
         built = built.with_temperature(Temperature { scale, length, offset });
     }
-    Some(Box::new(built))
+    Ok(Box::new(built))
 }
 
 /// Whether the rows of all products can be counted.
-fn sizes_are_possible(sizes: &LatentSizes, parts: &mut dyn Parts) -> Option<()> {
+fn sizes_are_possible(sizes: &LatentSizes, parts: &mut dyn ComponentParts) -> BuildResult<()> {
     let LatentSizes { heads, plain, rotated, value, latent, scale: _ } = *sizes;
     let widest = [plain.saturating_add(rotated), plain.saturating_add(value), latent.saturating_add(rotated)];
     let countable = |dim: usize| heads.checked_mul(dim).is_some_and(|width| (1..1 << 31).contains(&width));
     if widest.into_iter().all(countable) && latent.checked_mul(heads * (plain + value)).is_some() {
-        return Some(());
+        return Ok(());
     }
-    parts.fault(&format!(
+    Err(parts.fault(&format!(
         "latent attention: {heads} heads of {} (keys) and {value} (values) elements out of latents of {latent}: more rows \
          than can be counted",
         plain + rotated
-    ));
-    None
+    )))
 }
 
 /// The products.
@@ -70,20 +73,22 @@ fn linears_of(
     sizes: &LatentSizes,
     query_latent_dim: Option<usize>,
     norm: &Config,
-    parts: &mut dyn Parts,
-) -> Option<LatentLinears> {
-    let query_latent = where_given(query_latent_dim.map(|dim| {
-        let (down, norm) = (parts.linear("attn_q_a"), parts.norm("attn_q_a_norm", norm, dim));
-        Some(QueryLatent { down: down?, norm: norm? })
-    }));
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<LatentLinears> {
+    let query_latent = query_latent_dim
+        .map(|dim| {
+            let (down, norm) = (parts.linear("attn_q_a"), parts.norm("attn_q_a_norm", norm, dim));
+            Ok(QueryLatent { down: down?, norm: norm? })
+        })
+        .transpose();
     let query = parts.linear(if query_latent_dim.is_some() { "attn_q_b" } else { "attn_q" });
     let latent = parts.split_linear("attn_kv_a_mqa", &[sizes.latent, sizes.rotated], &[]);
     let absorbed =
-        if parts.has("attn_kv_b", Part::Main) { together(sizes, parts) } else { apart(sizes, parts) };
+        if parts.has("attn_kv_b", TensorPart::Main) { together(sizes, parts) } else { apart(sizes, parts) };
     let output = parts.linear("attn_output");
-    let [latent, rotated_key] = <[_; 2]>::try_from(latent?).ok()?;
+    let [latent, rotated_key] = array_of(parts, latent?)?;
     let [absorb_key, absorb_value] = absorbed?;
-    Some(LatentLinears {
+    Ok(LatentLinears {
         query: query?,
         query_latent: query_latent?,
         latent,
@@ -95,27 +100,27 @@ fn linears_of(
 }
 
 /// What absorbs keys and values, of weights of their own: keys are stored as queries are absorbed.
-fn apart(sizes: &LatentSizes, parts: &mut dyn Parts) -> Option<[Box<dyn ExpertLinear>; 2]> {
+fn apart(sizes: &LatentSizes, parts: &mut dyn ComponentParts) -> BuildResult<[Box<dyn ExpertLinear>; 2]> {
     let (keys, values) = (parts.weight("attn_k_b"), parts.weight("attn_v_b"));
     let (keys, values) = (keys?, values?);
     let [of_keys, of_values] = head_rows(sizes);
     let absorb_key = parts.experts_of("attn_k_b", &keys, SiteForm::TurnedHeads(of_keys));
     let absorb_value = parts.experts_of("attn_v_b", &values, SiteForm::HeadRows(of_values));
-    Some([absorb_key?, absorb_value?])
+    Ok([absorb_key?, absorb_value?])
 }
 
 /// The same as rows of one weight, head after head, of which keys are turned.
-fn together(sizes: &LatentSizes, parts: &mut dyn Parts) -> Option<[Box<dyn ExpertLinear>; 2]> {
+fn together(sizes: &LatentSizes, parts: &mut dyn ComponentParts) -> BuildResult<[Box<dyn ExpertLinear>; 2]> {
     let LatentSizes { heads, plain, value, .. } = *sizes;
     let both = parts.weight("attn_kv_b")?;
-    let of_heads = noted(parts, both.as_stack(heads))?;
-    let keys = noted(parts, of_heads.row_range(0..plain))?;
-    let values = noted(parts, of_heads.row_range(plain..plain + value))?;
+    let of_heads = or_fault(parts, both.as_stack(heads))?;
+    let keys = or_fault(parts, of_heads.row_range(0..plain))?;
+    let values = or_fault(parts, of_heads.row_range(plain..plain + value))?;
     let turned = turned(&keys, parts)?;
     let [of_keys, of_values] = head_rows(sizes);
     let absorb_key = parts.experts_of("attn_kv_b", &turned, SiteForm::TurnedHeads(of_keys));
     let absorb_value = parts.experts_of("attn_kv_b", &values, SiteForm::HeadRows(of_values));
-    Some([absorb_key?, absorb_value?])
+    Ok([absorb_key?, absorb_value?])
 }
 
 /// Which rows of each head of one weight are keys and which are values.
@@ -125,8 +130,8 @@ fn head_rows(sizes: &LatentSizes) -> [HeadRows; 2] {
 }
 
 /// Each matrix turned: a copy in f32.
-fn turned(weight: &Weight, parts: &mut dyn Parts) -> Option<Weight> {
+fn turned(weight: &Weight, parts: &mut dyn ComponentParts) -> BuildResult<Weight> {
     let values = parts.backend().values(weight);
-    let values = noted(parts, values)?;
-    noted(parts, weight.turned(&values))
+    let values = or_fault(parts, values)?;
+    or_fault(parts, weight.turned(&values))
 }

@@ -1,14 +1,15 @@
 //! The mixer `mamba1`.
 
 use super::recurrent::{Channels, by_tap, convolutions, vector};
+use crate::array::array_of;
 use menagerie_model::components::{Mamba1, Mamba1Channels, Mamba1Linears, Mamba1Norms};
 use menagerie_model::{Operation, SequenceMixer};
-use menagerie_registry::{Part, Parts, component, noted, where_given};
+use menagerie_registry::{BuildResult, ComponentParts, TensorPart, component, or_fault};
 use menagerie_spec::config::{InnerNormConfig, Mamba1Config};
 
 component!(mixer Mamba1Config, mamba1);
 
-fn mamba1(config: &Mamba1Config, parts: &mut dyn Parts) -> Option<Box<dyn SequenceMixer>> {
+fn mamba1(config: &Mamba1Config, parts: &mut dyn ComponentParts) -> BuildResult<Box<dyn SequenceMixer>> {
     let Mamba1Config { inner, state, rank, length, conv_bias, inner_norm } = config;
     parts.needs(Operation::SelectiveScan)?;
     let products = parts.split_linear("ssm_in", &[*inner, *inner], &[]);
@@ -16,31 +17,31 @@ fn mamba1(config: &Mamba1Config, parts: &mut dyn Parts) -> Option<Box<dyn Sequen
     let convolution = convolutions(parts, channels, *length, *conv_bias);
     let rates = parts.split_linear("ssm_x", &[*rank, *state, *state], &[]);
     let step = parts.linear("ssm_dt");
-    let norms = where_given(inner_norm.as_ref().map(|norm| norms([*rank, *state], norm, parts)));
-    let decay = parts.values("ssm_a", Part::Main);
-    let skip = vector("ssm_d", Part::Main, parts);
+    let norms = inner_norm.as_ref().map(|norm| norms([*rank, *state], norm, parts)).transpose();
+    let decay = parts.values("ssm_a", TensorPart::Main);
+    let skip = vector("ssm_d", TensorPart::Main, parts);
     let output = parts.linear("ssm_out");
     // Files have the state of each channel together.
     let decay = parts.vector("ssm_a", by_tap(&decay?, *state));
-    let [input, gate] = <[_; 2]>::try_from(products?).ok()?;
-    let [rank, write, read] = <[_; 3]>::try_from(rates?).ok()?;
+    let [input, gate] = array_of(parts, products?)?;
+    let [rank, write, read] = array_of(parts, rates?)?;
     let linears = Mamba1Linears { input, gate, rank, write, read, step: step?, output: output? };
     let [convolution] = convolution?;
     let own = Mamba1Channels { decay: decay?, skip: skip? };
     let name = parts.name("ssm");
     let built = Mamba1::new(&name, (linears, convolution), own, norms?, parts.states());
-    Some(Box::new(noted(parts, built)?))
+    Ok(Box::new(or_fault(parts, built)?))
 }
 
 /// The norms inside.
 pub(super) fn norms(
     [rank, state]: [usize; 2],
     config: &InnerNormConfig,
-    parts: &mut dyn Parts,
-) -> Option<Mamba1Norms> {
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<Mamba1Norms> {
     let InnerNormConfig { step, write, read } = config;
     let rank = parts.norm("ssm_dt_norm", step, rank);
     let write = parts.norm("ssm_b_norm", write, state);
     let read = parts.norm("ssm_c_norm", read, state);
-    Some(Mamba1Norms { rank: rank?, write: write?, read: read? })
+    Ok(Mamba1Norms { rank: rank?, write: write?, read: read? })
 }

@@ -1,19 +1,21 @@
 //! Activations and gates of feed-forwards, from their configs.
 
 use menagerie_model::{Activation, ActivationForm, GateForm, Gating};
-use menagerie_registry::Parts;
+use menagerie_registry::{BuildResult, ComponentParts};
 use menagerie_spec::config::{ActivationConfig, LimitConfig, LimitPlace, SwigluOai};
 
 /// An activation that stands alone.
-pub(crate) fn activation(config: &ActivationConfig, parts: &mut dyn Parts) -> Option<ActivationForm> {
+pub(crate) fn activation(
+    config: &ActivationConfig,
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<ActivationForm> {
     match *config {
-        ActivationConfig::Formula(formula) => Some(formula.into()),
+        ActivationConfig::Formula(formula) => Ok(formula.into()),
         ActivationConfig::Component(ref component) => {
             parts.activation(component).map(ActivationForm::Component)
         }
         ActivationConfig::SwigluOai(_) => {
-            parts.fault("activation `swiglu-oai` is of a gate and an up projection; here is no gate");
-            None
+            Err(parts.fault("activation `swiglu-oai` is of a gate and an up projection; here is no gate"))
         }
     }
 }
@@ -22,11 +24,11 @@ pub(crate) fn activation(config: &ActivationConfig, parts: &mut dyn Parts) -> Op
 pub(crate) fn gating(
     own: &ActivationConfig,
     limit: Option<LimitConfig>,
-    parts: &mut dyn Parts,
-) -> Option<GateForm> {
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<GateForm> {
     match (own, limit) {
         (&ActivationConfig::SwigluOai(SwigluOai { alpha, limit }), None) => {
-            Some(Gating::SwigluOai { alpha, limit }.into())
+            Ok(Gating::SwigluOai { alpha, limit }.into())
         }
         (own, None) => activation(own, parts).map(GateForm::plain),
         (ActivationConfig::Formula(Activation::Silu), Some(LimitConfig { value: limit, at })) => {
@@ -34,11 +36,10 @@ pub(crate) fn gating(
                 LimitPlace::BeforeActivation => Gating::LimitedBefore { limit },
                 LimitPlace::AfterActivation => Gating::LimitedAfter { limit },
             };
-            Some(gating.into())
+            Ok(gating.into())
         }
         (_, Some(_)) => {
-            parts.fault("a limit on gate and up projection goes with the activation `silu` alone");
-            None
+            Err(parts.fault("a limit on gate and up projection goes with the activation `silu` alone"))
         }
     }
 }

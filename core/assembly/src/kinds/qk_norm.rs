@@ -1,7 +1,7 @@
 //! Norms on the heads of queries and keys.
 
 use menagerie_model::components::{HeadNorm, QkNorm, QkNormPlace};
-use menagerie_registry::{Part, Parts};
+use menagerie_registry::{BuildResult, ComponentParts, TensorPart};
 use menagerie_spec::config::{
     AttentionConfig, LayerNormConfig, NormBias, NormWeight, QkNormAt, QkNormConfig, QkNormOver, RmsConfig,
 };
@@ -11,8 +11,8 @@ use menagerie_spec::kind::Component as Config;
 pub(super) fn qk_norm(
     config: &QkNormConfig,
     attention: &AttentionConfig,
-    parts: &mut dyn Parts,
-) -> Option<QkNorm> {
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<QkNorm> {
     let QkNormConfig { over, at, norm, key_norm } = config;
     let dim = attention.key_dim;
     let query = head_norm("attn_q_norm", norm, *over, [dim, attention.heads], parts);
@@ -21,7 +21,7 @@ pub(super) fn qk_norm(
         QkNormAt::BeforeRope => QkNormPlace::BeforeRope,
         QkNormAt::AfterRope => QkNormPlace::AfterRope,
     };
-    Some(QkNorm { query: query?, key: key?, place })
+    Ok(QkNorm { query: query?, key: key?, place })
 }
 
 /// A norm over every head, or over all heads together, of rows of `heads` heads of `dim` elements.
@@ -30,8 +30,8 @@ pub(super) fn head_norm(
     norm: &Config,
     over: QkNormOver,
     [dim, heads]: [usize; 2],
-    parts: &mut dyn Parts,
-) -> Option<HeadNorm> {
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<HeadNorm> {
     let found: u64 = parts.dims(role).map_or(0, |dims| dims.iter().product());
     let one_number_each = parts.dims(role).is_some_and(|dims| *dims == [1, heads as u64]);
     let own_weights = over == QkNormOver::Head && heads > 1 && found == (dim * heads) as u64;
@@ -45,7 +45,7 @@ pub(super) fn head_norm(
         QkNormOver::AllHeads => dim * heads,
     };
     let norm = parts.norm(role, norm, width)?;
-    Some(HeadNorm { norm, width, row_weight: None, row_bias: None })
+    Ok(HeadNorm { norm, width, row_weight: None, row_bias: None })
 }
 
 /// Every head has weights of its own, `stored` of them (one for each of its elements, or one for all): the norm has none, and
@@ -54,33 +54,34 @@ fn head_norm_with_own_weights(
     role: &str,
     norm: &Config,
     [dim, heads, stored]: [usize; 3],
-    parts: &mut dyn Parts,
-) -> Option<HeadNorm> {
-    let (bare, offset, bias) = if let Some(config) = norm.downcast_ref::<RmsConfig>() {
-        (norm.map::<RmsConfig>(|norm| norm.weight = NormWeight::None), config.offset, NormBias::None)
-    } else if let Some(config) = norm.downcast_ref::<LayerNormConfig>() {
-        let bare = norm.map::<LayerNormConfig>(|norm| {
-            (norm.weight, norm.bias) = (NormWeight::None, NormBias::None);
-        });
-        (bare, config.offset, config.bias)
-    } else {
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<HeadNorm> {
+    let rms = norm.downcast_ref::<RmsConfig>().and_then(|config| {
+        let bare = norm.map::<RmsConfig>(|norm| norm.weight = NormWeight::None)?;
+        Some((bare, config.offset, NormBias::None))
+    });
+    let layer = norm.downcast_ref::<LayerNormConfig>().and_then(|config| {
+        let without = (NormWeight::None, NormBias::None);
+        let bare = norm.map::<LayerNormConfig>(|norm| (norm.weight, norm.bias) = without)?;
+        Some((bare, config.offset, config.bias))
+    });
+    let Some((bare, offset, bias)) = rms.or(layer) else {
         let kind = norm.kind().name;
-        parts.fault(&format!(
+        return Err(parts.fault(&format!(
             "\"{role}\" has weights for each of {heads} heads, and a norm of kind `{kind}` has one for all of them"
-        ));
-        return None;
+        )));
     };
-    let weight = parts.row_values(role, Part::Main, [stored, heads])?;
+    let weight = parts.row_values(role, TensorPart::Main, [stored, heads])?;
     let weight = weight.iter().flat_map(|value| std::iter::repeat_n(value + offset, dim / stored));
     let weight = weight.collect();
     let weight = parts.vector(role, weight);
     let row_bias = match bias {
         NormBias::None => None,
         NormBias::Own => {
-            let values = parts.row_values(role, Part::Bias, [dim, heads])?;
+            let values = parts.row_values(role, TensorPart::Bias, [dim, heads])?;
             Some(parts.vector(role, values)?)
         }
     };
-    let norm = parts.norm(role, &bare?, dim)?;
-    Some(HeadNorm { norm, width: dim, row_weight: Some(weight?), row_bias })
+    let norm = parts.norm(role, &bare, dim)?;
+    Ok(HeadNorm { norm, width: dim, row_weight: Some(weight?), row_bias })
 }

@@ -1,9 +1,10 @@
 //! What recurrent mixers share: their convolution, their numbers per head, their gated norm.
 
 use super::qk_norm::head_norm;
+use crate::array::array_of;
 use menagerie_model::components::{CausalConv, GatedNorm};
 use menagerie_model::{Activation, Operation, Param};
-use menagerie_registry::{Part, Parts, noted};
+use menagerie_registry::{BuildResult, ComponentParts, TensorPart, or_fault};
 use menagerie_spec::config::{BiasRule, GatePlace, GatedNormConfig, QkNormOver};
 
 /// Role of the convolution.
@@ -19,14 +20,14 @@ pub(super) fn convolution(
     role: &str,
     Channels { state, width }: Channels,
     length: usize,
-    parts: &mut dyn Parts,
-) -> Option<CausalConv> {
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<CausalConv> {
     parts.needs(Operation::ShortConv)?;
-    let taps = parts.values(role, Part::Main)?;
+    let taps = parts.values(role, TensorPart::Main)?;
     let taps = parts.vector(role, by_tap(&taps, length))?;
     let name = parts.name(state);
     let convolution = CausalConv::new(&name, taps, None, [length, width], parts.states());
-    noted(parts, convolution)
+    or_fault(parts, convolution)
 }
 
 /// One part of the channels of a convolution, with the name of its state.
@@ -39,16 +40,16 @@ pub(super) struct Channels {
 
 /// The convolution over all channels of a mixer, as one for each part of them: channels do not mix.
 pub(super) fn convolutions<const N: usize>(
-    parts: &mut dyn Parts,
+    parts: &mut dyn ComponentParts,
     channels: [Channels; N],
     length: usize,
     bias: BiasRule,
-) -> Option<[CausalConv; N]> {
+) -> BuildResult<[CausalConv; N]> {
     parts.needs(Operation::ShortConv)?;
-    let taps = parts.values(CONVOLUTION, Part::Main);
+    let taps = parts.values(CONVOLUTION, TensorPart::Main);
     let bias = match bias {
-        BiasRule::None => Some(None),
-        _ => parts.values(CONVOLUTION, Part::Bias).map(Some),
+        BiasRule::None => Ok(None),
+        _ => parts.values(CONVOLUTION, TensorPart::Bias).map(Some),
     };
     let (taps, bias) = (taps?, bias?);
     let (mut first, mut made) = (0, Vec::with_capacity(N));
@@ -62,14 +63,14 @@ pub(super) fn convolutions<const N: usize>(
         };
         let name = parts.name(state);
         let convolution = CausalConv::new(&name, of_part, bias, [length, width], parts.states());
-        made.push(noted(parts, convolution)?);
+        made.push(or_fault(parts, convolution)?);
         first += width;
     }
-    <[CausalConv; N]>::try_from(made).ok()
+    array_of(parts, made)
 }
 
 /// The values of a role as a vector.
-pub(super) fn vector(role: &str, part: Part, parts: &mut dyn Parts) -> Option<Param> {
+pub(super) fn vector(role: &str, part: TensorPart, parts: &mut dyn ComponentParts) -> BuildResult<Param> {
     let values = parts.values(role, part)?;
     parts.vector(role, values)
 }
@@ -78,11 +79,11 @@ pub(super) fn vector(role: &str, part: Part, parts: &mut dyn Parts) -> Option<Pa
 pub(super) fn gated_norm(
     config: Option<&GatedNormConfig>,
     [dim, heads]: [usize; 2],
-    parts: &mut dyn Parts,
-) -> Option<GatedNorm> {
-    let Some(GatedNormConfig { gate, norm }) = config else { return Some(GatedNorm::Gate) };
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<GatedNorm> {
+    let Some(GatedNormConfig { gate, norm }) = config else { return Ok(GatedNorm::Gate) };
     let norm = head_norm("ssm_norm", norm, QkNormOver::Head, [dim, heads], parts)?;
-    Some(match gate {
+    Ok(match gate {
         GatePlace::BeforeNorm => GatedNorm::GateFirst(norm),
         GatePlace::AfterNorm => GatedNorm::NormFirst(norm, Activation::Silu),
     })

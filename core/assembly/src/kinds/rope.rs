@@ -3,7 +3,7 @@
 use menagerie_model::components::{
     FrequencyQuestion, Llama3Scaling, Rope, ScaledFrequencies, YarnScaling, base_frequencies,
 };
-use menagerie_registry::{Part, Parts, noted};
+use menagerie_registry::{BuildResult, ComponentParts, TensorPart, or_fault};
 use menagerie_spec::config::{RopeConfig, RopeScaling, Rounding};
 use menagerie_spec::kind::Component;
 
@@ -12,7 +12,7 @@ use menagerie_spec::kind::Component;
 const MOST_DIMS: usize = 1 << 16;
 
 /// Every frequency of a rope, in both regimes where there are two.
-pub(super) fn rope(config: &RopeConfig, parts: &mut dyn Parts) -> Option<Rope> {
+pub(super) fn rope(config: &RopeConfig, parts: &mut dyn ComponentParts) -> BuildResult<Rope> {
     let RopeConfig { pairs, dims, base, scaling } = config;
     let (base, dims) = (*base, *dims);
     supported(dims, parts)?;
@@ -35,11 +35,11 @@ pub(super) fn rope(config: &RopeConfig, parts: &mut dyn Parts) -> Option<Rope> {
             let divisor = |pair: usize| if pair < turning { 1.0 } else { f32::INFINITY };
             plain(Some(&(0..dims / 2).map(divisor).collect::<Vec<_>>()))
         }
-        RopeScaling::Factors { role } => plain(Some(&parts.values(role, Part::Main)?)),
+        RopeScaling::Factors { role } => plain(Some(&parts.values(role, TensorPart::Main)?)),
         // The limit of the short regime is one of the whole model: see `model_shape`.
         RopeScaling::LongRope { short, long, magnitude: whole, original_context: _ } => {
             magnitude = *whole;
-            let (short, long) = (parts.values(short, Part::Main), parts.values(long, Part::Main));
+            let (short, long) = (parts.values(short, TensorPart::Main), parts.values(long, TensorPart::Main));
             long_frequencies = Some(plain(Some(&long?)));
             plain(Some(&short?))
         }
@@ -63,19 +63,19 @@ pub(super) fn rope(config: &RopeConfig, parts: &mut dyn Parts) -> Option<Rope> {
         }
     };
     if frequencies.iter().chain(long_frequencies.iter().flatten()).any(|value| !value.is_finite()) {
-        parts.fault(&format!("rope: base {base} and its scaling give frequencies that are no numbers"));
-        return None;
+        return Err(
+            parts.fault(&format!("rope: base {base} and its scaling give frequencies that are no numbers"))
+        );
     }
-    Some(Rope { pairs: *pairs, frequencies, long_frequencies, magnitude })
+    Ok(Rope { pairs: *pairs, frequencies, long_frequencies, magnitude })
 }
 
 /// Refuses heads that no model has.
-fn supported(dims: usize, parts: &mut dyn Parts) -> Option<()> {
+fn supported(dims: usize, parts: &mut dyn ComponentParts) -> BuildResult<()> {
     if dims <= MOST_DIMS {
-        return Some(());
+        return Ok(());
     }
-    parts.fault(&format!("rope: {dims} elements of a head rotate; at most {MOST_DIMS} are supported"));
-    None
+    Err(parts.fault(&format!("rope: {dims} elements of a head rotate; at most {MOST_DIMS} are supported")))
 }
 
 /// Frequencies of a component for a context of this many tokens.
@@ -83,21 +83,20 @@ fn of_component(
     component: &Component,
     (base, rotated): (f32, usize),
     context_length: usize,
-    parts: &mut dyn Parts,
-) -> Option<ScaledFrequencies> {
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<ScaledFrequencies> {
     let made = parts.rope_frequencies(component)?;
     let answer = made.frequencies(&FrequencyQuestion { base, rotated, context_length });
-    let scaled = noted(parts, answer)?;
+    let scaled = or_fault(parts, answer)?;
     if scaled.frequencies.len() == rotated / 2 && scaled.magnitude.is_finite() {
-        return Some(scaled);
+        return Ok(scaled);
     }
     let (name, found) = (component.kind().name, scaled.frequencies.len());
-    parts.fault(&format!(
+    Err(parts.fault(&format!(
         "rope `{name}` gave {found} frequencies and the magnitude {}; {} frequencies and a number are wanted",
         scaled.magnitude,
         rotated / 2
-    ));
-    None
+    )))
 }
 
 /// The magnitude of both regimes.
@@ -105,16 +104,15 @@ fn one_magnitude(
     component: &Component,
     short: &ScaledFrequencies,
     long: &ScaledFrequencies,
-    parts: &mut dyn Parts,
-) -> Option<f32> {
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<f32> {
     if short.magnitude == long.magnitude {
-        return Some(short.magnitude);
+        return Ok(short.magnitude);
     }
-    parts.fault(&format!(
+    Err(parts.fault(&format!(
         "rope `{}` gives the magnitude {} up to `long_after` and {} beyond; a rope has one",
         component.kind().name,
         short.magnitude,
         long.magnitude
-    ));
-    None
+    )))
 }

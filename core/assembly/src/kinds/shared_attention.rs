@@ -5,22 +5,22 @@ use super::qk_norm::head_norm;
 use super::rope::rope;
 use menagerie_model::components::SharedAttention;
 use menagerie_model::{AttentionShape, AttentionStates, Operation, SequenceMixer, StateId, StateSpec};
-use menagerie_registry::{Parts, where_given};
+use menagerie_registry::{BuildResult, ComponentParts};
 use menagerie_spec::config::{AttentionConfig, QkNormAt, QkNormConfig};
 
 /// Queries and output of their own; keys and values are those of `layer`.
 pub(super) fn shared_attention(
     config: &AttentionConfig,
     layer: usize,
-    parts: &mut dyn Parts,
-) -> Option<Box<dyn SequenceMixer>> {
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<Box<dyn SequenceMixer>> {
     let AttentionConfig { qk_norm, rope: rotary, .. } = config;
     parts.needs(Operation::StoredAttention)?;
     sizes_are_possible(config, parts)?;
     let shape = shape_of(config, parts)?;
     let [query, output] = ["attn_q", "attn_output"].map(|role| parts.linear(role));
-    let norm = where_given(qk_norm.as_ref().map(|norm| query_norm(norm, &shape, parts)));
-    let rotary = where_given(rotary.as_ref().map(|config| rope(config, parts)));
+    let norm = qk_norm.as_ref().map(|norm| query_norm(norm, &shape, parts)).transpose();
+    let rotary = rotary.as_ref().map(|config| rope(config, parts)).transpose();
     let keys = state_of(layer, "k", &shape, shape.key_dim, parts);
     let values = state_of(layer, "v", &shape, shape.value_dim, parts);
     let states = AttentionStates { keys: keys?, values: values? };
@@ -31,11 +31,11 @@ pub(super) fn shared_attention(
     if let Some(rotary) = rotary? {
         built = built.with_rope(rotary, parts.ropes());
     }
-    Some(Box::new(built))
+    Ok(Box::new(built))
 }
 
 /// Heads, scale and mask; what does not go with keys of another layer is refused. Every field of the config is named here.
-fn shape_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<AttentionShape> {
+fn shape_of(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> BuildResult<AttentionShape> {
     let AttentionConfig {
         heads,
         kv_heads,
@@ -70,14 +70,13 @@ fn shape_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Attention
         relative_bias.is_some(),
     ];
     if others.contains(&true) {
-        parts.fault(
+        return Err(parts.fault(
             "attention: clamp, sinks, temperature, gate, inner_norm, alibi and relative_bias do not go with keys of another \
              layer (`keys_of`)",
-        );
-        return None;
+        ));
     }
     let mask = mask_of(*mask, *window, parts)?;
-    Some(AttentionShape {
+    Ok(AttentionShape {
         heads: *heads,
         kv_heads: *kv_heads,
         key_dim: *key_dim,
@@ -92,12 +91,13 @@ fn shape_of(config: &AttentionConfig, parts: &mut dyn Parts) -> Option<Attention
 fn query_norm(
     config: &QkNormConfig,
     shape: &AttentionShape,
-    parts: &mut dyn Parts,
-) -> Option<menagerie_model::components::HeadNorm> {
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<menagerie_model::components::HeadNorm> {
     let QkNormConfig { over, at, norm, key_norm: _ } = config;
     if *at != QkNormAt::BeforeRope {
-        parts.fault("attention: a norm after rope does not go with keys of another layer (`keys_of`)");
-        return None;
+        return Err(
+            parts.fault("attention: a norm after rope does not go with keys of another layer (`keys_of`)")
+        );
     }
     head_norm("attn_q_norm", norm, *over, [shape.key_dim, shape.heads], parts)
 }
@@ -108,14 +108,14 @@ fn state_of(
     name: &str,
     shape: &AttentionShape,
     dim: usize,
-    parts: &mut dyn Parts,
-) -> Option<StateId> {
+    parts: &mut dyn ComponentParts,
+) -> BuildResult<StateId> {
     let name = format!("blk.{layer}.{name}");
     let wanted = (shape.kv_heads, dim, shape.mask.window());
     let fault = match parts.states().find(&name) {
         Some((state, StateSpec::PerToken { heads, head_dim, window, .. })) => {
             if wanted == (*heads, *head_dim, *window) {
-                return Some(state);
+                return Ok(state);
             }
             format!(
                 "layer {layer} keeps {heads} heads of {head_dim} elements in a window of {window:?} tokens; {} of {} in one of \
@@ -125,6 +125,5 @@ fn state_of(
         }
         _ => format!("layer {layer} keeps no keys and values of its own, or is in another stage"),
     };
-    parts.fault(&format!("attention: `keys_of` is {layer}: {fault}"));
-    None
+    Err(parts.fault(&format!("attention: `keys_of` is {layer}: {fault}")))
 }

@@ -36,7 +36,7 @@ fn each_status_has_its_cause_and_advice() {
         (false, status("418 Teapot", ""), Cause::Status(418), "HF_ENDPOINT"),
     ] {
         let mut place = Place::hello();
-        place.environment.token = token.then(|| "secret".to_owned());
+        place.settings.token = token.then(|| "secret".to_owned());
         place.server.answer(answer);
         let (found, text) = cause(place.pull("org/repo").unwrap_err());
         assert_eq!(found, wanted);
@@ -89,9 +89,9 @@ fn a_captive_portal_is_no_hub() {
 fn what_the_network_refuses_is_told_apart() {
     let place = Place::hello();
     let pull = |endpoint: &str| {
-        let hub = Hub::new(HubSettings { endpoint: endpoint.to_owned(), ..place.environment.clone() });
+        let hub = Hub::new(HubSettings { endpoint: endpoint.to_owned(), ..place.settings.clone() });
         let reference = ModelReference::parse("org/repo").unwrap();
-        cause(hub.pull(&reference, &mut menagerie_hub::Silent).unwrap_err())
+        cause(hub.pull(&reference, &mut menagerie_hub::NoProgress).unwrap_err())
     };
     assert_eq!(pull("http://127.0.0.1:1").0, Cause::Refused);
     let (found, text) = pull("http://no-such-host.invalid");
@@ -110,10 +110,10 @@ fn what_the_network_refuses_is_told_apart() {
 fn without_an_answer_the_copy_serves() {
     let place = Place::hello();
     let path = place.pull("org/repo").unwrap();
-    let environment = HubSettings { endpoint: "http://127.0.0.1:1".into(), ..place.environment.clone() };
+    let settings = HubSettings { endpoint: "http://127.0.0.1:1".into(), ..place.settings.clone() };
     let mut told = super::Told::default();
     let reference = ModelReference::parse("org/repo").unwrap();
-    assert_eq!(Hub::new(environment).pull(&reference, &mut told).unwrap(), path);
+    assert_eq!(Hub::new(settings).pull(&reference, &mut told).unwrap(), path);
     assert!(told.notes[0].contains("refused"), "{:?}", told.notes);
 }
 

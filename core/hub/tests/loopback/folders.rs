@@ -2,7 +2,7 @@
 
 use super::server::COMMIT;
 use super::{HELLO, Place, WORLD, tree};
-use menagerie_hub::{ModelReference, Silent, Verdict};
+use menagerie_hub::{ModelReference, NoProgress, Verification};
 
 const INDEX: &str = "model.safetensors.index.json";
 const SHARDS: [&str; 2] = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
@@ -44,8 +44,8 @@ fn a_repository_without_gguf_is_its_folder_of_safetensors() {
     let fetched: Vec<String> = place.server.transfers().into_iter().map(|request| request.path).collect();
     assert!(fetched[3].ends_with(SHARDS[0]) && fetched[4].ends_with(SHARDS[1]), "{fetched:?}");
     let requests = place.server.requests().len();
-    assert_eq!(place.offline().pull(&reference(), &mut Silent).unwrap(), folder);
-    assert_eq!(place.hub().obtain(&reference(), &mut Silent).unwrap(), folder);
+    assert_eq!(place.offline().pull(&reference(), &mut NoProgress).unwrap(), folder);
+    assert_eq!(place.hub().obtain(&reference(), &mut NoProgress).unwrap(), folder);
     assert_eq!(place.server.requests().len(), requests, "what is here is not asked for");
     assert_eq!(place.pull("org/repo").unwrap(), folder);
     assert_eq!(place.server.transfers().len(), fetched.len(), "what is here is not fetched again");
@@ -62,11 +62,11 @@ fn a_folder_is_listed_verified_and_removed() {
     assert!(models[0].missing.is_empty());
     let found = place.hub().find("org/repo").unwrap();
     assert!(
-        matches!(place.hub().verify(&found, &mut Silent).unwrap(), Verdict::Unknown(_)),
+        matches!(place.hub().verify(&found, &mut NoProgress).unwrap(), Verification::Unknown(_)),
         "three have no checksum"
     );
     std::fs::write(place.blob(WORLD), b"wOrld").unwrap();
-    assert!(matches!(place.hub().verify(&found, &mut Silent).unwrap(), Verdict::Bad(_)));
+    assert!(matches!(place.hub().verify(&found, &mut NoProgress).unwrap(), Verification::Bad(_)));
     assert_eq!(place.hub().remove(&found).unwrap().files, 5);
     assert!(!place.cache().join("snapshots").join(COMMIT).exists());
     assert_eq!(place.hub().installed().unwrap(), []);
@@ -95,7 +95,7 @@ fn a_repository_that_changed_is_what_it_is_now() {
         .publish(now, &[("config.json", b"{}", "etag-config"), ("model.safetensors", b"world", WORLD)]);
     let folder = place.pull("org/repo").unwrap();
     assert_eq!(folder, place.cache().join("snapshots").join(now));
-    assert_eq!(place.offline().pull(&reference(), &mut Silent).unwrap(), folder);
+    assert_eq!(place.offline().pull(&reference(), &mut NoProgress).unwrap(), folder);
 }
 
 #[test]

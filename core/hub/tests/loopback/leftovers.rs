@@ -2,7 +2,7 @@
 
 use super::server::Mishap;
 use super::{HELLO, MODEL, Place, WORLD, tree};
-use menagerie_hub::{HubError, State};
+use menagerie_hub::{DownloadState, HubError};
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ fn listed(place: &Place) -> Vec<(String, &'static str, u64)> {
     all.into_iter().map(|leftover| (leftover.name, leftover.state.name(), leftover.bytes)).collect()
 }
 
-fn row(state: State, bytes: u64) -> Vec<(String, &'static str, u64)> {
+fn row(state: DownloadState, bytes: u64) -> Vec<(String, &'static str, u64)> {
     vec![("org/repo".to_owned(), state.name(), bytes)]
 }
 
@@ -26,7 +26,7 @@ fn prune(place: &Place) -> Vec<bool> {
 fn a_damaged_download_is_listed_and_removed_with_its_repository() {
     let place = Place::with(&[(MODEL, b"hellO", HELLO)]);
     assert!(matches!(place.pull("org/repo"), Err(HubError::Damaged { .. })));
-    assert_eq!(listed(&place), row(State::Damaged, 5));
+    assert_eq!(listed(&place), row(DownloadState::Damaged, 5));
     assert!(place.hub().installed().unwrap().is_empty());
     assert_eq!(place.hub().leftovers_of("org/repo").unwrap().len(), 1);
     assert_eq!(place.hub().leftovers_of("org/other").unwrap(), []);
@@ -43,7 +43,7 @@ fn an_interrupted_download_is_incomplete_until_it_goes_on() {
     }
     let pulled = place.pull("org/repo");
     assert!(matches!(pulled, Err(HubError::Remote { .. })), "{pulled:?}");
-    assert_eq!(listed(&place), row(State::Incomplete, 3));
+    assert_eq!(listed(&place), row(DownloadState::Incomplete, 3));
     place.pull("org/repo").unwrap();
     assert_eq!(listed(&place), []);
 }
@@ -55,10 +55,10 @@ fn only_leftovers_are_removed() {
     place.pull("org/repo").unwrap();
     let before = tree(&place.cache());
     for (name, state) in [
-        (format!("{WORLD}.part"), State::Incomplete),
-        (format!("{WORLD}.bad"), State::Damaged),
-        (format!("{WORLD}.incomplete"), State::Incomplete),
-        (format!("{WORLD}.1a2b.incomplete"), State::Incomplete),
+        (format!("{WORLD}.part"), DownloadState::Incomplete),
+        (format!("{WORLD}.bad"), DownloadState::Damaged),
+        (format!("{WORLD}.incomplete"), DownloadState::Incomplete),
+        (format!("{WORLD}.1a2b.incomplete"), DownloadState::Incomplete),
     ] {
         place.leave(&name, b"123");
         assert_eq!(listed(&place), row(state, 3), "{name}");
@@ -101,7 +101,7 @@ fn what_another_process_fetches_is_not_touched() {
     let lock = locked(&place, WORLD);
     let hub = place.hub();
     let fetched: Vec<bool> =
-        hub.leftovers().unwrap().iter().map(|leftover| hub.is_fetched(leftover).unwrap()).collect();
+        hub.leftovers().unwrap().iter().map(|leftover| hub.is_downloading(leftover).unwrap()).collect();
     // By path: `2cf2...`, which is HELLO's, first.
     assert_eq!(fetched, [false, true]);
     assert_eq!(prune(&place), [true, false]);
@@ -152,7 +152,7 @@ fn a_linked_leftover_takes_nothing_along() {
     std::fs::write(&precious, "precious").unwrap();
     std::fs::create_dir_all(place.cache().join("blobs")).unwrap();
     symlink(&precious, place.blob("x.bad")).unwrap();
-    assert_eq!(listed(&place), row(State::Damaged, 0));
+    assert_eq!(listed(&place), row(DownloadState::Damaged, 0));
     assert_eq!(prune(&place), [true]);
     assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
 }

@@ -12,7 +12,7 @@ mod server;
 mod store;
 mod transfers;
 
-use menagerie_hub::{Hub, HubError, HubSettings, ModelReference, Patience, Progress};
+use menagerie_hub::{Hub, HubError, HubSettings, ModelReference, Progress, Timeouts};
 use server::HubServer;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,28 +27,28 @@ const MODEL: &str = "m-Q4_K_M.gguf";
 struct Place {
     folder: tempfile::TempDir,
     server: HubServer,
-    environment: HubSettings,
+    settings: HubSettings,
 }
 
 impl Place {
     fn with(files: &[(&str, &[u8], &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let server = HubServer::start(files);
-        let environment = HubSettings {
+        let settings = HubSettings {
             endpoint: server.address.clone(),
             hub_cache: Some(folder.path().join("hub")),
             own_cache: Some(folder.path().join("own")),
             token: None,
             offline: false,
             certificates: None,
-            patience: Patience {
+            timeouts: Timeouts {
                 connect: Duration::from_secs(2),
                 silence: Duration::from_millis(300),
                 retries: 2,
                 pause: Duration::from_millis(5),
             },
         };
-        Self { folder, server, environment }
+        Self { folder, server, settings }
     }
 
     /// One model whose bytes are `hello`.
@@ -57,11 +57,11 @@ impl Place {
     }
 
     fn hub(&self) -> Hub {
-        Hub::new(self.environment.clone())
+        Hub::new(self.settings.clone())
     }
 
     fn offline(&self) -> Hub {
-        Hub::new(HubSettings { offline: true, ..self.environment.clone() })
+        Hub::new(HubSettings { offline: true, ..self.settings.clone() })
     }
 
     fn pull(&self, text: &str) -> Result<PathBuf, HubError> {

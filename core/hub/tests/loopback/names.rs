@@ -21,7 +21,7 @@ fn a_bare_name_never_turns_into_another_file() {
     assert!(error.to_string().contains("the installed models are hf:org/repo/m-F16.gguf"), "{error}");
     let bare = ModelReference::parse("org/repo").unwrap();
     assert_eq!(hub.locate(&bare).unwrap(), None);
-    let error = place.offline().pull(&bare, &mut menagerie_hub::Silent).unwrap_err();
+    let error = place.offline().pull(&bare, &mut menagerie_hub::NoProgress).unwrap_err();
     assert!(error.to_string().contains("this machine has hf:org/repo/m-F16.gguf"), "{error}");
     assert_eq!(hub.find("org/repo:f16").unwrap().name, "hf:org/repo/m-F16.gguf");
 }
@@ -39,7 +39,7 @@ fn what_fits_several_is_asked_about() {
     let place = Place::with(&[("a-Q8_0.gguf", b"hello", HELLO), ("b-Q8_0.gguf", b"world", WORLD)]);
     for text in ["org/repo", "org/repo:Q8_0"] {
         let error = place.pull(text).unwrap_err();
-        assert!(matches!(error, HubError::Unclear { .. }), "{error}");
+        assert!(matches!(error, HubError::Ambiguous { .. }), "{error}");
         assert!(error.to_string().contains("hf:org/repo/b-Q8_0.gguf"), "{error}");
     }
     assert!(place.server.transfers().is_empty());
@@ -65,7 +65,7 @@ fn every_installed_model_has_a_name_of_its_own() {
         assert_eq!(place.hub().locate(&reference).unwrap().as_ref(), Some(&model.path));
     }
     let error = place.hub().find(MODEL).unwrap_err();
-    assert!(matches!(error, HubError::Unclear { .. }), "{error}");
+    assert!(matches!(error, HubError::Ambiguous { .. }), "{error}");
 }
 
 /// U20: what people copy from the pages of the hub that they use.
@@ -81,7 +81,7 @@ fn addresses_of_the_configured_hub_are_repositories() {
     assert!(page.to_string().contains("only URLs of the hub"), "{page}");
     // A hub below a path, and an address that only begins like one.
     let hub =
-        |endpoint: &str| Hub::new(HubSettings { endpoint: endpoint.to_owned(), ..place.environment.clone() });
+        |endpoint: &str| Hub::new(HubSettings { endpoint: endpoint.to_owned(), ..place.settings.clone() });
     let below = hub("https://example.com/hub").reference("https://example.com/hub/a/b").unwrap();
     assert_eq!(below.to_string(), "a/b");
     for other in ["https://example.com/hubs/a/b", "https://example.com/a/b"] {

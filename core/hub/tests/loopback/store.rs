@@ -2,7 +2,7 @@
 
 use super::server::COMMIT;
 use super::{HELLO, MODEL, Place, WORLD, tree};
-use menagerie_hub::{HubError, Removed, Silent, Verdict};
+use menagerie_hub::{HubError, NoProgress, Removal, Verification};
 use std::os::unix::fs::symlink;
 
 const SECOND: &str = "c0ffee0000000000000000000000000000000002";
@@ -40,15 +40,15 @@ fn the_layout_is_that_of_hugging_face() {
 fn damage_is_found_and_a_blob_may_be_a_link_itself() {
     let place = Place::hello();
     let path = place.pull("org/repo").unwrap();
-    let verdict = || place.hub().verify(&place.hub().find("org/repo").unwrap(), &mut Silent).unwrap();
-    assert_eq!(verdict(), Verdict::Good);
+    let verdict = || place.hub().verify(&place.hub().find("org/repo").unwrap(), &mut NoProgress).unwrap();
+    assert_eq!(verdict(), Verification::Good);
     // HF's tools may keep the bytes in a store that repositories share, under a name that is another hash.
     let shared = place.folder.path().join("hub").join("ab".repeat(32));
     std::fs::rename(place.blob(HELLO), &shared).unwrap();
     symlink(&shared, place.blob(HELLO)).unwrap();
-    assert_eq!(verdict(), Verdict::Good);
+    assert_eq!(verdict(), Verification::Good);
     std::fs::write(&path, b"hellO").unwrap();
-    assert!(matches!(verdict(), Verdict::Bad(reason) if reason.contains(HELLO)));
+    assert!(matches!(verdict(), Verification::Bad(reason) if reason.contains(HELLO)));
     // Removing takes the link, not the store's file.
     place.hub().remove(&place.hub().find("org/repo").unwrap()).unwrap();
     assert!(shared.exists() && place.blob(HELLO).symlink_metadata().is_err());
@@ -58,8 +58,8 @@ fn damage_is_found_and_a_blob_may_be_a_link_itself() {
 fn what_nobody_promised_is_not_called_good() {
     let place = Place::with(&[(MODEL, b"hello", "no-checksum")]);
     place.pull("org/repo").unwrap();
-    let verdict = place.hub().verify(&place.hub().find("org/repo").unwrap(), &mut Silent).unwrap();
-    assert!(matches!(verdict, Verdict::Unknown(reason) if reason.contains("no-checksum")));
+    let verdict = place.hub().verify(&place.hub().find("org/repo").unwrap(), &mut NoProgress).unwrap();
+    assert!(matches!(verdict, Verification::Unknown(reason) if reason.contains("no-checksum")));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn removing_takes_blob_snapshot_and_reference() {
     place.pull("org/repo").unwrap();
     place.leave(&format!("{HELLO}.bad"), b"x");
     let removed = place.hub().remove(&place.hub().find("org/repo").unwrap()).unwrap();
-    assert_eq!(removed, Removed { files: 1, bytes: 5 });
+    assert_eq!(removed, Removal { files: 1, bytes: 5 });
     assert!(!place.cache().exists(), "an empty folder is left");
     assert!(place.hub().installed().unwrap().is_empty());
 }
@@ -87,7 +87,7 @@ fn removing_deletes_nothing_outside_the_cache() {
     symlink("../../blobs/../../../precious.gguf", snapshot.join("b.gguf")).unwrap();
     for name in ["a.gguf", "b.gguf"] {
         let removed = place.hub().remove(&place.hub().find(name).unwrap()).unwrap();
-        assert_eq!(removed, Removed { files: 1, bytes: 0 });
+        assert_eq!(removed, Removal { files: 1, bytes: 0 });
         assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
     }
     assert!(place.hub().installed().unwrap().is_empty());
@@ -166,7 +166,7 @@ fn removing_keeps_a_blob_that_another_snapshot_uses() {
     let new = place.pull("org/repo").unwrap();
     let old = format!("hf:org/repo@{COMMIT}/{MODEL}");
     let removed = place.hub().remove(&place.hub().find(&old).unwrap()).unwrap();
-    assert_eq!(removed, Removed { files: 1, bytes: 0 });
+    assert_eq!(removed, Removal { files: 1, bytes: 0 });
     assert_eq!(std::fs::read(&new).unwrap(), b"hello");
     assert_eq!(place.hub().installed().unwrap().len(), 1);
 }
@@ -182,15 +182,15 @@ fn a_split_model_is_one_model() {
     assert_eq!((models[0].bytes, models[0].files.len(), models[0].path.clone()), (10, 2, path));
     assert_eq!(models[0].name, format!("hf:org/repo/{}", PARTS[0]));
     assert_eq!(place.hub().find("m-Q8_0-00002-of-00002.gguf").unwrap(), models[0]);
-    assert_eq!(place.hub().verify(&models[0], &mut Silent).unwrap(), Verdict::Good);
+    assert_eq!(place.hub().verify(&models[0], &mut NoProgress).unwrap(), Verification::Good);
     std::fs::remove_file(place.cache().join("snapshots").join(COMMIT).join(PARTS[0])).unwrap();
     let broken = place.hub().find("m-Q8_0-00002-of-00002.gguf").unwrap();
     assert_eq!(broken.missing, [PARTS[0]]);
-    let verdict = place.hub().verify(&broken, &mut Silent).unwrap();
-    assert!(matches!(verdict, Verdict::Bad(reason) if reason.contains("missing")));
+    let verdict = place.hub().verify(&broken, &mut NoProgress).unwrap();
+    assert!(matches!(verdict, Verification::Bad(reason) if reason.contains("missing")));
     place.pull("org/repo").unwrap();
     let removed = place.hub().remove(&models[0]).unwrap();
-    assert_eq!(removed, Removed { files: 2, bytes: 10 });
+    assert_eq!(removed, Removal { files: 2, bytes: 10 });
     assert!(!place.cache().exists(), "an empty folder is left");
 }
 
@@ -207,6 +207,6 @@ fn a_cache_that_cannot_be_read_is_an_error() {
     let mut place = Place::hello();
     let file = place.folder.path().join("file");
     std::fs::write(&file, "").unwrap();
-    place.environment.hub_cache = Some(file);
+    place.settings.hub_cache = Some(file);
     assert!(place.hub().installed().is_err());
 }

@@ -18,7 +18,7 @@ fn what_is_pulled_is_found_again_offline() {
     assert_eq!(place.offline().pull(&reference, &mut told).unwrap(), path);
     assert_eq!(place.server.requests().len(), requests);
     assert!(told.notes[0].contains("HF_HUB_OFFLINE"), "{:?}", told.notes);
-    let mut silent = menagerie_hub::Silent;
+    let mut silent = menagerie_hub::NoProgress;
     assert_eq!(place.hub().obtain(&reference, &mut silent).unwrap(), path);
     assert_eq!(place.server.requests().len(), requests, "what is here is not asked for");
 }
@@ -164,9 +164,9 @@ fn a_stalled_connection_ends() {
 #[test]
 fn pulls_of_one_file_wait_for_each_other() {
     let place = Place::hello();
-    let mut environment = place.environment.clone();
-    environment.patience.silence = Duration::from_secs(5);
-    let place = Place { environment, ..place };
+    let mut settings = place.settings.clone();
+    settings.timeouts.silence = Duration::from_secs(5);
+    let place = Place { settings, ..place };
     place.server.mishap(Mishap::Slow(Duration::from_millis(500)));
     let told: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| place.told("org/repo"))).collect();
@@ -186,7 +186,7 @@ fn redirects_are_followed_without_the_token() {
     let mut place = Place::hello();
     let content = HubServer::start(&[(MODEL, b"hello", "the-content-server's-own")]);
     place.server.bytes_from(&content);
-    place.environment.token = Some("secret".into());
+    place.settings.token = Some("secret".into());
     place.leave(&format!("{HELLO}.part"), b"he");
     assert_eq!(std::fs::read(place.pull("org/repo").unwrap()).unwrap(), b"hello");
     assert!(place.server.requests().iter().all(|request| request.authorized));
@@ -199,7 +199,7 @@ fn redirects_are_followed_without_the_token() {
 #[test]
 fn a_renamed_repository_is_followed_with_the_token() {
     let mut place = Place::hello();
-    place.environment.token = Some("secret".into());
+    place.settings.token = Some("secret".into());
     place.server.answer(
         "HTTP/1.1 307 Moved\r\nlocation: /api/models/org/repo/revision/main\r\ncontent-length: 0\r\n\r\n",
     );
@@ -258,10 +258,10 @@ fn a_cache_that_cannot_be_written_is_named() {
     let mut place = Place::hello();
     let file = place.folder.path().join("file");
     std::fs::write(&file, "").unwrap();
-    place.environment.hub_cache = Some(file.join("hub"));
+    place.settings.hub_cache = Some(file.join("hub"));
     let error = place.pull("org/repo").unwrap_err();
     assert!(error.to_string().contains("HF_HOME") && error.to_string().contains("file/hub"), "{error}");
     // A39: no home, no guess.
-    place.environment.hub_cache = None;
+    place.settings.hub_cache = None;
     assert!(matches!(place.pull("org/repo").unwrap_err(), HubError::NoHome { .. }));
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use super::error::{TableError, TableFault};
 use super::read::{EntryFile, EntryPlace, PlacedEntry, TableSource};
 use super::{FileEntry, TokenizerTables};
-use menagerie_entries::nearest;
 use crate::template::ChatTemplate;
 use crate::tokenizer::Splitter;
+use menagerie_entries::nearest;
 
 /// How long the regexes of a file may take to compile: folders are read unasked, and a short regex can take half a second.
 const COMPILING: Duration = Duration::from_secs(3);

@@ -19,8 +19,8 @@ use super::unigram::{Spaces, Unigram, UnigramNormalization};
 use super::vocabulary::Vocabulary;
 use super::word_piece::{Accents, LetterCase, WordPiece};
 use super::{Tokenizer, TokenizerParts, ends, keys};
-use menagerie_entries::nearest;
 use crate::tables::{self, TokenizerTables, VocabularyKind};
+use menagerie_entries::nearest;
 
 /// A tokenizer under construction.
 pub(super) struct TokenizerBuilder<'a> {

@@ -15,7 +15,7 @@ use menagerie_model::{
     TablePart, Weight, WeightBytes, WeightShape,
 };
 use menagerie_quantize::Encoder;
-use menagerie_registry::Part;
+use menagerie_registry::TensorPart;
 use menagerie_spec::SourceFormat;
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
@@ -81,7 +81,7 @@ impl<'a> Merge<'a> {
 
     fn plan(&mut self, number: usize, site: &AdapterSite) -> Result<(), LoadError> {
         let (place, source) = (&site.place, &self.resolved.tensors);
-        let index = source.find(&place.role, place.layer, Part::Main);
+        let index = source.find(&place.role, place.layer, TensorPart::Main);
         if place.form != SiteForm::Stored {
             return self.plan_form(number, site, index);
         }
@@ -102,7 +102,7 @@ impl<'a> Merge<'a> {
         if parts.into_iter().any(has_bias) {
             let role =
                 if place.layer.is_none() && place.role == "token_embd" { "output" } else { &place.role };
-            let index = source.find(role, place.layer, Part::Bias);
+            let index = source.find(role, place.layer, TensorPart::Bias);
             let index =
                 index.ok_or_else(|| self.error(format!("{role} has no bias that could be changed")))?;
             self.biases.entry(index).or_default().push(number);

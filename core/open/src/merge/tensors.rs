@@ -3,7 +3,7 @@
 use super::Merge;
 use menagerie_assembly::{Piece, StoredNumbers, TensorEntry, WeightSource};
 use menagerie_model::{ModelError, Weight, WeightShape};
-use menagerie_registry::Part;
+use menagerie_registry::TensorPart;
 
 /// The tensors of a model. Those that adapters change are computed in f32 when they are read.
 pub struct MergedTensors<'a> {
@@ -33,11 +33,11 @@ impl WeightSource for MergedTensors<'_> {
         self.inner().canonical_name(index)
     }
 
-    fn find(&self, role: &str, layer: Option<usize>, part: Part) -> Option<usize> {
+    fn find(&self, role: &str, layer: Option<usize>, part: TensorPart) -> Option<usize> {
         self.inner().find(role, layer, part)
     }
 
-    fn name_of(&self, role: &str, layer: Option<usize>, part: Part) -> String {
+    fn name_of(&self, role: &str, layer: Option<usize>, part: TensorPart) -> String {
         self.inner().name_of(role, layer, part)
     }
 

@@ -15,7 +15,7 @@ use menagerie_adapters::{AdapterFile, fit, fit_stage};
 use menagerie_assembly::{AssembleOptions, Claim, TensorEntry, assemble_feed_forwards, open_model};
 use menagerie_entries::{nearest, nearest_clause};
 use menagerie_model::{AdaptedFeedForward, AdapterSet, AdapterSites, FeedForward, WeightGuard};
-use menagerie_registry::{Components, Part};
+use menagerie_registry::{Components, TensorPart};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Experts<'_> {
         let weights = &request.options.weights;
         let made = weights.quantization.is_some() || !weights.mmap;
         let entry = |(role, layer): (&str, usize)| {
-            let index = part.tensors.find(role, Some(layer), Part::Main)?;
+            let index = part.tensors.find(role, Some(layer), TensorPart::Main)?;
             part.tensors.entries().get(index)
         };
         let bytes = |entry: &TensorEntry| match entry.bytes_taken(compute) {
@@ -227,7 +227,7 @@ impl Experts<'_> {
     fn compare_sizes(&self, part: &ResolvedFile, claims: &[Claim]) -> Result<(), LoadError> {
         let base = &self.base.resolved.tensors;
         for claim in claims {
-            let Some(index) = base.find(&claim.role, claim.layer, Part::Main) else { continue };
+            let Some(index) = base.find(&claim.role, claim.layer, TensorPart::Main) else { continue };
             let Some(own) = base.entries().get(index).filter(|own| own.dims != claim.tensor.dims) else {
                 continue;
             };
@@ -251,7 +251,7 @@ fn last(name: &str) -> &str {
 
 /// The number of rows of a model's embedding.
 fn vocabulary(resolved: &ResolvedFile) -> usize {
-    let index = resolved.tensors.find("token_embd", None, Part::Main);
+    let index = resolved.tensors.find("token_embd", None, TensorPart::Main);
     let entry = index.and_then(|index| resolved.tensors.entries().get(index));
     entry.and_then(|entry| entry.dims.get(1)).map_or(0, |rows| *rows as usize)
 }

@@ -14,18 +14,18 @@
 mod build;
 mod call;
 mod component;
-mod growing;
 mod manifest;
 mod register;
 mod tensor;
+mod versioned;
 
 pub use build::{Build, Linear, StateSpec, Token, Vocabulary};
 pub use call::{Call, DecodeCall, EncodeCall, FrequencyCall, HookCall, SampleCall, Sequence};
 pub use component::{Component, OptionDef, RoleDef, part};
-pub use growing::{Growing, Unreadable, checked, copied};
 pub use manifest::{Manifest, capability, cpu_feature};
 pub use register::{HostApi, Init, Registrar};
 pub use tensor::{Tensor, device, dtype};
+pub use versioned::{Unreadable, Versioned, checked, copied};
 
 /// Struct that a plugin exports under this name; readable from the file without running it.
 pub const MANIFEST_SYMBOL: &str = "MENAGERIE_PLUGIN_MANIFEST_V1";

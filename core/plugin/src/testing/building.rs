@@ -1,9 +1,9 @@
 //! The `Build` of the host for tests.
 
-use super::given::{Given, Setting, Unsaid};
-use super::numbers::Numbers;
-use super::sizes::Sizes;
-use super::told::note;
+use super::host_table::note;
+use super::numbers::RandomNumbers;
+use super::setup::{MissingOption, Setting, Setup};
+use super::sizes::DimSizes;
 use crate::abi::{self, Header, OptionDef, RoleDef, Status, Tensor, Text, dtype, part};
 use crate::error::{Error, Result};
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ use std::slice;
 
 /// A linear of the host.
 #[derive(Clone, Debug)]
-pub(super) struct Product {
+pub(super) struct TestLinear {
     pub(super) inputs: usize,
     pub(super) outputs: usize,
     pub(super) weight: String,
@@ -22,13 +22,13 @@ pub(super) struct Product {
 
 /// A state that was declared.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Declared {
+pub(super) struct DeclaredState {
     pub(super) kind: u32,
     pub(super) elements: usize,
     pub(super) window: usize,
 }
 
-impl Declared {
+impl DeclaredState {
     /// Elements of a sequence's block.
     pub(super) fn block(&self) -> usize {
         if self.kind == abi::StateSpec::PER_SEQUENCE { self.elements } else { 0 }
@@ -37,7 +37,7 @@ impl Declared {
 
 /// A slot that was asked for.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct SlotRequest {
     pub(super) name: String,
     pub(super) width: usize,
     pub(super) reads: bool,
@@ -45,29 +45,29 @@ pub(super) struct Asked {
 
 /// What an instance has asked for.
 #[derive(Debug, Default)]
-pub(super) struct Wanted {
-    pub(super) linears: Vec<Product>,
-    pub(super) states: Vec<Declared>,
-    pub(super) slots: Vec<Asked>,
+pub(super) struct Requests {
+    pub(super) linears: Vec<TestLinear>,
+    pub(super) states: Vec<DeclaredState>,
+    pub(super) slots: Vec<SlotRequest>,
 }
 
 /// A tensor of the file, dims with the contiguous one first.
 #[derive(Debug)]
-struct Stored {
+struct StoredTensor {
     dims: Vec<u64>,
     values: Vec<f32>,
 }
 
 /// What an instance is made from; lives as long as it.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct SetupData {
     options: BTreeMap<String, Setting>,
-    sizes: Sizes,
-    tensors: BTreeMap<String, Stored>,
+    sizes: DimSizes,
+    tensors: BTreeMap<String, StoredTensor>,
     read_slots: BTreeSet<String>,
     vocabulary: Vec<(String, i32, f32)>,
     merges: Vec<String>,
-    pub(super) wanted: RefCell<Wanted>,
+    pub(super) wanted: RefCell<Requests>,
 }
 
 /// A list of a component.
@@ -85,11 +85,11 @@ fn text_of(text: Text, what: &str) -> Result<&'static str> {
     unsafe { text.as_str() }.ok_or_else(|| Error::new(format!("{what} is not UTF-8")))
 }
 
-impl Made {
-    pub(super) fn new(component: &abi::Component, given: &Given) -> Result<Box<Made>> {
-        let mut made = Made {
+impl SetupData {
+    pub(super) fn new(component: &abi::Component, given: &Setup) -> Result<Box<SetupData>> {
+        let mut made = SetupData {
             options: BTreeMap::new(),
-            sizes: Sizes::default(),
+            sizes: DimSizes::default(),
             tensors: BTreeMap::new(),
             read_slots: given.read_slots.clone(),
             vocabulary: given.vocabulary.clone(),
@@ -110,7 +110,7 @@ impl Made {
         Ok(Box::new(made))
     }
 
-    fn take_options(&mut self, rows: &[OptionDef], given: &Given) -> Result<()> {
+    fn take_options(&mut self, rows: &[OptionDef], given: &Setup) -> Result<()> {
         for row in rows {
             let name = text_of(row.name, "the name of an option")?;
             let setting = match given.options.get(name) {
@@ -128,8 +128,8 @@ impl Made {
         }
     }
 
-    fn take_tensors(&mut self, roles: &[RoleDef], given: &Given) -> Result<()> {
-        let mut numbers = Numbers::new(given.seed);
+    fn take_tensors(&mut self, roles: &[RoleDef], given: &Setup) -> Result<()> {
+        let mut numbers = RandomNumbers::new(given.seed);
         for role in roles {
             let name = text_of(role.name, "a role")?;
             // SAFETY: the component is what the ABI says.
@@ -142,7 +142,7 @@ impl Made {
                 RoleDef::LINEAR => (true, false),
                 RoleDef::LINEAR_WITH_BIAS | RoleDef::LINEAR_MAY_HAVE_BIAS => (true, true),
                 RoleDef::VALUES | RoleDef::BIAS => (false, false),
-                form => return Err(Error::new(format!("role {name} has form {form}, which there is not"))),
+                form => return Err(Error::new(format!("role {name}: unknown form {form}"))),
             };
             let main = tensor_name(name, if role.form == RoleDef::BIAS { part::BIAS } else { part::MAIN });
             let scale =
@@ -170,7 +170,7 @@ impl Made {
         name: String,
         dims: Vec<u64>,
         scale: f32,
-        (given, numbers): (&Given, &mut Numbers),
+        (given, numbers): (&Setup, &mut RandomNumbers),
     ) -> Result<()> {
         let len = dims.iter().try_fold(1u64, |all, dim| all.checked_mul(*dim)).filter(|len| *len < 1 << 28);
         let len =
@@ -182,9 +182,11 @@ impl Made {
         let values = given.tensors.get(&name).cloned().unwrap_or(random);
         if values.len() as u64 != len {
             let found = values.len();
-            return Err(Error::new(format!("tensor {name} was given {found} numbers, {dims:?} is {len}")));
+            return Err(Error::new(format!(
+                "tensor {name}: expected {len} numbers for {dims:?}, found {found}"
+            )));
         }
-        self.tensors.insert(name, Stored { dims, values });
+        self.tensors.insert(name, StoredTensor { dims, values });
         Ok(())
     }
 
@@ -194,7 +196,7 @@ impl Made {
     }
 
     /// The ABI's `Build` over this, for one call.
-    pub(super) fn build(&self, given: &Given, vocabulary: &abi::Vocabulary) -> abi::Build {
+    pub(super) fn build(&self, given: &Setup, vocabulary: &abi::Vocabulary) -> abi::Build {
         abi::Build {
             header: Header::of::<abi::Build>(),
             layer: given.layer.map_or(-1, |layer| layer as i64),
@@ -233,7 +235,7 @@ impl Made {
 }
 
 /// What holds for an option that a test does not say.
-fn unsaid(row: &OptionDef, name: &str, unsaid: Unsaid) -> Result<Setting> {
+fn unsaid(row: &OptionDef, name: &str, unsaid: MissingOption) -> Result<Setting> {
     let default = text_of(row.default, "a default")?;
     // SAFETY: the component is what the ABI says.
     let names = unsafe { list(row.names, row.n_names) };
@@ -244,17 +246,17 @@ fn unsaid(row: &OptionDef, name: &str, unsaid: Unsaid) -> Result<Setting> {
             let name = default.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
             name.map(|name| Setting::Name(name.to_owned()))
         }
-        kind => return Err(Error::new(format!("option {name} is of kind {kind}, which there is not"))),
+        kind => return Err(Error::new(format!("option {name}: unknown kind {kind}"))),
     };
     match (read, unsaid, row.kind) {
         (Some(setting), _, _) => Ok(setting),
-        (None, Unsaid::Refused, _) => {
-            Err(Error::new(format!("option {name} has no value: give it with `Given::option`")))
+        (None, MissingOption::Refused, _) => {
+            Err(Error::new(format!("option {name} has no value: set it with `Setup::option`")))
         }
-        (None, Unsaid::Chosen, OptionDef::COUNT) => Ok(Setting::Count(8)),
-        (None, Unsaid::Chosen, OptionDef::REAL) => Ok(Setting::Real(0.5)),
-        (None, Unsaid::Chosen, OptionDef::TEXT) => Ok(Setting::Name("text".to_owned())),
-        (None, Unsaid::Chosen, _) => {
+        (None, MissingOption::Chosen, OptionDef::COUNT) => Ok(Setting::Count(8)),
+        (None, MissingOption::Chosen, OptionDef::REAL) => Ok(Setting::Real(0.5)),
+        (None, MissingOption::Chosen, OptionDef::TEXT) => Ok(Setting::Name("text".to_owned())),
+        (None, MissingOption::Chosen, _) => {
             let first = names.first().ok_or_else(|| Error::new(format!("option {name} has no names")))?;
             Ok(Setting::Name(text_of(*first, "a name")?.to_owned()))
         }
@@ -264,15 +266,15 @@ fn unsaid(row: &OptionDef, name: &str, unsaid: Unsaid) -> Result<Setting> {
 /// What a function of the table does: the value, or the fault noted.
 ///
 /// # Safety
-/// `context` is a [`Made`] that lives; `value` may be written.
+/// `context` is a [`SetupData`] that lives; `value` may be written.
 unsafe fn answer<T>(
     context: *mut c_void,
     key: Text,
     value: *mut T,
-    find: impl FnOnce(&Made, &str) -> Result<T, String>,
+    find: impl FnOnce(&SetupData, &str) -> Result<T, String>,
 ) -> Status {
     // SAFETY: the promise above; the text is borrowed for the call.
-    let (made, key) = unsafe { (&*context.cast_const().cast::<Made>(), key.as_str()) };
+    let (made, key) = unsafe { (&*context.cast_const().cast::<SetupData>(), key.as_str()) };
     let found = key.ok_or_else(|| "a name is not UTF-8".to_owned()).and_then(|key| find(made, key));
     match found {
         Ok(found) => {
@@ -288,7 +290,7 @@ unsafe fn answer<T>(
 }
 
 unsafe extern "C" fn count(context: *mut c_void, option: Text, value: *mut u64) -> Status {
-    let find = |made: &Made, option: &str| match made.options.get(option) {
+    let find = |made: &SetupData, option: &str| match made.options.get(option) {
         Some(Setting::Count(count)) => Ok(*count),
         _ => Err(format!("there is no count {option}")),
     };
@@ -297,7 +299,7 @@ unsafe extern "C" fn count(context: *mut c_void, option: Text, value: *mut u64) 
 }
 
 unsafe extern "C" fn real(context: *mut c_void, option: Text, value: *mut f64) -> Status {
-    let find = |made: &Made, option: &str| match made.options.get(option) {
+    let find = |made: &SetupData, option: &str| match made.options.get(option) {
         Some(Setting::Real(number)) => Ok(*number),
         Some(Setting::Count(count)) => Ok(*count as f64),
         _ => Err(format!("there is no number {option}")),
@@ -307,7 +309,7 @@ unsafe extern "C" fn real(context: *mut c_void, option: Text, value: *mut f64) -
 }
 
 unsafe extern "C" fn name(context: *mut c_void, option: Text, value: *mut Text) -> Status {
-    let find = |made: &Made, option: &str| match made.options.get(option) {
+    let find = |made: &SetupData, option: &str| match made.options.get(option) {
         Some(Setting::Name(name)) => Ok(Text::new(name)),
         _ => Err(format!("there is no name {option}")),
     };
@@ -316,7 +318,7 @@ unsafe extern "C" fn name(context: *mut c_void, option: Text, value: *mut Text) 
 }
 
 unsafe extern "C" fn size(context: *mut c_void, symbol: Text, value: *mut u64) -> Status {
-    let find = |made: &Made, symbol: &str| {
+    let find = |made: &SetupData, symbol: &str| {
         made.sizes.get(symbol).ok_or_else(|| format!("no tensor has bound the size {symbol}"))
     };
     // SAFETY: the ABI's promise.
@@ -334,12 +336,12 @@ fn tensor_name(role: &str, part: u32) -> String {
 
 unsafe extern "C" fn has(context: *mut c_void, role: Text, part: u32) -> i32 {
     // SAFETY: the ABI's promise.
-    let (made, role) = unsafe { (&*context.cast_const().cast::<Made>(), role.as_str()) };
+    let (made, role) = unsafe { (&*context.cast_const().cast::<SetupData>(), role.as_str()) };
     i32::from(role.is_some_and(|role| made.tensors.contains_key(&tensor_name(role, part))))
 }
 
 unsafe extern "C" fn values(context: *mut c_void, role: Text, part: u32, tensor: *mut Tensor) -> Status {
-    let find = |made: &Made, role: &str| {
+    let find = |made: &SetupData, role: &str| {
         let name = tensor_name(role, part);
         let stored = made.tensors.get(&name).ok_or_else(|| format!("there is no tensor {name}"))?;
         Ok(descriptor(stored))
@@ -349,22 +351,22 @@ unsafe extern "C" fn values(context: *mut c_void, role: Text, part: u32, tensor:
 }
 
 /// A tensor of the file, read only, the slowest dimension first.
-fn descriptor(stored: &Stored) -> Tensor {
+fn descriptor(stored: &StoredTensor) -> Tensor {
     let shape: Vec<u64> = stored.dims.iter().rev().copied().collect();
     let bytes = stored.values.len() * size_of::<f32>();
     Tensor::dense(stored.values.as_ptr().cast_mut().cast(), bytes, dtype::F32, &shape, Tensor::READ_ONLY)
 }
 
 unsafe extern "C" fn linear(context: *mut c_void, role: Text, linear: *mut abi::Linear) -> Status {
-    let find = |made: &Made, role: &str| {
+    let find = |made: &SetupData, role: &str| {
         let weight = tensor_name(role, part::MAIN);
         let stored = made.tensors.get(&weight).ok_or_else(|| format!("there is no tensor {weight}"))?;
         let [inputs, outputs] = stored.dims[..] else {
-            return Err(format!("{weight} has {} dims, a linear has 2", stored.dims.len()));
+            return Err(format!("{weight}: expected 2 dims for a linear, found {}", stored.dims.len()));
         };
         let bias = Some(tensor_name(role, part::BIAS)).filter(|bias| made.tensors.contains_key(bias));
         let linears = &mut made.wanted.borrow_mut().linears;
-        linears.push(Product { inputs: inputs as usize, outputs: outputs as usize, weight, bias });
+        linears.push(TestLinear { inputs: inputs as usize, outputs: outputs as usize, weight, bias });
         Ok(abi::Linear { number: linears.len() as u32 - 1, padding: 0, inputs, outputs })
     };
     // SAFETY: the ABI's promise.
@@ -378,7 +380,7 @@ unsafe extern "C" fn declare_state(
 ) -> Status {
     // SAFETY: the ABI's promise.
     let state = unsafe { *state };
-    let find = |made: &Made, name: &str| {
+    let find = |made: &SetupData, name: &str| {
         let dims = state
             .shape
             .get(..state.ndim as usize)
@@ -388,10 +390,10 @@ unsafe extern "C" fn declare_state(
         let elements =
             elements.ok_or_else(|| format!("state {name} of {dims:?} is too large for a test"))? as usize;
         if ![abi::StateSpec::PER_SEQUENCE, abi::StateSpec::PER_TOKEN].contains(&state.kind) {
-            return Err(format!("state {name} is of kind {}, which there is not", state.kind));
+            return Err(format!("state {name}: unknown kind {}", state.kind));
         }
         let states = &mut made.wanted.borrow_mut().states;
-        states.push(Declared { kind: state.kind, elements, window: state.window as usize });
+        states.push(DeclaredState { kind: state.kind, elements, window: state.window as usize });
         Ok(states.len() as u32 - 1)
     };
     // SAFETY: the ABI's promise.
@@ -405,12 +407,12 @@ unsafe extern "C" fn slot(
     writes: *mut u32,
     number: *mut u32,
 ) -> Status {
-    let find = |made: &Made, name: &str| {
+    let find = |made: &SetupData, name: &str| {
         let reads = made.read_slots.contains(name);
         // SAFETY: the ABI's promise.
         unsafe { writes.write(u32::from(!reads)) };
         let slots = &mut made.wanted.borrow_mut().slots;
-        slots.push(Asked { name: name.to_owned(), width: width as usize, reads });
+        slots.push(SlotRequest { name: name.to_owned(), width: width as usize, reads });
         Ok(slots.len() as u32 - 1)
     };
     // SAFETY: the ABI's promise.
@@ -418,7 +420,7 @@ unsafe extern "C" fn slot(
 }
 
 unsafe extern "C" fn token(context: *mut c_void, id: u32, token: *mut abi::Token) -> Status {
-    let find = |made: &Made, _: &str| {
+    let find = |made: &SetupData, _: &str| {
         let found = made.vocabulary.get(id as usize).ok_or_else(|| format!("there is no token {id}"))?;
         Ok(abi::Token { text: Text::new(&found.0), kind: found.1, score: found.2 })
     };
@@ -427,7 +429,7 @@ unsafe extern "C" fn token(context: *mut c_void, id: u32, token: *mut abi::Token
 }
 
 unsafe extern "C" fn merge(context: *mut c_void, index: u64, merge: *mut Text) -> Status {
-    let find = |made: &Made, _: &str| {
+    let find = |made: &SetupData, _: &str| {
         let found = made.merges.get(index as usize).ok_or_else(|| format!("there is no merge {index}"))?;
         Ok(Text::new(found))
     };

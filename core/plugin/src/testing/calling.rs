@@ -1,9 +1,9 @@
 //! The `Call` of the host for tests: products, threads, memory, rows of tokens.
 
-use super::building::{Made, Wanted};
-use super::told::note;
+use super::building::{Requests, SetupData};
+use super::host_table::note;
 use crate::abi::{self, Status, Tensor};
-use crate::descriptor::{Access, floats};
+use crate::descriptor::{ArrayAccess, floats};
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::slice;
@@ -19,9 +19,9 @@ pub(super) struct TokenRows<'a> {
 
 /// What the functions of a call work on.
 #[derive(Debug)]
-pub(super) struct Calling<'a> {
-    pub(super) made: &'a Made,
-    pub(super) wanted: &'a Wanted,
+pub(super) struct TestCall<'a> {
+    pub(super) made: &'a SetupData,
+    pub(super) wanted: &'a Requests,
     pub(super) threads: usize,
     /// Rows of the step that a sequence has: first, how many, and how many tokens came before.
     pub(super) spans: Vec<[usize; 3]>,
@@ -36,10 +36,10 @@ pub(super) struct Calling<'a> {
 pub(super) struct Aligned(#[allow(dead_code)] [f32; 16]);
 
 /// # Safety
-/// `context` is a [`Calling`] that lives.
-unsafe fn noted(context: *mut c_void, function: impl FnOnce(&Calling) -> Result<(), String>) -> Status {
+/// `context` is a [`TestCall`] that lives.
+unsafe fn noted(context: *mut c_void, function: impl FnOnce(&TestCall) -> Result<(), String>) -> Status {
     // SAFETY: the promise above.
-    match function(unsafe { &*context.cast_const().cast::<Calling>() }) {
+    match function(unsafe { &*context.cast_const().cast::<TestCall>() }) {
         Ok(()) => abi::OK,
         Err(fault) => {
             note(fault);
@@ -52,8 +52,8 @@ unsafe fn noted(context: *mut c_void, function: impl FnOnce(&Calling) -> Result<
 /// The array is there, as the ABI says, and nobody writes it while the slice lives.
 unsafe fn read<'a>(tensor: *const Tensor, what: &str) -> Result<(&'a [f32], usize), String> {
     // SAFETY: the promise above.
-    let tensor = unsafe { tensor.as_ref() }.ok_or_else(|| format!("{what}: no array"))?;
-    let found = floats(tensor, Access::Read, what).map_err(|error| error.to_string())?;
+    let tensor = unsafe { tensor.as_ref() }.ok_or_else(|| format!("{what}: a null pointer"))?;
+    let found = floats(tensor, ArrayAccess::Read, what).map_err(|error| error.to_string())?;
     // SAFETY: the promise above.
     Ok((unsafe { slice::from_raw_parts(found.data, found.len) }, tensor.shape[1] as usize))
 }
@@ -62,8 +62,8 @@ unsafe fn read<'a>(tensor: *const Tensor, what: &str) -> Result<(&'a [f32], usiz
 /// As [`read`]; and nobody else uses it.
 unsafe fn write<'a>(tensor: *const Tensor, what: &str) -> Result<(&'a mut [f32], usize), String> {
     // SAFETY: the promise above.
-    let tensor = unsafe { tensor.as_ref() }.ok_or_else(|| format!("{what}: no array"))?;
-    let found = floats(tensor, Access::Write, what).map_err(|error| error.to_string())?;
+    let tensor = unsafe { tensor.as_ref() }.ok_or_else(|| format!("{what}: a null pointer"))?;
+    let found = floats(tensor, ArrayAccess::Write, what).map_err(|error| error.to_string())?;
     // SAFETY: the promise above.
     Ok((unsafe { slice::from_raw_parts_mut(found.data, found.len) }, tensor.shape[1] as usize))
 }
@@ -74,7 +74,7 @@ pub(super) unsafe extern "C" fn linear(
     x: *const Tensor,
     y: *const Tensor,
 ) -> Status {
-    let multiply = |calling: &Calling| {
+    let multiply = |calling: &TestCall| {
         let product = calling
             .wanted
             .linears
@@ -107,15 +107,15 @@ pub(super) unsafe extern "C" fn linear(
 type Body = unsafe extern "C" fn(argument: *mut c_void, index: u64);
 
 /// What threads call, and with what.
-struct Work {
+struct ParallelWork {
     body: Body,
     argument: *mut c_void,
 }
 
 // SAFETY: the ABI lets bodies run on several threads.
-unsafe impl Sync for Work {}
+unsafe impl Sync for ParallelWork {}
 
-impl Work {
+impl ParallelWork {
     fn run(&self, index: u64) {
         // SAFETY: the ABI's promise.
         unsafe { (self.body)(self.argument, index) }
@@ -128,8 +128,8 @@ pub(super) unsafe extern "C" fn parallel_for(
     body: Body,
     argument: *mut c_void,
 ) -> Status {
-    let run = |calling: &Calling| {
-        let (work, next) = (Work { body, argument }, AtomicU64::new(0));
+    let run = |calling: &TestCall| {
+        let (work, next) = (ParallelWork { body, argument }, AtomicU64::new(0));
         let (work, next) = (&work, &next);
         // The last first: an order that a component cannot rely on.
         let take = move || {
@@ -155,7 +155,7 @@ pub(super) unsafe extern "C" fn parallel_for(
 
 pub(super) unsafe extern "C" fn scratch(context: *mut c_void, bytes: u64, align: u64) -> *mut c_void {
     // SAFETY: the ABI's promise.
-    let calling = unsafe { &*context.cast_const().cast::<Calling>() };
+    let calling = unsafe { &*context.cast_const().cast::<TestCall>() };
     let lines = bytes.div_ceil(64);
     if align > 64 || lines > 1 << 24 {
         return std::ptr::null_mut();
@@ -166,7 +166,7 @@ pub(super) unsafe extern "C" fn scratch(context: *mut c_void, bytes: u64, align:
 }
 
 pub(super) unsafe extern "C" fn store(context: *mut c_void, state: u32, x: *const Tensor) -> Status {
-    let keep = |calling: &Calling| {
+    let keep = |calling: &TestCall| {
         // SAFETY: the ABI's promise.
         let (x, cols) = unsafe { read(x, "rows to store")? };
         let mut all = calling.token_rows.borrow_mut();
@@ -175,7 +175,7 @@ pub(super) unsafe extern "C" fn store(context: *mut c_void, state: u32, x: *cons
             let kept = kept.ok_or_else(|| format!("state {state} has no rows"))?;
             if kept.cols != cols || x.len() < (first + rows) * cols {
                 return Err(format!(
-                    "state {state} has rows of {}, {} numbers in rows of {cols} came",
+                    "state {state}: expected rows of {} elements, found {} numbers in rows of {cols}",
                     kept.cols,
                     x.len()
                 ));
@@ -196,7 +196,7 @@ pub(super) unsafe extern "C" fn stored(
     first: u64,
     y: *const Tensor,
 ) -> Status {
-    let give = |calling: &Calling| {
+    let give = |calling: &TestCall| {
         // SAFETY: the ABI's promise.
         let (y, cols) = unsafe { write(y, "rows to read")? };
         let all = calling.token_rows.borrow();
@@ -212,7 +212,7 @@ pub(super) unsafe extern "C" fn stored(
             _ => {
                 let tokens = y.len() / cols.max(1);
                 return Err(format!(
-                    "state {state}: {tokens} rows from token {start} are wanted; {} are stored, visible from {visible}",
+                    "state {state}: {tokens} rows from token {start} on were requested, but only {} are stored, visible from token {visible} on",
                     past + rows
                 ));
             }

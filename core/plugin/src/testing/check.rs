@@ -2,23 +2,23 @@
 
 use super::check_others;
 use super::feed::Feed;
-use super::given::Given;
 use super::model::{Sequences, SlotRows};
-use super::numbers::Numbers;
+use super::numbers::RandomNumbers;
+use super::setup::Setup;
 use crate::abi::Component;
 use crate::error::{Error, Result};
 use std::fmt;
 
 /// What became of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct CheckOutcome {
     /// What was checked.
     pub name: &'static str,
     /// What is wrong; absent if nothing.
     pub fault: Option<String>,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for CheckOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.fault {
             None => write!(f, "{}: ok", self.name),
@@ -28,30 +28,30 @@ impl fmt::Display for Outcome {
 }
 
 /// A check: its name, and what it does.
-pub(super) type Check = (&'static str, fn(&Component, &Given) -> Result<()>);
+pub(super) type Check = (&'static str, fn(&Component, &Setup) -> Result<()>);
 
 /// Rows in order: nothing is kept of earlier ones.
 const ROWS: &[Check] = &[
-    ("an instance is made and ends", made),
+    ("an instance is created and destroyed", made),
     ("every element is written", written),
-    ("the same rows give the same", repeated),
-    ("a batch gives what its sequences give alone", batched),
-    ("no rows give no rows", empty),
-    ("several threads may call", threaded),
-    ("extreme numbers are no panic", extreme),
+    ("equal rows have equal results", repeated),
+    ("a batch computes the same as its sequences alone", batched),
+    ("a step without rows works", empty),
+    ("several threads can call at once", threaded),
+    ("extreme numbers cause no panic", extreme),
 ];
 
 /// Sequences that a step goes on with.
 const PARTS: &[Check] = &[
-    ("a sequence in parts gives what it gives at once", in_parts),
-    ("everything that is kept is in the declared states", kept_in_states),
+    ("a sequence in parts has the same result as in one step", in_parts),
+    ("no state is kept outside the declared states", kept_in_states),
 ];
 
-const ELEMENTS: &[Check] = &[("an element depends on no other", element_by_element)];
+const ELEMENTS: &[Check] = &[("no element depends on another", element_by_element)];
 
 /// What every component of a family must stand, each with what became of it. `given` has what the component cannot do
-/// without; with [`Given::any_options`] nothing.
-pub fn check(component: &Component, given: &Given) -> Vec<Outcome> {
+/// without; with [`Setup::any_options`] nothing.
+pub fn check(component: &Component, given: &Setup) -> Vec<CheckOutcome> {
     let ahead = component.flags & Component::LOOKS_AHEAD != 0;
     let lists: &[&[Check]] = match component.family {
         Component::MIXER | Component::FEED_FORWARD if !ahead => &[ROWS, PARTS],
@@ -62,11 +62,11 @@ pub fn check(component: &Component, given: &Given) -> Vec<Outcome> {
         Component::SAMPLER => &[check_others::SAMPLERS],
         Component::TOKENIZER => &[check_others::TOKENIZERS],
         family => {
-            let fault = Some(format!("there is no family {family}"));
-            return vec![Outcome { name: "the family is known", fault }];
+            let fault = Some(format!("unknown family {family}"));
+            return vec![CheckOutcome { name: "the family is known", fault }];
         }
     };
-    let run = |(name, check): &Check| Outcome {
+    let run = |(name, check): &Check| CheckOutcome {
         name,
         fault: check(component, given).err().map(|error| error.to_string()),
     };
@@ -74,8 +74,8 @@ pub fn check(component: &Component, given: &Given) -> Vec<Outcome> {
 }
 
 /// Rows that look like those of a model.
-fn rows(given: &Given, seed: u64, count: usize) -> Vec<f32> {
-    Numbers::new(seed.wrapping_add(given.seed)).reals(count * given.width, 1.0)
+fn rows(given: &Setup, seed: u64, count: usize) -> Vec<f32> {
+    RandomNumbers::new(seed.wrapping_add(given.seed)).reals(count * given.width, 1.0)
 }
 
 /// Sums may be taken in another order where rows come in other numbers: f32 has 7 digits, and a recurrence adds them up.
@@ -84,7 +84,11 @@ const TOLERANCE: f32 = 1e-4;
 /// What of two outputs differs.
 fn same(found: &[f32], wanted: &[f32], width: usize, what: &str) -> Result<()> {
     if found.len() != wanted.len() {
-        return Err(Error::new(format!("{what}: {} numbers, {} are wanted", found.len(), wanted.len())));
+        return Err(Error::new(format!(
+            "{what}: expected {1} numbers, found {0}",
+            found.len(),
+            wanted.len()
+        )));
     }
     let largest = wanted.iter().fold(1.0f32, |largest, x| largest.max(x.abs()));
     for (index, (found, wanted)) in found.iter().zip(wanted).enumerate() {
@@ -99,31 +103,31 @@ fn same(found: &[f32], wanted: &[f32], width: usize, what: &str) -> Result<()> {
     Ok(())
 }
 
-fn made(component: &Component, given: &Given) -> Result<()> {
+fn made(component: &Component, given: &Setup) -> Result<()> {
     given.create(component).map(drop)
 }
 
-fn written(component: &Component, given: &Given) -> Result<()> {
+fn written(component: &Component, given: &Setup) -> Result<()> {
     for count in [1, 2, 3, 17, 33] {
         let mut model = given.create(component)?;
         let output = model.rows(&rows(given, 1, count))?;
         for asked in model.instance.wanted.slots.iter().filter(|asked| !asked.reads) {
             let name = &asked.name;
             if model.slot(name).is_some_and(|rows| rows.iter().any(|x| !x.is_finite())) {
-                return Err(Error::new(format!("slot {name} was not written, or holds what is no number")));
+                return Err(Error::new(format!("slot {name} was not written, or is not finite")));
             }
         }
         if let Some(index) = output.iter().position(|x| !x.is_finite()) {
             let (row, column, x) = (index / given.width, index % given.width, output[index]);
             return Err(Error::new(format!(
-                "of {count} rows, row {row}, element {column} is {x}: it was not written, or is no number"
+                "row {row} of {count}: element {column} is {x}: it was not written, or is not finite"
             )));
         }
     }
     Ok(())
 }
 
-fn repeated(component: &Component, given: &Given) -> Result<()> {
+fn repeated(component: &Component, given: &Setup) -> Result<()> {
     let x = rows(given, 2, 9);
     let first = given.create(component)?.rows(&x)?;
     let mut model = given.create(component)?;
@@ -132,7 +136,7 @@ fn repeated(component: &Component, given: &Given) -> Result<()> {
         if let Some(index) = again.iter().zip(&first).position(|(a, b)| a.to_bits() != b.to_bits()) {
             let (again, first) = (again[index], first[index]);
             return Err(Error::new(format!(
-                "element {index} is {again} in sequence {sequence}, and was {first}"
+                "element {index} is {again} in sequence {sequence}, but was {first} before"
             )));
         }
     }
@@ -142,7 +146,7 @@ fn repeated(component: &Component, given: &Given) -> Result<()> {
 /// Steps of several sequences: how many rows each has in each step.
 const STEPS: [[usize; 4]; 3] = [[5, 1, 9, 0], [1, 1, 1, 3], [1, 7, 1, 1]];
 
-fn batched(component: &Component, given: &Given) -> Result<()> {
+fn batched(component: &Component, given: &Setup) -> Result<()> {
     let ahead = component.flags & Component::LOOKS_AHEAD != 0;
     let steps = if ahead { &STEPS[..1] } else { &STEPS[..] };
     let mut together = given.create(component)?;
@@ -164,7 +168,7 @@ fn batched(component: &Component, given: &Given) -> Result<()> {
     Ok(())
 }
 
-fn empty(component: &Component, given: &Given) -> Result<()> {
+fn empty(component: &Component, given: &Setup) -> Result<()> {
     let mut model = given.create(component)?;
     model.step(&[])?;
     let first = model.rows(&rows(given, 3, 2))?;
@@ -172,7 +176,7 @@ fn empty(component: &Component, given: &Given) -> Result<()> {
     same(&model.step(&[Feed::new(1, &rows(given, 3, 2))])?, &first, given.width, "after a step without rows")
 }
 
-fn threaded(component: &Component, given: &Given) -> Result<()> {
+fn threaded(component: &Component, given: &Setup) -> Result<()> {
     let model = given.create(component)?;
     let inputs: Vec<Vec<f32>> = (0..3).map(|number| rows(given, 40 + number, 6)).collect();
     let run = |x: &Vec<f32>| {
@@ -200,7 +204,7 @@ fn threaded(component: &Component, given: &Given) -> Result<()> {
     Ok(())
 }
 
-fn extreme(component: &Component, given: &Given) -> Result<()> {
+fn extreme(component: &Component, given: &Setup) -> Result<()> {
     for x in [0.0, -0.0, 1e-42, 3e38, -3e38, f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
         let mut model = given.create(component)?;
         let mut input = rows(given, 4, 3);
@@ -215,7 +219,7 @@ fn extreme(component: &Component, given: &Given) -> Result<()> {
     Ok(())
 }
 
-fn in_parts(component: &Component, given: &Given) -> Result<()> {
+fn in_parts(component: &Component, given: &Setup) -> Result<()> {
     let x = rows(given, 5, 23);
     let whole = given.create(component)?.rows(&x)?;
     for parts in [&[1; 23][..], &[22, 1], &[1, 22], &[3, 7, 2, 11], &[16, 7]] {
@@ -231,7 +235,7 @@ fn in_parts(component: &Component, given: &Given) -> Result<()> {
     Ok(())
 }
 
-fn kept_in_states(component: &Component, given: &Given) -> Result<()> {
+fn kept_in_states(component: &Component, given: &Setup) -> Result<()> {
     let (prompt, next) = (rows(given, 6, 7), rows(given, 7, 4));
     let wanted = {
         let mut model = given.create(component)?;
@@ -247,7 +251,7 @@ fn kept_in_states(component: &Component, given: &Given) -> Result<()> {
     same(&other.rows(&next)?, &wanted, given.width, "states taken to another instance")
 }
 
-fn element_by_element(component: &Component, given: &Given) -> Result<()> {
+fn element_by_element(component: &Component, given: &Setup) -> Result<()> {
     let x = rows(given, 9, 5);
     let wanted = given.create(component)?.rows(&x)?;
     let turned: Vec<f32> = x.iter().rev().copied().collect();

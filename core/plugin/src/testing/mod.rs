@@ -1,10 +1,10 @@
 //! A host for tests: runs a component without the real one, over weights and rows that a test gives or that are made up.
 //!
-//! [`Given`] says what the component is made from, [`Model`] is an instance with the sequences it has seen, and [`check`] does
+//! [`Setup`] says what the component is made from, [`TestModel`] is an instance with the sequences it has seen, and [`check`] does
 //! what every component must stand: whole = parts, batch = alone, nothing kept outside the declared states, no panic.
 //!
 //! ```
-//! use menagerie_plugin::testing::{self, Feed, Given};
+//! use menagerie_plugin::testing::{self, Feed, Setup};
 //! # use menagerie_plugin::{Build, Call, Component, Mixer, Result, State};
 //! # struct Sum { state: State }
 //! # impl Component for Sum {
@@ -32,7 +32,7 @@
 //! # }
 //! # fn main() -> Result<()> {
 //! let component = testing::mixer::<Sum>();
-//! let given = Given::new(2);
+//! let given = Setup::new(2);
 //! let mut model = given.create(&component)?;
 //! assert_eq!(model.step(&[Feed::new(0, &[1.0, 2.0, 3.0, 4.0])])?, [1.0, 2.0, 4.0, 6.0]);
 //! assert_eq!(model.step(&[Feed::new(0, &[1.0, 1.0])])?, [5.0, 7.0]);
@@ -49,19 +49,19 @@ mod calling;
 mod check;
 mod check_others;
 mod feed;
-mod given;
+mod host_table;
 mod model;
 mod numbers;
+mod setup;
 mod sizes;
 mod step;
-mod told;
 
 pub use crate::entry::{
     activation, feed_forward, layer_observer, layer_replacer, mixer, norm, rope, sampler, tokenizer,
 };
-pub use check::{Outcome, check};
+pub use check::{CheckOutcome, check};
 pub use feed::Feed;
-pub use given::{Given, Setting};
-pub use model::{Frequencies, Model};
-pub use numbers::Numbers;
-pub use told::told;
+pub use host_table::take_errors;
+pub use model::{Frequencies, TestModel};
+pub use numbers::RandomNumbers;
+pub use setup::{Setting, Setup};

@@ -1,10 +1,10 @@
-//! [`Model`]: an instance of a component, and the sequences it has seen.
+//! [`TestModel`]: an instance of a component, and the sequences it has seen.
 
-use super::building::{Made, Wanted};
+use super::building::{Requests, SetupData};
 use super::feed::Feed;
-use super::given::Given;
-use super::step::Step;
-use super::told::{stand_in, told};
+use super::host_table::{stand_in, take_errors};
+use super::setup::Setup;
+use super::step::TestStep;
 use crate::abi::{self, Component, Header, Status, Tensor, Text};
 use crate::error::{Error, Result};
 use crate::layer_hook::Point;
@@ -13,22 +13,22 @@ use std::ffi::c_void;
 
 /// An instance; ends with it.
 #[derive(Debug)]
-pub(super) struct Instance<'a> {
+pub(super) struct TestInstance<'a> {
     pub(super) component: &'a Component,
-    pub(super) made: Box<Made>,
-    pub(super) wanted: Wanted,
+    pub(super) made: Box<SetupData>,
+    pub(super) wanted: Requests,
     raw: *mut c_void,
     pub(super) width: usize,
     pub(super) threads: usize,
     layer: usize,
     point: u32,
-    told: fn() -> Option<String>,
+    errors: fn() -> Option<String>,
 }
 
 // SAFETY: the ABI lets several threads call; what it was made from is only read after it was made.
-unsafe impl Sync for Instance<'_> {}
+unsafe impl Sync for TestInstance<'_> {}
 
-impl Drop for Instance<'_> {
+impl Drop for TestInstance<'_> {
     fn drop(&mut self) {
         // SAFETY: of the component's `create`, and not used any more.
         unsafe { (self.component.destroy)(self.raw) }
@@ -37,22 +37,22 @@ impl Drop for Instance<'_> {
 
 /// What is kept of a sequence: blocks and rows of its states.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct SequenceMemory {
     pub(super) past: usize,
     pub(super) blocks: Vec<Vec<f32>>,
     pub(super) rows: Vec<Vec<f32>>,
 }
 
 /// The sequences of a model, by their number.
-pub(super) type Sequences = BTreeMap<usize, Kept>;
+pub(super) type Sequences = BTreeMap<usize, SequenceMemory>;
 
 /// The rows of slots, by name.
 pub(super) type SlotRows = BTreeMap<String, Vec<f32>>;
 
 /// An instance of a component, and the sequences it has seen.
 #[derive(Debug)]
-pub struct Model<'a> {
-    pub(super) instance: Instance<'a>,
+pub struct TestModel<'a> {
+    pub(super) instance: TestInstance<'a>,
     sequences: Sequences,
     slots: SlotRows,
 }
@@ -66,10 +66,10 @@ pub struct Frequencies {
     pub magnitude: f32,
 }
 
-impl<'a> Instance<'a> {
-    fn create(component: &'a Component, made: Box<Made>, given: &Given) -> Result<Self> {
+impl<'a> TestInstance<'a> {
+    fn create(component: &'a Component, made: Box<SetupData>, given: &Setup) -> Result<Self> {
         stand_in();
-        let _ = (told(), (given.told)());
+        let _ = (take_errors(), (given.errors)());
         let vocabulary = made.vocabulary();
         let mut build = made.build(given, &vocabulary);
         if component.family == Component::LAYER_HOOK {
@@ -78,11 +78,11 @@ impl<'a> Instance<'a> {
         let mut raw = std::ptr::null_mut();
         // SAFETY: the component is what the ABI says; the build lives for the call, what it is made from for the instance.
         let status = unsafe { (component.create)(&build, &mut raw) };
-        outcome(status, given.told, "create")?;
+        outcome(status, given.errors, "create")?;
         let wanted = made.wanted.take();
-        let (width, threads, told) = (given.width, given.threads, given.told);
+        let (width, threads, errors) = (given.width, given.threads, given.errors);
         let (layer, point) = (given.layer.unwrap_or(0), point(component, given));
-        Ok(Self { component, made, wanted, raw, width, threads, layer, point, told })
+        Ok(Self { component, made, wanted, raw, width, threads, layer, point, errors })
     }
 
     /// Runs a step over sequences that are kept elsewhere; gives its output, not a number where nothing was written.
@@ -98,23 +98,23 @@ impl<'a> Instance<'a> {
         }
         let forward =
             component.forward.ok_or_else(|| Error::new("the component has no function `forward`"))?;
-        let mut step = Step::new(self, sequences, slots, feeds)?;
+        let mut step = TestStep::new(self, sequences, slots, feeds)?;
         let mut output = vec![f32::NAN; step.rows * self.width];
         let to = [Tensor::rows(output.as_mut_ptr(), step.rows, self.width, 0)];
         let status = step.with_call(self, &to, |call| {
-            let _ = (told(), (self.told)());
+            let _ = (take_errors(), (self.errors)());
             // SAFETY: the component is what the ABI says, and so is the call, for as long as it takes.
             unsafe { forward(self.raw, call) }
         });
         step.finish(self);
-        outcome(status, self.told, "forward")?;
+        outcome(status, self.errors, "forward")?;
         Ok(output)
     }
 
     /// Runs a step of a layer hook; gives its output, or the rows that it was shown where it only looks.
     fn hooked(&self, sequences: &mut Sequences, slots: &mut SlotRows, feeds: &[Feed]) -> Result<Vec<f32>> {
         let hook = self.component.hook.ok_or_else(|| Error::new("the component has no function `hook`"))?;
-        let mut step = Step::new(self, sequences, slots, feeds)?;
+        let mut step = TestStep::new(self, sequences, slots, feeds)?;
         let before = step.given().to_vec();
         let mut output = vec![f32::NAN; step.rows * self.width];
         let to = [Tensor::rows(output.as_mut_ptr(), step.rows, self.width, 0)];
@@ -127,15 +127,15 @@ impl<'a> Instance<'a> {
                 point: self.point,
                 padding: 0,
             };
-            let _ = (told(), (self.told)());
+            let _ = (take_errors(), (self.errors)());
             // SAFETY: the component is what the ABI says, and so is the call, for as long as it takes.
             unsafe { hook(self.raw, &call) }
         });
         let same = step.given().iter().zip(&before).all(|(now, before)| now.to_bits() == before.to_bits());
         step.finish(self);
-        outcome(status, self.told, "hook")?;
+        outcome(status, self.errors, "hook")?;
         match (same, replaces) {
-            (false, _) => Err(Error::new("hook: rows that were only shown were changed")),
+            (false, _) => Err(Error::new("hook: it changed rows that it may only read")),
             (true, true) => Ok(output),
             (true, false) => Ok(before),
         }
@@ -150,14 +150,14 @@ impl<'a> Instance<'a> {
     ) -> Result<()> {
         let function =
             function.ok_or_else(|| Error::new(format!("the component has no function `{name}`")))?;
-        let _ = (told(), (self.told)());
+        let _ = (take_errors(), (self.errors)());
         // SAFETY: the component is what the ABI says, and so is the call.
-        outcome(unsafe { function(self.raw, call) }, self.told, name)
+        outcome(unsafe { function(self.raw, call) }, self.errors, name)
     }
 }
 
 /// Where a layer hook is called.
-fn point(component: &Component, given: &Given) -> u32 {
+fn point(component: &Component, given: &Setup) -> u32 {
     let after = component.flags & Component::AFTER_LAYERS != 0;
     match given.point {
         Some(Point::Before) => abi::HookCall::BEFORE,
@@ -168,19 +168,19 @@ fn point(component: &Component, given: &Given) -> u32 {
 
 /// What a status means, with the text that was told.
 fn outcome(status: Status, other: fn() -> Option<String>, function: &str) -> Result<()> {
-    let text = [other(), told()].into_iter().flatten().collect::<Vec<_>>().join("; ");
-    let text = if text.is_empty() { "(no text was given to `set_error`)" } else { &*text };
+    let text = [other(), take_errors()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    let text = if text.is_empty() { "(without an error text)" } else { &*text };
     match status {
         abi::OK => Ok(()),
         abi::ERROR => Err(Error::new(format!("{function}: {text}"))),
         abi::PANIC => Err(Error::new(format!("{function} panicked: {text}"))),
-        other => Err(Error::new(format!("{function} gave {other}, which is no status: {text}"))),
+        other => Err(Error::new(format!("{function} returned the unknown status {other}: {text}"))),
     }
 }
 
-impl<'a> Model<'a> {
-    pub(super) fn create(component: &'a Component, made: Box<Made>, given: &Given) -> Result<Self> {
-        let instance = Instance::create(component, made, given)?;
+impl<'a> TestModel<'a> {
+    pub(super) fn create(component: &'a Component, made: Box<SetupData>, given: &Setup) -> Result<Self> {
+        let instance = TestInstance::create(component, made, given)?;
         Ok(Self { instance, sequences: Sequences::new(), slots: SlotRows::new() })
     }
 
@@ -197,7 +197,7 @@ impl<'a> Model<'a> {
     /// Runs a step of one sequence, number 0.
     ///
     /// # Errors
-    /// As [`Model::step`].
+    /// As [`TestModel::step`].
     pub fn rows(&mut self, rows: &[f32]) -> Result<Vec<f32>> {
         self.step(&[Feed::new(0, rows)])
     }
@@ -211,7 +211,7 @@ impl<'a> Model<'a> {
     }
 
     /// A sequence becomes a copy of one of another model of the same component, states and length.
-    pub fn adopt(&mut self, other: &Model, from: usize, to: usize) {
+    pub fn adopt(&mut self, other: &TestModel, from: usize, to: usize) {
         match other.sequences.get(&from).cloned() {
             Some(kept) => self.sequences.insert(to, kept),
             None => self.sequences.remove(&to),
@@ -233,7 +233,7 @@ impl<'a> Model<'a> {
         self.slots.insert(name.to_owned(), rows);
     }
 
-    /// The frequencies of a rope over [`Given::new`]'s width.
+    /// The frequencies of a rope over [`Setup::new`]'s width.
     ///
     /// # Errors
     /// What the component says.

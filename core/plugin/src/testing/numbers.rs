@@ -1,15 +1,15 @@
-//! [`Numbers`]: numbers that look random and are the same every time.
+//! [`RandomNumbers`]: numbers that look random and are the same every time.
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 #[derive(Clone, Debug)]
-pub struct Numbers {
+pub struct RandomNumbers {
     state: u64,
 }
 
-impl Numbers {
+impl RandomNumbers {
     /// Those of a seed.
-    pub fn new(seed: u64) -> Numbers {
-        Numbers { state: seed }
+    pub fn new(seed: u64) -> Self {
+        Self { state: seed }
     }
 
     /// The next 64 bits.

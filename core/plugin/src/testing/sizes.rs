@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 /// What symbols are, those of options and those that tensors bind.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sizes {
+pub(super) struct DimSizes {
     known: BTreeMap<String, u64>,
 }
 
 /// Elements of a symbol that nothing says.
 const FREE: u64 = 16;
 
-impl Sizes {
+impl DimSizes {
     pub(super) fn set(&mut self, symbol: &str, size: u64) {
         self.known.insert(symbol.to_owned(), size);
     }
@@ -22,7 +22,9 @@ impl Sizes {
 
     /// Elements of a dim: sums of products, `/n` at a product's end; symbols that are not known are bound.
     pub(super) fn dim(&mut self, text: &str) -> Result<u64, String> {
-        let wrong = || format!("dim {text:?} is no sum of products of symbols and numbers, or overflows");
+        let wrong = || {
+            format!("dim {text:?}: expected a sum of products of symbols and numbers that does not overflow")
+        };
         let mut sum = 0u64;
         for product in text.split('+') {
             let (factors, divisor) = product.split_once('/').unwrap_or((product, "1"));

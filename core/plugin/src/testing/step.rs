@@ -1,18 +1,18 @@
 //! A step of the host for tests: what goes into a `Call`.
 
-use super::building::Asked;
-use super::calling::{self, Calling, TokenRows};
+use super::building::SlotRequest;
+use super::calling::{self, TestCall, TokenRows};
 use super::feed::Feed;
-use super::model::{Instance, Kept, Sequences, SlotRows};
-use super::numbers::Numbers;
+use super::model::{SequenceMemory, Sequences, SlotRows, TestInstance};
+use super::numbers::RandomNumbers;
 use crate::abi::{self, Component, Header, StateSpec, Status, Tensor};
 use crate::error::{Error, Result};
 use std::cell::RefCell;
 
 /// A step that is being made.
-pub(super) struct Step<'s> {
+pub(super) struct TestStep<'s> {
     /// The sequences of the step, taken out of those that are kept.
-    taken: Vec<(usize, Kept)>,
+    taken: Vec<(usize, SequenceMemory)>,
     kept: &'s mut Sequences,
     slots: &'s mut SlotRows,
     /// Rows of the slots that the instance asked for.
@@ -26,15 +26,15 @@ pub(super) struct Step<'s> {
     inputs: [Vec<f32>; 3],
 }
 
-impl<'s> Step<'s> {
+impl<'s> TestStep<'s> {
     pub(super) fn new(
-        instance: &Instance,
+        instance: &TestInstance,
         kept: &'s mut Sequences,
         slots: &'s mut SlotRows,
         feeds: &[Feed],
     ) -> Result<Self> {
         check(feeds, instance.width)?;
-        let mut step = Step {
+        let mut step = TestStep {
             taken: Vec::new(),
             kept,
             slots,
@@ -52,8 +52,8 @@ impl<'s> Step<'s> {
         Ok(step)
     }
 
-    fn add(&mut self, instance: &Instance, feed: &Feed) {
-        let fresh = || Kept {
+    fn add(&mut self, instance: &TestInstance, feed: &Feed) {
+        let fresh = || SequenceMemory {
             past: 0,
             blocks: instance.wanted.states.iter().map(|state| vec![0.0; state.block()]).collect(),
             rows: vec![Vec::new(); instance.wanted.states.len()],
@@ -81,14 +81,14 @@ impl<'s> Step<'s> {
     }
 
     /// Slots that are read have the rows that were set, or some that are the same for the same place of a sequence.
-    fn fill_slots(&mut self, instance: &Instance) -> Result<()> {
+    fn fill_slots(&mut self, instance: &TestInstance) -> Result<()> {
         for asked in &instance.wanted.slots {
             let len = self.rows * asked.width;
             let given = self.slots.get(&asked.name).filter(|_| asked.reads).cloned();
             if given.as_ref().is_some_and(|rows| rows.len() != len) {
                 let name = &asked.name;
                 return Err(Error::new(format!(
-                    "slot {name} was not given {len} numbers, the rows of the step"
+                    "slot {name}: expected {len} numbers for the rows of the step"
                 )));
             }
             let made_up = || if asked.reads { self.made_up(asked.width) } else { vec![f32::NAN; len] };
@@ -103,13 +103,13 @@ impl<'s> Step<'s> {
         let rows = self.inputs[0].chunks_exact((self.inputs[0].len() / self.rows.max(1)).max(1));
         let seed =
             |row: &[f32]| row.iter().fold(0u64, |seed, x| seed.rotate_left(7) ^ u64::from(x.to_bits()));
-        rows.flat_map(|row| Numbers::new(seed(row)).reals(width, 1.0)).collect()
+        rows.flat_map(|row| RandomNumbers::new(seed(row)).reals(width, 1.0)).collect()
     }
 
     /// Runs a function with the ABI's `Call` over this.
     pub(super) fn with_call(
         &mut self,
-        instance: &Instance,
+        instance: &TestInstance,
         outputs: &[Tensor],
         run: impl FnOnce(&abi::Call) -> Status,
     ) -> Status {
@@ -120,7 +120,7 @@ impl<'s> Step<'s> {
         let inputs = self.input_rows(family, instance.width);
         let slots = self.slot_tensors(instance);
         let (states, token_rows) = split(&mut self.taken, instance);
-        let calling = Calling {
+        let calling = TestCall {
             made: &instance.made,
             wanted: &instance.wanted,
             threads: instance.threads,
@@ -179,8 +179,8 @@ impl<'s> Step<'s> {
         self.inputs[..count].iter().map(rows).collect()
     }
 
-    fn slot_tensors(&mut self, instance: &Instance) -> Vec<Tensor> {
-        let tensor = |(asked, rows): (&Asked, &mut Vec<f32>)| {
+    fn slot_tensors(&mut self, instance: &TestInstance) -> Vec<Tensor> {
+        let tensor = |(asked, rows): (&SlotRequest, &mut Vec<f32>)| {
             let flags = if asked.reads { Tensor::READ_ONLY } else { 0 };
             Tensor::rows(rows.as_mut_ptr(), self.rows, asked.width, flags)
         };
@@ -188,7 +188,7 @@ impl<'s> Step<'s> {
     }
 
     /// The sequences have these rows too.
-    pub(super) fn finish(self, instance: &Instance) {
+    pub(super) fn finish(self, instance: &TestInstance) {
         for (asked, rows) in instance.wanted.slots.iter().zip(self.slot_rows) {
             if !asked.reads {
                 self.slots.insert(asked.name.clone(), rows);
@@ -208,12 +208,10 @@ fn check(feeds: &[Feed], width: usize) -> Result<()> {
             return Err(Error::new(format!("sequence {sequence} is in the step twice")));
         }
         if width == 0 || len % width != 0 {
-            return Err(Error::new(format!(
-                "sequence {sequence} was given {len} numbers, no rows of {width}"
-            )));
+            return Err(Error::new(format!("sequence {sequence}: {len} numbers are not rows of {width}")));
         }
         if feed.raw.into_iter().flatten().any(|raw| raw.len() != len) {
-            return Err(Error::new(format!("sequence {sequence} was not given as many raw rows as rows")));
+            return Err(Error::new(format!("sequence {sequence}: expected as many raw rows as rows")));
         }
     }
     Ok(())
@@ -222,7 +220,7 @@ fn check(feeds: &[Feed], width: usize) -> Result<()> {
 /// The states of the sequences, as arrays and as rows of tokens.
 type Split<'k> = (Vec<Tensor>, Vec<Vec<Option<TokenRows<'k>>>>);
 
-fn split<'k>(taken: &'k mut [(usize, Kept)], instance: &Instance) -> Split<'k> {
+fn split<'k>(taken: &'k mut [(usize, SequenceMemory)], instance: &TestInstance) -> Split<'k> {
     let (mut tensors, mut all_rows) = (Vec::new(), Vec::new());
     for (_, kept) in taken {
         let mut of_sequence = Vec::new();

@@ -6,8 +6,8 @@ mod hooks;
 pub use hooks::{Counting, Halved};
 
 use menagerie_plugin::{
-    Activation, Build, Call, Component, Error, FeedForward, FrequencyCall, Host, Linear, Mixer, Norm, Raw,
-    Result, Role, Rope, Rows, RowsMut, SampleCall, Sampler, Sight, Slot, State, Stored, TokenState,
+    Activation, Build, Call, Causality, Component, Error, FeedForward, FrequencyCall, Host, Linear, Mixer,
+    Norm, Raw, Result, Role, Rope, Rows, RowsMut, SampleCall, Sampler, Slot, State, StoredRows, TokenState,
     Tokenizer, names, options,
 };
 
@@ -164,7 +164,7 @@ impl Mixer for WindowMean {
                 let first = (position + 1).saturating_sub(WINDOW);
                 let count = position + 1 - first;
                 let mut seen = host.scratch_rows(count, x.cols())?;
-                host.stored(&self.state, Stored { sequence: index, first }, &mut seen)?;
+                host.stored(&self.state, StoredRows { sequence: index, first }, &mut seen)?;
                 let y = output.row_mut(row);
                 y.fill(0.0);
                 for seen in seen.as_rows().iter() {
@@ -190,7 +190,7 @@ impl Component for Everywhere {
 }
 
 impl Mixer for Everywhere {
-    const SIGHT: Sight = Sight::Ahead;
+    const CAUSALITY: Causality = Causality::Bidirectional;
 
     fn forward(&self, call: Call) -> Result<()> {
         let Call { x, mut output, sequences, .. } = call;
@@ -390,7 +390,7 @@ impl Component for Longest {
     type Options = ();
 
     fn create(_options: (), build: &mut Build) -> Result<Self> {
-        let vocabulary = build.vocabulary()?.ok_or("a vocabulary is wanted")?;
+        let vocabulary = build.vocabulary()?.ok_or("expected a vocabulary")?;
         let tokens = (0..vocabulary.tokens()).map(|id| Ok(vocabulary.token(id)?.text.to_owned()));
         Ok(Self { tokens: tokens.collect::<Result<_>>()? })
     }

@@ -4,8 +4,8 @@ use super::decoder::{Decoder, TreePoint, join};
 use super::table::field_at;
 use crate::kind::written::{Case, Cases, When, WrittenTable, WrittenValue};
 use crate::kind::{Family, Field, FieldType, Kind, Table as Definition};
-use menagerie_entries::{nearest, nearest_clause};
 use crate::text::tree::TomlTable;
+use menagerie_entries::{nearest, nearest_clause};
 use std::sync::Arc;
 
 impl Decoder<'_> {

@@ -6,8 +6,8 @@ use crate::kind::written::{BySource, Condition, NameChoice, Scalar, When, Writte
 use crate::kind::{Kinds, NameList, Table as Definition};
 use crate::language::roles::{ROLES, bare};
 use crate::text::fault::SpecFaults;
-use menagerie_entries::{nearest, nearest_clause};
 use crate::text::tree::{Item, SourcePlace, TomlNode, TomlTable};
+use menagerie_entries::{nearest, nearest_clause};
 use minijinja::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;

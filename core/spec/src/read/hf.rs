@@ -8,8 +8,8 @@ use crate::language::reads::Reads;
 use crate::language::sections;
 use crate::language::spec::{ARCHITECTURE, ArchSpec, HfMap, HfTensor, HfTimes, HfValue, Layout};
 use crate::text::literal::Literal;
-use menagerie_entries::{nearest, nearest_clause};
 use crate::text::tree::{Item, TomlTable};
+use menagerie_entries::{nearest, nearest_clause};
 
 const LAYER: &str = "{layer}";
 
@@ -50,7 +50,8 @@ pub(super) fn hf(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> HfMap {
         for (role, _) in &map.times {
             if !map.tensors.iter().any(|(known, _)| known == role) {
                 let known = map.tensors.iter().map(|(role, _)| role.as_str());
-                let message = format!("[hf.tensors] has no role `{role}`{}", nearest_clause(nearest(role, known)));
+                let message =
+                    format!("[hf.tensors] has no role `{role}`{}", nearest_clause(nearest(role, known)));
                 decoder.reject::<()>(&at, message);
             }
         }

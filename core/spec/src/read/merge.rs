@@ -2,9 +2,9 @@
 
 use crate::language::sections::SCHEMA;
 use crate::text::fault::{Fault, SpecFaults};
-use menagerie_entries::{nearest, nearest_clause};
 use crate::text::source::{SpecLookup, SpecSource};
 use crate::text::tree::{Item, TomlNode, TomlTable, read};
+use menagerie_entries::{nearest, nearest_clause};
 
 /// Most keys of one table.
 const MOST_KEYS: usize = 2000;

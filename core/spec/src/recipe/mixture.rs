@@ -1,8 +1,8 @@
 //! `[mixture]` of a recipe: feed-forwards of several models, or of one with adapters, under a gate.
 
 use super::{Open, RecipeReader};
-use menagerie_entries::{nearest, nearest_clause};
 use crate::text::tree::{Item, TomlNode};
+use menagerie_entries::{nearest, nearest_clause};
 use std::collections::BTreeSet;
 
 /// Feed-forwards that become experts under a gate (AnyMoE, Buehler, 2024); the base's own is the first.

@@ -2,7 +2,7 @@
 
 use menagerie_plugin::{
     Activation, Build, Call, Component, FeedForward, FrequencyCall, Host, Linear, Mixer, Norm, Raw, Result,
-    Role, Rope, Rows, RowsMut, State, Stored, TokenState, options,
+    Role, Rope, Rows, RowsMut, State, StoredRows, TokenState, options,
 };
 
 options! {
@@ -235,7 +235,7 @@ impl Mixer for Remembering {
         let width = self.value.outputs();
         for (index, sequence) in sequences.iter().enumerate() {
             let mut all = host.scratch_rows(sequence.past() + sequence.rows().len(), width)?;
-            host.stored(&self.state, Stored { sequence: index, first: 0 }, &mut all)?;
+            host.stored(&self.state, StoredRows { sequence: index, first: 0 }, &mut all)?;
             for (place, row) in sequence.rows().enumerate() {
                 let seen = sequence.past() + place + 1;
                 for (column, mean) in mixed.row_mut(row).iter_mut().enumerate() {

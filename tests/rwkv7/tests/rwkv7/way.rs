@@ -4,7 +4,7 @@ use menagerie::engine::TextPipeline;
 use menagerie::open::{LoadOptions, LoadedModel, ModelBuilder};
 use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie_conformance::{Reference, fixtures, root};
-use menagerie_plugin_host::{LoadOptions as PluginOptions, load, with_linked_plugins};
+use menagerie_plugin_host::{PluginLoadOptions, load, with_linked_plugins};
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -77,7 +77,7 @@ pub(crate) fn environment() -> &'static Environment {
     INSTALLED.get_or_init(|| {
         let (linked, refused) = with_linked_plugins(&Environment::linked().unwrap());
         refused.first().inspect(|error| panic!("{error}"));
-        let with_both = load(&linked, library(), PluginOptions::default());
+        let with_both = load(&linked, library(), PluginLoadOptions::default());
         with_both.unwrap_or_else(|error| panic!("{error}")).0
     })
 }

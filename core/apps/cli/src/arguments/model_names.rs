@@ -35,7 +35,7 @@ impl ModelNames {
                 other => other?,
             }
         }
-        let over = catalog.passed_over.iter().map(|over| {
+        let over = catalog.ignored.iter().map(|over| {
             let used = over
                 .used
                 .as_ref()
@@ -52,7 +52,7 @@ impl ModelNames {
     pub(crate) fn reference(&self, typed: &NameOrPath) -> Result<ModelReference, Failure> {
         let Some(text) = typed.name() else { return Ok(ModelReference::Path(typed.path().to_owned())) };
         let reference = self.hub().reference(text)?;
-        if let ModelReference::Listed(listed) = &reference {
+        if let ModelReference::ShortName(listed) = &reference {
             if let Some(table) = &listed.model.table {
                 let repository = listed.model.repository.as_deref().unwrap_or("no repository");
                 report::note(&format!("{} is {repository} (from {table})", listed.name()));

@@ -4,7 +4,7 @@ use crate::config_file::ConfigFile;
 use crate::failure::Failure;
 use crate::screen::report;
 use clap::Args;
-use menagerie::plugin_host::{self, LoadOptions, Lock, Panics, Plugin, PluginError};
+use menagerie::plugin_host::{self, LoadedPlugin, Lock, PanicStrategy, PluginError, PluginLoadOptions};
 use menagerie::registry::Environment;
 use std::path::{Path, PathBuf};
 
@@ -54,7 +54,7 @@ impl PluginArguments {
         let files = self.files()?;
         let lock = if self.plugins_locked { Some(lock()?.0) } else { None };
         for file in files {
-            let options = LoadOptions::default().with_locked(lock.as_ref());
+            let options = PluginLoadOptions::default().with_locked(lock.as_ref());
             match plugin_host::load(&environment, &file, options) {
                 Ok((with_it, _)) => environment = with_it,
                 Err(error) if self.plugins_locked => return Err(locked_out(&error, &file)),
@@ -70,7 +70,8 @@ impl PluginArguments {
         for error in refused {
             report::note(&format!("{error}; it is not loaded"));
         }
-        for plugin in plugins(&environment).iter().filter(|one| one.inspected.panics == Panics::Abort) {
+        for plugin in plugins(&environment).iter().filter(|one| one.inspected.panics == PanicStrategy::Abort)
+        {
             report::note(&format!(
                 "{} is built with panic = \"abort\": a panic in it ends this process",
                 plugin.shown()
@@ -81,7 +82,7 @@ impl PluginArguments {
 }
 
 /// The plugins of an environment.
-pub(crate) fn plugins(environment: &Environment) -> &[&'static Plugin] {
+pub(crate) fn plugins(environment: &Environment) -> &[&'static LoadedPlugin] {
     environment.all()
 }
 

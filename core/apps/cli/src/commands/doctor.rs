@@ -134,16 +134,16 @@ fn free_space(folder: &Path) -> Option<u64> {
 fn hub_report() -> Value {
     use menagerie::hub::{Hub, HubSettings};
     let hub = Hub::new(HubSettings::of_process());
-    let environment = hub.environment();
+    let settings = hub.settings();
     let models = hub.installed();
     json!({
-        "hub_cache": environment.hub_cache.as_deref().map(path_text),
-        "hub_cache_free": environment.hub_cache.as_deref().and_then(free_space),
-        "hub_endpoint": environment.endpoint,
-        "hub_token": environment.token.is_some(),
-        "hub_offline": environment.offline,
-        "own_cache": environment.own_cache.as_deref().map(path_text),
-        "own_cache_free": environment.own_cache.as_deref().and_then(free_space),
+        "hub_cache": settings.hub_cache.as_deref().map(path_text),
+        "hub_cache_free": settings.hub_cache.as_deref().and_then(free_space),
+        "hub_endpoint": settings.endpoint,
+        "hub_token": settings.token.is_some(),
+        "hub_offline": settings.offline,
+        "own_cache": settings.own_cache.as_deref().map(path_text),
+        "own_cache_free": settings.own_cache.as_deref().and_then(free_space),
         "models": models.as_ref().ok().map(Vec::len),
         "models_fault": models.err().map(|error| error.to_string()),
     })

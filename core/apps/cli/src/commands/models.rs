@@ -9,7 +9,7 @@ use crate::{interrupt, output};
 use clap::{Args, Subcommand};
 use menagerie::files::path_text;
 use menagerie::hub::{
-    CatalogFile, CatalogModel, Hub, HubError, Installed, Leftover, Removed, State, Verdict,
+    CatalogFile, CatalogModel, DownloadState, Hub, HubError, InstalledModel, Leftover, Removal, Verification,
 };
 use serde_json::{Value, json};
 
@@ -92,7 +92,7 @@ fn list(hub: &Hub, json: bool) -> Result<(), Failure> {
     if models.is_empty() {
         output::line(NONE)?;
     }
-    let row = |model: &Installed| {
+    let row = |model: &InstalledModel| {
         let source = match model.missing.len() {
             0 => model.source.to_owned(),
             missing => format!("{}, incomplete: {} missing", model.source, output::counted(missing, "part")),
@@ -151,14 +151,14 @@ fn remove(hub: &Hub, name: &str, json: bool) -> Result<(), Failure> {
         Err(HubError::NotInstalled { .. }) if !hub.leftovers_of(name)?.is_empty() => None,
         Err(error) => return Err(error.into()),
     };
-    let mut removed = Removed { files: 0, bytes: 0 };
+    let mut removed = Removal { files: 0, bytes: 0 };
     if let Some(model) = &model {
         removed = hub.remove(model)?;
     }
     let own = removed.bytes;
     for leftover in hub.leftovers_of(name)? {
         if hub.remove_leftover(&leftover)? {
-            removed.files += usize::from(leftover.state != State::Empty);
+            removed.files += usize::from(leftover.state != DownloadState::Empty);
             removed.bytes += leftover.bytes;
         } else if model.is_none() {
             return Err(HubError::InUse { name: name.to_owned() }.into());
@@ -179,7 +179,7 @@ fn remove(hub: &Hub, name: &str, json: bool) -> Result<(), Failure> {
 fn prune(hub: &Hub, dry_run: bool, json: bool) -> Result<(), Failure> {
     let (mut rows, mut lines, mut bytes) = (Vec::new(), Vec::new(), 0);
     for leftover in hub.leftovers()? {
-        let taken = if dry_run { !hub.is_fetched(&leftover)? } else { hub.remove_leftover(&leftover)? };
+        let taken = if dry_run { !hub.is_downloading(&leftover)? } else { hub.remove_leftover(&leftover)? };
         let what = match (taken, dry_run) {
             (true, false) => "removed",
             (true, true) => "would remove",
@@ -225,14 +225,16 @@ fn verify(hub: &Hub, name: Option<&str>, json: bool) -> Result<(), Failure> {
     } else {
         for (model, verdict) in &verdicts {
             let word = match verdict {
-                Verdict::Good => "ok".to_owned(),
-                Verdict::Bad(reason) => format!("DAMAGED: {reason}; `menagerie pull` downloads it again"),
-                Verdict::Unknown(reason) => format!("not checked: {reason}"),
+                Verification::Good => "ok".to_owned(),
+                Verification::Bad(reason) => {
+                    format!("DAMAGED: {reason}; `menagerie pull` downloads it again")
+                }
+                Verification::Unknown(reason) => format!("not checked: {reason}"),
             };
             output::line(&format!("{}: {word}", model.name))?;
         }
     }
-    match verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Bad(_))).count() {
+    match verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verification::Bad(_))).count() {
         0 => Ok(()),
         1 => Err(Failure::Failed("1 model is damaged".to_owned())),
         bad => Err(Failure::Failed(format!("{bad} of {} models are damaged", verdicts.len()))),
@@ -240,11 +242,11 @@ fn verify(hub: &Hub, name: Option<&str>, json: bool) -> Result<(), Failure> {
 }
 
 /// The model with `verdict` (good, bad, unknown) and `reason`.
-fn verdict_json(model: &Installed, verdict: &Verdict) -> Value {
+fn verdict_json(model: &InstalledModel, verdict: &Verification) -> Value {
     let (word, reason) = match verdict {
-        Verdict::Good => ("good", None),
-        Verdict::Bad(reason) => ("bad", Some(reason)),
-        Verdict::Unknown(reason) => ("unknown", Some(reason)),
+        Verification::Good => ("good", None),
+        Verification::Bad(reason) => ("bad", Some(reason)),
+        Verification::Unknown(reason) => ("unknown", Some(reason)),
     };
     json!({ "model": model, "verdict": word, "reason": reason })
 }

@@ -2,7 +2,7 @@
 
 use crate::arguments::plugins::plugins;
 use menagerie::open::ResolvedFile;
-use menagerie::plugin_host::Plugin;
+use menagerie::plugin_host::LoadedPlugin;
 use menagerie::registry::Environment;
 use menagerie::spec::layer_ranges;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ pub(crate) fn parts_of(resolved: &ResolvedFile) -> Vec<PluginPart> {
 }
 
 /// The plugin that registered a component, and the component's family.
-fn owner(name: &str, environment: &Environment) -> Option<(&'static Plugin, &'static str)> {
+fn owner(name: &str, environment: &Environment) -> Option<(&'static LoadedPlugin, &'static str)> {
     plugins(environment).iter().find_map(|&plugin| {
         let component = plugin.components.iter().find(|one| one.name == name)?;
         Some((plugin, component.family))

@@ -120,7 +120,7 @@ fn what_a_hook_cannot_be_is_refused() {
     with(&format!("{CLAMP}=most=0")).refused_with(&["most is 0", "above 0"]);
     with(&format!("{CLAMP}=most=1,layers=7"))
         .refused_with(&["layers=7-7", "the last layer of this model is"]);
-    with("menagerie/layer-hooks:statistics=file=no/rows.tsv").refused_with(&["there is no folder no"]);
+    with("menagerie/layer-hooks:statistics=file=no/rows.tsv").refused_with(&["the folder no does not exist"]);
 }
 
 /// State that was computed with a hook is not taken for that of another.
@@ -304,7 +304,7 @@ fn hooks_in_c_act_and_are_found_out() {
     assert_eq!(faults[0], "", "{checked}");
     assert!(faults[1].contains("a second time: the logits differ from those in one step by"), "{checked}");
     assert!(
-        faults[2].contains("`test/c-hooks:scribbling`: it changed rows that it was only shown"),
+        faults[2].contains("`test/c-hooks:scribbling`: it changed rows that it may only read"),
         "{checked}"
     );
     let model = model();

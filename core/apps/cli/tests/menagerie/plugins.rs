@@ -85,7 +85,7 @@ fn a_locked_plugin_is_its_bytes() {
     let mut bytes = std::fs::read(&file).unwrap();
     bytes.push(0);
     std::fs::write(&file, bytes).unwrap();
-    locked(&["list"]).fails_with(&[sum, "trust it anew"]);
+    locked(&["list"]).fails_with(&[sum, "trust it again"]);
     let again = json(menagerie(home, &["plugin", "trust", name, "--json"]));
     assert_eq!(again["before"], sum);
     locked(&["list", "--names"]).good();

@@ -24,7 +24,7 @@ use menagerie::gguf::GgmlType;
 use menagerie::kernels::Cpu;
 use menagerie::measure::{BenchOptions, BenchProgress, Rate, TogetherOptions, bench};
 use menagerie::open::{LoadedModel, ResolvedFile};
-use menagerie::registry::Part;
+use menagerie::registry::TensorPart;
 use menagerie::spec::config::MoeConfig;
 use menagerie_kernels_check::rates::{int8_rate, read_rate};
 use serde_json::{Value, json};
@@ -337,8 +337,8 @@ fn probe(cpu: &Cpu, pipeline: &LoadedModel<TextPipeline>) -> Result<Limits, Fail
 /// The weights that one token reads: all matrices, but only the selected experts, and one row of an untied embedding.
 fn cost(resolved: &ResolvedFile) -> Cost {
     let tensors = &resolved.tensors;
-    let table = tensors.find("token_embd", None, Part::Main);
-    let own_head = tensors.find("output", None, Part::Main).is_some();
+    let table = tensors.find("token_embd", None, TensorPart::Main);
+    let own_head = tensors.find("output", None, TensorPart::Main).is_some();
     let used = resolved.config().layers.iter().find_map(|layer| {
         let moe = layer.feed_forward.as_ref()?.downcast_ref::<MoeConfig>()?;
         Some(moe.router.top_k as f64)

@@ -1,11 +1,11 @@
 //! [`TestCases`]: the test cases of a component, and their errors.
 
-use menagerie::plugin_host::Plugin;
+use menagerie::plugin_host::LoadedPlugin;
 use std::ops::ControlFlow;
 
 /// The cases of one component.
 pub(super) struct TestCases<'p> {
-    plugin: &'p Plugin,
+    plugin: &'p LoadedPlugin,
     /// Number of cases.
     all: usize,
     tried: usize,
@@ -16,7 +16,7 @@ pub(super) struct TestCases<'p> {
 impl<'p> TestCases<'p> {
     /// Starts the cases of a component of a plugin. The counter of missteps is reset: errors of another component do not
     /// count.
-    pub(super) fn of(plugin: &'p Plugin, all: usize) -> Self {
+    pub(super) fn of(plugin: &'p LoadedPlugin, all: usize) -> Self {
         plugin.begin_anew();
         Self { plugin, all, tried: 0, faults: Vec::new() }
     }

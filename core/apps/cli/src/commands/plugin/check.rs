@@ -9,7 +9,7 @@ use clap::Args;
 use menagerie::engine::sampling::Chain;
 use menagerie::engine::{Sampler, SamplingOptions};
 use menagerie::loaders::{CodecEntry, CodecToken, CodecVocabulary, TokenKind};
-use menagerie::plugin_host::{LoadOptions, Plugin, PluginComponent, Watch, load, watch};
+use menagerie::plugin_host::{LoadedPlugin, OutputCheck, PluginComponent, PluginLoadOptions, load, watch};
 use menagerie::registry::Environment;
 use menagerie_random::SplitMix64;
 use serde_json::json;
@@ -68,8 +68,8 @@ struct ComponentResult<'a> {
 
 impl PluginCheckCommand {
     pub(crate) fn run(self, installed: &Environment) -> Result<(), Failure> {
-        watch(Watch::EveryRow);
-        let (environment, plugin) = load(installed, &self.file, LoadOptions::default())?;
+        watch(OutputCheck::EveryRow);
+        let (environment, plugin) = load(installed, &self.file, PluginLoadOptions::default())?;
         let mut outcomes = Vec::new();
         for component in &plugin.components {
             outcomes.push(self.tried(plugin, component, &environment)?);
@@ -89,7 +89,7 @@ impl PluginCheckCommand {
 
     fn tried<'a>(
         &self,
-        plugin: &Plugin,
+        plugin: &LoadedPlugin,
         component: &'a PluginComponent,
         environment: &Environment,
     ) -> Result<ComponentResult<'a>, Failure> {
@@ -133,7 +133,7 @@ impl PluginCheckCommand {
         Ok(ComponentResult { component, trial, how })
     }
 
-    fn said(&self, plugin: &Plugin, outcomes: &[ComponentResult]) -> Result<(), Failure> {
+    fn said(&self, plugin: &LoadedPlugin, outcomes: &[ComponentResult]) -> Result<(), Failure> {
         if self.json {
             let one = |outcome: &ComponentResult| {
                 let ComponentResult { component, trial, how } = outcome;

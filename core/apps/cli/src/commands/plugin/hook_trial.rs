@@ -6,14 +6,14 @@ use crate::failure::Failure;
 use menagerie::engine::{NamedHook, TextPipeline};
 use menagerie::measure::LogitsOptions;
 use menagerie::open::LoadedModel;
-use menagerie::plugin_host::{Plugin, PluginComponent};
+use menagerie::plugin_host::{LoadedPlugin, PluginComponent};
 use menagerie::registry::Environment;
 use menagerie::spec::kind::Family;
 use std::collections::BTreeMap;
 
 /// Tests a layer hook of a plugin; `given` are values of its options.
 pub(super) fn hooked(
-    (plugin, component): (&Plugin, &PluginComponent),
+    (plugin, component): (&LoadedPlugin, &PluginComponent),
     given: &BTreeMap<String, String>,
     environment: &Environment,
 ) -> Result<Trial, Failure> {

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::output;
 use clap::Args;
 use menagerie::files::path_text;
-use menagerie::plugin_host::{Panics, inspect, sha256_of};
+use menagerie::plugin_host::{PanicStrategy, inspect, sha256_of};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -37,9 +37,9 @@ impl PluginInspectCommand {
         }
         // A plugin without the SDK is not written in Rust: it has no panics.
         let panics = match found.panics {
-            Panics::Abort => "end the process",
-            Panics::Unwind if found.sdk.is_empty() => "",
-            Panics::Unwind => "are caught",
+            PanicStrategy::Abort => "end the process",
+            PanicStrategy::Unwind if found.sdk.is_empty() => "",
+            PanicStrategy::Unwind => "are caught",
         };
         let needs = if found.capabilities.is_empty() { "nothing" } else { &found.capabilities.join(", ") };
         let rows = [

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::output;
 use clap::Args;
 use menagerie::files::path_text;
-use menagerie::plugin_host::{Location, Lock, Plugin, PluginComponent, PluginError};
+use menagerie::plugin_host::{LoadedPlugin, Lock, PluginComponent, PluginError, PluginLocation};
 use serde_json::{Value, json};
 
 /// List the plugins that are loaded, with their components, and those that are refused
@@ -45,11 +45,11 @@ pub(super) fn locked(lock: &Lock, id: &str, sha256: &str) -> &'static str {
     }
 }
 
-fn page(plugin: &Plugin, lock: &Lock) -> Result<(), Failure> {
-    let Plugin { inspected, location, .. } = plugin;
+fn page(plugin: &LoadedPlugin, lock: &Lock) -> Result<(), Failure> {
+    let LoadedPlugin { inspected, location, .. } = plugin;
     let trust = match location {
-        Location::Static => String::new(),
-        Location::File(_) => format!(", {}", locked(lock, &inspected.id, &plugin.sha256)),
+        PluginLocation::Static => String::new(),
+        PluginLocation::File(_) => format!(", {}", locked(lock, &inspected.id, &plugin.sha256)),
     };
     output::line(&format!("{} {} ({location}{trust})", inspected.id, inspected.version))?;
     for component in &plugin.components {
@@ -65,12 +65,12 @@ fn page(plugin: &Plugin, lock: &Lock) -> Result<(), Failure> {
     Ok(())
 }
 
-fn as_json(plugin: &Plugin, lock: &Lock) -> Value {
-    let Plugin { inspected, location, sha256, components, architectures, tables, .. } = plugin;
+fn as_json(plugin: &LoadedPlugin, lock: &Lock) -> Value {
+    let LoadedPlugin { inspected, location, sha256, components, architectures, tables, .. } = plugin;
     let component = |component: &PluginComponent| json!({ "family": component.family, "name": component.name, "meaning": component.doc });
     let file = match location {
-        Location::File(path) => Some(path),
-        Location::Static => None,
+        PluginLocation::File(path) => Some(path),
+        PluginLocation::Static => None,
     };
     let components: Vec<Value> = components.iter().map(component).collect();
     let mut value = json!(inspected);

@@ -8,7 +8,7 @@ use menagerie::engine::{
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::KvType;
 use menagerie::open::{LoadOptions, LoadedModel, ModelBuilder};
-use menagerie::plugin_host::Plugin;
+use menagerie::plugin_host::LoadedPlugin;
 use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie::spec::MetadataValue;
 use menagerie::spec::kind::{Family, FieldDefault, FieldType, Kind};
@@ -62,7 +62,7 @@ pub(super) fn case((width, layers, _): (i64, i64, u64), scale: &str) -> String {
 
 /// Tests a plugin's component of models; `given` are values of its options.
 pub(crate) fn trial(
-    plugin: &Plugin,
+    plugin: &LoadedPlugin,
     kind: &Kind,
     given: &BTreeMap<String, String>,
     environment: &Environment,

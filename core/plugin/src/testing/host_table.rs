@@ -13,7 +13,7 @@ thread_local! {
 
 /// What plugins have told this thread's `set_error` since it was asked last, and what the host for tests has noted; absent
 /// if nothing.
-pub fn told() -> Option<String> {
+pub fn take_errors() -> Option<String> {
     let lines = TOLD.with(RefCell::take);
     (!lines.is_empty()).then(|| lines.join("; "))
 }

@@ -1,9 +1,10 @@
 //! Instances that stand in no model: options given as text, and a vocabulary if there is one.
 
-use crate::component::{Described, OptionRow};
-use crate::instance::{Instance, Kept};
-use crate::plugin::Misstep;
+use crate::component::{ComponentDescription, OptionDescription};
+use crate::instance::{Instance, InstanceParts};
+use crate::plugin::CallFailure;
 use crate::texts::{self, leaked};
+use menagerie_engine::check_options;
 use menagerie_loaders::CodecVocabulary;
 use menagerie_plugin::abi::{
     self, Build, ERROR, Header, Linear, OK, OptionDef, StateSpec, Status, Tensor, Text, Token, Vocabulary,
@@ -15,7 +16,7 @@ use std::sync::Arc;
 
 /// The value of an option.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum SettingValue {
     Count(usize),
     Real(f32),
     Name(&'static str),
@@ -23,11 +24,11 @@ pub(crate) enum Value {
 }
 
 /// The values of a component's options, in the order of its table.
-pub(crate) type Values = Vec<(&'static str, Value)>;
+pub(crate) type OptionValues = Vec<(&'static str, SettingValue)>;
 
 /// What an instance stands beside.
 #[derive(Default)]
-pub(crate) struct Beside {
+pub(crate) struct DetachedContext {
     /// Tokens that it may look at for its life.
     pub(crate) vocabulary: Option<Arc<CodecVocabulary>>,
     /// Blocks of the model; 0 where there is none.
@@ -37,82 +38,81 @@ pub(crate) struct Beside {
 }
 
 /// What an instance is made of.
-struct Making<'a> {
-    described: &'static Described,
-    values: &'a Values,
+struct DetachedBuild<'a> {
+    described: &'static ComponentDescription,
+    values: &'a OptionValues,
     /// The first thing that the plugin asked for and must not.
     refused: Option<String>,
 }
 
 /// An instance, and what it may look at for its life.
-pub(crate) struct Alone {
+pub(crate) struct DetachedInstance {
     /// Before what it looks at: it goes first.
     pub(crate) instance: Instance,
     _vocabulary: Option<Arc<CodecVocabulary>>,
-    _values: Values,
+    _values: OptionValues,
 }
 
 /// Reads options, names and values as text, by the table of a component; what is not given has its default.
 ///
 /// # Errors
 /// A name that the table does not have, a value that does not fit, one that must be given.
-pub(crate) fn values(described: &Described, given: &[(String, String)]) -> Result<Values, String> {
-    let known = || described.options.iter().map(|row| row.name);
-    if let Some((name, _)) = given.iter().find(|(name, _)| known().all(|known| known != name)) {
-        let known: Vec<&str> = known().collect();
-        let known =
-            if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
-        return Err(format!("there is no option `{name}`; {known}"));
-    }
-    let value = |row: &OptionRow| {
+pub(crate) fn values(
+    described: &ComponentDescription,
+    given: &[(String, String)],
+) -> Result<OptionValues, String> {
+    let known: Vec<&str> = described.options.iter().map(|row| row.name).collect();
+    check_options(given, &known)?;
+    let value = |row: &OptionDescription| {
         let given = given.iter().rev().find(|(name, _)| name == row.name).map(|(_, value)| value.as_str());
         let default = (row.kind != OptionDef::TEXT).then_some(row.default.as_str()).or_else(|| quoted(row));
         let text = given.or(default.filter(|text| !text.is_empty()));
-        let text = text.ok_or_else(|| format!("`{}` must be given: {}", row.name, row.doc.trim()))?;
+        let text =
+            text.ok_or_else(|| format!("the option `{}` is required: {}", row.name, row.doc.trim()))?;
         Ok((row.name, parsed(row, text)?))
     };
     described.options.iter().map(value).collect()
 }
 
 /// The default of a text.
-fn quoted(row: &OptionRow) -> Option<&str> {
+fn quoted(row: &OptionDescription) -> Option<&str> {
     row.default.strip_prefix('"')?.strip_suffix('"')
 }
 
-fn parsed(row: &OptionRow, text: &str) -> Result<Value, String> {
+fn parsed(row: &OptionDescription, text: &str) -> Result<SettingValue, String> {
     let wanted = |what: &str| format!("{} = {text}: expected {what}", row.name);
     match row.kind {
-        OptionDef::COUNT => text.parse().map(Value::Count).map_err(|_| wanted("a whole number")),
+        OptionDef::COUNT => text.parse().map(SettingValue::Count).map_err(|_| wanted("a whole number")),
         OptionDef::REAL => {
             let number = text.parse::<f32>().ok().filter(|number| number.is_finite());
-            number.map(Value::Real).ok_or_else(|| wanted("a number"))
+            number.map(SettingValue::Real).ok_or_else(|| wanted("a number"))
         }
-        OptionDef::TEXT => Ok(Value::Text(text.into())),
+        OptionDef::TEXT => Ok(SettingValue::Text(text.into())),
         _ => {
             let bare = text.trim_matches('"');
             let found = row.names.iter().find(|name| **name == bare);
             found
-                .map(|name| Value::Name(name))
+                .map(|name| SettingValue::Name(name))
                 .ok_or_else(|| wanted(&format!("one of {}", row.names.join(", "))))
         }
     }
 }
 
-impl Alone {
+impl DetachedInstance {
     /// Makes an instance.
     ///
     /// # Errors
     /// What the plugin says, or what it asked for and must not.
     pub(crate) fn new(
-        described: &'static Described,
-        values: &Values,
-        beside: Beside,
-    ) -> Result<Alone, String> {
-        described.conduct.check()?;
-        let Beside { vocabulary, layers, width } = beside;
+        described: &'static ComponentDescription,
+        values: &OptionValues,
+        beside: DetachedContext,
+    ) -> Result<DetachedInstance, String> {
+        described.record.check()?;
+        let DetachedContext { vocabulary, layers, width } = beside;
         // Texts that the instance is given are those that it keeps.
         let values = values.clone();
-        let mut making = Making { described, values: &values, refused: None };
+        let mut making = DetachedBuild { described, values: &values, refused: None };
         let tokens = vocabulary.as_deref().map(|vocabulary| Vocabulary {
             header: Header::of::<Vocabulary>(),
             tokens: vocabulary.tokens.len() as u64,
@@ -143,14 +143,17 @@ impl Alone {
         texts::hush();
         // SAFETY: the plugin's `create`; what `build` points to outlives the call, the vocabulary the instance.
         let status = unsafe { (described.create)(&build, &mut handle) };
-        let judged = described.conduct.judge(status, "create");
-        let made = judged.is_ok().then(|| Instance::new(described, handle, Kept::default()));
+        let judged = described.record.judge(status, "create");
+        let made = judged.is_ok().then(|| Instance::new(described, handle, InstanceParts::default()));
         match (judged, making.refused) {
             (_, Some(refused)) => Err(refused),
-            (Err(Misstep::Failed(said) | Misstep::Broke(said)), None) => Err(said),
+            (Err(CallFailure::Failed(said) | CallFailure::Broke(said)), None) => Err(said),
             (Ok(()), None) => {
-                let made =
-                    made.map(|instance| Alone { instance, _vocabulary: vocabulary, _values: values.clone() });
+                let made = made.map(|instance| DetachedInstance {
+                    instance,
+                    _vocabulary: vocabulary,
+                    _values: values.clone(),
+                });
                 made.ok_or_else(String::new)
             }
         }
@@ -160,17 +163,17 @@ impl Alone {
 /// Runs a callback of `create`; no panic of the host's leaves into the plugin.
 ///
 /// # Safety
-/// `context` is that of a [`Making`] whose `create` is under way on this thread.
-unsafe fn within(context: *mut c_void, work: impl FnOnce(&mut Making<'_>) -> Option<()>) -> Status {
+/// `context` is that of a [`DetachedBuild`] whose `create` is under way on this thread.
+unsafe fn within(context: *mut c_void, work: impl FnOnce(&mut DetachedBuild<'_>) -> Option<()>) -> Status {
     // SAFETY: as this function asks; nobody else uses it during the callback.
-    let making = unsafe { &mut *context.cast::<Making<'_>>() };
+    let making = unsafe { &mut *context.cast::<DetachedBuild<'_>>() };
     match catch_unwind(AssertUnwindSafe(|| work(making))) {
         Ok(Some(())) => OK,
         _ => ERROR,
     }
 }
 
-impl Making<'_> {
+impl DetachedBuild<'_> {
     fn refuse<T>(&mut self, why: &str) -> Option<T> {
         let family = self.described.work.family();
         self.refused.get_or_insert(format!("it {why} (a defect of the plugin: this is a {family})"));
@@ -178,16 +181,16 @@ impl Making<'_> {
     }
 
     /// The value of an option.
-    fn value(&mut self, option: Text) -> Option<Value> {
+    fn value(&mut self, option: Text) -> Option<SettingValue> {
         // SAFETY: texts of a plugin are there, by the ABI.
         let option = match unsafe { texts::name(option) } {
             Ok(option) => option,
-            Err(fault) => return self.refuse(&format!("asks for an option whose name is {fault}")),
+            Err(fault) => return self.refuse(&format!("requests an option whose name is {fault}")),
         };
         match self.values.iter().find(|(name, _)| *name == option) {
             Some((_, value)) => Some(value.clone()),
             None => self.refuse(&format!(
-                "asks for the option `{}`, which its table does not have",
+                "requests the option `{}`, which its table does not have",
                 option.escape_debug()
             )),
         }
@@ -198,11 +201,11 @@ unsafe extern "C" fn count(context: *mut c_void, option: Text, value: *mut u64) 
     // SAFETY: the ABI: `context` is that of `create`'s build, `value` can be written.
     unsafe {
         within(context, |making| match making.value(option)? {
-            Value::Count(count) => {
+            SettingValue::Count(count) => {
                 value.write(count as u64);
                 Some(())
             }
-            other => making.refuse(&format!("asks for a count, and the option is {other:?}")),
+            other => making.refuse(&format!("requests a count, but the option is {other:?}")),
         })
     }
 }
@@ -211,11 +214,11 @@ unsafe extern "C" fn real(context: *mut c_void, option: Text, value: *mut f64) -
     // SAFETY: as in `count`.
     unsafe {
         within(context, |making| match making.value(option)? {
-            Value::Real(real) => {
+            SettingValue::Real(real) => {
                 value.write(f64::from(real));
                 Some(())
             }
-            other => making.refuse(&format!("asks for a number, and the option is {other:?}")),
+            other => making.refuse(&format!("requests a number, but the option is {other:?}")),
         })
     }
 }
@@ -224,23 +227,23 @@ unsafe extern "C" fn name(context: *mut c_void, option: Text, value: *mut Text) 
     // SAFETY: as in `count`; names last as long as the process.
     unsafe {
         within(context, |making| match making.value(option)? {
-            Value::Name(name) => {
+            SettingValue::Name(name) => {
                 value.write(Text::new(name));
                 Some(())
             }
             // The instance keeps it.
-            Value::Text(text) => {
+            SettingValue::Text(text) => {
                 value.write(Text::new(&text));
                 Some(())
             }
-            other => making.refuse(&format!("asks for a name, and the option is {other:?}")),
+            other => making.refuse(&format!("requests a name, but the option is {other:?}")),
         })
     }
 }
 
 unsafe extern "C" fn size(context: *mut c_void, _symbol: Text, _value: *mut u64) -> Status {
     // SAFETY: as in `count`.
-    unsafe { within(context, |making| making.refuse("asks for a size of a model")) }
+    unsafe { within(context, |making| making.refuse("requests a size of a model")) }
 }
 
 unsafe extern "C" fn has(_context: *mut c_void, _role: Text, _part: u32) -> i32 {
@@ -249,12 +252,12 @@ unsafe extern "C" fn has(_context: *mut c_void, _role: Text, _part: u32) -> i32 
 
 unsafe extern "C" fn tensor(context: *mut c_void, _role: Text, _part: u32, _tensor: *mut Tensor) -> Status {
     // SAFETY: as in `count`.
-    unsafe { within(context, |making| making.refuse("asks for a tensor of a model")) }
+    unsafe { within(context, |making| making.refuse("requests a tensor of a model")) }
 }
 
 unsafe extern "C" fn linear(context: *mut c_void, _role: Text, _linear: *mut Linear) -> Status {
     // SAFETY: as in `count`.
-    unsafe { within(context, |making| making.refuse("asks for a linear of a model")) }
+    unsafe { within(context, |making| making.refuse("requests a linear of a model")) }
 }
 
 unsafe extern "C" fn declare_state(
@@ -263,7 +266,7 @@ unsafe extern "C" fn declare_state(
     _number: *mut u32,
 ) -> Status {
     // SAFETY: as in `count`.
-    unsafe { within(context, |making| making.refuse("asks for a state of a model")) }
+    unsafe { within(context, |making| making.refuse("requests a state of a model")) }
 }
 
 unsafe extern "C" fn slot(
@@ -274,7 +277,7 @@ unsafe extern "C" fn slot(
     _number: *mut u32,
 ) -> Status {
     // SAFETY: as in `count`.
-    unsafe { within(context, |making| making.refuse("asks for a slot of a model")) }
+    unsafe { within(context, |making| making.refuse("requests a slot of a model")) }
 }
 
 unsafe extern "C" fn token(context: *mut c_void, id: u32, token: *mut Token) -> Status {
@@ -313,7 +316,7 @@ fn refused_text(text: &str) -> Status {
 }
 
 /// The rows of a component's table, for listings.
-pub(crate) fn option_docs(described: &Described) -> &'static [(&'static str, &'static str)] {
+pub(crate) fn option_docs(described: &ComponentDescription) -> &'static [(&'static str, &'static str)] {
     let rows: Vec<_> = described.options.iter().map(|row| (row.name, leaked(row.doc.trim()))).collect();
     rows.leak()
 }

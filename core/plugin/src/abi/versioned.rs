@@ -1,4 +1,4 @@
-//! [`Growing`]: structs that later versions add fields to, and how one of any version is read.
+//! [`Versioned`]: structs that later versions add fields to, and how one of any version is read.
 
 use super::{
     ABI_MAJOR, Build, Call, Component, DecodeCall, EncodeCall, FrequencyCall, Header, HookCall, HostApi,
@@ -11,7 +11,7 @@ use std::mem::offset_of;
 ///
 /// # Safety
 /// It is `repr(C)`, begins with a [`Header`], and fields behind the first `FIRST_SIZE` bytes may be all zeros.
-pub unsafe trait Growing: Copy {
+pub unsafe trait Versioned: Copy {
     /// Its name, for errors.
     const NAME: &'static str;
     /// Bytes of it in version 1.0.
@@ -47,15 +47,14 @@ pub enum Unreadable {
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Null { name } => write!(f, "the other side of the plugin border gave no {name}"),
+            Self::Null { name } => {
+                write!(f, "the other side of the plugin ABI passed a null pointer for {name}")
+            }
             Self::Major { name, major } => {
-                write!(f, "a struct {name} of ABI {major} came over the plugin border, {ABI_MAJOR} is wanted")
+                write!(f, "expected a struct {name} of plugin ABI {ABI_MAJOR}, found ABI {major}")
             }
             Self::Short { name, size, least } => {
-                write!(
-                    f,
-                    "a struct {name} of {size} bytes came over the plugin border, at least {least} are wanted"
-                )
+                write!(f, "expected a struct {name} of at least {least} bytes, found {size}")
             }
         }
     }
@@ -71,7 +70,7 @@ impl std::error::Error for Unreadable {}
 ///
 /// # Safety
 /// Null, or a struct that lives for `'a` and whose header is correct.
-pub unsafe fn checked<'a, T: Growing>(pointer: *const T) -> Result<&'a T, Unreadable> {
+pub unsafe fn checked<'a, T: Versioned>(pointer: *const T) -> Result<&'a T, Unreadable> {
     // SAFETY: the caller's promise.
     unsafe { header(pointer, size_of::<T>())? };
     // SAFETY: it has all bytes of the type, whose fields are valid, says its header.
@@ -85,11 +84,11 @@ pub unsafe fn checked<'a, T: Growing>(pointer: *const T) -> Result<&'a T, Unread
 ///
 /// # Safety
 /// Null, or a struct whose header is correct.
-pub unsafe fn copied<T: Growing>(pointer: *const T) -> Result<T, Unreadable> {
+pub unsafe fn copied<T: Versioned>(pointer: *const T) -> Result<T, Unreadable> {
     // SAFETY: the caller's promise.
     let size = unsafe { header(pointer, T::FIRST_SIZE)? } as usize;
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
-    // SAFETY: so many bytes are there on both sides; the rest may be zero, says `Growing`.
+    // SAFETY: so many bytes are there on both sides; the rest may be zero, says `Versioned`.
     unsafe {
         let bytes = size.min(size_of::<T>());
         std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), value.as_mut_ptr().cast::<u8>(), bytes);
@@ -101,7 +100,7 @@ pub unsafe fn copied<T: Growing>(pointer: *const T) -> Result<T, Unreadable> {
 ///
 /// # Safety
 /// Null, or a header.
-unsafe fn header<T: Growing>(pointer: *const T, least: usize) -> Result<u32, Unreadable> {
+unsafe fn header<T: Versioned>(pointer: *const T, least: usize) -> Result<u32, Unreadable> {
     let name = T::NAME;
     if pointer.is_null() {
         return Err(Unreadable::Null { name });
@@ -117,11 +116,11 @@ unsafe fn header<T: Growing>(pointer: *const T, least: usize) -> Result<u32, Unr
     Ok(struct_size)
 }
 
-macro_rules! growing {
+macro_rules! versioned {
     ($($name:ident),+ $(,)?) => {
         $(
             // SAFETY: `repr(C)` with a header first; this is the first version, so nothing follows its first size.
-            unsafe impl Growing for $name {
+            unsafe impl Versioned for $name {
                 const NAME: &'static str = stringify!($name);
                 const FIRST_SIZE: usize = size_of::<$name>();
             }
@@ -129,7 +128,7 @@ macro_rules! growing {
     };
 }
 
-growing!(
+versioned!(
     Build,
     Call,
     DecodeCall,
@@ -143,7 +142,7 @@ growing!(
 );
 
 // SAFETY: `repr(C)` with a header first; what was added is a function that may be null.
-unsafe impl Growing for Component {
+unsafe impl Versioned for Component {
     const NAME: &'static str = "Component";
     const FIRST_SIZE: usize = offset_of!(Component, hook);
 }

@@ -1,4 +1,4 @@
-//! [`Meaning`]: the file that a name without a file resolved to when the hub was last asked.
+//! [`ResolvedName`]: the file that a name without a file resolved to when the hub was last asked.
 
 use crate::cache::write_whole;
 use crate::{HubError, HubSettings};
@@ -7,20 +7,15 @@ use std::path::PathBuf;
 /// `org/repo` and `org/repo:QUANT` at a revision always resolve to the same file, also offline, and also if only another
 /// file of the repository is left on this machine.
 #[derive(Debug)]
-pub(crate) struct Meaning {
+pub(crate) struct ResolvedName {
     path: Option<PathBuf>,
 }
 
-impl Meaning {
+impl ResolvedName {
     /// The record of a repository at a revision, with or without a quantization.
-    pub(crate) fn of(
-        environment: &HubSettings,
-        id: &str,
-        revision: &str,
-        quantization: Option<&str>,
-    ) -> Self {
+    pub(crate) fn of(settings: &HubSettings, id: &str, revision: &str, quantization: Option<&str>) -> Self {
         let quantization = quantization.map_or("default".to_owned(), str::to_ascii_uppercase);
-        let path = environment.own_cache.as_ref().map(|own| {
+        let path = settings.own_cache.as_ref().map(|own| {
             let repository = format!("models--{}", id.replace('/', "--"));
             own.join("names").join(repository).join(revision.replace('/', "--")).join(quantization)
         });
@@ -30,7 +25,7 @@ impl Meaning {
     /// The file, if the hub was asked before.
     pub(crate) fn file(&self) -> Option<String> {
         let text = std::fs::read_to_string(self.path.as_ref()?).ok()?;
-        Some(text.trim().to_owned()).filter(|file| crate::reference::is_safe_file(file))
+        Some(text.trim().to_owned()).filter(|file| crate::identifiers::is_safe_file(file))
     }
 
     /// Saves the (first) file.
