@@ -2,7 +2,7 @@
 //! day and the command. Links and paths lead to files. The README has the numbers of the tables.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie_conformance::{files_below, root};
+use menagerie_conformance::{files_below, path_inside, root};
 use std::path::{Path, PathBuf};
 
 /// What comes after a number that somebody measured.
@@ -101,8 +101,7 @@ fn function_is_there(name: &str) -> bool {
 
 /// The name and the text of a page.
 fn page(file: PathBuf) -> (String, String) {
-    let name = file.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
-    (name, std::fs::read_to_string(&file).unwrap())
+    (path_inside(&file), std::fs::read_to_string(&file).unwrap())
 }
 
 fn pages() -> Vec<(String, String)> {

@@ -25,12 +25,13 @@ pub fn rust_files(folder: &Path) -> Vec<PathBuf> {
     files_below(folder, &|path| path.extension().is_some_and(|e| e == "rs"))
 }
 
-/// The files that are wanted of a folder and of those below it, in order: what the project wrote, without fixtures.
+/// The files of a folder and of those below it that `wanted` accepts, in order: files that the project wrote, without
+/// fixtures.
 pub fn files_below(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
-        // Of links only the one home of what they point to is walked.
+        // Links are skipped: the files that they point to are visited in their own folder.
         if path.is_dir() && !path.is_symlink() {
             if !["target", ".git", "fixtures"].iter().any(|name| path.ends_with(name)) {
                 files.extend(files_below(&path, wanted));
@@ -41,6 +42,27 @@ pub fn files_below(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> Vec<PathBuf
     }
     files.sort();
     files
+}
+
+/// The path of a file or folder of the workspace below the workspace's folder, with `/` on every system.
+pub fn path_inside(path: &Path) -> String {
+    path.strip_prefix(root()).expect("a path in the workspace").to_string_lossy().replace('\\', "/")
+}
+
+/// Whether a path below the workspace ([`path_inside`]) belongs to tests, examples or measurements.
+pub fn is_for_tests(inside: &str) -> bool {
+    let parts = ["/tests/", "/tests.rs", "_tests.rs", "/examples/", "/benches/"];
+    let folders = ["core/testkit/", "core/kernels/check/", "tests/"];
+    parts.iter().any(|part| inside.contains(part)) || folders.iter().any(|folder| inside.starts_with(folder))
+}
+
+/// Whether code with these attributes is compiled for tests only.
+pub fn is_test_code(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let tokens = attribute.meta.require_list().map(|list| list.tokens.to_string()).unwrap_or_default();
+        attribute.path().is_ident("test")
+            || attribute.path().is_ident("cfg") && (tokens == "test" || tokens.starts_with("all (test"))
+    })
 }
 
 /// The fixtures' folder.

@@ -2,7 +2,7 @@
 //! new variants, and functions that open or write files take whatever stands for a path.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie_conformance::{root, rust_files};
+use menagerie_conformance::{is_for_tests, path_inside, root, rust_files};
 use syn::Visibility;
 
 /// Options that are not built with methods, and why.
@@ -33,11 +33,9 @@ struct Source {
 
 fn sources() -> Vec<Source> {
     let read = |path: std::path::PathBuf| {
-        let inside = path.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/");
-        let is_public = inside.contains("/src/")
-            && !["core/testkit/", "core/kernels/check/", "core/apps/", "/tests/", "/tests.rs", "_tests.rs"]
-                .iter()
-                .any(|part| inside.contains(part));
+        let inside = path_inside(&path);
+        let is_public =
+            inside.contains("/src/") && !inside.starts_with("core/apps/") && !is_for_tests(&inside);
         let text = is_public.then(|| std::fs::read_to_string(&path).unwrap())?;
         let file = syn::parse_file(&text).unwrap_or_else(|error| panic!("{inside}: {error}"));
         Some(Source { inside, text, items: file.items })

@@ -2,7 +2,7 @@
 //! `# Errors` where a public function can fail.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie_conformance::{files_below, root, rust_files};
+use menagerie_conformance::{files_below, is_for_tests, is_test_code, path_inside, root, rust_files};
 use proc_macro2::Span;
 use std::path::{Path, PathBuf};
 use syn::spanned::Spanned;
@@ -59,10 +59,7 @@ fn sources() -> Vec<Source> {
 }
 
 fn read(file: PathBuf) -> Source {
-    Source {
-        inside: file.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/"),
-        text: std::fs::read_to_string(&file).unwrap(),
-    }
+    Source { inside: path_inside(&file), text: std::fs::read_to_string(&file).unwrap() }
 }
 
 /// What is not Rust and is read by people or machines: documents, manifests, tables, scripts.
@@ -81,23 +78,19 @@ impl Source {
         self.inside.contains("/tables/") || self.inside.ends_with("/tables.rs")
     }
 
-    fn is_test(&self) -> bool {
-        self.inside.starts_with("tests/")
-            || self.inside.contains("/tests/")
-            || self.inside.ends_with("/tests.rs")
-            || self.inside.ends_with("_tests.rs")
-            || self.inside.starts_with("core/testkit/")
-            || self.inside.starts_with("core/kernels/check/")
+    /// Examples follow the rules of production code.
+    fn is_example(&self) -> bool {
+        self.inside.contains("/examples/") && !self.inside.starts_with("tests/")
     }
 
-    /// Whether what it computes may reach a token.
+    /// Whether its results may affect a token.
     fn is_on_the_way(&self) -> bool {
         self.inside.starts_with("core/") && !OFF_THE_WAY.iter().any(|folder| self.inside.starts_with(folder))
     }
 
     /// Whether others read its documentation: not the command line, nor examples.
     fn is_library(&self) -> bool {
-        !self.is_test() && !self.inside.starts_with("core/apps/") && !self.inside.contains("/examples/")
+        !is_for_tests(&self.inside) && !self.inside.starts_with("core/apps/")
     }
 }
 
@@ -156,17 +149,9 @@ impl Walk<'_> {
         }
     }
 
-    fn attributes_are_test(attributes: &[syn::Attribute]) -> bool {
-        attributes.iter().any(|attribute| {
-            attribute.path().is_ident("test")
-                || (attribute.path().is_ident("cfg")
-                    && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string() == "test"))
-        })
-    }
-
     fn within(&mut self, attributes: &[syn::Attribute], walk: impl FnOnce(&mut Self)) {
         let outer = self.in_test;
-        self.in_test |= Self::attributes_are_test(attributes);
+        self.in_test |= is_test_code(attributes);
         walk(self);
         self.in_test = outer;
     }
@@ -291,7 +276,11 @@ fn every_file_is_small_and_documented() {
             continue;
         }
         let file = syn::parse_file(&source.text).unwrap_or_else(|e| panic!("{}: {e}", source.inside));
-        let mut walk = Walk { in_test: source.is_test(), source: &source, faults: Vec::new() };
+        let mut walk = Walk {
+            in_test: is_for_tests(&source.inside) && !source.is_example(),
+            source: &source,
+            faults: Vec::new(),
+        };
         walk.visit_file(&file);
         faults.extend(walk.faults);
     }
@@ -358,7 +347,7 @@ fn nobody_counts_tokens_to_know_whether_it_decodes() {
         for (number, line) in
             code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
         {
-            if counts.iter().any(|count| line.contains(count)) && !source.is_test() {
+            if counts.iter().any(|count| line.contains(count)) && !is_for_tests(&source.inside) {
                 found.push(format!("{}:{}: {}", source.inside, number + 1, line.trim()));
             }
         }
@@ -390,7 +379,7 @@ fn no_file_belongs_to_others() {
     let mut found = Vec::new();
     let own = |file: &&PathBuf| file.is_file() && !exempt.iter().any(|name| file.ends_with(name));
     for file in files.iter().filter(own) {
-        let inside = file.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/");
+        let inside = path_inside(file);
         if inside.ends_with(".jinja") && !inside.starts_with("core/loaders/tests/templates/jinja/") {
             found.push(inside.clone());
         }

@@ -2,7 +2,7 @@
 //! And what else pipelines are known to fail by: nothing asynchronous that nobody waits for, one place where a stage runs.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie_conformance::{root, rust_files};
+use menagerie_conformance::{is_for_tests, is_test_code, path_inside, root, rust_files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use syn::spanned::Spanned;
@@ -19,9 +19,8 @@ fn sources() -> Vec<Source> {
     let folders = ["core", "architectures", "plugins"];
     let files = folders.into_iter().flat_map(|folder| rust_files(&root().join(folder)));
     let read = |path: std::path::PathBuf| {
-        let inside = path.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/");
-        let for_tests = ["/tests/", "/tests.rs", "_tests.rs", "core/testkit/", "core/kernels/check/"];
-        if for_tests.iter().any(|part| inside.contains(part)) || inside.contains("/tables/") {
+        let inside = path_inside(&path);
+        if is_for_tests(&inside) || inside.contains("/tables/") {
             return None;
         }
         let text = std::fs::read_to_string(&path).unwrap();
@@ -59,11 +58,7 @@ impl Traits {
 
 impl<'ast> Visit<'ast> for Traits {
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
-        let is_test = item.attrs.iter().any(|attribute| {
-            attribute.path().is_ident("cfg")
-                && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string() == "test")
-        });
-        if is_test {
+        if is_test_code(&item.attrs) {
             self.tests.entry(self.inside.clone()).or_default().push(lines(item.span()));
         } else {
             visit::visit_item_mod(self, item);

@@ -2,6 +2,7 @@
 
 use super::names::Target;
 use super::tree::{self, ModuleId, Tree};
+use menagerie_conformance::is_test_code;
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
@@ -98,25 +99,25 @@ impl Walk<'_> {
 
 impl<'ast> Visit<'ast> for Walk<'_> {
     fn visit_item(&mut self, item: &'ast syn::Item) {
-        if !tree::is_for_tests(tree::attributes(item)) {
+        if !is_test_code(tree::attributes(item)) {
             visit::visit_item(self, item);
         }
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        if !tree::is_for_tests(&item.attrs) {
+        if !is_test_code(&item.attrs) {
             visit::visit_impl_item_fn(self, item);
         }
     }
 
     fn visit_field(&mut self, field: &'ast syn::Field) {
-        if !tree::is_for_tests(&field.attrs) {
+        if !is_test_code(&field.attrs) {
             visit::visit_field(self, field);
         }
     }
 
     fn visit_local(&mut self, local: &'ast syn::Local) {
-        if !tree::is_for_tests(&local.attrs) {
+        if !is_test_code(&local.attrs) {
             visit::visit_local(self, local);
         }
     }

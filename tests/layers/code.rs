@@ -1,7 +1,7 @@
-//! The code of the packages that runs: their folders and files, without tests and what is made for tests.
+//! The production code of the packages: their folders and files, without tests and code for tests.
 
 use cargo_metadata::{Metadata, MetadataCommand, Package};
-use menagerie_conformance::{root, rust_files};
+use menagerie_conformance::{is_for_tests, path_inside, root, rust_files};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub fn metadata() -> Metadata {
 
 /// `menagerie-kernels` -> `kernels`; the architectures share one name, as in the document.
 pub fn short(package: &Package) -> String {
-    let inside = package.manifest_path.strip_prefix(root().to_str().unwrap()).unwrap().to_string();
+    let inside = path_inside(package.manifest_path.as_std_path());
     if inside.starts_with("architectures/") && !inside.starts_with("architectures/all/") {
         return "architectures".to_owned();
     }
@@ -37,7 +37,7 @@ pub fn libraries(folders: &[&str]) -> Vec<Library> {
     let mut found = Vec::new();
     for package in metadata().workspace_packages() {
         let folder = package.manifest_path.parent().unwrap().as_std_path();
-        let inside = folder.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/");
+        let inside = path_inside(folder);
         let is_within = folders.iter().any(|one| inside == *one || inside.starts_with(&format!("{one}/")));
         let sources = folder.join("src");
         if is_within && !is_for_tests(&format!("{inside}/")) && sources.join("lib.rs").exists() {
@@ -54,11 +54,4 @@ fn texts(sources: &Path) -> BTreeMap<String, String> {
         (inside, std::fs::read_to_string(&file).unwrap())
     };
     files.map(read).collect()
-}
-
-/// Whether a path below the workspace belongs to tests, examples or measurements.
-pub fn is_for_tests(inside: &str) -> bool {
-    let parts = ["/tests/", "/tests.rs", "_tests.rs", "/examples/", "/benches/"];
-    let folders = ["core/testkit/", "core/kernels/check/", "tests/"];
-    parts.iter().any(|part| inside.contains(part)) || folders.iter().any(|folder| inside.starts_with(folder))
 }

@@ -15,7 +15,7 @@ mod tree;
 
 use cargo_metadata::{Dependency, DependencyKind, Package};
 use code::{metadata, short};
-use menagerie_conformance::{root, rust_files};
+use menagerie_conformance::{is_for_tests, path_inside, root, rust_files};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -243,11 +243,8 @@ fn core_names_no_architecture() {
     let mut found = Vec::new();
     let mut met = BTreeSet::new();
     for file in rust_files(&root().join("core")) {
-        let inside = file.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
-        let tested =
-            ["tests", "tests.rs", "examples"].iter().any(|name| inside.split('/').any(|part| part == *name));
-        if tested || ["core/apps/", "core/testkit/", "core/benches/"].iter().any(|at| inside.starts_with(at))
-        {
+        let inside = path_inside(&file);
+        if is_for_tests(&inside) || inside.starts_with("core/apps/") {
             continue;
         }
         for (line, text) in texts_of_code(&std::fs::read_to_string(&file).unwrap()) {

@@ -1,6 +1,6 @@
 //! The modules of each crate of `core` form no large cycles, and neither do the modules inside each of them (`spec/language`
-//! is the module `language` of `spec`; its own items count as a module `mod`). `tests/layers/module-arrows.toml` lists the
-//! arrows that still do; the list may only shrink.
+//! is the module `language` of `spec`; its own items count as a module `mod`). `tests/layers/module-arrows.toml` lists how
+//! many modules the largest cycle of each crate has, and the arrows that close cycles of more than [`LIMIT`]; both may only shrink.
 //!
 //! `cargo test -p menagerie-conformance --test layers modules -- --nocapture` prints the cycles of each crate, and
 //! `MENAGERIE_CYCLES=spec` before it the arrows of one crate that are best removed, with their places in the code.
@@ -15,13 +15,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 const LIST: &str = "tests/layers/module-arrows.toml";
-/// The most modules of one cycle.
+/// The table of the list that holds the largest cycle of each crate.
+const LARGEST: &str = "largest-cycle";
+/// The most modules of one cycle, in any crate.
 const LIMIT: usize = 4;
-/// Crates whose modules form no cycle at all.
-const WITHOUT_CYCLES: [&str; 4] = ["engine", "formulas", "measure", "open"];
-const HEADER: &str = "# Arrows between modules of one crate that close a cycle of too many modules. `most` is the length of a list and may\n\
-                      # only become smaller. `MENAGERIE_WRITE_GENERATED=1 cargo test -p menagerie-conformance --test layers modules` rewrites\n\
-                      # a list that became shorter.\n";
+const HEADER: &str = "# The number of modules in the largest cycle of each crate; the modules of other crates form no cycle. Then, by crate,\n\
+                      # the arrows between its modules that close a larger cycle than 4; `most` is the length of the list. All numbers may\n\
+                      # only become smaller. `MENAGERIE_WRITE_GENERATED=1 cargo test -p menagerie-conformance --test layers modules`\n\
+                      # rewrites what became smaller.\n";
+
+/// The most modules of one cycle by crate; 1 where a crate is absent.
+type Limits = BTreeMap<String, usize>;
 
 /// The known arrows of one crate.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,24 +37,33 @@ struct Known {
 /// One crate, or one module of a crate, with the arrows between its modules.
 struct Inside {
     name: String,
+    /// The most modules of one cycle.
+    limit: usize,
     arrows: Arrows,
     graph: Graph,
 }
 
 impl Inside {
     /// A library, and each of its modules that contains modules.
-    fn all_of(library: &Library) -> Vec<Self> {
+    fn all_of(library: &Library, limits: &Limits) -> Vec<Self> {
         let tree = Tree::read(&library.files);
         let one = |scope: ModuleId| {
             let arrows = arrows(&tree, scope);
             let inside = if scope == 0 { String::new() } else { format!("/{}", tree.modules[scope].name) };
-            Self { name: format!("{}{inside}", library.name), graph: graph(&arrows), arrows }
+            let name = format!("{}{inside}", library.name);
+            let limit = if scope == 0 { limits.get(&name).copied().unwrap_or(1) } else { LIMIT };
+            Self { name, limit, graph: graph(&arrows), arrows }
         };
         tree.scopes().into_iter().map(one).collect()
     }
 
-    fn limit(&self) -> usize {
-        if WITHOUT_CYCLES.contains(&&*self.name) { 1 } else { LIMIT }
+    fn is_crate(&self) -> bool {
+        !self.name.contains('/')
+    }
+
+    /// The number of modules in the largest cycle that is left without some arrows.
+    fn largest(&self, known: &Known) -> usize {
+        components(&without(&self.graph, &known.arrows)).first().map_or(1, Vec::len)
     }
 
     fn places(&self, arrow: &Arrow) -> usize {
@@ -69,7 +82,7 @@ impl Inside {
 
     /// What is wrong with the crate and its list.
     fn faults(&self, known: &Known) -> Vec<String> {
-        let (name, limit, mut faults) = (&self.name, self.limit(), Vec::new());
+        let (name, limit, mut faults) = (&self.name, self.limit, Vec::new());
         for arrow in known.arrows.iter().filter(|arrow| self.places(arrow) == 0) {
             faults.push(format!(
                 "{name}: {} -> {} is no longer in the code: remove it from {LIST}",
@@ -97,6 +110,13 @@ impl Inside {
                 arrow.0, arrow.1
             ));
         }
+        let largest = self.largest(known);
+        if self.is_crate() && (largest < limit || limit > LIMIT) {
+            faults.push(format!(
+                "{name}: the largest cycle has {largest} modules: {LIST} says {limit}, expected {}",
+                largest.min(LIMIT)
+            ));
+        }
         if known.arrows.len() != known.most {
             faults.push(format!(
                 "{name}: {LIST} lists {} arrows and says `most = {}`: the list may only shrink",
@@ -111,29 +131,43 @@ impl Inside {
     fn shortened(&self, known: &Known) -> Known {
         let places = |arrow: &Arrow| self.places(arrow);
         let still = known.arrows.iter().filter(|arrow| places(arrow) > 0).cloned().collect::<Vec<_>>();
-        let mut candidates = vec![back_arrows(&self.graph, self.limit(), &places)];
-        if is_within(&without(&self.graph, &still), self.limit()) {
-            candidates.insert(0, pruned(&self.graph, still, self.limit(), &places));
+        let mut candidates = vec![back_arrows(&self.graph, self.limit, &places)];
+        if is_within(&without(&self.graph, &still), self.limit) {
+            candidates.insert(0, pruned(&self.graph, still, self.limit, &places));
         }
         let arrows = candidates.into_iter().min_by_key(Vec::len).unwrap_or_default();
         Known { most: arrows.len(), arrows }
     }
+
+    /// Makes the list and the limit as small as the code allows.
+    fn shorten(&mut self, known: &mut Known) {
+        let shorter = self.shortened(known);
+        if shorter.most <= known.most {
+            *known = shorter;
+        }
+        if self.is_crate() {
+            self.limit = self.limit.min(self.largest(known));
+        }
+    }
 }
 
-/// The text of a list.
-fn written(lists: &BTreeMap<String, Known>) -> String {
-    let mut text = HEADER.to_owned();
+/// The text of the list.
+fn written(limits: &Limits, lists: &BTreeMap<String, Known>) -> String {
+    let mut text = format!("{HEADER}\n[{LARGEST}]\n");
+    let key = |name: &str| if name.contains('/') { format!("{name:?}") } else { name.to_owned() };
+    for (name, limit) in limits.iter().filter(|(_, limit)| **limit > 1) {
+        writeln!(text, "{} = {limit}", key(name)).unwrap();
+    }
     for (name, known) in lists.iter().filter(|(_, known)| known.most > 0) {
-        let key = if name.contains('/') { format!("{name:?}") } else { name.clone() };
-        write!(text, "\n[{key}]\nmost = {}\narrows = [\n", known.most).unwrap();
+        write!(text, "\n[{}]\nmost = {}\narrows = [\n", key(name), known.most).unwrap();
         known.arrows.iter().for_each(|(from, to)| writeln!(text, "    \"{from} -> {to}\",").unwrap());
         text.push_str("]\n");
     }
     text
 }
 
-/// Reads the text of a list.
-fn read(text: &str) -> BTreeMap<String, Known> {
+/// Reads the text of the list.
+fn read(text: &str) -> (Limits, BTreeMap<String, Known>) {
     let root = toml_span::parse(text).unwrap_or_else(|error| panic!("{LIST}: {error}"));
     let known = |name: &str, value: &toml_span::Value<'_>| {
         let most = value.pointer("/most").and_then(toml_span::Value::as_integer);
@@ -147,34 +181,45 @@ fn read(text: &str) -> BTreeMap<String, Known> {
         };
         Known { most: usize::try_from(most).unwrap(), arrows: arrows.iter().map(pair).collect() }
     };
-    let tables = root.as_table().unwrap().iter();
-    tables.map(|(name, value)| (name.name.to_string(), known(&name.name, value))).collect()
+    let (largest, lists): (Vec<_>, Vec<_>) =
+        root.as_table().unwrap().iter().partition(|(name, _)| name.name == LARGEST);
+    let number = |value: &toml_span::Value<'_>| usize::try_from(value.as_integer().unwrap()).unwrap();
+    let limits = largest.into_iter().flat_map(|(_, table)| table.as_table().unwrap().iter());
+    (
+        limits.map(|(name, value)| (name.name.to_string(), number(value))).collect(),
+        lists.into_iter().map(|(name, value)| (name.name.to_string(), known(&name.name, value))).collect(),
+    )
 }
 
 #[test]
 fn modules_form_no_large_cycles() {
     let path = root().join(LIST);
-    let mut lists = read(&std::fs::read_to_string(&path).unwrap());
-    let (scopes, mut faults) =
-        (libraries(&["core"]).iter().flat_map(Inside::all_of).collect::<Vec<_>>(), Vec::new());
-    for inside in &scopes {
+    let (mut limits, mut lists) = read(&std::fs::read_to_string(&path).unwrap());
+    let libraries = libraries(&["core"]);
+    let mut scopes: Vec<Inside> =
+        libraries.iter().flat_map(|library| Inside::all_of(library, &limits)).collect();
+    let (mut faults, writes) = (Vec::new(), std::env::var_os("MENAGERIE_WRITE_GENERATED").is_some());
+    for inside in &mut scopes {
         print_cycles(inside);
         let known = lists.entry(inside.name.clone()).or_default();
-        if std::env::var_os("MENAGERIE_WRITE_GENERATED").is_some() {
-            let shorter = inside.shortened(known);
-            if shorter.most <= known.most {
-                *known = shorter;
+        if writes {
+            inside.shorten(known);
+            if inside.is_crate() {
+                limits.insert(inside.name.clone(), inside.limit);
             }
         }
         faults.extend(inside.faults(known));
     }
-    if std::env::var_os("MENAGERIE_WRITE_GENERATED").is_some() {
-        std::fs::write(&path, written(&lists)).unwrap();
+    if writes {
+        std::fs::write(&path, written(&limits, &lists)).unwrap();
     }
-    for name in lists.keys().filter(|name| !scopes.iter().any(|inside| inside.name == **name)) {
-        faults.push(format!("{LIST} has a list for `{name}`, which is neither a crate of core nor a module of one with modules"));
+    let listed = limits.keys().chain(lists.keys());
+    for name in listed.filter(|name| !scopes.iter().any(|inside| inside.name == **name)) {
+        faults.push(format!(
+            "{LIST} lists `{name}`, which is neither a crate of core nor a module of one with modules"
+        ));
     }
-    let crates = scopes.iter().filter(|inside| !inside.name.contains('/')).count();
+    let crates = scopes.iter().filter(|inside| inside.is_crate()).count();
     assert!(
         crates > 15 && scopes.len() > 3 * crates,
         "only {} scopes of {crates} crates were checked",
@@ -207,19 +252,19 @@ fn print_cycles(inside: &Inside) {
     }
 }
 
-fn inside(name: &str, arrows: &[&str]) -> Inside {
+fn inside(limit: usize, arrows: &[&str]) -> Inside {
     let pair = |arrow: &&str| {
         let (from, to) = arrow.split_once(' ').unwrap();
         ((from.to_owned(), to.to_owned()), vec!["lib.rs:1".to_owned()])
     };
     let arrows: Arrows = arrows.iter().map(pair).collect();
-    Inside { name: name.to_owned(), graph: graph(&arrows), arrows }
+    Inside { name: "made-up".to_owned(), limit, graph: graph(&arrows), arrows }
 }
 
 /// A ring of five modules is found, passes with an arrow of the list, and a list must be as short as it can be.
 #[test]
 fn a_list_is_held_to_the_code() {
-    let ring = inside("made-up", &["a b", "b c", "c d", "d e", "e a", "e f"]);
+    let ring = inside(4, &["a b", "b c", "c d", "d e", "e a", "e f", "f g", "g h", "h i", "i f"]);
     let known = |most: usize, arrows: &[(&str, &str)]| Known {
         most,
         arrows: arrows.iter().map(|(from, to)| ((*from).to_owned(), (*to).to_owned())).collect(),
@@ -238,10 +283,25 @@ fn a_list_is_held_to_the_code() {
         let faults = ring.faults(&list);
         assert!(faults.len() == 1 && faults[0].contains(fault), "{list:?}: {faults:?}");
     }
-    let pair = inside("open", &["a b", "b a"]);
-    assert!(pair.faults(&known(0, &[]))[0].contains("at most 1"));
-    assert_eq!(inside("made-up", &["a b", "b a"]).faults(&known(0, &[])), [""; 0]);
     let lists = ["made-up", "made-up/inside"].map(|name| (name.to_owned(), known(1, &[("e", "a")])));
-    let lists = BTreeMap::from(lists);
-    assert_eq!(read(&written(&lists)), lists);
+    let (limits, lists) =
+        (Limits::from([("other".to_owned(), 2), ("other/inside".to_owned(), 3)]), BTreeMap::from(lists));
+    assert_eq!(read(&written(&limits, &lists)), (limits, lists));
+}
+
+/// The largest cycle of a crate is held to its number, which must be as small as it can be.
+#[test]
+fn the_largest_cycle_may_only_become_smaller() {
+    let pair = |limit| inside(limit, &["a b", "b a"]);
+    assert!(pair(1).faults(&Known::default())[0].contains("at most 1"));
+    assert_eq!(pair(2).faults(&Known::default()), [""; 0]);
+    assert!(pair(3).faults(&Known::default())[0].contains("says 3, expected 2"));
+    assert!(
+        inside(5, &["a b", "b c", "c d", "d e", "e a"]).faults(&Known::default())[0].contains("expected 4")
+    );
+    for (limit, shortened) in [(1, 1), (2, 2), (4, 2)] {
+        let mut inside = pair(limit);
+        inside.shorten(&mut Known::default());
+        assert_eq!(inside.limit, shortened);
+    }
 }

@@ -4,9 +4,8 @@
 //! `MENAGERIE_WRITE_GENERATED=1 cargo test -p menagerie-conformance --test layers names_once` rewrites the list where it
 //! became shorter.
 
-use super::code::is_for_tests;
 use super::tree;
-use menagerie_conformance::{root, rust_files};
+use menagerie_conformance::{is_for_tests, is_test_code, path_inside, root, rust_files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use syn::visit::{self, Visit};
@@ -38,7 +37,7 @@ impl Declared {
 
 impl<'ast> Visit<'ast> for Declared {
     fn visit_item(&mut self, item: &'ast syn::Item) {
-        if tree::is_for_tests(tree::attributes(item)) {
+        if is_test_code(tree::attributes(item)) {
             return;
         }
         match item {
@@ -105,7 +104,7 @@ fn a_type_name_is_declared_in_one_file() {
     let mut declared = Declared::default();
     for folder in ["core", "architectures", "plugins"] {
         for file in rust_files(&root().join(folder)) {
-            let inside = file.strip_prefix(root()).unwrap().to_string_lossy().replace('\\', "/");
+            let inside = path_inside(&file);
             if !is_for_tests(&inside) && !inside.contains("/tables/") {
                 declared.file(&inside, &std::fs::read_to_string(&file).unwrap());
             }

@@ -5,10 +5,10 @@
 //! `MENAGERIE_WRITE_GENERATED=1 cargo test -p menagerie-conformance --test layers public_items` rewrites the numbers that
 //! became smaller, and adds those of new libraries while the sum does not grow.
 
-use super::code::{is_for_tests, libraries};
+use super::code::libraries;
 use super::names_once::numbers;
 use super::tree;
-use menagerie_conformance::root;
+use menagerie_conformance::{is_for_tests, is_test_code, root};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use syn::visit::{self, Visit};
@@ -61,14 +61,14 @@ fn visibility(item: &syn::Item) -> &syn::Visibility {
 
 impl<'ast> Visit<'ast> for Count {
     fn visit_item(&mut self, item: &'ast syn::Item) {
-        if !tree::is_for_tests(tree::attributes(item)) {
+        if !is_test_code(tree::attributes(item)) {
             self.item(visibility(item), tree::attributes(item));
             visit::visit_item(self, item);
         }
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
-        if !tree::is_for_tests(&item.attrs) {
+        if !is_test_code(&item.attrs) {
             self.item(&item.vis, &item.attrs);
             visit::visit_impl_item_fn(self, item);
         }

@@ -1,5 +1,6 @@
 //! [`Tree`]: the modules of one crate as its files declare them, with the names that each declares and imports.
 
+use menagerie_conformance::is_test_code;
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeMap;
 use syn::visit::{self, Visit};
@@ -84,7 +85,7 @@ impl Tree {
         folder: &str,
         items: Vec<syn::Item>,
     ) {
-        for item in items.into_iter().filter(|item| !is_for_tests(attributes(item))) {
+        for item in items.into_iter().filter(|item| !is_test_code(attributes(item))) {
             match item {
                 syn::Item::Mod(item) => self.child(files, module, folder, item),
                 item => {
@@ -154,15 +155,6 @@ impl Tree {
 fn parse(files: &BTreeMap<String, String>, path: &str) -> Vec<syn::Item> {
     let text = files.get(path).unwrap_or_else(|| panic!("no file {path}"));
     syn::parse_file(text).unwrap_or_else(|error| panic!("{path}: {error}")).items
-}
-
-/// Whether code with these attributes is compiled for tests only.
-pub fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        let tokens = attribute.meta.require_list().map(|list| list.tokens.to_string()).unwrap_or_default();
-        attribute.path().is_ident("test")
-            || attribute.path().is_ident("cfg") && (tokens == "test" || tokens.starts_with("all (test"))
-    })
 }
 
 /// The attributes of an item.
@@ -281,7 +273,7 @@ struct Imports {
 
 impl<'ast> Visit<'ast> for Imports {
     fn visit_item(&mut self, item: &'ast syn::Item) {
-        if !is_for_tests(attributes(item)) {
+        if !is_test_code(attributes(item)) {
             visit::visit_item(self, item);
         }
     }

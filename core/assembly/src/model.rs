@@ -275,17 +275,14 @@ impl Assembler<'_> {
         });
         let last = last.map(|branch| branch.map(BranchPart::FeedForward));
         let branches = mixer.into_iter().chain(feed_forward).chain(last).collect();
-        let mut block = TransformerBlock::of(branches).with_pre(shared_pre(config));
-        if let Some(scale) = embedding_scale? {
-            block = block.with_embedding(scale);
-        }
-        if let Some(entry) = entry.as_ref().map(|entry| self.entry(entry)).transpose()? {
-            block = block.with_entry(entry);
-        }
-        if let Some(norm) = self.site_norm(loop_norm.as_ref(), None)? {
-            block = block.with_output_norm(norm);
-        }
-        Ok(block.with_output_scale(scale?.unwrap_or(1.0)))
+        Ok(TransformerBlock {
+            branches,
+            pre: shared_pre(config),
+            embedding_scale: embedding_scale?,
+            entry: entry.as_ref().map(|entry| self.entry(entry)).transpose()?,
+            output_norm: self.site_norm(loop_norm.as_ref(), None)?,
+            output_scale: scale?.unwrap_or(1.0),
+        })
     }
 
     /// How a run of one of two stacks begins.

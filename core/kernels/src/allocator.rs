@@ -1,4 +1,4 @@
-//! The system allocator's habits: large buffers that are given back after every step cost page faults.
+//! Settings of the system allocator: large buffers that are freed after every step cost page faults.
 
 /// Keeps freed buffers of up to 32 MiB in the process instead of giving them back to the system (glibc; elsewhere nothing
 /// happens). Returns whether the allocator took it.

@@ -1,8 +1,8 @@
 //! Attention over the cache: streaming softmax, grouped key-value heads, windows, any number of sequences.
 //!
-//! Keys are taken in blocks of 64 and parts of 512 at absolute positions, so that a row's result depends on its own keys
-//! only: not on threads, not on the other rows of the call, not on how a prompt is cut, not on the instruction set. The parts
-//! of a row that is alone (decode) are computed in any order and put together in theirs.
+//! Keys are processed in blocks of 64 and parts of 512 at absolute positions, so that a row's result depends on its own
+//! keys only: not on threads, not on the other rows of the call, not on how a prompt is split, not on the instruction
+//! set. The parts of a single row (decode) are computed in any order and merged in their own order.
 
 mod biases;
 mod cache;
@@ -22,7 +22,7 @@ use crate::memory::Scratch;
 use crate::pool::{Pool, SendPointer};
 use crate::simd::dispatch;
 use biases::DistanceBias;
-use cache::Rows;
+use cache::CacheRows;
 use decode::Decode;
 use menagerie_formulas::AttentionShape;
 use parts::{Combine, Partials};
@@ -31,9 +31,9 @@ use shape::CacheHeads;
 
 /// Keys per block of the streaming softmax.
 pub(crate) const BLOCK: usize = 64;
-/// Rows (queries times heads of a group) that share a tile of keys and values.
+/// CacheRows (queries times heads of a group) that share a tile of keys and values.
 const ROWS_PER_TASK: usize = 192;
-/// Decode tasks per thread that are enough to share the work out evenly.
+/// Decode tasks per thread that suffice to distribute the work evenly.
 const TASKS_PER_THREAD: usize = 4;
 /// Bytes of a row of keys that one decode task reads at most.
 const BYTES_TOGETHER: usize = 2048;
@@ -41,7 +41,7 @@ const BYTES_TOGETHER: usize = 2048;
 const SERIAL_BELOW: usize = 160_000;
 
 /// Scaled dot product attention (Vaswani et al. 2017) of every row of `q`, `[T, heads, key_dim]`, over its own
-/// sequence's cache, into `out`, `[T, heads, value_dim]`. Rows that belong to no sequence are left alone.
+/// sequence's cache, into `out`, `[T, heads, value_dim]`. CacheRows that belong to no sequence are left alone.
 ///
 /// # Errors
 /// [`KernelError::Shape`]: lengths and shapes that do not fit, pages that are not held or lie outside the cache's
@@ -58,9 +58,9 @@ pub fn attention(
     run(cpu, &call_of(shape, sequences, q, biases, out))
 }
 
-/// As [`attention`], over caches of one head that serves every key-value head of the shape and may be longer than what is
-/// read of it: with latent attention the values are the first part of the keys. How many key-value heads the query
-/// heads are grouped into changes no result, only how the work is cut.
+/// Like [`attention`], over caches of one head that serves every key-value head of the shape. The cached head may be
+/// longer than the part that is read: with latent attention the values are the first part of the keys. The number of
+/// key-value heads that the query heads are grouped into changes no result, only how the work is divided.
 ///
 /// # Errors
 /// As [`attention`].
@@ -82,12 +82,12 @@ fn call_of<'a>(
     q: &'a [f32],
     biases: AttentionBiases<'a>,
     out: &mut [f32],
-) -> Call<'a> {
+) -> AttentionCall<'a> {
     let distance = DistanceBias::new(shape, biases);
-    Call { shape, sequences, q, sinks: biases.sinks, distance, out: SendPointer(out.as_mut_ptr()) }
+    AttentionCall { shape, sequences, q, sinks: biases.sinks, distance, out: SendPointer(out.as_mut_ptr()) }
 }
 
-fn run(cpu: &Cpu, call: &Call) -> Result<(), KernelError> {
+fn run(cpu: &Cpu, call: &AttentionCall) -> Result<(), KernelError> {
     let (tasks, partials) = call.plan(cpu.pool());
     let job = |index: usize, scratch: &mut Scratch| call.work(cpu, &tasks[index], &partials, scratch);
     if call.multiplications() < SERIAL_BELOW {
@@ -102,31 +102,31 @@ fn run(cpu: &Cpu, call: &Call) -> Result<(), KernelError> {
 }
 
 /// The checked arguments of a call. Every task writes its own heads and rows of `out`.
-pub(crate) struct Call<'a> {
+pub(crate) struct AttentionCall<'a> {
     pub(crate) shape: &'a AttentionShape,
     pub(crate) sequences: &'a [AttentionSequence<'a>],
     pub(crate) q: &'a [f32],
     pub(crate) sinks: Option<&'a [f32]>,
-    /// What the distance of a key adds to its score.
+    /// The bias that the distance of a key adds to its score.
     distance: Option<DistanceBias<'a>>,
     pub(crate) out: SendPointer<f32>,
 }
 
-/// What one thread does at a time.
-enum Task {
+/// The unit of work of one thread.
+enum AttentionTask {
     /// The rows `first..first + count` of a sequence for one key-value head.
     Many { sequence: usize, kv_head: usize, first: usize, count: usize },
     /// The only row of a sequence, for `count` key-value heads and the keys of one part.
     One { sequence: usize, kv_head: usize, count: usize, part: usize },
 }
 
-impl Call<'_> {
+impl AttentionCall<'_> {
     /// Keys and values of a sequence, as the shape sees them.
-    fn rows<'a>(&self, sequence: &AttentionSequence<'a>) -> (Rows<'a>, Rows<'a>) {
+    fn rows<'a>(&self, sequence: &AttentionSequence<'a>) -> (CacheRows<'a>, CacheRows<'a>) {
         let AttentionShape { kv_heads, key_dim, value_dim, .. } = *self.shape;
         let total = sequence.total();
-        let keys = Rows::new(sequence.keys, kv_heads, key_dim, total);
-        (keys, Rows::new(sequence.values, kv_heads, value_dim, total))
+        let keys = CacheRows::new(sequence.keys, kv_heads, key_dim, total);
+        (keys, CacheRows::new(sequence.values, kv_heads, value_dim, total))
     }
 
     /// Query heads per key-value head.
@@ -134,8 +134,8 @@ impl Call<'_> {
         self.shape.heads / self.shape.kv_heads
     }
 
-    /// The tasks, the longest first, and the room for the parts of rows that are cut.
-    fn plan(&self, pool: &Pool) -> (Vec<Task>, Partials) {
+    /// The tasks, longest first, and the memory for the parts of rows that are split.
+    fn plan(&self, pool: &Pool) -> (Vec<AttentionTask>, Partials) {
         let kv_heads = self.shape.kv_heads;
         let together = self.heads_together(pool.threads());
         let (mut tasks, mut partials) = (Vec::new(), Partials::new(self.shape));
@@ -145,7 +145,7 @@ impl Call<'_> {
                 let parts = parts::parts(self.shape, given);
                 partials.reserve(sequence, parts.clone());
                 tasks.extend(parts.flat_map(|part| {
-                    (0..kv_heads).step_by(together).map(move |kv_head| Task::One {
+                    (0..kv_heads).step_by(together).map(move |kv_head| AttentionTask::One {
                         sequence,
                         kv_head,
                         count: together.min(kv_heads - kv_head),
@@ -158,39 +158,39 @@ impl Call<'_> {
                 let first = block * rows;
                 let count = rows.min(given.row_count - first);
                 let heads = 0..kv_heads;
-                tasks.extend(heads.map(|kv_head| Task::Many { sequence, kv_head, first, count }));
+                tasks.extend(heads.map(|kv_head| AttentionTask::Many { sequence, kv_head, first, count }));
             }
         }
         partials.allocate(pool.buffers());
         (tasks, partials)
     }
 
-    /// How many key-value heads a decode task takes: all of a row if there are parts enough for all threads, fewer
-    /// if not, or if rows are so long that the next block would not stay in the second cache. (No result depends
-    /// on it.)
+    /// How many key-value heads a decode task computes: all heads of a row if there are enough parts for all threads;
+    /// fewer if not, or if rows are so long that the next block would not stay in the second-level cache. (No result
+    /// depends on it.)
     fn heads_together(&self, threads: usize) -> usize {
         let single = self.sequences.iter().filter(|sequence| sequence.row_count == 1);
         let parts: usize = single.clone().map(|sequence| parts::parts(self.shape, sequence).len()).sum();
-        // Heads that read the same rows read no more together than one of them.
+        // Heads that read the same rows read as much together as one of them alone.
         let apart = single.filter(|one| one.keys.heads == self.shape.kv_heads);
         let head_bytes = apart.map(|one| one.keys.row_bytes().unwrap_or(0) / self.shape.kv_heads).max();
         let by_threads = parts * self.shape.kv_heads / (TASKS_PER_THREAD * threads);
         by_threads.min(BYTES_TOGETHER / head_bytes.unwrap_or(1).max(1)).clamp(1, self.shape.kv_heads)
     }
 
-    fn work(&self, cpu: &Cpu, task: &Task, partials: &Partials, scratch: &mut Scratch) {
+    fn work(&self, cpu: &Cpu, task: &AttentionTask, partials: &Partials, scratch: &mut Scratch) {
         match *task {
-            Task::Many { sequence, kv_head, first, count } => {
+            AttentionTask::Many { sequence, kv_head, first, count } => {
                 dispatch(cpu, Prefill { call: self, sequence, kv_head, first, count, scratch });
             }
-            Task::One { sequence, kv_head, count, part } => {
+            AttentionTask::One { sequence, kv_head, count, part } => {
                 let kv_heads = kv_head..kv_head + count;
                 dispatch(cpu, Decode { call: self, sequence, kv_heads, part, partials, scratch });
             }
         }
     }
 
-    /// Roughly how much there is to do.
+    /// An estimate of the work.
     fn multiplications(&self) -> usize {
         let keys = |sequence: &AttentionSequence| {
             let last = sequence.first_position + sequence.row_count.saturating_sub(1);

@@ -1,8 +1,8 @@
-//! The sizes of the processor's caches, by which the matrix products cut their work.
+//! The sizes of the processor's caches; the matrix products divide their work by them.
 
 use std::path::Path;
 
-/// The data caches of one core, in bytes. Speed depends on them, results never do.
+/// The data caches of one core, in bytes. Speed depends on them, but results do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caches {
     /// First level.
@@ -12,16 +12,17 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// What is assumed where nobody says: no current processor for servers, desktops or telephones has less.
+    /// The sizes that are assumed if none are reported: no current processor for servers, desktops or phones has less.
     pub const LEAST: Caches = Caches { l1d: 32 << 10, l2: 256 << 10 };
 
-    /// What the system says of the first core (Linux), else what the processor says of itself (x86-64), else `LEAST`.
+    /// The sizes that the system reports for the first core (Linux), else those that the processor reports (x86-64),
+    /// else `LEAST`.
     pub fn detect() -> Caches {
         let found = from_system(Path::new("/sys/devices/system/cpu/cpu0/cache"));
         found.or_else(from_processor).unwrap_or(Caches::LEAST)
     }
 
-    /// The first two levels out of a list of (level, bytes); none unless both are there and make sense.
+    /// The first two levels of a list of (level, bytes); none unless both are present and plausible.
     fn of(levels: impl Iterator<Item = (u32, usize)>) -> Option<Caches> {
         let (mut l1d, mut l2) = (0, 0);
         for (level, bytes) in levels {
@@ -54,7 +55,7 @@ fn bytes_of(text: &str) -> Option<usize> {
     unit('K', 1 << 10).or_else(|| unit('M', 1 << 20)).or_else(|| text.parse().ok())
 }
 
-/// Leaf 4 of `cpuid` (Intel), or the same of AMD's numbering.
+/// Leaf 4 of `cpuid` (Intel), or AMD's leaf with the same layout.
 #[cfg(target_arch = "x86_64")]
 fn from_processor() -> Option<Caches> {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
@@ -113,7 +114,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn the_processor_s_own_account_is_plausible() {
-        // A virtual machine may hide it; what it does not hide must be a cache.
+        // A virtual machine may hide the caches; those that it reports must be plausible.
         if let Some(caches) = from_processor() {
             assert!(caches.l1d.is_multiple_of(1 << 10) && caches.l2 >= caches.l1d, "{caches:?}");
         }

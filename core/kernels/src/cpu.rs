@@ -4,31 +4,33 @@ use std::sync::Arc;
 
 use crate::caches::Caches;
 use crate::error::KernelError;
-use crate::isa::{Isa, Level};
+use crate::isa::{DetectedIsa, Isa};
 use crate::pool::{Pool, usable_threads};
 
-/// How `Arithmetic::Fast` multiplies F16 weights; named after prompts, whose speed it is for. One row alone is multiplied in
-/// the same way.
+/// How `Arithmetic::Fast` multiplies F16 weights. The name refers to prompts, because the choice affects their speed; a
+/// single row is multiplied in the same way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HalfPrompts {
-    /// In f32: weights are widened, nothing is rounded. At least as exact as llama.cpp, which rounds activations to F16.
+    /// In f32: weights are widened and nothing is rounded. At least as exact as llama.cpp, which rounds activations to
+    /// F16.
     #[default]
     Float32,
-    /// Weights and activations rounded to bfloat16 (8 of F16's 11 bits), sums in f32, where the processor has such
-    /// products ([`Cpu::has_half_prompts`]: AVX-512 BF16); nearly twice as fast. It costs a hundred times the error of
-    /// llama.cpp: a KL divergence of the next token's distribution of 5e-4 instead of 4e-6, on one model.
+    /// Weights and activations are rounded to bfloat16 (8 of F16's 11 bits) and summed in f32 if the processor has such
+    /// products ([`Cpu::has_half_prompts`]: AVX-512 BF16). Nearly twice as fast, with a hundred times the error of
+    /// llama.cpp: a KL divergence of the next token's distribution of 5e-4 instead of 4e-6, measured on one model.
     BFloat16,
 }
 
-/// What a `Cpu` is made of; the default is the best that the machine has.
+/// The options of a `Cpu`; the default is the best that the machine supports.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct CpuOptions {
-    /// Threads; none: as many as the affinity mask and the control groups' quota allow.
+    /// Threads; `None`: as many as the affinity mask and the quota of the control group allow.
     pub threads: Option<usize>,
-    /// The instruction set; none: the best. An application that lets its user choose gives `Isa::from_environment`.
+    /// The instruction set; `None`: the best one. An application that lets its user choose passes
+    /// `Isa::from_environment`.
     pub isa: Option<Isa>,
-    /// The sizes of the caches; none: those that the system reports.
+    /// The sizes of the caches; `None`: those that the system reports.
     pub caches: Option<Caches>,
     /// How F16 weights are multiplied.
     pub half_prompts: HalfPrompts,
@@ -60,18 +62,18 @@ impl CpuOptions {
     }
 }
 
-/// Where kernels run: cheap to clone, all clones share one pool. It carries the proof that this processor has the
-/// instruction set.
+/// Where kernels run: threads and an instruction set. Cheap to clone; all clones share one pool. It carries the proof
+/// that this processor has the instruction set.
 #[derive(Clone, Debug)]
 pub struct Cpu {
     pool: Arc<Pool>,
-    level: Level,
+    level: DetectedIsa,
     caches: Caches,
     half_prompts: HalfPrompts,
 }
 
 impl Cpu {
-    /// A pool of `threads` (none: as many as may be used) and the best instruction set.
+    /// A pool of `threads` threads (`None`: as many as the process may use) and the best instruction set.
     ///
     /// # Errors
     /// As [`Cpu::with_options`].
@@ -79,7 +81,7 @@ impl Cpu {
         Cpu::with_options(CpuOptions { threads, ..CpuOptions::default() })
     }
 
-    /// The same with the instruction set given.
+    /// Like `new`, with this instruction set.
     ///
     /// # Errors
     /// As [`Cpu::with_options`].
@@ -90,11 +92,11 @@ impl Cpu {
     /// A `Cpu` in every detail.
     ///
     /// # Errors
-    /// [`KernelError::Isa`]: an instruction set that this processor does not have. [`KernelError::Threads`]: none, too
-    /// many, or one that does not start.
+    /// [`KernelError::Isa`]: the processor does not have the instruction set. [`KernelError::Threads`]: zero threads,
+    /// too many, or a thread that does not start.
     pub fn with_options(options: CpuOptions) -> Result<Cpu, KernelError> {
         let isa = options.isa.unwrap_or_else(Isa::detect);
-        let level = Level::of(isa).ok_or_else(|| isa.unavailable())?;
+        let level = DetectedIsa::of(isa).ok_or_else(|| isa.unavailable())?;
         let pool = Arc::new(Pool::new(options.threads.unwrap_or_else(usable_threads))?);
         let caches = options.caches.unwrap_or_else(Caches::detect);
         Ok(Cpu { pool, level, caches, half_prompts: options.half_prompts })
@@ -110,19 +112,20 @@ impl Cpu {
         self.level.isa()
     }
 
-    /// The sizes of the caches, by which work is cut.
+    /// The sizes of the caches, by which work is divided.
     pub fn caches(&self) -> Caches {
         self.caches
     }
 
-    /// Whether [`HalfPrompts::BFloat16`] has any effect here: the processor and the instruction set have such products.
+    /// Whether [`HalfPrompts::BFloat16`] has any effect here: whether the processor and the instruction set have such
+    /// products.
     pub fn has_half_prompts(&self) -> bool {
         self.level.multiplies_bfloat16()
     }
 
     /// The instruction set with its proof.
     #[inline]
-    pub(crate) fn level(&self) -> Level {
+    pub(crate) fn level(&self) -> DetectedIsa {
         self.level
     }
 

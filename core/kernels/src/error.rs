@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a kernel call can fail with; every message says what was wrong and what would be right.
+/// Why a kernel call failed; every message says what was wrong and what would be right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KernelError {
@@ -12,21 +12,21 @@ pub enum KernelError {
     Shape {
         /// Which argument of which function.
         what: &'static str,
-        /// What was given and what was expected.
+        /// What was found and what was expected.
         detail: String,
     },
     /// The values are understood but this build cannot compute them.
     Unsupported {
         /// Which function or format.
         what: &'static str,
-        /// What was asked and what is possible instead.
+        /// What was requested and what is possible instead.
         detail: String,
     },
-    /// A thread of the pool could not be started, or the number of threads makes no sense.
+    /// A thread of the pool could not be started, or the number of threads is invalid.
     Threads(String),
-    /// An instruction set that was asked for by name is unknown or not available on this machine.
+    /// The requested instruction set is unknown or not available on this machine.
     Isa {
-        /// The name asked for.
+        /// The requested name.
         expected: String,
         /// What can be chosen here.
         available: String,

@@ -1,4 +1,4 @@
-//! Instruction sets: what this processor has, found at run time.
+//! Instruction sets: which ones this processor has, detected at run time.
 
 mod level;
 
@@ -12,8 +12,8 @@ const VARIABLE: &str = "MENAGERIE_ISA";
 /// The families of kernels; one is chosen when a [`Cpu`](crate::Cpu) is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Isa {
-    /// Plain Rust, whatever the target's baseline is. On x86-64, whose baseline has no fused multiply-add, each is made of
-    /// a dozen operations: the bits of the other families, slowly.
+    /// Plain Rust for the target's baseline. On x86-64, whose baseline has no fused multiply-add, each one is computed
+    /// with a dozen operations: the same bits as the other families, but slowly.
     Portable,
     /// x86-64 with AVX2, FMA and F16C.
     Avx2,
@@ -39,7 +39,7 @@ impl Isa {
 
     /// Whether this processor can run the family.
     pub fn is_available(self) -> bool {
-        Level::of(self).is_some()
+        DetectedIsa::of(self).is_some()
     }
 
     /// The name as `MENAGERIE_ISA` and `doctor` write it.
@@ -55,21 +55,21 @@ impl Isa {
     /// The family of that name.
     ///
     /// # Errors
-    /// [`KernelError::Isa`]: a name that is unknown, or a family that cannot run here; it lists those that can.
+    /// [`KernelError::Isa`]: the name is unknown, or the family cannot run here; the message lists those that can.
     pub fn from_name(name: &str) -> Result<Isa, KernelError> {
         Isa::available().into_iter().find(|isa| isa.name() == name).ok_or_else(|| unavailable(name))
     }
 
-    /// The error that this family cannot run here.
+    /// The error for a family that cannot run here.
     pub(crate) fn unavailable(self) -> KernelError {
         unavailable(self.name())
     }
 
-    /// The family that the environment variable `MENAGERIE_ISA` names, or the best if it is not set. For applications:
-    /// nothing in this crate reads the environment by itself.
+    /// The family that the environment variable `MENAGERIE_ISA` names, or the best one if it is not set. For
+    /// applications: nothing in this crate reads the environment by itself.
     ///
     /// # Errors
-    /// [`KernelError::Isa`]: a name that is unknown, or a family that cannot run here.
+    /// [`KernelError::Isa`]: the name is unknown, or the family cannot run here.
     pub fn from_environment() -> Result<Isa, KernelError> {
         match std::env::var(VARIABLE) {
             Ok(name) => Isa::from_name(&name),
@@ -78,13 +78,13 @@ impl Isa {
         }
     }
 
-    /// Features past the family's own that this processor has and that some kernels of the family want, in the names of
-    /// Rust's target features; what kernels are chosen by.
+    /// Features beyond those of the family that this processor has and that some kernels of the family use, in the
+    /// names of Rust's target features; kernels are chosen by them.
     pub fn extensions(self) -> Vec<&'static str> {
-        Level::of(self).map_or_else(Vec::new, Level::extensions)
+        DetectedIsa::of(self).map_or_else(Vec::new, DetectedIsa::extensions)
     }
 
-    /// The processor features seen that kernels could use, in the names of Rust's target features.
+    /// The features of this processor that kernels can use, in the names of Rust's target features.
     pub fn features() -> Vec<&'static str> {
         detected_features()
     }

@@ -1,4 +1,4 @@
-//! Keys and values of a sequence as attention reads them, and how f32 rows get into that format.
+//! Keys and values of a sequence as attention reads them, and the conversion of f32 rows to that format.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use half::f16;
 use menagerie_formulas::KvType;
 
 use crate::error::KernelError;
-use crate::isa::Level;
+use crate::isa::DetectedIsa;
 use crate::simd::{Kernel, LANES, Simd, dispatch_at};
 
 /// Elements of a `Q8_0` block.
@@ -40,7 +40,7 @@ impl KvRows<'_> {
     /// Bytes of one row.
     ///
     /// # Errors
-    /// [`KernelError::Unsupported`]: a head that is not whole blocks of the format.
+    /// [`KernelError::Unsupported`]: a head is not a whole number of blocks of the format.
     pub fn row_bytes(&self) -> Result<usize, KernelError> {
         let head = self.kind.row_bytes(self.head_dim).ok_or_else(|| {
             let detail =
@@ -55,8 +55,8 @@ impl KvRows<'_> {
         self.first_page.saturating_mul(self.page_len)
     }
 
-    /// Checks that the rows of `positions` are held and lie inside the buffer, and with them all others from the first
-    /// that is held up to the end of `positions`.
+    /// Checks that the rows of `positions` are held and lie inside the buffer, and so do all rows from the first one
+    /// that is held to the end of `positions`.
     pub(crate) fn check(&self, what: &'static str, positions: Range<usize>) -> Result<(), KernelError> {
         let row_bytes = self.row_bytes()?;
         if positions.is_empty() {
@@ -100,11 +100,11 @@ impl KvRows<'_> {
     }
 }
 
-/// Writes f32 elements in the cache's format; finite ones give the same bits on every instruction set. `src` may be
-/// any number of rows (for `Q8_0` whole blocks). What is not finite reads back as not finite.
+/// Writes f32 elements in the cache's format; finite elements give the same bits on every instruction set. `src` may be
+/// any number of rows (for `Q8_0` whole blocks). Elements that are not finite are not finite when they are read back.
 ///
 /// # Errors
-/// [`KernelError::Shape`]: `dst` is not exactly as long as the result.
+/// [`KernelError::Shape`]: the length of `dst` differs from that of the result.
 pub fn store_rows(kind: KvType, src: &[f32], dst: &mut [u8]) -> Result<(), KernelError> {
     let expected = kind.row_bytes(src.len()).ok_or_else(|| {
         KernelError::shape(
@@ -124,8 +124,8 @@ pub fn store_rows(kind: KvType, src: &[f32], dst: &mut [u8]) -> Result<(), Kerne
                 *word = value.to_ne_bytes();
             }
         }
-        KvType::F16 => dispatch_at(Level::best(), StoreF16 { src, dst }),
-        KvType::Q8_0 => dispatch_at(Level::best(), StoreQ8 { src, dst }),
+        KvType::F16 => dispatch_at(DetectedIsa::best(), StoreF16 { src, dst }),
+        KvType::Q8_0 => dispatch_at(DetectedIsa::best(), StoreQ8 { src, dst }),
     }
     Ok(())
 }
@@ -133,7 +133,7 @@ pub fn store_rows(kind: KvType, src: &[f32], dst: &mut [u8]) -> Result<(), Kerne
 /// Reads the rows of `positions`, `[positions, heads * head_dim]`, as f32.
 ///
 /// # Errors
-/// [`KernelError::Shape`]: positions that are not held, `out` not exactly as long as the rows.
+/// [`KernelError::Shape`]: some positions are not held, or the length of `out` differs from that of the rows.
 pub fn load_rows(rows: &KvRows, positions: Range<usize>, out: &mut [f32]) -> Result<(), KernelError> {
     rows.check("load_rows", positions.clone())?;
     let (row_bytes, width) = (rows.row_bytes()?, rows.heads * rows.head_dim);
@@ -150,7 +150,7 @@ pub fn load_rows(rows: &KvRows, positions: Range<usize>, out: &mut [f32]) -> Res
                     *value = f32::from_ne_bytes(*word);
                 }
             }
-            KvType::F16 => dispatch_at(Level::best(), LoadF16 { bytes, out }),
+            KvType::F16 => dispatch_at(DetectedIsa::best(), LoadF16 { bytes, out }),
             KvType::Q8_0 => load_q8(bytes, out),
         }
     }
@@ -226,7 +226,7 @@ impl Kernel for StoreQ8<'_> {
             let (halves, _) = block.as_chunks::<LANES>();
             let (low, high) = (s.load(&halves[0]), s.load(&halves[1]));
             let size = s.largest(s.max(s.abs(low), s.abs(high)));
-            // A maximum passes over what is no number; zero times it does not.
+            // A maximum ignores a NaN; zero times a NaN does not.
             let finite = s.sum(s.mul(s.add(low, high), s.splat(0.0))) == 0.0;
             let scale = if finite { f16::from_f32(size / 127.0) } else { f16::NAN };
             let inverse = if scale.to_f32() > 0.0 { 1.0 / scale.to_f32() } else { 0.0 };
@@ -320,7 +320,7 @@ mod tests {
         assert!(rows(&[0], 0).check("keys", 0..3).is_err());
         assert_eq!(rows(&[2, 0], 0).row_of(1), 5);
         assert!(KvRows { kind: KvType::Q8_0, ..rows(&[0], 0) }.check("keys", 0..1).is_err());
-        // Of a window's cache the first pages are gone.
+        // The first pages of a window's cache have been dropped.
         assert!(rows(&[2, 0], 3).check("keys", 6..10).is_ok());
         assert_eq!(rows(&[2, 0], 3).row_of(8), 0);
         assert!(rows(&[2, 0], 3).check("keys", 5..10).is_err());

@@ -1,9 +1,9 @@
-//! Attention without softmax: keys and values are added up in a state of fixed size, which decays (Mamba-2, gated delta
-//! nets, lightning attention).
+//! Attention without softmax: keys and values are accumulated in a state of fixed size, which decays (Mamba-2, gated
+//! delta nets, lightning attention).
 //!
-//! Every head owns a state `S` `[key_dim, value_dim]`. Its columns do not depend on each other, so that a stripe of them
-//! stays in the first-level cache while all rows of a block run over it. A row's arithmetic is the same however a
-//! sequence is cut into calls.
+//! Every head owns a state `S` `[key_dim, value_dim]`. Its columns are independent of each other, so a stripe of them
+//! stays in the first-level cache while all rows of a block are applied to it. A row's arithmetic is the same however a
+//! sequence is split into calls.
 
 mod head;
 
@@ -12,10 +12,10 @@ use crate::error::{KernelError, check_len};
 use crate::pointwise::check_rows;
 use crate::pool::SendPointer;
 use crate::simd::dispatch;
-use head::Head;
+use head::HeadScan;
 use menagerie_formulas::LinearAttentionShape;
 
-/// Natural logarithms of what the state is multiplied by before a row changes it.
+/// Natural logarithms of the factors that the state is multiplied by before a row changes it.
 #[derive(Debug, Clone, Copy)]
 pub enum LogDecay<'a> {
     /// One per head, the same for all rows: `[heads]`.
@@ -37,9 +37,9 @@ pub struct LinearAttentionRows<'a> {
     pub values: &'a [f32],
     /// What the state decays by.
     pub log_decay: LogDecay<'a>,
-    /// `[T, heads]`; 1 where there is none.
+    /// `[T, heads]`; absent = 1.
     pub strength: Option<&'a [f32]>,
-    /// `[heads]`: times the row's value, added to its result.
+    /// `[heads]`: multiplied by the row's value and added to its result.
     pub skip: Option<&'a [f32]>,
 }
 
@@ -64,7 +64,7 @@ pub fn linear_attention(
     cpu.pool().run_with_scratch(shape.heads, &|head, scratch| {
         // SAFETY: `check` has seen room for `heads` states of `size`, and every head is one task.
         let state = unsafe { std::slice::from_raw_parts_mut(states.at(head * size), size) };
-        dispatch(cpu, Head { shape, input, head, rows, state, out: &out, scratch });
+        dispatch(cpu, HeadScan { shape, input, head, rows, state, out: &out, scratch });
     })
 }
 

@@ -1,21 +1,21 @@
-//! The second product of low-rank adapters, added where it belongs.
+//! The second product of low-rank adapters, added to the rows of the output.
 
 use crate::blocks::{BlockType, FloatType, Matrix};
 use crate::cpu::Cpu;
 use crate::error::{KernelError, check_len};
 use crate::memory::Scratch;
-use crate::simd::{Kernel, LANES, Product, Simd, dispatch, fused};
+use crate::simd::{DenseProduct, Kernel, LANES, Simd, dispatch, fused};
 use std::ops::Range;
 
-/// Multiplications that a task has at least.
+/// The fewest multiplications of a task.
 const LEAST_WORK: usize = 16 << 10;
-/// Columns that a task has at most: a panel of a matrix of rank 16 is half of a second-level cache then.
+/// The most columns of a task: a panel of a matrix of rank 16 is then half of a second-level cache.
 const MOST_COLUMNS: usize = 4096;
-/// Tasks per thread that are aimed at.
+/// The intended number of tasks per thread.
 const TASKS_PER_THREAD: usize = 4;
-/// Rows of a product that are added at once.
+/// Rows of a product that are computed together.
 const ROWS: usize = 64;
-/// What is there is kept as it is.
+/// The output's own values count in full.
 const ONES: [f32; ROWS] = [1.0; ROWS];
 
 /// A product that is added: `y[rows[t]] += narrow[t] up`.
@@ -23,13 +23,13 @@ const ONES: [f32; ROWS] = [1.0; ROWS];
 pub struct LowRankTerm<'a> {
     /// The narrow rows, `[T, rank]`.
     pub narrow: &'a [f32],
-    /// The matrix turned, `[rank, width of y]`, in F32 or F16.
+    /// The matrix, transposed: `[rank, width of y]`, in F32 or F16.
     pub up: Matrix<'a>,
-    /// Row of `y` that each narrow row is added to, no row twice; absent = the same one.
+    /// Row of `y` that each narrow row is added to; no row occurs twice. Absent: the row with the same index.
     pub rows: Option<&'a [u32]>,
 }
 
-/// Rows, and what is added to them in order.
+/// Rows, and the products that are added to them in order.
 #[derive(Debug)]
 pub struct LowRankSum<'a> {
     /// `[rows, width]`.
@@ -40,8 +40,8 @@ pub struct LowRankSum<'a> {
     pub terms: Vec<LowRankTerm<'a>>,
 }
 
-/// Adds products of low rank to rows, all in one parallel region; a term's sum is one chain over its rank, added to what is
-/// there, whatever the number of rows and threads.
+/// Adds products of low rank to rows, all in one parallel region. A term's sum is one chain over its rank that starts
+/// from the value in the output, whatever the number of rows and threads.
 ///
 /// # Errors
 /// [`KernelError::Shape`]: lengths that do not fit, a matrix that is neither F32 nor F16. [`KernelError::JobPanicked`].
@@ -49,12 +49,12 @@ pub fn add_low_rank(cpu: &Cpu, sums: &mut [LowRankSum]) -> Result<(), KernelErro
     for sum in sums.iter() {
         check(sum)?;
     }
-    let mut parts: Vec<Part> = Vec::with_capacity(sums.len());
+    let mut parts: Vec<TermPart> = Vec::with_capacity(sums.len());
     let columns = columns_of_task(cpu, sums);
     let mut tasks = 0;
     for sum in sums.iter_mut().filter(|sum| !sum.terms.is_empty() && sum.width > 0) {
-        parts.push(Part {
-            y: Shared(sum.y.as_mut_ptr()),
+        parts.push(TermPart {
+            y: SharedRows(sum.y.as_mut_ptr()),
             width: sum.width,
             terms: &sum.terms,
             first_task: tasks,
@@ -100,28 +100,28 @@ fn columns_of_task(cpu: &Cpu, sums: &[LowRankSum]) -> usize {
     even.max(least).clamp(LANES, MOST_COLUMNS).next_multiple_of(4 * LANES)
 }
 
-/// Rows that tasks share, each with columns of its own.
-struct Shared(*mut f32);
+/// Rows that several tasks share; each task has its own columns.
+struct SharedRows(*mut f32);
 
 // SAFETY: it comes from an exclusive borrow that outlives the region; tasks write disjoint columns.
-unsafe impl Send for Shared {}
+unsafe impl Send for SharedRows {}
 // SAFETY: as above.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedRows {}
 
 /// The rows of one sum, and its place among the tasks.
-struct Part<'a> {
-    y: Shared,
+struct TermPart<'a> {
+    y: SharedRows,
     width: usize,
     terms: &'a [LowRankTerm<'a>],
     first_task: usize,
 }
 
-impl Part<'_> {
+impl TermPart<'_> {
     /// Adds all terms to some columns.
     fn add(&self, cpu: &Cpu, columns: Range<usize>, scratch: &mut Scratch) {
         for term in self.terms {
             let (rank, wide) = (term.up.rows(), columns.len() / LANES * LANES);
-            let panel = Panel::of(cpu, term, &columns, wide, scratch);
+            let panel = RankPanel::of(cpu, term, &columns, wide, scratch);
             let count = term.narrow.len().checked_div(rank).unwrap_or(0);
             let mut first = 0;
             while first < count {
@@ -129,7 +129,7 @@ impl Part<'_> {
                 let narrow = &term.narrow[first * rank..(first + together) * rank];
                 // SAFETY: the row and the columns lie inside `y` (`check`), and no other task has these columns.
                 let y = unsafe { self.y.0.add(row * self.width + columns.start) };
-                let tile = Tile { narrow, rank, y, stride: self.width, wide, panel };
+                let tile = RankTile { narrow, rank, y, stride: self.width, wide, panel };
                 dispatch(cpu, tile);
                 self.rest(&term.up, narrow, row, columns.start + wide..columns.end);
                 first += together;
@@ -138,7 +138,7 @@ impl Part<'_> {
     }
 }
 
-impl Part<'_> {
+impl TermPart<'_> {
     /// The columns past the last whole vector, in the same order of additions.
     fn rest(&self, up: &Matrix, narrow: &[f32], row: usize, columns: Range<usize>) {
         for (at, narrow) in narrow.chunks_exact(up.rows()).enumerate() {
@@ -151,7 +151,7 @@ impl Part<'_> {
     }
 }
 
-/// The row of `y` of a narrow row, and how many narrow rows from there on go to rows after each other.
+/// The row of `y` that a narrow row is added to, and how many narrow rows from there on are added to consecutive rows.
 fn run(rows: Option<&[u32]>, first: usize, count: usize) -> (usize, usize) {
     let Some(rows) = rows else { return (first, ROWS.min(count - first)) };
     let from = &rows[first..];
@@ -159,14 +159,14 @@ fn run(rows: Option<&[u32]>, first: usize, count: usize) -> (usize, usize) {
     (from[0] as usize, together)
 }
 
-/// Columns of a matrix as floats: where they lie, or widened into the scratch of the task.
+/// Columns of a matrix as floats: in place, or widened into the scratch of the task.
 #[derive(Clone, Copy)]
-struct Panel {
+struct RankPanel {
     start: *const f32,
     stride: usize,
 }
 
-impl Panel {
+impl RankPanel {
     fn of(cpu: &Cpu, term: &LowRankTerm, columns: &Range<usize>, wide: usize, scratch: &mut Scratch) -> Self {
         let width = term.up.cols();
         if term.up.block() == BlockType::Float(FloatType::F32) {
@@ -176,19 +176,19 @@ impl Panel {
         let room = scratch.floats(term.up.rows() * wide);
         for (row, to) in room.chunks_exact_mut(wide.max(1)).enumerate() {
             let from = &term.up.row(row)[2 * columns.start..2 * (columns.start + wide)];
-            dispatch(cpu, Widen { from, to });
+            dispatch(cpu, WidenColumns { from, to });
         }
         Self { start: room.as_ptr(), stride: wide }
     }
 }
 
 /// Sixteen halves at a time to floats.
-struct Widen<'a> {
+struct WidenColumns<'a> {
     from: &'a [u8],
     to: &'a mut [f32],
 }
 
-impl Kernel for Widen<'_> {
+impl Kernel for WidenColumns<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -201,21 +201,21 @@ impl Kernel for Widen<'_> {
 }
 
 /// Some rows times a panel, added to rows of `y`.
-struct Tile<'a> {
+struct RankTile<'a> {
     narrow: &'a [f32],
     rank: usize,
     y: *mut f32,
     stride: usize,
     wide: usize,
-    panel: Panel,
+    panel: RankPanel,
 }
 
-impl Kernel for Tile<'_> {
+impl Kernel for RankTile<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let product = Product {
+        let product = DenseProduct {
             rows: self.narrow.len() / self.rank,
             depth: self.rank,
             columns: self.wide,
@@ -232,7 +232,7 @@ impl Kernel for Tile<'_> {
     }
 }
 
-/// A number of a matrix of plain floats.
+/// An element of a matrix of plain floats.
 fn value(up: &Matrix, row: usize, column: usize) -> f32 {
     let bytes = up.row(row);
     match up.block() {

@@ -1,4 +1,4 @@
-//! Memory that is used again: fresh pages cost a fault for every 4 KiB.
+//! Memory that is reused: fresh pages cost a fault for every 4 KiB.
 
 mod aligned;
 mod buffers;

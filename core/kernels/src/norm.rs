@@ -1,4 +1,4 @@
-//! RMS and layer norm over rows; sums in f32 lanes and a fixed order.
+//! RMS and layer norm over rows; sums in f32 lanes in a fixed order.
 
 #![allow(
     clippy::needless_range_loop,
@@ -35,16 +35,16 @@ pub fn rms_norm(
 /// The learned parts of a layer norm, each as long as a row, and its epsilon.
 #[derive(Debug, Clone, Copy)]
 pub struct LayerNorm<'a> {
-    /// Factor per element; none for 1.
+    /// Factor per element; absent = 1.
     pub weight: Option<&'a [f32]>,
-    /// Addend per element; none for 0.
+    /// Addend per element; absent = 0.
     pub bias: Option<&'a [f32]>,
     /// Added to the variance.
     pub eps: f32,
 }
 
-/// Layer norm (Ba et al. 2016): `out = (x - mean) / sqrt(variance + eps) * weight + bias`, per row of `width`;
-/// the variance is taken in a second pass.
+/// Layer norm (Ba et al. 2016): `out = (x - mean) / sqrt(variance + eps) * weight + bias`, per row of `width`; the
+/// variance is computed in a second pass.
 ///
 /// # Errors
 /// [`KernelError::Shape`]: lengths that do not fit.
@@ -119,7 +119,7 @@ fn sum_of_squares<S: Simd>(s: S, row: &[f32], shift: f32) -> f32 {
     fold::<S, true>(s, row, shift)
 }
 
-/// Four running sums, vectors taken in turn, then pairwise.
+/// Four running sums that take the vectors in turn and are added pairwise.
 #[inline(always)]
 fn fold<S: Simd, const SQUARE: bool>(s: S, row: &[f32], shift: f32) -> f32 {
     let shifts = s.splat(shift);
@@ -136,7 +136,7 @@ fn fold<S: Simd, const SQUARE: bool>(s: S, row: &[f32], shift: f32) -> f32 {
         sums[0] = step::<S, SQUARE>(s, s.load(vector), shifts, sums[0]);
     }
     if !rest.is_empty() {
-        // The lanes behind the row hold what adds nothing.
+        // The lanes past the end of the row hold values that add nothing.
         let mut full = [shift; LANES];
         full[..rest.len()].copy_from_slice(rest);
         sums[1] = step::<S, SQUARE>(s, s.load(&full), shifts, sums[1]);
@@ -154,7 +154,7 @@ fn step<S: Simd, const SQUARE: bool>(s: S, value: S::F, shift: S::F, sum: S::F) 
     s.add(sum, value)
 }
 
-/// What is done to every element once the row's statistics are known.
+/// The operation on every element once the row's statistics are known.
 struct Affine<'a> {
     shift: f32,
     factor: f32,
@@ -162,7 +162,7 @@ struct Affine<'a> {
     bias: Option<&'a [f32]>,
 }
 
-/// `out = (row - shift) * factor * weight + bias`. All are equally long.
+/// `out = (row - shift) * factor * weight + bias`. All have the same length.
 #[inline(always)]
 fn affine<S: Simd>(s: S, row: &[f32], parts: Affine, out: &mut [f32]) {
     let (shift, factor) = (s.splat(parts.shift), s.splat(parts.factor));

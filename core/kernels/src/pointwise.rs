@@ -1,4 +1,4 @@
-//! Elementwise operations on rows, in place where that is what a block does; parallel only when large.
+//! Elementwise operations on rows, in place where blocks need that; parallel only when large.
 
 mod activation;
 pub use activation::{activate, gated};
@@ -7,9 +7,10 @@ use crate::cpu::Cpu;
 use crate::error::{KernelError, check_len};
 use crate::simd::{Kernel, LANES, Simd, dispatch, tanh};
 
-/// From how many elements on a second thread pays: below, waking it costs more than it saves.
+/// The fewest elements for which a second thread is used: below, waking it costs more than it saves.
 pub(crate) const PARALLEL_ABOVE: usize = 32 * 1024;
-/// Elements per task of a parallel call: small enough to share out, large enough to hide taking it.
+/// Elements per task of a parallel call: small enough to distribute evenly, large enough to hide the cost of taking a
+/// task.
 const CHUNK: usize = 16 * 1024;
 
 /// One elementwise operation of one or two operands, written once for every instruction set.
@@ -36,10 +37,10 @@ pub fn multiply(cpu: &Cpu, x: &mut [f32], y: &[f32]) -> Result<(), KernelError> 
     combine_into(cpu, Multiply, x, y)
 }
 
-/// Adds `bias` to every row of `x`, rows being as long as it.
+/// Adds `bias` to every row of `x`; rows are as long as `bias`.
 ///
 /// # Errors
-/// [`KernelError::Shape`]: `x` is not whole rows.
+/// [`KernelError::Shape`]: `x` is not a whole number of rows.
 pub fn add_bias(cpu: &Cpu, x: &mut [f32], bias: &[f32]) -> Result<(), KernelError> {
     check_rows("add_bias: x", x.len(), bias.len())?;
     for_rows(cpu, x, bias.len(), &|_, row| dispatch(cpu, Into { op: Add, x: row, y: bias }))
@@ -50,23 +51,23 @@ pub fn add_bias(cpu: &Cpu, x: &mut [f32], bias: &[f32]) -> Result<(), KernelErro
 /// # Errors
 /// [`KernelError::JobPanicked`].
 pub fn scale(cpu: &Cpu, x: &mut [f32], factor: f32) -> Result<(), KernelError> {
-    map(cpu, Scale(factor), x)
+    map(cpu, MultiplyBy(factor), x)
 }
 
 /// Multiplies row `t` of `x` (rows of `width`) by `per_row[t]`.
 ///
 /// # Errors
-/// [`KernelError::Shape`]: not one factor per row.
+/// [`KernelError::Shape`]: the number of factors differs from the number of rows.
 pub fn scale_rows(cpu: &Cpu, x: &mut [f32], per_row: &[f32], width: usize) -> Result<(), KernelError> {
     check_rows("scale_rows: x", x.len(), width)?;
     check_len("scale_rows: per_row", per_row.len(), x.len() / width)?;
-    for_rows(cpu, x, width, &|index, row| dispatch(cpu, Unary { op: Scale(per_row[index]), x: row }))
+    for_rows(cpu, x, width, &|index, row| dispatch(cpu, Unary { op: MultiplyBy(per_row[index]), x: row }))
 }
 
 /// `cap * tanh(x / cap)`, the soft cap of Gemma 2's scores and logits.
 ///
 /// # Errors
-/// [`KernelError::Shape`]: a cap that is not positive.
+/// [`KernelError::Shape`]: the cap is not positive.
 pub fn softcap(cpu: &Cpu, cap: f32, x: &mut [f32]) -> Result<(), KernelError> {
     if cap.is_nan() || cap <= 0.0 {
         return Err(KernelError::shape("softcap", format!("a cap of {cap}; it must be positive")));
@@ -91,7 +92,7 @@ pub(crate) fn map<P: Pointwise>(cpu: &Cpu, op: P, x: &mut [f32]) -> Result<(), K
     cpu.pool().run_chunks(x, CHUNK, &|_, x| dispatch(cpu, Unary { op, x }))
 }
 
-/// `x = op(x, y)`; the lengths were checked to be equal.
+/// `x = op(x, y)`; the caller checked that the lengths are equal.
 pub(crate) fn combine_into<P: Pointwise>(
     cpu: &Cpu,
     op: P,
@@ -108,7 +109,7 @@ pub(crate) fn combine_into<P: Pointwise>(
     })
 }
 
-/// `out = op(a, b)`; the lengths were checked to be equal.
+/// `out = op(a, b)`; the caller checked that the lengths are equal.
 pub(crate) fn combine<P: Pointwise>(
     cpu: &Cpu,
     op: P,
@@ -117,12 +118,12 @@ pub(crate) fn combine<P: Pointwise>(
     out: &mut [f32],
 ) -> Result<(), KernelError> {
     if out.len() < PARALLEL_ABOVE {
-        dispatch(cpu, Out { op, a, b, out });
+        dispatch(cpu, PointwiseOutput { op, a, b, out });
         return Ok(());
     }
     cpu.pool().run_chunks(out, CHUNK, &|index, out| {
         let (a, b) = (&a[index * CHUNK..][..out.len()], &b[index * CHUNK..][..out.len()]);
-        dispatch(cpu, Out { op, a, b, out });
+        dispatch(cpu, PointwiseOutput { op, a, b, out });
     })
 }
 
@@ -134,7 +135,7 @@ pub(crate) fn check_rows(what: &'static str, len: usize, width: usize) -> Result
     Err(KernelError::shape(what, format!("{len} values are not rows of {width}")))
 }
 
-/// Calls `job(t, row t)` for every row of `width`, on several threads if there is enough to do.
+/// Calls `job(t, row t)` for every row of `width`, on several threads if there is enough work.
 pub(crate) fn for_rows(
     cpu: &Cpu,
     x: &mut [f32],
@@ -175,9 +176,9 @@ impl Pointwise for Multiply {
 }
 
 #[derive(Clone, Copy)]
-struct Scale(f32);
+struct MultiplyBy(f32);
 
-impl Pointwise for Scale {
+impl Pointwise for MultiplyBy {
     #[inline(always)]
     fn apply<S: Simd>(self, s: S, a: S::F, _: S::F) -> S::F {
         s.mul(a, s.splat(self.0))
@@ -241,15 +242,15 @@ impl<P: Pointwise> Kernel for Into<'_, P> {
     }
 }
 
-/// `out = op(a, b)` on this thread; equal lengths.
-pub(crate) struct Out<'a, P> {
+/// `out = op(a, b)` on this thread; the lengths are equal.
+pub(crate) struct PointwiseOutput<'a, P> {
     pub(crate) op: P,
     pub(crate) a: &'a [f32],
     pub(crate) b: &'a [f32],
     pub(crate) out: &'a mut [f32],
 }
 
-impl<P: Pointwise> Kernel for Out<'_, P> {
+impl<P: Pointwise> Kernel for PointwiseOutput<'_, P> {
     type Output = ();
 
     #[inline(always)]
@@ -267,7 +268,7 @@ impl<P: Pointwise> Kernel for Out<'_, P> {
     }
 }
 
-/// Fewer than sixteen elements, zeros behind them.
+/// Fewer than sixteen elements, followed by zeros.
 #[inline(always)]
 pub(crate) fn load_part<S: Simd>(s: S, from: &[f32]) -> S::F {
     let mut full = [0.0; LANES];

@@ -1,9 +1,9 @@
 //! The one thread pool: workers spin briefly, then yield, then sleep; a panic in a job is that call's error.
 //!
-//! A region is published through one atomic word, the *gate*: an epoch, an `OPEN` flag and the number of
-//! workers inside. A worker enters by raising the number while the gate is open; the caller takes part, closes
-//! the gate when no task is left and waits only for those inside. A worker that is late (asleep, preempted)
-//! therefore delays nobody.
+//! A region is published through one atomic word, the *gate*: an epoch, an `OPEN` flag and the number of workers
+//! inside. A worker enters by incrementing the number while the gate is open. The caller takes part, closes the gate
+//! when no task is left, and waits only for the workers inside. A worker that is late (asleep, preempted) therefore
+//! delays nobody.
 
 mod gate;
 mod queue;
@@ -19,13 +19,13 @@ use std::thread::JoinHandle;
 
 use crate::error::KernelError;
 use crate::memory::{Buffers, Scratch};
-use gate::Gate;
-use queue::Queue;
+use gate::RegionGate;
+use queue::CallerQueue;
 
 /// The most threads a pool may have: the gate counts workers in 14 bits.
 const MOST_THREADS: usize = 8192;
 
-/// A job of a region: called once for every task number, with the room of the thread that took it.
+/// A job of a region: called once for every task number, with the scratch of the thread that took it.
 type Job<'a> = dyn Fn(usize, &mut Scratch) + Sync + 'a;
 
 thread_local! {
@@ -35,32 +35,32 @@ thread_local! {
 
 /// A fixed number of threads that work on one region at a time, the caller of `run` among them.
 pub struct Pool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     workers: Vec<JoinHandle<()>>,
-    queue: Queue,
-    /// Room for those who work outside a region.
+    queue: CallerQueue,
+    /// Scratch for work outside of a region.
     spare: Mutex<Vec<Scratch>>,
     buffers: Arc<Buffers>,
 }
 
-/// The number of threads to use when nobody says: what the standard library knows of the affinity mask and the
-/// control groups' quota.
+/// The default number of threads: what the standard library reports of the affinity mask and the quota of the control
+/// group.
 pub(crate) fn usable_threads() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
 }
 
-/// On a cache line (and its neighbor) of its own, so that counting tasks does not disturb the gate.
+/// Aligned to its own cache line (and its neighbor), so that counting tasks does not disturb the gate.
 #[repr(align(128))]
 struct Apart<T>(T);
 
-struct Shared {
-    gate: Gate,
+struct PoolState {
+    gate: RegionGate,
     next: Apart<AtomicUsize>,
     region: UnsafeCell<Region>,
     panic: Mutex<Option<String>>,
 }
 
-/// What workers read after entering: the job, with its lifetime erased, and the number of tasks.
+/// What workers read after they enter: the job, with its lifetime erased, and the number of tasks.
 struct Region {
     job: Option<*const Job<'static>>,
     tasks: usize,
@@ -69,30 +69,30 @@ struct Region {
 // SAFETY: `region` is written only by the caller that holds the queue while the gate is closed with nobody
 // inside, and read only by threads inside an open gate; the gate's acquire/release order makes the write
 // visible. The job behind the pointer is `Sync`.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for PoolState {}
 // SAFETY: as above; nothing in it belongs to one thread.
-unsafe impl Send for Shared {}
+unsafe impl Send for PoolState {}
 
 impl Pool {
-    /// A pool of `threads`, the caller of `run` being one of them: `threads - 1` are started, named
+    /// A pool of `threads` threads. One of them is the caller of `run`; the other `threads - 1` are started and named
     /// `menagerie-1` and so on.
     ///
     /// # Errors
-    /// [`KernelError::Threads`]: no threads, more than 8192, or the system refuses one.
+    /// [`KernelError::Threads`]: zero threads, more than 8192, or a thread that the system refuses.
     pub fn new(threads: usize) -> Result<Pool, KernelError> {
         if threads == 0 || threads > MOST_THREADS {
             return Err(KernelError::Threads(format!(
                 "{threads} threads asked for; give 1 to {MOST_THREADS}"
             )));
         }
-        let shared = Arc::new(Shared {
-            gate: Gate::new(threads <= usable_threads()),
+        let shared = Arc::new(PoolState {
+            gate: RegionGate::new(threads <= usable_threads()),
             next: Apart(AtomicUsize::new(0)),
             region: UnsafeCell::new(Region { job: None, tasks: 0 }),
             panic: Mutex::new(None),
         });
         let (spare, buffers) = (Mutex::default(), Arc::default());
-        let mut pool = Pool { shared, workers: Vec::new(), queue: Queue::new(), spare, buffers };
+        let mut pool = Pool { shared, workers: Vec::new(), queue: CallerQueue::new(), spare, buffers };
         for index in 1..threads {
             let shared = Arc::clone(&pool.shared);
             let worker = std::thread::Builder::new().name(format!("menagerie-{index}"));
@@ -109,18 +109,18 @@ impl Pool {
         self.workers.len() + 1
     }
 
-    /// Calls `job(i)` once for every `i` in `0..tasks`, taken dynamically in ascending order by all threads;
-    /// returns when all are done. Called from inside a job it runs inline; concurrent callers queue.
+    /// Calls `job(i)` once for every `i` in `0..tasks`. All threads take tasks dynamically in ascending order; returns
+    /// when all are done. Called from inside a job it runs inline; concurrent callers queue.
     ///
     /// # Errors
-    /// [`KernelError::JobPanicked`]: tasks not begun were skipped, the pool stays usable.
+    /// [`KernelError::JobPanicked`]: tasks that had not begun were skipped; the pool stays usable.
     pub fn run(&self, tasks: usize, job: &(dyn Fn(usize) + Sync)) -> Result<(), KernelError> {
         self.run_with_scratch(tasks, &|task, _| job(task))
     }
 
-    /// The same; each call gets the room of its thread.
+    /// Like `run`; each call gets the scratch of its thread.
     pub(crate) fn run_with_scratch(&self, tasks: usize, job: &Job) -> Result<(), KernelError> {
-        // A single task is no region: what it runs in turn may use all threads.
+        // A single task is not a region: regions that it opens may use all threads.
         if tasks <= 1 || IN_REGION.get() {
             return self.with_scratch(|scratch| run_inline(tasks, job, scratch));
         }
@@ -134,7 +134,7 @@ impl Pool {
         self.shared.run_region(tasks, job, &mut turn)
     }
 
-    /// Calls `work` on this thread with room of its own.
+    /// Calls `work` on this thread with a scratch of its own.
     pub(crate) fn with_scratch<R>(&self, work: impl FnOnce(&mut Scratch) -> R) -> R {
         let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let mut scratch = spare().pop().unwrap_or_default();
@@ -143,16 +143,16 @@ impl Pool {
         result
     }
 
-    /// Large buffers that are used again.
+    /// Large buffers that are reused.
     pub(crate) fn buffers(&self) -> &Arc<Buffers> {
         &self.buffers
     }
 
-    /// Cuts `data` into pieces of `chunk` elements (the last may be shorter) and calls `job(i, piece)` for each,
-    /// as `run` does.
+    /// Divides `data` into pieces of `chunk` elements (the last may be shorter) and calls `job(i, piece)` for each,
+    /// like `run`.
     ///
     /// # Errors
-    /// [`KernelError::Shape`]: a `chunk` of zero. [`KernelError::JobPanicked`].
+    /// [`KernelError::Shape`]: `chunk` is zero. [`KernelError::JobPanicked`].
     pub fn run_chunks<T: Send>(
         &self,
         data: &mut [T],
@@ -175,7 +175,7 @@ impl Pool {
     }
 }
 
-/// A pointer that jobs on several threads may use for pieces that do not overlap.
+/// A pointer that jobs on several threads may use for disjoint pieces.
 pub(crate) struct SendPointer<T>(pub(crate) *mut T);
 
 // SAFETY: only moves `&mut [T]`-like access between threads, which `T: Send` allows; users keep pieces disjoint.
@@ -201,13 +201,13 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.gate.shut();
         for worker in self.workers.drain(..) {
-            // A worker only ends by the gate being shut; its jobs' panics were caught, so join cannot fail.
+            // A worker ends only when the gate is shut; panics of its jobs were caught, so join cannot fail.
             let _ = worker.join();
         }
     }
 }
 
-impl Shared {
+impl PoolState {
     /// A worker's life.
     fn serve(&self) {
         IN_REGION.set(true);
@@ -241,7 +241,7 @@ impl Shared {
 
     /// Takes tasks until none is left. Called inside the gate, or by the caller while it holds it open.
     fn work(&self, scratch: &mut Scratch) {
-        // SAFETY: inside the gate nobody writes the region (see `Sync for Shared`).
+        // SAFETY: inside the gate nobody writes the region (see `Sync for PoolState`).
         let (job, tasks) = unsafe { ((*self.region.get()).job, (*self.region.get()).tasks) };
         let Some(job) = job else { return };
         // SAFETY: the job outlives the region: its owner waits in `run_region` for everyone inside the gate.
@@ -264,14 +264,14 @@ impl Shared {
     }
 }
 
-/// The region on this thread alone, a panic being an error as in a region on many.
+/// Runs the region on this thread alone; a panic is an error as in a region on several threads.
 fn run_inline(tasks: usize, job: &Job, scratch: &mut Scratch) -> Result<(), KernelError> {
     let outcome = catch_unwind(AssertUnwindSafe(|| (0..tasks).for_each(|task| job(task, scratch))));
     outcome.map_err(|payload| KernelError::JobPanicked(panic_message(payload)))
 }
 
-/// The text of a panic, where it is text. It never panics itself: a payload of another kind is kept for ever, since
-/// dropping it could run anything, and whoever unwinds out of a region leaves workers with a job that is gone.
+/// The text of a panic, if it is text. This function never panics: a payload of another kind is leaked, because
+/// dropping it could run anything, and unwinding out of a region would leave workers with a job that no longer exists.
 fn panic_message(payload: Box<dyn Any + Send>) -> String {
     let payload = match payload.downcast::<&'static str>() {
         Ok(text) => return (*text).to_owned(),

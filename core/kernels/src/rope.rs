@@ -1,4 +1,4 @@
-//! Rotary position embedding: the cosines and sines of a step once, then every head of every layer.
+//! Rotary position embedding: the cosines and sines once per step, then every head of every layer.
 
 use crate::cpu::Cpu;
 use crate::error::{KernelError, check_len};
@@ -9,17 +9,17 @@ use menagerie_formulas::RopePairs;
 /// How a head rotates.
 #[derive(Debug, Clone, Copy)]
 pub struct Rope<'a> {
-    /// Which elements belong together.
+    /// Which elements form a pair.
     pub pairs: RopePairs,
     /// Radians per position, one per pair; the first `2 * inv_freq.len()` elements of a head rotate.
     pub inv_freq: &'a [f32],
-    /// Multiplies cosine and sine (YaRN's attention factor); 1 where there is none.
+    /// Multiplies cosine and sine (YaRN's attention factor); 1 = unchanged.
     pub magnitude: f32,
     /// Elements per head.
     pub head_dim: usize,
 }
 
-/// Cosines and sines of the positions of one step: made once, used by q and k of all layers that rotate alike.
+/// Cosines and sines of the positions of one step: computed once, used by q and k of all layers with the same rope.
 #[derive(Debug, Clone, Default)]
 pub struct RopeTable {
     pairs: usize,
@@ -28,9 +28,9 @@ pub struct RopeTable {
 }
 
 impl RopeTable {
-    /// For every position and pair the cosine and sine of the angle, times `magnitude`. The angle is the f32
-    /// product `position * inv_freq`, as HF transformers has it; its cosine and sine are taken in f64, by code that is the
-    /// same on every machine.
+    /// For every position and pair the cosine and sine of the angle, times `magnitude`. The angle is the f32 product
+    /// `position * inv_freq`, as in HF transformers; its cosine and sine are computed in f64, by code that is the same
+    /// on every machine.
     pub fn new(positions: &[u32], inv_freq: &[f32], magnitude: f32) -> RopeTable {
         let count = positions.len() * inv_freq.len();
         let (mut cos, mut sin) = (Vec::with_capacity(count), Vec::with_capacity(count));
@@ -59,14 +59,14 @@ impl RopeTable {
 /// positions, make a `RopeTable` and call `rope_with`.
 ///
 /// # Errors
-/// [`KernelError::Shape`]: lengths that do not fit, more pairs than the head has.
+/// [`KernelError::Shape`]: the lengths do not fit, or there are more pairs than the head has.
 pub fn rope(cpu: &Cpu, rope: &Rope, positions: &[u32], x: &mut [f32]) -> Result<(), KernelError> {
     check_table(rope.inv_freq.len(), positions.len(), rope.head_dim, x.len())?;
     let table = RopeTable::new(positions, rope.inv_freq, rope.magnitude);
     rope_with(cpu, &table, rope.pairs, rope.head_dim, x)
 }
 
-/// The same with the cosines and sines at hand: row `t` of `x` rotates by the table's position `t`.
+/// Like `rope`, with a table: row `t` of `x` rotates by the table's position `t`.
 ///
 /// # Errors
 /// As [`rope`](rope()).
@@ -89,7 +89,7 @@ pub fn rope_with(
         let angles = index * table.pairs..(index + 1) * table.pairs;
         let (cos, sin) = (&table.cos[angles.clone()], &table.sin[angles]);
         match pairs {
-            RopePairs::Halves => dispatch(cpu, Halves { cos, sin, head_dim, row }),
+            RopePairs::Halves => dispatch(cpu, SplitHalves { cos, sin, head_dim, row }),
             RopePairs::Adjacent => dispatch(cpu, Adjacent { cos, sin, head_dim, row }),
         }
     })
@@ -109,21 +109,21 @@ fn check_table(pairs: usize, positions: usize, head_dim: usize, len: usize) -> R
     check_rows("rope: a row of x", len / positions, head_dim)
 }
 
-/// A pair that no vector holds, in the same steps.
+/// A pair that no whole vector covers, in the same steps.
 #[inline(always)]
 fn turned([x, y]: [f32; 2], cos: f32, sin: f32) -> (f32, f32) {
     (fused(-y, sin, x * cos), fused(x, sin, y * cos))
 }
 
-/// One row, pairs half the rotated part apart.
-struct Halves<'a> {
+/// One row whose pairs are half of the rotated part apart.
+struct SplitHalves<'a> {
     cos: &'a [f32],
     sin: &'a [f32],
     head_dim: usize,
     row: &'a mut [f32],
 }
 
-impl Kernel for Halves<'_> {
+impl Kernel for SplitHalves<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -148,7 +148,7 @@ impl Kernel for Halves<'_> {
     }
 }
 
-/// One row, pairs side by side.
+/// One row whose pairs are adjacent.
 struct Adjacent<'a> {
     cos: &'a [f32],
     sin: &'a [f32],
@@ -167,7 +167,7 @@ impl Kernel for Adjacent<'_> {
         let pairs = self.cos.len();
         let (cosines, cos_rest) = self.cos.as_chunks::<PAIRS>();
         let (sines, sin_rest) = self.sin.as_chunks::<PAIRS>();
-        // Vector by vector over all heads: cosine and sine are spread out once.
+        // Vector by vector over all heads: cosine and sine are broadcast once.
         for (i, (cos, sin)) in cosines.iter().zip(sines).enumerate() {
             let (mut cos_pairs, mut sin_pairs) = ([0.0; LANES], [0.0; LANES]);
             for j in 0..PAIRS {

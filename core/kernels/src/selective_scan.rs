@@ -7,7 +7,7 @@ use crate::pointwise::{check_rows, load_part, store_part};
 use crate::pool::SendPointer;
 use crate::simd::{Kernel, LANES, Simd, dispatch, exp};
 
-/// Channels of a task.
+/// ScanChannels of a task.
 const CHANNELS: usize = 4 * LANES;
 
 /// The rows of one sequence, of `C` channels with `N` elements of state each.
@@ -17,19 +17,19 @@ pub struct SelectiveScan<'a> {
     pub x: &'a [f32],
     /// The time step of each channel, `[T, C]`.
     pub dt: &'a [f32],
-    /// What goes into the state, `[T, N]`.
+    /// The input of the state, `[T, N]`.
     pub b: &'a [f32],
-    /// What is read from it, `[T, N]`.
+    /// The vector that reads the state, `[T, N]`.
     pub c: &'a [f32],
     /// `[N, C]`; the state decays by `exp(dt a)`.
     pub a: &'a [f32],
-    /// `[C]`: times `x`, added to the result.
+    /// `[C]`: multiplied by `x` and added to the result.
     pub skip: &'a [f32],
 }
 
-/// For every row in turn and every channel `d`: `h[n, d] = exp(dt_d a[n, d]) h[n, d] + dt_d x_d b_n`, then
-/// `out_d = sum over n of c_n h[n, d] + skip_d x_d`; `state` is `h`, `[N, C]`, `out` is `[T, C]`. A row's result does not
-/// depend on how a sequence is cut into calls.
+/// For every row in order and every channel `d`: `h[n, d] = exp(dt_d a[n, d]) h[n, d] + dt_d x_d b_n`, then
+/// `out_d = sum over n of c_n h[n, d] + skip_d x_d`; `state` is `h`, `[N, C]`, `out` is `[T, C]`. A row's result does
+/// not depend on how a sequence is split into calls.
 ///
 /// # Errors
 /// [`KernelError::Shape`]: lengths that do not fit. [`KernelError::JobPanicked`].
@@ -54,12 +54,12 @@ pub fn selective_scan(
         for first in (task * CHANNELS..end).step_by(LANES) {
             let count = LANES.min(end - first);
             let places = Places { state: &state, out: &out, first, count };
-            dispatch(cpu, Channels { input, rows, size, places, scratch: &mut *scratch });
+            dispatch(cpu, ScanChannels { input, rows, size, places, scratch: &mut *scratch });
         }
     })
 }
 
-/// Where some channels have their state and their results.
+/// The state and the results of some channels.
 #[derive(Clone, Copy)]
 struct Places<'a> {
     /// `[N, C]`.
@@ -85,7 +85,7 @@ impl Places<'_> {
 }
 
 /// A vector of channels.
-struct Channels<'a> {
+struct ScanChannels<'a> {
     input: &'a SelectiveScan<'a>,
     rows: usize,
     size: usize,
@@ -93,12 +93,12 @@ struct Channels<'a> {
     scratch: &'a mut Scratch,
 }
 
-impl Kernel for Channels<'_> {
+impl Kernel for ScanChannels<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Channels { input, rows, size, places, scratch } = self;
+        let ScanChannels { input, rows, size, places, scratch } = self;
         let channels = input.skip.len();
         let own = places.first..places.first + places.count;
         let (states, decays) = scratch.floats(2 * size * LANES).split_at_mut(size * LANES);
@@ -126,14 +126,14 @@ impl Kernel for Channels<'_> {
             store(s, unsafe { places.of(places.out, row, channels) }, sum);
         }
         for (row, state) in states.iter().enumerate() {
-            // SAFETY: as where it was read.
+            // SAFETY: as for the read above.
             let held = unsafe { places.of(places.state, row, channels) };
             store(s, held, s.load(state));
         }
     }
 }
 
-/// At most a vector, zeros behind it.
+/// At most a vector, followed by zeros.
 #[inline(always)]
 fn load<S: Simd>(s: S, from: &[f32]) -> S::F {
     match from.first_chunk::<LANES>() {

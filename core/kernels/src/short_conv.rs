@@ -8,9 +8,9 @@ use crate::simd::{Kernel, LANES, Simd, dispatch};
 /// Causal depthwise convolution (PyTorch's `Conv1d` with `groups = channels` and `taps - 1` zeros before the first
 /// row): `out[t, d] = sum over j of kernel[j, d] * x[t + 1 - taps + j, d]`.
 ///
-/// `kernel` is `[taps, channels]`; `x` and `out` are `[T, channels]`. `state`, `[taps - 1, channels]`, holds the inputs
-/// before `x`, the oldest first (zeros at the beginning of a sequence), and those before the next rows afterwards. A
-/// row's result does not depend on how a sequence is cut into calls.
+/// `kernel` is `[taps, channels]`; `x` and `out` are `[T, channels]`. Before the call, `state` `[taps - 1, channels]`
+/// holds the inputs that precede `x`, oldest first (zeros at the beginning of a sequence); after it, those that precede
+/// the next rows. A row's result does not depend on how a sequence is split into calls.
 ///
 /// # Errors
 /// [`KernelError::Shape`]: lengths that do not fit. [`KernelError::JobPanicked`].
@@ -50,7 +50,7 @@ fn carry(x: &[f32], state: &mut [f32]) {
     state[kept..].copy_from_slice(&x[from..]);
 }
 
-/// `out = filter * input`, added to what is there unless `fresh`; all are one row long.
+/// `out = filter * input`, added to the value in `out` unless `fresh`; all have the length of one row.
 struct AddTap<'a> {
     filter: &'a [f32],
     input: &'a [f32],

@@ -1,7 +1,7 @@
-//! Sixteen f32 lanes on every instruction set: kernels are written once over `Simd` and compiled per family.
+//! Sixteen f32 lanes on every instruction set: kernels are written once over `Simd` and compiled for each family.
 //!
-//! A kernel is a value with an `#[inline(always)]` generic `run`; `dispatch` calls it inside a function that
-//! carries the family's `#[target_feature]`, so that everything inlined into it may use the wide units.
+//! A kernel is a value with an `#[inline(always)]` generic `run`. `dispatch` calls it inside a function with the
+//! family's `#[target_feature]`, so everything that is inlined into it may use the wide registers.
 
 #![allow(
     clippy::needless_range_loop,
@@ -20,20 +20,20 @@ mod tests;
 
 pub(crate) use math::{erfc, exp, ln_1p_of_fraction, tanh};
 pub(crate) use portable::fused;
-pub(crate) use product::Product;
+pub(crate) use product::DenseProduct;
 
 use crate::cpu::Cpu;
-use crate::isa::Level;
+use crate::isa::DetectedIsa;
 
 /// Lanes of one vector, the same for every family.
 pub(crate) const LANES: usize = 16;
 
-/// The operations kernels use, implemented by the proofs of the instruction sets (`isa::level`).
+/// The operations of kernels, implemented by the proofs of the instruction sets (`isa::level`).
 ///
 /// # Safety of the `_ptr` methods
-/// The pointer must be valid for sixteen elements (reads or writes); no alignment is needed.
+/// The pointer must be valid for sixteen elements (reads or writes); no alignment is required.
 pub(crate) trait Simd: Copy + Send + Sync + 'static {
-    /// How many vectors of sixteen the registers hold: kernels size their tiles by it.
+    /// How many vectors of sixteen the registers hold: kernels choose the sizes of their tiles by it.
     const REGISTERS: usize;
     /// Sixteen f32.
     type F: Copy;
@@ -43,11 +43,11 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     unsafe fn store_ptr(self, to: *mut f32, value: Self::F);
     /// Sixteen f16 bit patterns, widened.
     unsafe fn load_f16_ptr(self, from: *const u8) -> Self::F;
-    /// Rounded to nearest even; too large becomes infinite.
+    /// Rounded to nearest even; numbers that are too large become infinite.
     unsafe fn store_f16_ptr(self, to: *mut u8, value: Self::F);
     /// Sixteen signed bytes, widened.
     unsafe fn load_i8_ptr(self, from: *const u8) -> Self::F;
-    /// Rounded to nearest even; the values are within -127..=127.
+    /// Rounded to nearest even; the values must be within -127..=127.
     unsafe fn store_i8_ptr(self, to: *mut u8, value: Self::F);
 
     fn add(self, a: Self::F, b: Self::F) -> Self::F;
@@ -58,23 +58,23 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     fn fma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     /// `c - a * b`, rounded once.
     fn fnma(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F;
-    /// The larger one; `b` where either is not a number.
+    /// The larger one; `b` if either is NaN.
     fn max(self, a: Self::F, b: Self::F) -> Self::F;
-    /// The smaller one; `b` where either is not a number.
+    /// The smaller one; `b` if either is NaN.
     fn min(self, a: Self::F, b: Self::F) -> Self::F;
     fn abs(self, a: Self::F) -> Self::F;
-    /// To the nearest whole number, halves to even.
+    /// To the nearest integer, halves to even.
     fn round(self, a: Self::F) -> Self::F;
-    /// `a * 2^n`, rounded once, for whole `n` in -125..=128 and results that are not subnormal.
+    /// `a * 2^n`, rounded once, for integers `n` in -125..=128 and results that are not subnormal.
     fn scale_by_pow2(self, a: Self::F, n: Self::F) -> Self::F;
-    /// `a < b ? x : y`, lane by lane; `y` where a comparison has no answer.
+    /// `a < b ? x : y`, lane by lane; `y` if one of them is NaN.
     fn select_lt(self, a: Self::F, b: Self::F, x: Self::F, y: Self::F) -> Self::F;
     /// Lanes 2i and 2i + 1 exchanged.
     fn swap_pairs(self, a: Self::F) -> Self::F;
     /// The sum of the lanes, the same bits on every instruction set: each of the first eight lanes plus the one eight after
     /// it, each of the first four of these sums plus the one four after it, then two, then one.
     fn sum(self, a: Self::F) -> f32;
-    /// Lane `i` is the `sum` of vector `i`, of at most sixteen; lanes behind them mean nothing.
+    /// Lane `i` is the `sum` of vector `i`, of at most sixteen; further lanes are undefined.
     #[inline(always)]
     fn sums<const R: usize>(self, rows: &[Self::F; R]) -> Self::F {
         let mut out = [0.0; LANES];
@@ -84,16 +84,16 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
         self.load(&out)
     }
 
-    /// Runs a kernel as a function of its own with this family's features: what keeps large kernels from being
-    /// inlined into one.
+    /// Runs a kernel as a separate function with this family's features, so that large kernels are not inlined into
+    /// one.
     fn call<K: Kernel>(self, kernel: K) -> K::Output;
     /// One f16, widened.
     fn widen_f16(self, bits: u16) -> f32;
-    /// Asks for the cache line at an address, which may be any.
+    /// Prefetches the cache line at any address.
     fn prefetch(self, address: *const u8);
-    /// The largest lane (if none is not-a-number).
+    /// The largest lane (if no lane is NaN).
     fn largest(self, a: Self::F) -> f32;
-    /// Lane `i` is the `largest` of vector `i`, of at most sixteen; lanes behind them mean nothing.
+    /// Lane `i` is the `largest` of vector `i`, of at most sixteen; further lanes are undefined.
     #[inline(always)]
     fn largests<const R: usize>(self, rows: &[Self::F; R]) -> Self::F {
         let mut out = [0.0; LANES];
@@ -103,12 +103,12 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
         self.load(&out)
     }
 
-    /// Four floats in every quarter of a vector.
+    /// The same four floats in every quarter of a vector.
     ///
     /// # Safety
     /// The pointer must be valid for reads of four elements.
     unsafe fn load_quarter_ptr(self, from: *const f32) -> Self::F;
-    /// Vector `m` has in its quarter `k` the f16 `4 m..4 m + 4` of the sixteen at `from[k]`, widened.
+    /// Vector `m` holds in its quarter `k` the f16 `4 m..4 m + 4` of the sixteen at `from[k]`, widened.
     ///
     /// # Safety
     /// The pointers must be valid for reads of sixteen f16.
@@ -118,7 +118,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
     /// # Safety
     /// The pointers must be valid for reads of sixteen bytes.
     unsafe fn load_i8_quarters(self, from: [*const u8; 4]) -> [Self::F; 4];
-    /// Four f16, widened, each in all lanes of a quarter.
+    /// Four f16, widened, each broadcast to all lanes of a quarter.
     fn spread_f16(self, bits: [u16; 4]) -> Self::F;
     /// Quarter `k` of vector `m` becomes quarter `m` of vector `k`.
     fn transpose_quarters(self, rows: [Self::F; 4]) -> [Self::F; 4];
@@ -167,7 +167,7 @@ pub(crate) trait Simd: Copy + Send + Sync + 'static {
 /// A computation written once for all families.
 pub(crate) trait Kernel {
     type Output;
-    /// Must be `#[inline(always)]`, and so must everything it calls that uses `s`.
+    /// Must be `#[inline(always)]`, and so must everything that it calls with `s`.
     fn run<S: Simd>(self, s: S) -> Self::Output;
 }
 
@@ -179,15 +179,15 @@ pub(crate) fn dispatch<K: Kernel>(cpu: &Cpu, kernel: K) -> K::Output {
 
 /// Runs the kernel with the instruction set of a proof.
 #[inline]
-pub(crate) fn dispatch_at<K: Kernel>(level: Level, kernel: K) -> K::Output {
+pub(crate) fn dispatch_at<K: Kernel>(level: DetectedIsa, kernel: K) -> K::Output {
     match level {
-        Level::Portable(isa) => portable::enter(isa, kernel),
+        DetectedIsa::Portable(isa) => portable::enter(isa, kernel),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2(isa) => avx2::enter(isa, kernel),
+        DetectedIsa::Avx2(isa) => avx2::enter(isa, kernel),
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(isa) => avx512::enter(isa, kernel),
+        DetectedIsa::Avx512(isa) => avx512::enter(isa, kernel),
         // The compiler may use the baseline's Advanced SIMD for the plain form.
         #[cfg(target_arch = "aarch64")]
-        Level::Neon(_) => portable::enter(crate::isa::Portable, kernel),
+        DetectedIsa::Neon(_) => portable::enter(crate::isa::Portable, kernel),
     }
 }

@@ -5,11 +5,11 @@ use crate::error::KernelError;
 use crate::pointwise::{check_rows, for_rows};
 use crate::simd::{Kernel, LANES, Simd, dispatch, exp};
 
-/// `x = exp(x - max) / sum(exp(x - max))` for every row of `width`, in place. A row of only minus infinity gives
-/// not-a-number.
+/// `x = exp(x - max) / sum(exp(x - max))` for every row of `width`, in place. A row that holds only minus infinity
+/// gives NaN.
 ///
 /// # Errors
-/// [`KernelError::Shape`]: `x` is not whole rows.
+/// [`KernelError::Shape`]: `x` is not a whole number of rows.
 pub fn softmax_rows(cpu: &Cpu, x: &mut [f32], width: usize) -> Result<(), KernelError> {
     check_rows("softmax_rows: x", x.len(), width)?;
     for_rows(cpu, x, width, &|_, row| dispatch(cpu, SoftmaxRow { row }))

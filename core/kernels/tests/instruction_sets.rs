@@ -1,8 +1,8 @@
-//! Says which instruction sets and features the tests of this machine cover: the kernels of each are run here, what this
-//! processor lacks is named. A binary without the test harness, so that what it prints is seen.
+//! Reports which instruction sets and features the tests of this machine cover: the kernels of each run here, and those
+//! that this processor lacks are named. A binary without the test harness, so that its output is visible.
 //!
-//! With `MENAGERIE_REQUIRE_ISA` ("portable avx2 avx512 avx512bf16 avx512vbmi") it fails unless exactly those were run: `.ci/run` sets
-//! it to what the system says of the processor.
+//! With `MENAGERIE_REQUIRE_ISA` ("portable avx2 avx512 avx512bf16 avx512vbmi") it fails unless exactly those ran:
+//! `.ci/run` sets it to what the system reports of the processor.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie_kernels::*;
@@ -11,7 +11,7 @@ use menagerie_kernels_check::weights::random_blocks;
 use menagerie_random::SplitMix64;
 use std::collections::BTreeSet;
 
-/// Everything that kernels are written for: families, and what some kernels of a family want besides.
+/// Everything that kernels are written for: families, and the additional features that some kernels of a family use.
 const KNOWN: [(Isa, &[&str]); 4] = [
     (Isa::Portable, &[]),
     (Isa::Avx2, &[]),
@@ -47,7 +47,7 @@ fn run(isa: Isa) {
             };
             // Rounding activations to 8 bits moves a sum by up to 2^-7 of its magnitude.
             assert!(worst(&exact) < 3e-6 && worst(&fast) < 1e-2, "{isa} {}", block.name());
-            // Products of bfloat16 are seen by their rounding.
+            // Products of bfloat16 are recognized by their rounding.
             if block == BlockType::BF16 {
                 assert!(worst(&fast) > 1e-5, "{isa} {tokens}");
             }

@@ -30,20 +30,20 @@ pub struct Product<'a> {
     pub bias: Option<&'a Param>,
 }
 
-/// The second product of a low-rank pair, on its way to rows.
+/// The second product of a low-rank pair, to be added to rows.
 #[derive(Clone, Copy, Debug)]
 pub struct LowRankSum<'a> {
-    /// Which rows of several it is added to.
+    /// Which row of the batch it is added to.
     pub to: usize,
-    /// What the first product gave, `[T, rank]`, times its factors.
+    /// The first product, `[T, rank]`, times its factors.
     pub narrow: &'a Rows,
     /// The pair.
     pub pair: &'a LowRank,
-    /// The row that each narrow row is added to, no row twice; absent = the same one.
+    /// The row that each narrow row is added to; no row occurs twice. Absent: the row with the same index.
     pub rows: Option<&'a [u32]>,
 }
 
-/// What goes into [`Backend::product_between`].
+/// An operand of [`Backend::product_between`].
 #[derive(Clone, Copy)]
 pub enum HostOperand<'a> {
     /// Rows of the backend.
@@ -52,7 +52,7 @@ pub enum HostOperand<'a> {
     Values(&'a [f32]),
 }
 
-/// Where keys and values of an attention lie.
+/// Where keys and values of an attention are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionStates {
     /// Keys, `[kv_heads, key_dim]` per token.
@@ -65,35 +65,35 @@ pub struct AttentionStates {
 #[derive(Clone)]
 pub struct RopeTable(pub Arc<dyn Any + Send + Sync>);
 
-/// What `rotate` turns rows with: a table per run of rows, and how elements pair up.
+/// The rotation of rows: a table for each run of rows, and how elements form pairs.
 #[derive(Clone, Copy)]
 pub struct Rotation<'a> {
     /// Tables of consecutive runs of rows that cover all of them: rope regimes differ between sequences.
     pub tables: &'a [(Range<usize>, RopeTable)],
     /// Which elements of a head form a pair.
     pub pairs: RopePairs,
-    /// Elements of a head; as many leading ones rotate as the table has pairs for, the rest stays.
+    /// Elements of a head; as many leading ones rotate as the table has pairs for, the others stay unchanged.
     pub head_dim: usize,
 }
 
-/// Where a forward computes: the CPU over our kernels, or a device through a tensor library.
+/// Where a forward computes: the CPU with this project's kernels, or a device through a tensor library.
 ///
 /// Activations are [`Rows`] of f32, owned and unique: a method that takes them by value may change them in place. What
-/// a device has no form of (a block type, a recurrence) is refused when the model is assembled: [`Backend::matrix`] and
-/// [`Backend::supports`] say so, and nothing is computed elsewhere behind the caller's back.
+/// a device does not support (a block type, a recurrence) is refused when the model is assembled, by
+/// [`Backend::matrix`] and [`Backend::supports`]; no operation is silently computed elsewhere.
 ///
 /// # Errors
-/// Of all methods: [`crate::ModelError::Shape`] for operands that do not fit, [`crate::ModelError::Backend`] for what
-/// the device reports; only other errors are named at a method.
+/// All methods may return [`crate::ModelError::Shape`] for operands that do not fit and [`crate::ModelError::Backend`]
+/// for errors of the device; a method documents only other errors.
 pub trait Backend: StateMemory + Send + Sync {
-    /// `cpu`, `candle`, `cuda:0` ...: as `--device` names it.
+    /// `cpu`, `candle`, `cuda:0` ...: its name in `--device`.
     fn name(&self) -> String;
 
-    /// Bytes of memory that are free for weights and states now, if that can be known.
+    /// Bytes of memory that are free for weights and states now, if known.
     fn free_memory(&self) -> Option<u64>;
 
-    /// Bytes of this device's memory that `elements` elements of a type take once they are taken in; 0 where the bytes
-    /// of the file are read in place.
+    /// Bytes of this device's memory that `elements` elements of a type take once they are loaded; 0 if the bytes of
+    /// the file are read in place.
     fn bytes_taken(&self, _block: GgmlType, _elements: u64, _arithmetic: Arithmetic) -> u64 {
         0
     }
@@ -103,13 +103,13 @@ pub trait Backend: StateMemory + Send + Sync {
         Vec::new()
     }
 
-    /// Notes on the weights taken in so far: those kept in another form than the file's, and options without an effect on
+    /// Notes on the weights loaded so far: weights in another form than the file's, and options without an effect on
     /// them.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Refuses an operation that this backend has no form of, by its name (`short-conv`).
+    /// Returns an error for an operation that this backend does not support, with its name (`short-conv`).
     ///
     /// # Errors
     /// [`crate::ModelError::Unsupported`] names the operation and the device.
@@ -117,10 +117,10 @@ pub trait Backend: StateMemory + Send + Sync {
 
     // Weights.
 
-    /// Takes in a matrix or a stack of them, to be multiplied with or looked up in.
+    /// Loads a matrix or a stack of matrices, for products or look-ups.
     ///
     /// # Errors
-    /// [`crate::ModelError::Unsupported`] names a block type that has no form here.
+    /// [`crate::ModelError::Unsupported`] names a block type that the backend does not support.
     fn matrix(&self, weight: &Weight, arithmetic: Arithmetic) -> Result<Param>;
 
     /// Takes in a vector.
@@ -129,19 +129,20 @@ pub trait Backend: StateMemory + Send + Sync {
     /// The device has no room.
     fn vector(&self, name: &str, values: Vec<f32>) -> Result<Param>;
 
-    /// Every value of a stored weight as f32, in the order of the file; for vectors and what is computed at assembly.
+    /// Every value of a stored weight as f32, in the order of the file; for vectors and values that are computed at
+    /// assembly.
     ///
     /// # Errors
     /// [`crate::ModelError::Unsupported`] names a block type that cannot be dequantized; [`crate::ModelError::Weights`]
-    /// a value that is no number ([`Weight::expect_finite`]).
+    /// a value that is NaN or infinite ([`Weight::expect_finite`]).
     fn values(&self, weight: &Weight) -> Result<Vec<f32>>;
 
     // Rows in and out.
 
-    /// `[values.len() / cols, cols]` rows of these values.
+    /// `[values.len() / cols, cols]` rows with these values.
     fn upload(&self, values: Vec<f32>, cols: usize) -> Result<Rows>;
 
-    /// Rows `[rows, cols]` whose values `write` sets, all of them; the values it finds there are undefined.
+    /// Rows `[rows, cols]` whose values `write` sets, all of them; their previous values are undefined.
     ///
     /// # Errors
     /// What `write` returns.
@@ -156,7 +157,7 @@ pub trait Backend: StateMemory + Send + Sync {
         self.upload(values, cols)
     }
 
-    /// The values of rows, row after row; borrowed where they are in host memory.
+    /// The values of rows, row after row; borrowed if they are in host memory.
     fn read<'a>(&self, rows: &'a Rows) -> Result<Cow<'a, [f32]>>;
 
     /// The values of rows, row after row; consumes the rows, so that values in host memory are moved and not copied.
@@ -164,7 +165,7 @@ pub trait Backend: StateMemory + Send + Sync {
         self.read(&rows).map(Cow::into_owned)
     }
 
-    /// Whether rows are read where they are, at no cost.
+    /// Whether rows are read in place, at no cost.
     fn reads_in_place(&self) -> bool {
         false
     }
@@ -180,7 +181,7 @@ pub trait Backend: StateMemory + Send + Sync {
 
     // Products.
 
-    /// Rows of a table by index, `[ids.len(), cols]`; of a stack, where the device has that, rows of all its matrices.
+    /// Rows of a table by index, `[ids.len(), cols]`; of a stack, if the device supports it, rows of all its matrices.
     ///
     /// # Errors
     /// [`crate::ModelError::TokenOutOfRange`] for an index past the table.
@@ -189,14 +190,13 @@ pub trait Backend: StateMemory + Send + Sync {
     /// `y_i = W_i x + b_i` over the same rows, `[T, out_i]` each.
     fn products(&self, products: &[Product], x: &LinearInput, arithmetic: Arithmetic) -> Result<Vec<Rows>>;
 
-    /// Takes in the second matrix of a low-rank pair in the form that [`Backend::add_low_rank`] likes, where there is
-    /// one;
-    /// `turned` is `[rank, out]`, of plain floats.
+    /// Loads the second matrix of a low-rank pair in the form that [`Backend::add_low_rank`] prefers, if it has one;
+    /// `turned` is the transposed matrix, `[rank, out]`, of plain floats.
     fn low_rank_up(&self, _turned: &Weight) -> Result<Option<Param>> {
         Ok(None)
     }
 
-    /// `ys` with the second products of low-rank pairs added, sum after sum.
+    /// `ys` plus the second products of low-rank pairs, sum after sum.
     fn add_low_rank(&self, ys: Vec<Rows>, sums: &[LowRankSum], arithmetic: Arithmetic) -> Result<Vec<Rows>> {
         let mut ys: Vec<Option<Rows>> = ys.into_iter().map(Some).collect();
         for sum in sums {
@@ -225,11 +225,11 @@ pub trait Backend: StateMemory + Send + Sync {
     /// The rows of `x` `[T, D]` packed by expert, each times its router weight, `[packed rows, D]`.
     fn pack_weighted(&self, x: &Rows, plan: &ExpertPlan) -> Result<Rows>;
 
-    /// Adds the packed outputs `[packed rows, D]` of every token up, best choice first, `[T, D]`.
+    /// Adds the packed outputs `[packed rows, D]` of every token, best choice first, `[T, D]`.
     fn combine(&self, packed: &Rows, plan: &ExpertPlan, apply: RouterApply) -> Result<Rows>;
 
-    /// `y = W x + b` for rows in host memory, which lie one after the other, into `y`, which has as many. `x` is rows
-    /// of this backend where there are any: what is prepared for their products is prepared once.
+    /// `y = W x + b` for consecutive rows in host memory, into `y` with the same number of rows. `x` are rows of this
+    /// backend if they exist: their prepared form is then computed once for all products.
     fn product_between(
         &self,
         product: &Product,
@@ -273,7 +273,7 @@ pub trait Backend: StateMemory + Send + Sync {
     /// Rotates the heads of rows `[T, heads * head_dim]` (Su et al., 2021).
     fn rotate(&self, x: Rows, rotation: Rotation) -> Result<Rows>;
 
-    /// Stores the step's keys and values, then attends with its queries `[T, heads * key_dim]` to everything stored
+    /// Stores the step's keys and values, then attends with its queries `[T, heads * key_dim]` to all stored positions
     /// that the mask shows; returns `[T, heads * value_dim]`.
     fn attention(
         &self,
@@ -284,7 +284,7 @@ pub trait Backend: StateMemory + Send + Sync {
         step: StateStep,
     ) -> Result<Rows>;
 
-    /// Stores rows of the step in a per-token state: what [`Backend::attend_stored`] reads.
+    /// Stores rows of the step in a per-token state, for [`Backend::attend_stored`].
     fn store(&self, _state: StateId, _rows: &Rows, _step: StateStep) -> Result<()> {
         Err(self.lacks(Operation::LatentAttention))
     }
@@ -300,9 +300,9 @@ pub trait Backend: StateMemory + Send + Sync {
         Err(self.lacks(Operation::LatentAttention))
     }
 
-    /// As [`Backend::attention`], to what is stored already, the step's own rows included: by another layer, or by
-    /// [`Backend::store`]. A state of one head may serve as keys and as values, which are then its first `value_dim`
-    /// elements.
+    /// Like [`Backend::attention`], over keys and values that are stored already, the step's own rows included: by
+    /// another layer, or by [`Backend::store`]. A state of one head may serve as keys and as values, which are then its
+    /// first `value_dim` elements.
     fn attend_stored(
         &self,
         _shape: &AttentionShape,
@@ -314,7 +314,7 @@ pub trait Backend: StateMemory + Send + Sync {
         Err(self.lacks(Operation::StoredAttention))
     }
 
-    /// The error of an operation that [`Backend::supports`] refuses and that is asked for all the same.
+    /// The error of an operation that [`Backend::supports`] refuses but that is called anyway.
     fn lacks(&self, operation: Operation) -> ModelError {
         match self.supports(operation) {
             Err(error) => error,
@@ -330,7 +330,7 @@ pub trait Backend: StateMemory + Send + Sync {
     /// `L - 1` inputs carried in `state` (LFM2; Mamba's first step). `taps` is a vector `[L * D]`.
     fn short_conv(&self, x: &Rows, taps: &Param, state: StateId, step: StateStep) -> Result<Rows>;
 
-    /// Attention without softmax over each sequence: every head adds keys and values up in a state that decays, and
+    /// Attention without softmax over each sequence: every head accumulates keys and values in a state that decays, and
     /// reads it with the row's query; returns `[T, heads * value_dim]`. `state` is `[heads, key_dim, value_dim]`.
     fn linear_attention(
         &self,
@@ -356,10 +356,10 @@ pub trait Backend: StateMemory + Send + Sync {
 
     // Columns.
 
-    /// Cuts rows `[T, a + b]` into `[T, a]` and `[T, b]`.
+    /// Splits rows `[T, a + b]` into `[T, a]` and `[T, b]`.
     fn split(&self, x: &Rows, widths: [usize; 2]) -> Result<[Rows; 2]>;
 
-    /// Puts rows `[T, a]` and `[T, b]` side by side, `[T, a + b]`.
+    /// Concatenates rows `[T, a]` and `[T, b]` to `[T, a + b]`.
     fn join(&self, parts: [&Rows; 2]) -> Result<Rows>;
 
     // Element by element.
@@ -385,7 +385,7 @@ pub trait Backend: StateMemory + Send + Sync {
     /// Every row times its own factor `[T]`.
     fn scale_rows(&self, x: Rows, factors: &[f32]) -> Result<Rows>;
 
-    /// Every row of `x` `[T, D]` times the activation of the one element of the row of `gate` `[T, 1]`.
+    /// Every row of `x` `[T, D]` times the activation of the single element of the same row of `gate` `[T, 1]`.
     fn gate_rows(&self, x: Rows, gate: &Rows, activation: Activation) -> Result<Rows>;
 
     /// `min(max(x, -limit), limit)`.
@@ -397,7 +397,7 @@ pub trait Backend: StateMemory + Send + Sync {
     /// The activation of every element.
     fn activate(&self, x: Rows, activation: Activation) -> Result<Rows>;
 
-    /// Gate and up projection as one.
+    /// Combines a gate and an up projection.
     fn gated(&self, gate: Rows, up: &Rows, gating: Gating) -> Result<Rows>;
 
     // Work on the host.
@@ -407,8 +407,8 @@ pub trait Backend: StateMemory + Send + Sync {
         1
     }
 
-    /// Calls `job(i)` for every `i` below `tasks` on the threads that this backend has on the host; inside a job
-    /// inline.
+    /// Calls `job(i)` for every `i` below `tasks` on the threads that this backend has on the host; within a job it
+    /// runs inline.
     ///
     /// # Errors
     /// A job that panicked.
@@ -418,7 +418,7 @@ pub trait Backend: StateMemory + Send + Sync {
     }
 }
 
-/// Operations that not every backend has; asked for when a component is assembled.
+/// Operations that not every backend supports; they are requested when a component is assembled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// [`Backend::attention`] that looks ahead (encoders).
@@ -437,7 +437,7 @@ pub enum Operation {
     SelectiveScan,
 }
 
-/// What operations over state are given beside their operands.
+/// The context of operations over state, besides their operands.
 pub struct StateStep<'a> {
     /// Which rows belong to which sequence.
     pub layout: &'a SequenceLayout,

@@ -22,8 +22,8 @@ pub enum PreNorm {
 /// `h = reads; h = pre(h); h = part(h); h = post(h); x = x + scale * h; x = after(x)`, and with `again`, where `i` is
 /// the stream before the branch was added: `x = again(x + i)`.
 ///
-/// This one form is the sequential block (`pre`), the parallel one (`reads` the block's input), post-norm (`post`),
-/// sandwich (`pre` and `post`), BERT's (`after`) and that of Jina's BERT for code (`again`).
+/// This one form covers the sequential block (`pre`), the parallel one (`reads` the block's input), post-norm (`post`),
+/// sandwich (`pre` and `post`), BERT (`after`) and Jina's BERT for code (`again`).
 pub struct Branch<N, P> {
     /// Norm before the part.
     pub pre: Option<N>,
@@ -47,7 +47,7 @@ impl<N, P> Branch<N, P> {
         Self { pre, part, post: None, after: None, again: None, reads: BranchInput::Stream, scale: 1.0 }
     }
 
-    /// The same branch around another part.
+    /// The same branch with another part.
     pub fn map<Q>(self, part: impl FnOnce(P) -> Q) -> Branch<N, Q> {
         let Self { pre, part: own, post, after, again, reads, scale } = self;
         Branch { pre, part: part(own), post, after, again, reads, scale }
@@ -60,7 +60,7 @@ fn normed<N: Norm>(norm: &N, x: &Rows, context: &TransformContext) -> Result<Row
 }
 
 impl<N: Norm, P> Branch<N, P> {
-    /// The rows it reads, of the stream and the block's input.
+    /// The rows that it reads, from the stream and the block's input.
     fn read<'a>(&self, stream: &'a Rows, block_input: &'a Rows) -> &'a Rows {
         match self.reads {
             BranchInput::Stream => stream,
@@ -68,7 +68,7 @@ impl<N: Norm, P> Branch<N, P> {
         }
     }
 
-    /// The normed rows; `None` where the part reads them as they are.
+    /// The normed rows; `None` if the part reads them unchanged.
     fn enter(&self, x: &Rows, context: &TransformContext) -> Result<Option<Rows>> {
         self.pre.as_ref().map(|norm| normed(norm, x, context)).transpose()
     }
@@ -103,12 +103,11 @@ impl<N: Norm, P> Branch<N, P> {
     }
 }
 
-/// How a run of one of two stacks begins: with the sum of the stream as it stands and the one that is held (HRM, Wang
-/// et al., 2025).
+/// How a run of one of two stacks begins: with the sum of the current stream and the held one (HRM, Wang et al., 2025).
 pub struct StreamEntry {
-    /// Which of the two is held from here on.
+    /// Which of the two streams is held from here on.
     pub holds: HeldStream,
-    /// `[D]`: stands for the stream held before the first run.
+    /// `[D]`: used instead of the held stream before the first run.
     pub start: Option<Param>,
 }
 
@@ -157,7 +156,7 @@ pub struct ParallelFeedForward<N, P> {
 /// Rows that the part of a branch can read.
 #[derive(Clone, Copy)]
 struct Inputs<'a> {
-    /// The input of the part, normed.
+    /// The input of the part, after the norm.
     branch: &'a Rows,
     /// The same before the norm.
     read: &'a Rows,
@@ -168,7 +167,7 @@ struct Inputs<'a> {
 }
 
 impl<N: Norm, F: FeedForward> ParallelFeedForward<N, F> {
-    /// The output of the first feed-forward with that of the second added.
+    /// The output of the first feed-forward plus that of the second.
     fn add(&self, mut first: Rows, inputs: Inputs, context: &mut TransformContext) -> Result<Rows> {
         if let Some(norm) = &self.first_post {
             first = normed(norm, &first, context)?;
@@ -239,16 +238,22 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> BranchPart<N, A, F> {
 
 /// Branches on the residual stream, run one after the other, and operations on the result of the block.
 ///
-/// Most blocks have two, a mixer and a feed-forward ([`Self::new`]). The type is generic, so that a model written by
-/// hand names its parts: `TransformerBlock<RmsNorm, Attention, GatedFeedForward>`; [`DynBlock`] is the one assembled
-/// from data.
+/// Most blocks have two, a mixer and a feed-forward ([`Self::new`]). The type is generic, so that a hand-written model
+/// names its parts: `TransformerBlock<RmsNorm, Attention, GatedFeedForward>`; [`DynBlock`] is the form assembled from
+/// data.
 pub struct TransformerBlock<N, A, F> {
-    branches: Vec<Branch<N, BranchPart<N, A, F>>>,
-    pre: PreNorm,
-    embedding_scale: Option<f32>,
-    output_scale: f32,
-    output_norm: Option<N>,
-    entry: Option<StreamEntry>,
+    /// The branches, in the order in which they run.
+    pub branches: Vec<Branch<N, BranchPart<N, A, F>>>,
+    /// Whether the feed-forward shares the mixer's `pre` norm.
+    pub pre: PreNorm,
+    /// Adds the embedded rows times this to the output of the block.
+    pub embedding_scale: Option<f32>,
+    /// Multiplies the output of the block (1 = none).
+    pub output_scale: f32,
+    /// Norms the output of the block, after its scale.
+    pub output_norm: Option<N>,
+    /// Makes the block the first of a run of one of two stacks.
+    pub entry: Option<StreamEntry>,
 }
 
 /// A block assembled from data.
@@ -262,40 +267,10 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> TransformerBlock<N, A, F> {
         Self::of(mixer.into_iter().chain(feed_forward).collect())
     }
 
-    /// A block of these branches, run in this order.
+    /// A block of these branches, run in this order, without operations on its result.
     pub fn of(branches: Vec<Branch<N, BranchPart<N, A, F>>>) -> Self {
         let (embedding_scale, output_norm, entry) = (None, None, None);
         Self { branches, pre: PreNorm::Own, embedding_scale, output_scale: 1.0, output_norm, entry }
-    }
-
-    /// Adds the embedded rows times `scale` to the output of the block.
-    pub fn with_embedding(mut self, scale: f32) -> Self {
-        self.embedding_scale = Some(scale);
-        self
-    }
-
-    /// Makes the block the first of a run of one of two stacks.
-    pub fn with_entry(mut self, entry: StreamEntry) -> Self {
-        self.entry = Some(entry);
-        self
-    }
-
-    /// Norms the output of the block after its scale.
-    pub fn with_output_norm(mut self, norm: N) -> Self {
-        self.output_norm = Some(norm);
-        self
-    }
-
-    /// Multiplies the output of the block.
-    pub fn with_output_scale(mut self, scale: f32) -> Self {
-        self.output_scale = scale;
-        self
-    }
-
-    /// Says whether the feed-forward shares the mixer's `pre` norm.
-    pub fn with_pre(mut self, pre: PreNorm) -> Self {
-        self.pre = pre;
-        self
     }
 }
 
@@ -333,7 +308,7 @@ pub trait Layer: Send + Sync {
     /// Whether a token sees later tokens of its sequence.
     fn is_bidirectional(&self) -> bool;
 
-    /// Whether it adds the embedded rows again, which the container then keeps for it.
+    /// Whether it adds the embedded rows again; the container then keeps them.
     fn reads_embedding(&self) -> bool {
         false
     }

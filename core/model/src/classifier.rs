@@ -8,9 +8,9 @@ use crate::rows::Rows;
 use crate::traits::Norm;
 use menagerie_formulas::{Activation, ClassifierActivation, ClassifierScores};
 
-/// `output(norm(activation(dense(x))))`, each where the model has it.
+/// `output(norm(activation(dense(x))))`, with each part that the model has.
 pub struct Classifier {
-    /// `[D]` to `[D]`; the activation and the norm stand behind it.
+    /// `[D]` to `[D]`, followed by the activation and the norm.
     pub dense: Option<Box<dyn Linear>>,
     /// After `dense`.
     pub activation: ClassifierActivation,
@@ -50,7 +50,7 @@ impl Classifier {
     }
 }
 
-/// Softmax over each row, summed in f64: a few rows only, computed where they can be read.
+/// Softmax over each row, summed in f64: there are only a few rows, computed on the host.
 fn softmax(rows: &Rows, context: &TransformContext) -> Result<Rows> {
     let backend = &context.compute.backend;
     let mut values = backend.read(rows)?.into_owned();

@@ -24,12 +24,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub enum StepInput<'a> {
     /// Token ids, `[T]`.
     Tokens(&'a [u32]),
-    /// Rows `[T, D]` in place of embedded tokens (images, soft prompts), row after row.
+    /// Rows `[T, D]` instead of token ids (images, soft prompts), row after row.
     Embeddings(&'a [f32]),
 }
 
 impl<'a> StepInput<'a> {
-    /// Token ids, `[T]`; absent where rows stand in their place.
+    /// Token ids, `[T]`; absent if rows replace them.
     pub fn tokens(self) -> Option<&'a [u32]> {
         match self {
             Self::Tokens(ids) => Some(ids),
@@ -44,7 +44,7 @@ pub struct TransformContext<'a> {
     pub compute: &'a Compute,
     /// Which rows belong to which sequence.
     pub layout: &'a SequenceLayout,
-    /// What goes in; token ids are there in every stage (some layers of some models want them).
+    /// The input of the step; every stage has the token ids (some layers of some models need them).
     pub input: StepInput<'a>,
     /// The type of each row's token, `[T]`, in models that have types; absent = 0.
     pub token_types: Option<&'a [u32]>,
@@ -52,27 +52,27 @@ pub struct TransformContext<'a> {
     pub states: &'a mut StatePool,
     /// The adapter sets of the step; [`crate::SequenceRows::adapters`] is an index into them.
     pub adapters: &'a [Arc<AdapterSet>],
-    /// Weights of adapters per row, which multiply those of sets that want them; absent = none do.
+    /// Weights of adapters per row, which multiply those of sets that use them; absent = no weights.
     pub scalings: Option<&'a Scalings>,
     /// Hooks, called in order.
     pub hooks: &'a Hooks,
-    /// Where the times of its parts are noted; absent = nowhere.
+    /// Where the times of its parts are recorded; absent = nowhere.
     pub trace: Option<&'a Trace>,
     /// Set from outside to end the forward at the next layer.
     pub cancelled: Option<&'a AtomicBool>,
     /// Collects the failures of single sequences. `None`: any failure fails the step.
     pub failures: Option<&'a mut Vec<SequenceFailure>>,
-    /// The layer being run, for errors and checkpoints.
+    /// The current layer, for errors and checkpoints.
     pub layer: usize,
-    /// What was embedded, `[T, D]`, where a layer adds it again; set by the container of the layers.
+    /// The embedded rows, `[T, D]`, if a layer adds them again; set by the container of the layers.
     pub embedded: Option<Rows>,
-    /// The other of two streams, `[T, D]`, while a stack renews one of them; set by blocks that begin a run.
+    /// The other of two streams, `[T, D]`, while a stack updates one of them; set by blocks that begin a run.
     pub held: Option<Rows>,
-    /// Rows that layers get beside the stream, `[T * layers, width]`, token after token; set by the embedding.
+    /// Rows that layers get in addition to the stream, `[T * layers, width]`, token after token; set by the embedding.
     pub per_layer: Option<Rows>,
     /// Rows that layers hand to later layers of the step.
     pub slots: Slots,
-    /// Rope tables of this step, by the id a rope component got at assembly.
+    /// Rope tables of this step, by the id that a rope component got at assembly.
     pub(crate) rope_tables: RopeTables,
 }
 
@@ -105,8 +105,8 @@ impl<'a> TransformContext<'a> {
         }
     }
 
-    /// A context for another pass of the same step: input, states, cancellation and where failures are noted are the
-    /// same; adapters and hooks are none until they are given.
+    /// A context for another pass of the same step, with the same input, states, cancellation and failures, and without
+    /// adapters and hooks.
     pub fn pass<'b>(&'b mut self, layout: &'b SequenceLayout) -> TransformContext<'b>
     where
         'a: 'b,
@@ -168,24 +168,24 @@ impl<'a> TransformContext<'a> {
         }
     }
 
-    /// Notes that the weights of products are read.
+    /// Records that the weights of products are read.
     pub fn reads(&self, products: &[Product]) {
         if let Some(trace) = self.trace {
             trace.reads(products.iter().map(|product| product.weight.bytes()).sum());
         }
     }
 
-    /// Notes that so many of the matrices of stacks, or rows of a table, are read.
+    /// Records that so many of the matrices of stacks, or rows of a table, are read.
     pub(crate) fn reads_some(&self, weight: &Param, some: usize, of: usize) {
         if let Some(trace) = self.trace {
             trace.reads((weight.bytes() as f64 * some as f64 / of.max(1) as f64) as u64);
         }
     }
 
-    /// Notes that the rows of one sequence are not usable; what went wrong with it first stays.
+    /// Records that the rows of one sequence are not usable; the first failure of a sequence stays.
     ///
     /// # Errors
-    /// The failure, where the step fails as a whole.
+    /// The failure, if the step fails as a whole.
     pub fn fail(&mut self, failure: SequenceFailure) -> Result<()> {
         let Some(failures) = &mut self.failures else { return Err(failure.error) };
         if failures.iter().all(|known| known.index != failure.index) {

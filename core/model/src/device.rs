@@ -6,7 +6,7 @@ use menagerie_formulas::Arithmetic;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a backend is opened with.
+/// The arguments of opening a backend.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceRequest<'a> {
     /// Number of the device among those of its kind.
@@ -51,7 +51,7 @@ pub struct DeviceKind {
     pub registered_by: &'static str,
     /// Whether it follows the number of threads.
     pub threads: ThreadCount,
-    /// How many there are on this machine; or why none can be used.
+    /// The number of devices on this machine, or why none can be used.
     pub count: fn() -> Result<usize, String>,
     /// Description of the device with this number; or why it cannot be used.
     pub describe: fn(usize) -> Result<String, String>,

@@ -1,4 +1,4 @@
-//! [`ElementWise`]: an activation that is no formula of a backend; [`ActivationForm`] and [`GateForm`] are either.
+//! [`ElementWise`]: an activation that is not a formula of a backend; [`ActivationForm`] and [`GateForm`] cover both.
 
 use crate::Result;
 use crate::context::TransformContext;
@@ -19,17 +19,17 @@ pub trait ElementWise: Send + Sync {
 /// An activation: a formula that backends compute, or a component's.
 #[derive(Clone)]
 pub enum ActivationForm {
-    /// Computed where the rows are.
+    /// Computed on the backend.
     Formula(Activation),
-    /// Computed on the CPU: rows are read back and taken in again.
+    /// Computed on the CPU: rows are read back and uploaded again.
     Component(Arc<dyn ElementWise>),
 }
 
-/// How a gate and an up projection become one: a formula that backends compute, or a component's activation of the
-/// gate.
+/// How a gate and an up projection are combined: by a formula that backends compute, or by a component's activation of
+/// the gate.
 #[derive(Clone)]
 pub enum GateForm {
-    /// Computed where the rows are.
+    /// Computed on the backend.
     Formula(Gating),
     /// `activation(gate) * up`, computed on the CPU.
     Component(Arc<dyn ElementWise>),
@@ -51,7 +51,7 @@ impl ActivationForm {
     /// The activation of every element of `x` `[T, D]`.
     ///
     /// # Errors
-    /// What the backend or the component reports.
+    /// Errors of the backend or the component.
     pub fn apply(&self, x: Rows, context: &TransformContext) -> Result<Rows> {
         let backend = &context.compute.backend;
         match self {
@@ -76,7 +76,7 @@ impl GateForm {
     /// The gated rows `[T, F]` of `gate` and `up`, `[T, F]` each.
     ///
     /// # Errors
-    /// What the backend or the component reports.
+    /// Errors of the backend or the component.
     pub fn apply(&self, gate: Rows, up: &Rows, context: &TransformContext) -> Result<Rows> {
         let backend = &context.compute.backend;
         match self {

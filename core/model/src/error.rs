@@ -9,12 +9,12 @@ pub enum ModelError {
     /// The rows of a step do not fit together.
     #[error("sequence layout: {0}")]
     Layout(String),
-    /// A tensor has another shape than the component needs.
+    /// A tensor has a shape that the component does not accept.
     #[error("{what}: expected {expected}, found {found}")]
     Shape {
         /// Which tensor or activation.
         what: String,
-        /// Shape needed, with the names of its dimensions.
+        /// The expected shape, with the names of its dimensions.
         expected: String,
         /// Shape found.
         found: String,
@@ -36,7 +36,7 @@ pub enum ModelError {
     /// The caller asked the forward to stop.
     #[error("cancelled")]
     Cancelled,
-    /// A component of a plugin reports it, or broke a rule.
+    /// A component of a plugin reported an error, or broke a rule.
     #[error("component `{component}`: {reason}")]
     Component {
         /// Its name in specs.
@@ -44,7 +44,7 @@ pub enum ModelError {
         /// What went wrong.
         reason: String,
     },
-    /// A hook gave rows that cannot take the place of those it was shown.
+    /// A hook returned rows that cannot replace those that it received.
     #[error("hook {hook}: {reason}")]
     Hook {
         /// Its name.
@@ -60,10 +60,10 @@ pub enum ModelError {
         /// What went wrong there.
         source: Box<ModelError>,
     },
-    /// A stage of a model that is split failed, or cannot be reached.
+    /// A stage of a split model failed, or cannot be reached.
     #[error(transparent)]
     Stage(Box<dyn Error + Send + Sync>),
-    /// The weights vanished while mapped, or could not be read.
+    /// The mapped weights vanished, or could not be read.
     #[error("weights: {0}")]
     Weights(String),
     /// Weights of adapters that are NaN or infinite (X-LoRA).

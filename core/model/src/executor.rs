@@ -9,7 +9,7 @@ use crate::stage::{ModelShape, StagePosition, WholeModel};
 use crate::state::{PoolOptions, StatePool, StateSpec};
 use crate::trace::Trace;
 
-/// Runs steps of a language model; the same to a pipeline whether one model or several stages do it.
+/// Runs steps of a language model. A pipeline treats one model and several stages in the same way.
 pub trait Executor: Send + Sync {
     /// Numbers of the whole model.
     fn shape(&self) -> &ModelShape;
@@ -22,7 +22,7 @@ pub trait Executor: Send + Sync {
         1
     }
 
-    /// Layers and adapters of the weights that hooks are shown ([`crate::LayerHook::scalings`]); none without X-LoRA.
+    /// Layers and adapters of the weights that hooks receive ([`crate::LayerHook::scalings`]); none without X-LoRA.
     fn scaling_shape(&self) -> Option<[usize; 2]> {
         None
     }
@@ -45,31 +45,32 @@ pub trait Executor: Send + Sync {
     /// An empty pool for the states, where they are computed.
     ///
     /// # Errors
-    /// The cache type does not fit a state, or there is no room.
+    /// The cache type does not fit a state, or there is not enough memory.
     fn pool(&self, compute: &Compute, options: PoolOptions) -> Result<StatePool> {
         let sets = options.sets.max(self.state_sets());
         StatePool::new(&*compute.backend, self.states().to_vec(), options.with_sets(sets))
     }
 
-    /// Logits `[T', V]` of the rows of the step that want them.
+    /// Logits `[T', V]` of the rows of the step that request them.
     ///
     /// Appends to the state of the sequences but does not advance their length: the caller does, in one place. Rows of
-    /// sequences in [`TransformContext::failures`] are of no use.
+    /// sequences in [`TransformContext::failures`] are undefined.
     ///
     /// # Errors
     /// What a part returns.
     fn execute(&self, context: &mut TransformContext) -> Result<Rows>;
 
-    /// Waits until every step that was begun is done, and lets hooks have what copies of them in other processes kept.
+    /// Waits until every step that was started is done, and passes hooks the results of their copies in other
+    /// processes.
     ///
     /// # Errors
-    /// A step that failed meanwhile; what a hook returns.
+    /// A step that failed meanwhile; errors of a hook.
     fn settle(&self, hooks: &Hooks) -> Result<()> {
         let _ = hooks;
         Ok(())
     }
 
-    /// What each stage noted for a trace, in their order; none where the trace itself has all of it.
+    /// The trace of each stage, in their order; none if the trace itself contains everything.
     ///
     /// # Errors
     /// A step that failed meanwhile; a stage that does not answer.

@@ -4,7 +4,7 @@ use crate::router::Routing;
 use crate::{ModelError, Result};
 use std::ops::Range;
 
-/// How rows lie that go into a product of experts.
+/// The order of the rows that go into a product of experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
     /// One row per token of the step.
@@ -61,7 +61,7 @@ impl ExpertPlan {
         Ok(Self { groups, tokens, weights, slots, identity, top_k: routing.top_k })
     }
 
-    /// Experts that got rows, and their packed rows.
+    /// Experts with rows, and their packed rows.
     pub fn groups(&self) -> &[(usize, Range<usize>)] {
         &self.groups
     }

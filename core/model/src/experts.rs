@@ -1,4 +1,4 @@
-//! [`ExpertLinear`]: a stack of matrices of which every token takes a few.
+//! [`ExpertLinear`]: a stack of matrices of which every token uses a few.
 
 use crate::backend::{Product, exactly};
 use crate::context::TransformContext;
@@ -13,7 +13,7 @@ pub trait ExpertLinear: Send + Sync {
     /// Matrices, rows (outputs) and columns (inputs).
     fn shape(&self) -> WeightShape;
 
-    /// Products of the rows of `x` with the experts the plan gave them, `[packed rows, out]`.
+    /// Products of the rows of `x` with the experts that the plan assigns, `[packed rows, out]`.
     ///
     /// # Errors
     /// A shape that does not fit.
@@ -29,7 +29,8 @@ pub trait ExpertLinear: Send + Sync {
     /// caller run several stacks over the same rows at once.
     fn plain(&self) -> Option<Product<'_>>;
 
-    /// What comes after the product of [`ExpertLinear::plain`], packed as it is: what adapters add. Nothing by default.
+    /// The operation after the product of [`ExpertLinear::plain`], packed in the same way: the part that adapters add.
+    /// Nothing by default.
     ///
     /// # Errors
     /// A shape that does not fit.
@@ -68,7 +69,7 @@ impl DenseExperts {
     /// Multiplies the products of each matrix, `[E]` (NVFP4).
     ///
     /// # Errors
-    /// [`ModelError::Shape`] for another number of them; [`ModelError::Unsupported`] beside biases.
+    /// [`ModelError::Shape`] for another number of them; [`ModelError::Unsupported`] together with biases.
     pub fn with_scales(mut self, scales: Vec<f32>) -> Result<Self> {
         let count = self.weight.shape().count;
         if scales.len() != count {
@@ -118,7 +119,7 @@ impl ExpertLinear for DenseExperts {
     }
 }
 
-/// Several stacks over the same rows: the products of stored weights of equal shape at once, others one by one.
+/// Several stacks over the same rows: the products of stored weights of equal shape together, others one by one.
 ///
 /// # Errors
 /// What a stack returns.

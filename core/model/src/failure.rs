@@ -1,14 +1,14 @@
-//! [`SequenceFailure`]: what went wrong with one sequence of a step.
+//! [`SequenceFailure`]: the failure of one sequence of a step.
 
 use crate::ModelError;
 
-/// What went wrong with one sequence of a step, while the rows of the others are right.
+/// The failure of one sequence of a step; the rows of the others are correct.
 #[derive(Debug)]
 pub struct SequenceFailure {
     /// Its place in the layout of the step.
     pub index: usize,
-    /// Position of the row that is not usable, of this step or of one before it that was not waited for: nothing that
-    /// the sequence holds from there on is.
+    /// Position of the first row that is not usable, of this step or of an earlier one that was not awaited: everything
+    /// that the sequence holds from there on is unusable.
     pub position: usize,
     /// What it is.
     pub error: ModelError,

@@ -9,7 +9,7 @@ use crate::serializable_hook::SerializableHook;
 use crate::step::InferenceStep;
 use std::ops::Range;
 
-/// A named place inside a block where a hook may look; ids, no strings at run time.
+/// A named place inside a block that a hook may observe; ids, no strings at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Checkpoint {
     /// The mixer branch, before it is added.
@@ -18,7 +18,7 @@ pub enum Checkpoint {
     FfnOut,
     /// The second feed-forward branch, before it is added.
     LastOut,
-    /// The stream after the block and its hooks: what the next layer gets (`l_out` in llama.cpp).
+    /// The stream after the block and its hooks: the input of the next layer (`l_out` in llama.cpp).
     LayerOut,
 }
 
@@ -50,7 +50,7 @@ pub enum Phases {
     All,
     /// While its prompt is computed.
     Prefill,
-    /// While what was generated is fed back.
+    /// While generated tokens are fed back.
     Decode,
 }
 
@@ -68,18 +68,18 @@ impl Phases {
     }
 }
 
-/// What a hook does to the rows it is shown.
+/// The effect of a hook on the rows that it receives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing: it only observes. Returned rows are an error.
     #[default]
     Observes,
-    /// It may replace them. Hooks of equal texts make the same of the same rows, so that state which was computed with
-    /// one may be kept for the other.
+    /// It may replace them. Hooks with equal texts turn the same rows into the same rows, so that state which was
+    /// computed with one may be kept for the other.
     Replaces(String),
 }
 
-/// What a hook is shown: rows of the sequences whose step is one of its phases.
+/// The rows that a hook receives: those of the sequences whose step is in one of its phases.
 #[derive(Clone, Copy)]
 pub struct HookInput<'a> {
     /// The layer, 0-based as in `blk.N`.
@@ -88,23 +88,23 @@ pub struct HookInput<'a> {
     pub rows: &'a Rows,
     /// Which of them belong to which sequence.
     pub layout: &'a SequenceLayout,
-    /// Ids of the rows' tokens, `[T]`; absent where rows were given in the place of embedded tokens.
+    /// Ids of the rows' tokens, `[T]`; absent if rows replace embedded tokens.
     pub tokens: Option<&'a [u32]>,
-    /// Where they were computed, and how.
+    /// Where and how they were computed.
     pub compute: &'a Compute,
 }
 
-/// Looks at, or replaces, the hidden rows around layers. Honored by the container of the layers, not by a model.
+/// Observes or replaces the hidden rows around layers. The container of the layers calls hooks, not the model.
 ///
-/// Name, layers, phases and effect are asked once, when it joins [`crate::Hooks`].
+/// Name, layers, phases and effect are read once, when it joins [`crate::Hooks`].
 pub trait LayerHook: Send + Sync {
     /// Its name in messages.
     fn name(&self) -> &str;
 
-    /// The layers that it is called for.
+    /// The layers for which it is called.
     fn layers(&self) -> Range<usize>;
 
-    /// The steps that it is called for; in a step of several sequences it gets the rows of those that match.
+    /// The steps for which it is called; in a step of several sequences it receives the rows of those that match.
     fn phases(&self) -> Phases {
         Phases::All
     }
@@ -132,7 +132,7 @@ pub trait LayerHook: Send + Sync {
         Ok(None)
     }
 
-    /// At a checkpoint inside a layer; look, do not touch.
+    /// At a checkpoint inside a layer; observe, do not change.
     ///
     /// # Errors
     /// An error ends the forward.
@@ -141,8 +141,8 @@ pub trait LayerHook: Send + Sync {
         Ok(())
     }
 
-    /// In a layer whose feed-forward is a mixture of whole ones: what its gate reads, `[T, D]`, and the expert of each
-    /// row.
+    /// In a layer whose feed-forward is a mixture of whole feed-forwards: the input of its gate, `[T, D]`, and the
+    /// expert of each row.
     ///
     /// # Errors
     /// An error ends the forward.
@@ -151,7 +151,7 @@ pub trait LayerHook: Send + Sync {
         Ok(())
     }
 
-    /// Before the layers of a step, where the model weights its adapters row by row (X-LoRA): look, do not touch.
+    /// Before the layers of a step, if the model weights its adapters row by row (X-LoRA): observe, do not change.
     /// Called for whole steps, whatever the layers and phases.
     ///
     /// # Errors

@@ -1,12 +1,11 @@
 //! [`Hooks`]: the hooks of a pipeline in their order; the one place that calls them.
 //!
-//! A layer passes, in this order: `before_layer` of every hook; the block, with `at` of every hook at its checkpoints
-//! and
-//! `chosen` where its feed-forward is a mixture; `after_layer` of every hook; `at` of every hook with
-//! [`Checkpoint::LayerOut`]. Hooks are called in the order they were added, and each sees the rows as the one before it
-//! left them. A hook that was added for some layers or phases is called for those only: of a step of several sequences
-//! it is shown the rows of those whose [`crate::InferenceStep`] matches, and what it gives in their place goes where
-//! they were.
+//! The calls of a layer, in order: `before_layer` of every hook; the block, with `at` of every hook at its checkpoints
+//! and `chosen` if its feed-forward is a mixture; `after_layer` of every hook; `at` of every hook with
+//! [`Checkpoint::LayerOut`]. Hooks are called in the order in which they were added, and each receives the rows that
+//! the one before it returned. A hook that was added for some layers or phases is called for those only: in a step of
+//! several sequences it receives the rows of those whose [`crate::InferenceStep`] matches, and the rows that it returns
+//! replace exactly those.
 
 use crate::context::TransformContext;
 use crate::hook::{Checkpoint, Effect, HookInput, LayerHook, Phases};
@@ -23,10 +22,10 @@ pub struct Hooks {
     entries: Vec<HookEntry>,
 }
 
-/// No hooks, for contexts that have none.
+/// No hooks, for contexts without any.
 pub(crate) static NO_HOOKS: Hooks = Hooks { entries: Vec::new() };
 
-/// A hook, and what it said when it was added.
+/// A hook, with its name, layers, phases and effect.
 #[derive(Clone)]
 struct HookEntry {
     hook: Arc<dyn LayerHook>,
@@ -35,20 +34,20 @@ struct HookEntry {
     effect: Effect,
 }
 
-/// Which rows of a step a hook is shown.
-enum Part {
+/// Which rows of a step a hook receives.
+enum HookPart {
     None,
     All,
     /// Some sequences.
-    Some(Own),
+    Some(PartialStep),
 }
 
 /// The part of a step that belongs to some of its sequences.
-struct Own {
+struct PartialStep {
     layout: SequenceLayout,
     /// Their rows in the step.
     places: Vec<u32>,
-    /// Ids of their tokens, unless rows were given in their place.
+    /// Ids of their tokens, unless rows replace them.
     tokens: Option<Vec<u32>>,
 }
 
@@ -71,13 +70,13 @@ impl Hooks {
         self.entries.is_empty()
     }
 
-    /// Those that are called for layers, in order.
+    /// The hooks that are called for layers, in order.
     pub fn of_layers(&self) -> impl Iterator<Item = &Arc<dyn LayerHook>> {
         self.entries.iter().filter(|entry| !entry.layers.is_empty()).map(|entry| &entry.hook)
     }
 
-    /// What hooks do to the rows, in order; none where all of them only look. State that was computed with some hooks
-    /// holds for those with equal effects.
+    /// The effects of hooks on the rows, in order; none if all of them only observe. State that was computed with some
+    /// hooks is valid for hooks with equal effects.
     pub fn effects(&self) -> Vec<String> {
         let effect = |entry: &HookEntry| match &entry.effect {
             Effect::Observes => None,
@@ -89,20 +88,20 @@ impl Hooks {
         self.entries.iter().filter_map(effect).collect()
     }
 
-    /// Whether they make the same of a token in a prompt and of one that was generated.
+    /// Whether their effect on a token is the same in a prompt and while generating.
     pub fn is_uniform(&self) -> bool {
         self.entries.iter().all(|entry| entry.phases == Phases::All || entry.effect == Effect::Observes)
     }
 
-    /// The rows that the layer of `context` gets.
+    /// The input rows of the layer of `context`.
     ///
     /// # Errors
-    /// What a hook returns; rows of another shape, rows with NaN or infinite values, rows of a hook that only observes.
+    /// Errors of a hook; rows of another shape, rows with NaN or infinite values, rows of a hook that only observes.
     pub fn before(&self, rows: Rows, context: &TransformContext) -> Result<Rows> {
         self.replaced(Side::Before, rows, context)
     }
 
-    /// The rows that the layer of `context` leaves.
+    /// The output rows of the layer of `context`.
     ///
     /// # Errors
     /// As [`Self::before`].
@@ -121,16 +120,16 @@ impl Hooks {
         Ok(())
     }
 
-    /// Shows what the gate of a mixture reads, and the expert of each row.
+    /// Shows the hooks the input of the gate of a mixture, and the expert of each row.
     ///
     /// # Errors
     /// What a hook returns.
     pub fn chosen(&self, experts: &[u32], input: &Rows, context: &TransformContext) -> Result<()> {
         for entry in self.of_layer(context.layer) {
             match entry.part(context)? {
-                Part::None => {}
-                Part::All => entry.hook.chosen(experts, &all(input, context))?,
-                Part::Some(own) => {
+                HookPart::None => {}
+                HookPart::All => entry.hook.chosen(experts, &all(input, context))?,
+                HookPart::Some(own) => {
                     let rows = context.compute.backend.select(input, &own.places)?;
                     let of = |row: &u32| experts.get(*row as usize).copied();
                     let experts: Vec<u32> = own.places.iter().filter_map(of).collect();
@@ -141,7 +140,7 @@ impl Hooks {
         Ok(())
     }
 
-    /// Shows the weights of adapters of a whole step.
+    /// Shows the hooks the weights of adapters of a whole step.
     ///
     /// # Errors
     /// What a hook returns.
@@ -169,8 +168,8 @@ impl Hooks {
             })?;
             let Some(made) = made else { continue };
             rows = match entry.part(context)? {
-                Part::Some(own) => scattered(&rows, &made, &own.places, context)?,
-                Part::None | Part::All => made,
+                HookPart::Some(own) => scattered(&rows, &made, &own.places, context)?,
+                HookPart::None | HookPart::All => made,
             };
         }
         Ok(rows)
@@ -186,21 +185,21 @@ impl FromIterator<Arc<dyn LayerHook>> for Hooks {
 }
 
 impl HookEntry {
-    /// Which rows of a step it is shown.
-    fn part(&self, context: &TransformContext) -> Result<Part> {
+    /// Which rows of a step it receives.
+    fn part(&self, context: &TransformContext) -> Result<HookPart> {
         let sequences = context.layout.sequences();
         let covered = sequences.iter().filter(|part| self.phases.cover(&part.step)).count();
         if covered == sequences.len() {
-            return Ok(Part::All);
+            return Ok(HookPart::All);
         }
         let part = context.layout.only(|part| self.phases.cover(&part.step))?;
-        let Some((layout, places)) = part else { return Ok(Part::None) };
+        let Some((layout, places)) = part else { return Ok(HookPart::None) };
         let of = |ids: &[u32]| places.iter().filter_map(|row| ids.get(*row as usize).copied()).collect();
         let tokens = context.input.tokens().map(of);
-        Ok(Part::Some(Own { layout, places, tokens }))
+        Ok(HookPart::Some(PartialStep { layout, places, tokens }))
     }
 
-    /// Shows the hook its rows, if there are any.
+    /// Calls the hook with its rows, if there are any.
     fn shown(
         &self,
         rows: &Rows,
@@ -208,16 +207,16 @@ impl HookEntry {
         show: &mut dyn FnMut(&HookInput) -> Result<()>,
     ) -> Result<()> {
         match self.part(context)? {
-            Part::None => Ok(()),
-            Part::All => show(&all(rows, context)),
-            Part::Some(own) => {
+            HookPart::None => Ok(()),
+            HookPart::All => show(&all(rows, context)),
+            HookPart::Some(own) => {
                 let rows = context.compute.backend.select(rows, &own.places)?;
                 show(&own.shown(&rows, context))
             }
         }
     }
 
-    /// Refuses what must not take the place of rows.
+    /// Refuses rows that must not replace others.
     fn check(&self, given: &Rows, shown: &HookInput) -> Result<()> {
         let refused = |reason: String| Err(ModelError::Hook { hook: self.hook.name().to_owned(), reason });
         if self.effect == Effect::Observes {
@@ -254,7 +253,7 @@ impl HookEntry {
     }
 }
 
-impl Own {
+impl PartialStep {
     fn shown<'a>(&'a self, rows: &'a Rows, context: &TransformContext<'a>) -> HookInput<'a> {
         HookInput { rows, layout: &self.layout, tokens: self.tokens.as_deref(), ..all(rows, context) }
     }

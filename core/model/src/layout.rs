@@ -22,7 +22,7 @@ pub struct SequenceRows {
     pub step: InferenceStep,
     /// The rope regime its cached keys have.
     pub regime: RopeRegime,
-    /// Which of its rows want logits, relative to `rows.start`.
+    /// Which of its rows request logits, relative to `rows.start`.
     pub logits: Range<usize>,
     /// Which of the step's adapter sets acts on its rows; absent = the bare model.
     pub adapters: Option<usize>,
@@ -46,7 +46,7 @@ impl Positions {
     /// Positions of `values.len() / axes` rows.
     ///
     /// # Errors
-    /// [`ModelError::Layout`] if rows are cut.
+    /// [`ModelError::Layout`] if the last row is incomplete.
     pub fn new(axes: usize, values: Vec<u32>) -> Result<Self> {
         if axes == 0 || !values.len().is_multiple_of(axes) {
             return Err(ModelError::Layout(format!(
@@ -107,10 +107,11 @@ impl SequenceLayout {
         Self::with_positions(sequences, Positions::new(1, values)?)
     }
 
-    /// The same with the positions of the rows given.
+    /// The same with explicit positions of the rows.
     ///
     /// # Errors
-    /// [`ModelError::Layout`] names the sequence that breaks the order; positions for another number of rows.
+    /// [`ModelError::Layout`] names the sequence that breaks the order, or the number of positions does not match the
+    /// rows.
     pub fn with_positions(sequences: Vec<SequenceRows>, positions: Positions) -> Result<Self> {
         let mut seen = HashSet::with_capacity(sequences.len());
         let mut next = 0;
@@ -149,7 +150,7 @@ impl SequenceLayout {
         same
     }
 
-    /// The layout of some of the sequences alone, and the rows they have here; absent where there are none.
+    /// The layout of only some of the sequences, and their rows in this layout; absent if there are none.
     ///
     /// # Errors
     /// As [`SequenceLayout::with_positions`].
@@ -184,7 +185,7 @@ impl SequenceLayout {
         self.rows
     }
 
-    /// Rows that want logits, as indices into `[T, D]`, in row order.
+    /// Rows that request logits, as indices into `[T, D]`, in row order.
     pub fn logit_rows(&self) -> Vec<u32> {
         self.sequences.iter().flat_map(|s| s.logits.clone().map(|i| (s.rows.start + i) as u32)).collect()
     }

@@ -1,4 +1,4 @@
-//! [`Linear`]: everything that multiplies; [`DenseLinear`] is the plain one.
+//! [`Linear`]: every matrix product of a model; [`DenseLinear`] is the plain one.
 
 use crate::backend::{Product, exactly};
 use crate::context::TransformContext;
@@ -29,12 +29,12 @@ pub trait Linear: Send + Sync {
     }
 }
 
-/// What multiplies products, before the bias.
+/// The factors of products, before the bias.
 #[derive(Clone, Debug)]
 enum Scale {
     /// All of them.
     All(f32),
-    /// Each row's its own, `[out]`.
+    /// One factor for each row, `[out]`.
     Rows(Param),
 }
 
@@ -72,10 +72,10 @@ impl DenseLinear {
         self
     }
 
-    /// Multiplies the product of each row with a number of its own `[out]`, before the bias.
+    /// Multiplies the product of each row with its own factor `[out]`, before the bias.
     ///
     /// # Errors
-    /// [`ModelError::Shape`] if there are not as many as rows.
+    /// [`ModelError::Shape`] if their number differs from the number of rows.
     pub fn with_row_scales(mut self, scales: Param) -> Result<Self> {
         scales.expect_len(self.weight.shape().rows, "scales of rows")?;
         self.scale = Some(Scale::Rows(scales));

@@ -1,4 +1,5 @@
-//! [`LinearInput`]: rows that go into products, with whatever a backend prepares for them made at most once.
+//! [`LinearInput`]: rows that are the input of products, with the forms that a backend prepares of them, each made at
+//! most once.
 
 use crate::rows::Rows;
 use crate::{ModelError, Result};
@@ -48,7 +49,7 @@ impl<'a> LinearInput<'a> {
     /// Rows of which row `i` came from row `origin[i]` of the step.
     ///
     /// # Errors
-    /// [`ModelError::Shape`] if there is not one origin per row.
+    /// [`ModelError::Shape`] if the number of origins differs from the number of rows.
     pub fn selected(rows: &'a Rows, origin: &'a [u32]) -> Result<Self> {
         if origin.len() != rows.rows() {
             return Err(ModelError::Shape {
@@ -75,7 +76,7 @@ impl<'a> LinearInput<'a> {
         RowOrigins { rows: self.rows.rows(), origin: self.origin }
     }
 
-    /// What a backend keeps beside the rows (their quantized forms), made when first asked for.
+    /// The forms that a backend keeps of the rows (quantized, for example), made at the first use.
     ///
     /// # Errors
     /// [`ModelError::Unsupported`] if another backend prepared the rows.

@@ -3,7 +3,7 @@
 use crate::param::{Param, WeightShape};
 use crate::{ModelError, Result};
 
-/// `scaling * B A`; of experts a pair of matrices for each.
+/// `scaling * B A`; for experts one pair of matrices each.
 #[derive(Clone, Debug)]
 pub struct LowRank {
     /// A, `[rank, in]`, or `[E, rank, in]`; of a table a row for each id, `[V, rank]`.
@@ -12,7 +12,7 @@ pub struct LowRank {
     pub b: Param,
     /// Multiplies the product: alpha over rank, or over its root (rsLoRA).
     pub scaling: f32,
-    /// B once more, as the backend adds products to rows best ([`crate::Backend::low_rank_up`]).
+    /// B once more, in the form that the backend prefers for adding products to rows ([`crate::Backend::low_rank_up`]).
     pub up: Option<Param>,
 }
 
@@ -29,7 +29,7 @@ impl LowRank {
         Ok(Self { a, b, scaling, up: None })
     }
 
-    /// The pair with B in the backend's own form too.
+    /// The pair with B also in the backend's own form.
     pub fn with_up(self, up: Option<Param>) -> Self {
         Self { up, ..self }
     }

@@ -1,4 +1,4 @@
-//! [`Param`]: a weight as a backend has taken it in.
+//! [`Param`]: a weight on a backend.
 
 use crate::{ModelError, Result};
 use std::any::Any;
@@ -18,8 +18,7 @@ pub struct WeightShape {
 
 /// A matrix, a stack of matrices or a vector that lives on a backend; immutable, cheap to clone.
 ///
-/// The CPU's keeps a view over the mapped file, a GPU's what was uploaded. Only the backend that made it can look
-/// inside.
+/// The CPU keeps a view over the mapped file, a GPU the uploaded data. Only the backend that made it can read it.
 #[derive(Clone)]
 pub struct Param {
     name: Arc<str>,
@@ -29,18 +28,18 @@ pub struct Param {
 }
 
 impl Param {
-    /// A parameter over what a backend keeps; `name` is the tensor's, for messages.
+    /// A parameter over the data of a backend; `name` is the tensor's, for messages.
     pub fn new(name: &str, shape: WeightShape, data: Arc<dyn Any + Send + Sync>) -> Self {
         Self { name: name.into(), shape, bytes: 0, data }
     }
 
-    /// The same with the bytes that it is stored in.
+    /// The same with the number of bytes that it is stored in.
     pub fn with_bytes(mut self, bytes: u64) -> Self {
         self.bytes = bytes;
         self
     }
 
-    /// Bytes that it is stored in, all matrices; 0 where that is not known.
+    /// Bytes that it is stored in, all matrices; 0 if unknown.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -58,7 +57,7 @@ impl Param {
     /// What the backend keeps.
     ///
     /// # Errors
-    /// [`ModelError::Unsupported`] names the tensor if another backend took it in.
+    /// [`ModelError::Unsupported`] names the tensor if another backend loaded it.
     pub fn data<T: 'static>(&self) -> Result<&T> {
         self.data.downcast_ref().ok_or_else(|| {
             ModelError::Unsupported(format!("tensor \"{}\" belongs to another backend", self.name))

@@ -5,7 +5,7 @@ use crate::context::TransformContext;
 use crate::rows::Rows;
 use menagerie_formulas::Pooling;
 
-/// The row of the step that each pooled row came from; of a mean the first row of the sequence.
+/// The row of the step that each pooled row came from; for a mean the first row of the sequence.
 pub(crate) fn origins(pooling: Pooling, context: &TransformContext) -> Vec<u32> {
     let sequences = context.layout.sequences();
     match pooling {

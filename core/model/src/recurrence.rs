@@ -1,9 +1,9 @@
-//! What [`crate::Backend::linear_attention`] and [`crate::Backend::selective_scan`] are given.
+//! Operands of [`crate::Backend::linear_attention`] and [`crate::Backend::selective_scan`].
 
 use crate::param::Param;
 use crate::rows::Rows;
 
-/// Natural logarithms of what the state is multiplied by before a row changes it.
+/// Natural logarithms of the factors that the state is multiplied by before a row changes it.
 #[derive(Clone, Copy)]
 pub enum LogDecay<'a> {
     /// One per head, the same for all rows: `[heads]`.
@@ -25,7 +25,7 @@ pub struct LinearAttentionInputs<'a> {
     pub log_decay: LogDecay<'a>,
     /// `[T, heads]`; absent = 1.
     pub strength: Option<&'a Rows>,
-    /// `[heads]`: times the row's value, added to its result.
+    /// `[heads]`: multiplied by the row's value and added to its result.
     pub skip: Option<&'a Param>,
 }
 
@@ -36,12 +36,12 @@ pub struct SelectiveScanInputs<'a> {
     pub x: &'a Rows,
     /// Time steps, `[T, C]`.
     pub dt: &'a Rows,
-    /// What goes into the state, `[T, N]`.
+    /// The input of the state, `[T, N]`.
     pub b: &'a Rows,
-    /// What is read from it, `[T, N]`.
+    /// The vector that reads the state, `[T, N]`.
     pub c: &'a Rows,
     /// `[N * C]`, a row of channels per element of state.
     pub a: &'a Param,
-    /// `[C]`: times `x`, added to the result.
+    /// `[C]`: multiplied by `x` and added to the result.
     pub skip: &'a Param,
 }

@@ -1,5 +1,5 @@
-//! Routing: which experts a token takes, and with what weights. Sums go through the experts in order, and exponentials
-//! are the same code on every machine: so is the choice.
+//! Routing: which experts a token uses, and with what weights. Sums run over the experts in order, and exponentials are
+//! the same code on every machine, so the choice is the same too.
 
 use crate::{ModelError, Result};
 use menagerie_formulas::{GroupScore, RouterScore, RouterSelect, RouterWeights, SparseMixer};
@@ -9,13 +9,13 @@ use menagerie_formulas::{GroupScore, RouterScore, RouterSelect, RouterWeights, S
 pub struct GroupSelection {
     /// Groups of consecutive experts.
     pub count: usize,
-    /// Groups kept.
+    /// Groups that stay in the selection.
     pub keep: usize,
     /// How a group scores.
     pub score: GroupScore,
 }
 
-/// Everything that turns router logits into experts and weights.
+/// The rule that turns router logits into experts and weights.
 #[derive(Clone, Debug)]
 pub struct RouterRule {
     /// How logits become scores.
@@ -26,7 +26,7 @@ pub struct RouterRule {
     pub select_bias: Option<Vec<f32>>,
     /// Choice of groups first.
     pub groups: Option<GroupSelection>,
-    /// What is done to the chosen weights.
+    /// The operation on the chosen weights.
     pub weights: RouterWeights,
     /// Multiplies the weights.
     pub scale: f32,
@@ -45,11 +45,11 @@ pub struct Routing {
     pub weights: Vec<f32>,
 }
 
-/// Routes rows of logits `[T, experts]`, read back from wherever they were computed. A row with a logit that is NaN or
-/// infinite gets weights that are NaN: what is made of it must not look like a result.
+/// Routes rows of logits `[T, experts]`, read back from the backend. A row with a logit that is NaN or infinite gets
+/// weights that are NaN, so that its result cannot look valid.
 ///
 /// # Errors
-/// Fewer experts than are to be chosen.
+/// Fewer experts than the number to choose.
 pub fn route(logits: &[f32], experts: usize, rule: &RouterRule) -> Result<Routing> {
     let rows = logits.len().checked_div(experts).unwrap_or(0);
     if rule.top_k == 0 || rule.top_k > experts {
@@ -156,7 +156,7 @@ fn final_weights(mut weights: Vec<f32>, rule: &RouterRule) -> Vec<f32> {
     weights
 }
 
-/// Puts the experts of all but the best groups out of reach.
+/// Excludes the experts of all but the best groups.
 fn keep_groups(selection: &mut [f32], groups: GroupSelection) {
     let size = selection.len() / groups.count.max(1);
     if groups.count <= 1 || size == 0 {
@@ -188,8 +188,8 @@ fn group_score(group: &[f32], groups: GroupSelection) -> f32 {
     }
 }
 
-/// The indices of the `k` largest scores, largest first; of equal scores the lower index comes first; what is not
-/// a number comes last. `out` is overwritten and has `min(k, scores.len())` entries.
+/// The indices of the `k` largest scores, largest first; of equal scores the lower index comes first; NaN comes last.
+/// `out` is overwritten and has `min(k, scores.len())` entries.
 fn top_k(scores: &[f32], k: usize, out: &mut Vec<u32>) {
     out.clear();
     let key = |index: u32| {
@@ -222,7 +222,7 @@ mod tests {
         assert!(out.is_empty());
     }
 
-    /// Sorting them last would pass them over, and the other experts would answer as if nothing were wrong.
+    /// Sorting NaN last would ignore these experts, and the others would answer as if nothing were wrong.
     #[test]
     fn a_row_with_a_broken_logit_has_no_weights() {
         let scores = [

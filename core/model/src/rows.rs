@@ -5,10 +5,10 @@ use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 
-/// Activations `[T, D]` of f32 where one [`crate::Backend`] keeps them.
+/// Activations `[T, D]` of f32 in the memory of a [`crate::Backend`].
 ///
-/// A value is unique: operations that change rows consume them, operations that look borrow them, and whoever wants a
-/// second copy asks the backend for one. Only the backend that made them can look inside.
+/// A value is unique: operations that change rows consume them, operations that only read borrow them, and a caller
+/// that needs a second copy requests it from the backend. Only the backend that made them can read the values.
 pub struct Rows {
     data: Box<dyn Any + Send + Sync>,
     rows: usize,
@@ -16,7 +16,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Rows over what a backend keeps: `rows * cols` elements, row after row.
+    /// Rows over the data of a backend: `rows * cols` elements, row after row.
     pub fn new(data: Box<dyn Any + Send + Sync>, rows: usize, cols: usize) -> Self {
         Self { data, rows, cols }
     }
@@ -31,10 +31,10 @@ impl Rows {
         self.cols
     }
 
-    /// The same elements as `[rows, cols]`: heads as rows of their own, and back. Nothing is moved.
+    /// The same elements as `[rows, cols]`: heads as rows of their own, and back. Nothing is copied.
     ///
     /// # Errors
-    /// [`ModelError::Shape`] if the number of elements is another.
+    /// [`ModelError::Shape`] if the number of elements differs.
     pub fn reshape(self, rows: usize, cols: usize) -> Result<Self> {
         if rows.checked_mul(cols) != self.rows.checked_mul(self.cols) {
             return Err(ModelError::Shape {
@@ -54,7 +54,7 @@ impl Rows {
         self.data.downcast_ref().ok_or_else(foreign)
     }
 
-    /// What the backend keeps, to change.
+    /// The data of the backend, mutable.
     ///
     /// # Errors
     /// [`ModelError::Unsupported`] if another backend made the rows.
@@ -77,7 +77,7 @@ impl Rows {
         })
     }
 
-    /// Refuses columns that the rows do not have.
+    /// Refuses columns that do not exist.
     ///
     /// # Errors
     /// [`ModelError::Shape`].

@@ -1,15 +1,15 @@
-//! [`SequenceId`]: the name of a sequence in a pool.
+//! [`SequenceId`]: the id of a sequence in a pool.
 
 use std::fmt;
 
-/// A sequence in a [`crate::StatePool`]; X-LoRA and speculation use several for one request. No other pool takes it for
-/// one of its own.
+/// A sequence in a [`crate::StatePool`]; X-LoRA and speculation use several for one request. Another pool does not
+/// accept it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SequenceId {
     /// Number of the pool.
     pub(crate) pool: u64,
     pub(crate) slot: u32,
-    /// Sequences that were in the slot before.
+    /// Sequences that used the slot before.
     pub(crate) generation: u32,
 }
 
@@ -18,8 +18,7 @@ impl SequenceId {
         self.slot as usize
     }
 
-    /// Two numbers that together no other sequence of this process has: its pool's, and its own among those of the
-    /// pool.
+    /// Two numbers that identify the sequence in this process: its pool's, and its own among those of the pool.
     pub fn numbers(self) -> [u64; 2] {
         [self.pool, u64::from(self.generation) << 32 | u64::from(self.slot)]
     }

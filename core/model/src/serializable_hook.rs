@@ -1,4 +1,4 @@
-//! [`SerializableHook`]: hooks of which other processes run copies, for the layers there.
+//! [`SerializableHook`]: hooks that other processes run copies of, for the layers there.
 
 use crate::{ModelError, Result};
 
@@ -11,7 +11,7 @@ pub struct HookRecipe {
     pub content: Vec<u8>,
 }
 
-/// A hook of which other processes run copies, each for its own layers ([`crate::LayerHook::serializable`]).
+/// A hook that other processes run copies of, each for its own layers ([`crate::LayerHook::serializable`]).
 pub trait SerializableHook {
     /// The description of a copy.
     fn recipe(&self) -> HookRecipe;
@@ -25,7 +25,7 @@ pub trait SerializableHook {
     /// memory.
     ///
     /// # Errors
-    /// The results cannot be read; what `piece` returns.
+    /// The results cannot be read; errors of `piece`.
     fn give(&self, piece: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let _ = piece;
         Ok(())

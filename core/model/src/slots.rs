@@ -1,4 +1,4 @@
-//! [`Slots`]: rows that a layer hands to later layers of the same step.
+//! [`Slots`]: rows that a layer passes to later layers of the same step.
 
 use crate::rows::Rows;
 use crate::{ModelError, Result};
@@ -7,19 +7,19 @@ use crate::{ModelError, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotId(pub usize);
 
-/// What a component does with a slot.
+/// The use of a slot by a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SlotUse {
-    /// It writes the rows, in every step: it was the first to ask.
+    /// It writes the rows, in every step: it was the first to declare the slot.
     Writes,
-    /// It reads what was written earlier in the step.
+    /// It reads rows that were written earlier in the step.
     Reads,
 }
 
 /// Rows `[T, width]` of a step that have a name in the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotSpec {
-    /// For errors; components that say the same one mean the same rows.
+    /// For errors; components that use the same name share the rows.
     pub name: String,
     /// Elements of a row.
     pub width: usize,
@@ -32,7 +32,7 @@ pub struct SlotDeclarations {
 }
 
 impl SlotDeclarations {
-    /// Asks for a slot: whoever asks first writes it, later ones read it.
+    /// Declares a slot: the first component to declare it writes it, later ones read it.
     ///
     /// # Errors
     /// [`ModelError::Shape`] if the layer that writes it declared another width.
@@ -65,7 +65,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Hands rows `[T, width]` to later layers.
+    /// Passes rows `[T, width]` to later layers.
     pub fn write(&mut self, slot: SlotId, rows: Rows) {
         if self.rows.len() <= slot.0 {
             self.rows.resize_with(slot.0 + 1, || None);
@@ -73,16 +73,16 @@ impl Slots {
         self.rows[slot.0] = Some(rows);
     }
 
-    /// What was written in this step, by slot.
+    /// The rows written in this step, by slot.
     pub fn into_written(self) -> impl Iterator<Item = (SlotId, Rows)> {
         let slots = self.rows.into_iter().enumerate();
         slots.filter_map(|(index, rows)| Some((SlotId(index), rows?)))
     }
 
-    /// What an earlier layer of the step wrote.
+    /// The rows that an earlier layer of the step wrote.
     ///
     /// # Errors
-    /// [`ModelError::Unsupported`] if none did: the layer that writes is not part of this step.
+    /// [`ModelError::Unsupported`] if there are none: the layer that writes is not part of this step.
     pub fn read(&self, slot: SlotId) -> Result<&Rows> {
         self.rows.get(slot.0).and_then(Option::as_ref).ok_or_else(|| {
             ModelError::Unsupported(

@@ -1,4 +1,4 @@
-//! [`BlockStack`]: the container of layers, which honors hooks, checkpoints and cancellation.
+//! [`BlockStack`]: the container of layers, which calls hooks and checks cancellation.
 
 use crate::block::{DynBlock, Layer};
 use crate::context::TransformContext;
@@ -21,10 +21,10 @@ pub struct BlockStack<L = DynBlock> {
     embedded: Embedded,
 }
 
-/// Whether what enters the stack is kept for layers that add it again.
+/// Whether the input of the stack is kept for layers that add it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Embedded {
-    /// Where one of its layers does.
+    /// If one of its layers does.
     ForOwnLayers,
     /// For layers of a later stage too.
     ForAll,
@@ -42,7 +42,7 @@ impl<L: Layer> BlockStack<L> {
         self
     }
 
-    /// Whether what enters it is to be kept: in a later stage that is no embedding.
+    /// Whether its input must be kept: in a later stage that is not the embedding.
     fn keeps_embedded(&self) -> bool {
         let reads = || self.embedded == Embedded::ForAll || self.layers.iter().any(Layer::reads_embedding);
         self.first == 0 && reads()
@@ -56,7 +56,7 @@ impl<L: Layer> BlockStack<L> {
         Ok(hidden)
     }
 
-    /// A layer that sees later tokens needs all of them in one step; one that takes whole prompts, those of the prompt.
+    /// A layer that sees later tokens needs all tokens in one step; one that takes whole prompts, those of the prompt.
     fn check_whole(&self, context: &TransformContext) -> Result<()> {
         let Some(part) = context.layout.sequences().iter().find(|part| !part.is_whole()) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The shapes a loaded model can have: whole, a stage of it, or an encoder. What a stage lacks is absent by type.
+//! The forms of a loaded model: whole, a stage of it, or an encoder. Parts that a stage lacks are absent by type.
 
 use crate::classifier::Classifier;
 use crate::context::TransformContext;
@@ -11,7 +11,7 @@ use crate::traits::{LayerStack, Norm, OutputHead, TokenEmbedding};
 use crate::{ModelError, Result};
 use menagerie_formulas::Pooling;
 
-/// Where a stage lies in its model; explicit configuration, never inferred.
+/// Where a stage is in its model; explicit configuration, never inferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StagePosition {
     /// Embedding and the first layers.
@@ -33,11 +33,11 @@ pub struct ModelShape {
     pub max_seq_len: Option<usize>,
     /// D: width of the residual stream, in elements.
     pub embedding_length: usize,
-    /// Tokens up to which the short LongRoPE divisors hold; absent = one rope regime only.
+    /// Tokens up to which the short LongRoPE divisors apply; absent = one rope regime only.
     pub rope_regime_limit: Option<usize>,
 }
 
-/// What every stage has: the shape of the model, and layers.
+/// The common part of all stages: the shape of the model, and layers.
 pub struct StageBody {
     /// Numbers of the whole model.
     pub shape: ModelShape,
@@ -112,10 +112,10 @@ pub enum Stage {
     Only(WholeModel),
 }
 
-/// What the last stage makes of a step.
+/// The result of the last stage in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StepGoal {
-    /// Logits of the rows that want them.
+    /// Logits of the rows that request them.
     #[default]
     Logits,
     /// All rows after the final norm.
@@ -134,10 +134,10 @@ impl StepGoal {
 /// The result of a stage.
 #[derive(Debug)]
 pub enum StageOutput {
-    /// Hidden rows `[T, D]` for the next stage; what layers hand on beside them is in the context.
+    /// Hidden rows `[T, D]` for the next stage; rows that layers pass on besides them are in the context.
     Hidden(Rows),
-    /// What the step is for, of the last stage: logits `[T', V]` of the rows that want them, or all rows `[T, D]` after
-    /// the final norm.
+    /// The result of the step, from the last stage: logits `[T', V]` of the rows that request them, or all rows
+    /// `[T, D]` after the final norm.
     Ended(Rows),
 }
 
@@ -180,10 +180,10 @@ impl Stage {
         }
     }
 
-    /// One step: `hidden` is what the stage before gave, of which the first has none.
+    /// One step: `hidden` is the output of the stage before; the first stage has none.
     ///
     /// # Errors
-    /// What a part returns; hidden rows that are missing, or that a stage with an embedding is given.
+    /// Errors of a part; hidden rows that are missing, or that a stage with an embedding receives.
     pub fn execute(
         &self,
         hidden: Option<Rows>,
@@ -209,7 +209,7 @@ impl Stage {
 }
 
 impl FirstStage {
-    /// The step's input to hidden rows `[T, D]`, to be sent on.
+    /// The step's input to hidden rows `[T, D]`, for the next stage.
     ///
     /// # Errors
     /// What a part returns.
@@ -241,7 +241,7 @@ impl MiddleStage {
 }
 
 impl LastStage {
-    /// Hidden rows `[T, D]` to what the step is for: logits `[T', V]` of the rows that want them, or normed rows
+    /// Hidden rows `[T, D]` to the result of the step: logits `[T', V]` of the rows that request them, or normed rows
     /// `[T, D]`.
     ///
     /// # Errors
@@ -253,8 +253,8 @@ impl LastStage {
 }
 
 impl EmbeddingModel {
-    /// One vector per sequence of the step, `[N, D]`; with [`Pooling::None`] all rows, `[T, D]`. As the model was
-    /// trained where no `pooling` is given: then behind its dense linears, or a classifier's scores, `[N, labels]`, if
+    /// One vector per sequence of the step, `[N, D]`; with [`Pooling::None`] all rows, `[T, D]`. Without a `pooling`
+    /// the one that the model was trained with, followed by its dense linears or a classifier (scores `[N, labels]`) if
     /// it has them.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ pub enum InferenceStep {
 }
 
 impl InferenceStep {
-    /// Tokens the sequence has reached once this step is done, the rest of its prompt included.
+    /// Tokens that the sequence has once this step is done, including the rest of its prompt.
     pub fn total_tokens(&self) -> usize {
         match *self {
             Self::Prefill { total_prompt_tokens, .. } => total_prompt_tokens,
@@ -31,7 +31,7 @@ impl InferenceStep {
     }
 }
 
-/// Which divisors of a LongRoPE model a sequence's cached keys were rotated with.
+/// Which divisors of a LongRoPE model the cached keys of a sequence were rotated with.
 ///
 /// Resolved from the total length known when the prompt begins (HF: `seq_len > original_max_position_embeddings`);
 /// when decoding crosses the limit the pipeline rewinds and prefills again.

@@ -1,11 +1,11 @@
-//! [`Table`]: rows looked up by token id; what adapters of an embedding wrap.
+//! [`Table`]: rows looked up by token id; adapters of an embedding wrap it.
 
 use crate::Result;
 use crate::context::TransformContext;
 use crate::param::Param;
 use crate::rows::Rows;
 
-/// A table `[V, D]` of which every row of a step takes one.
+/// A table `[V, D]`; every row of a step uses one of its rows.
 pub trait Table: Send + Sync {
     /// V.
     fn rows(&self) -> usize;
@@ -20,7 +20,7 @@ pub trait Table: Send + Sync {
     fn lookup(&self, ids: &[u32], context: &TransformContext) -> Result<Rows>;
 }
 
-/// A stored table with nothing around it.
+/// A stored table without adapters.
 #[derive(Clone, Debug)]
 pub struct StoredTable(pub Param);
 

@@ -1,4 +1,5 @@
-//! [`Terms`]: the sum that a linear computes in one step, so that linears over the same rows are computed together.
+//! [`Terms`]: the sum that a linear computes in one step, so that several linears over the same rows are computed
+//! together.
 
 use crate::Result;
 use crate::backend::{LowRankSum, Product};
@@ -15,7 +16,7 @@ pub struct Terms<'a> {
     after: Option<&'a dyn AfterProduct>,
 }
 
-/// An operation on the result of a product: what some adapters do to it.
+/// An operation on the result of a product; some adapters have one.
 pub(crate) trait AfterProduct: Send + Sync {
     /// From the product `[T, out]` of the rows of `x` to the result, `[T, out]`.
     ///
@@ -46,7 +47,7 @@ impl<'a> Terms<'a> {
         self.after.is_some()
     }
 
-    /// The product, if it is the only term: a caller may have it written where it needs it.
+    /// The product, if it is the only term: a caller may have it written to a place of its own.
     pub fn alone(self) -> Option<Product<'a>> {
         (self.low_rank.is_empty() && self.after.is_none()).then_some(self.product)
     }
@@ -56,21 +57,21 @@ impl<'a> Terms<'a> {
 #[derive(Debug)]
 pub(crate) struct LowRankTerm<'a> {
     pub(crate) pair: &'a LowRank,
-    pub(crate) factors: Factors,
+    pub(crate) factors: RankFactors,
     /// The rows it is added to; `None` = all.
     pub(crate) rows: Option<Vec<u32>>,
 }
 
 /// The factors of the rows of a first low-rank product.
 #[derive(Debug)]
-pub(crate) enum Factors {
+pub(crate) enum RankFactors {
     /// One number.
     One(f32),
     /// One for each row.
     Each(Vec<f32>),
 }
 
-impl Factors {
+impl RankFactors {
     /// The rows, multiplied.
     pub(crate) fn multiply(&self, rows: Rows, context: &TransformContext) -> Result<Rows> {
         match self {

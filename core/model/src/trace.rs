@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// What time goes to. Those of a block are within [`Part::Layer`], all but the last two within [`Part::Step`].
+/// The parts of a step that are timed. Those of a block are within [`Part::Layer`], all but the last two within
+/// [`Part::Step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// Rows of tokens.
     Embedding,
-    /// The norms of a block: before, after and between its branches. Norms within a mixer or a feed-forward are part of
-    /// those.
+    /// The norms of a block: before, after and between its branches. Norms within a mixer or a feed-forward count as
+    /// part of those.
     Norm,
     /// Attention, recurrences.
     Mixer,
@@ -66,7 +67,7 @@ pub struct SpanKey {
     pub part: Part,
     /// The layer, of parts of a block.
     pub layer: Option<u32>,
-    /// Whether every sequence of the step was generating; else a prompt was computed.
+    /// Whether every sequence of the step was generating; otherwise a prompt was computed.
     pub decodes: bool,
     /// Rows of the step.
     pub rows: u32,
@@ -101,7 +102,7 @@ pub struct SpanSum {
 /// All spans of one part of one phase, of a layer or outside of layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartSum {
-    /// Whether every sequence of their steps was generating; else prompts were computed.
+    /// Whether every sequence of their steps was generating; otherwise prompts were computed.
     pub decodes: bool,
     /// The layer, of parts of a block.
     pub layer: Option<u32>,
@@ -118,22 +119,25 @@ pub struct OpenSpan {
     bytes: u64,
 }
 
-/// What is summed up together: whether it decodes, the layer, the part.
+/// The key of a sum: whether it decodes, the layer, the part.
 type Key = (bool, Option<u32>, Part);
 
-/// Collects spans of one process or stage; sums are of all, single spans are kept up to a number.
+/// Collects spans of one process or stage; sums include all spans, single spans are kept up to a limit.
 #[derive(Debug)]
 pub struct Trace {
-    number: u64,
+    /// Its number, from 1 in every process; no two traces of a process share one.
+    pub number: u64,
     begun: Instant,
-    begun_at: SystemTime,
-    most: usize,
+    /// When it began by the clock of its machine, by which traces of several processes are aligned.
+    pub begun_at: SystemTime,
+    /// The most single spans that it keeps.
+    pub most: usize,
     read: AtomicU64,
-    kept: Mutex<Kept>,
+    kept: Mutex<TraceRecords>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct TraceRecords {
     spans: Vec<Span>,
     sums: BTreeMap<Key, SpanSum>,
     left_out: u64,
@@ -142,10 +146,10 @@ struct Kept {
 impl Trace {
     /// A trace that begins now and keeps at most `most` single spans.
     pub fn new(most: usize) -> Self {
-        Self::with(most, None, Kept::default())
+        Self::with(most, None, TraceRecords::default())
     }
 
-    /// What a trace that began then has noted elsewhere.
+    /// A trace that was recorded elsewhere and began at this time.
     pub fn restored(
         begun_at: SystemTime,
         spans: Vec<Span>,
@@ -155,36 +159,16 @@ impl Trace {
         let sums =
             sums.into_iter().map(|PartSum { decodes, layer, part, sum }| ((decodes, layer, part), sum));
         let most = spans.len();
-        Self::with(most, Some(begun_at), Kept { spans, sums: sums.collect(), left_out })
+        Self::with(most, Some(begun_at), TraceRecords { spans, sums: sums.collect(), left_out })
     }
 
-    fn with(most: usize, begun_at: Option<SystemTime>, kept: Kept) -> Self {
+    fn with(most: usize, begun_at: Option<SystemTime>, kept: TraceRecords) -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed) + 1;
         let (begun, now) = both_clocks();
         let (read, kept) = (AtomicU64::new(0), Mutex::new(kept));
         let begun_at = begun_at.unwrap_or(now);
         Self { number, begun, begun_at, most, read, kept }
-    }
-
-    /// Its number, from 1 in every process; no two traces of a process have one.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Single spans that it keeps at most.
-    pub fn most(&self) -> usize {
-        self.most
-    }
-
-    /// When it began.
-    pub fn begun(&self) -> Instant {
-        self.begun
-    }
-
-    /// When it began by the clock of its machine, by which traces of several processes are put side by side.
-    pub fn begun_at(&self) -> SystemTime {
-        self.begun_at
     }
 
     /// Begins a span.
@@ -209,12 +193,12 @@ impl Trace {
         }
     }
 
-    /// Notes that so many bytes of stored weights were read.
+    /// Records that so many bytes of stored weights were read.
     pub fn reads(&self, bytes: u64) {
         self.read.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The single spans that were kept, in the order they ended; and how many were not.
+    /// The single spans that were kept, in the order in which they ended; and how many were not kept.
     pub fn spans(&self) -> (Vec<Span>, u64) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         (kept.spans.clone(), kept.left_out)
@@ -234,7 +218,7 @@ impl Trace {
     }
 }
 
-/// Two clocks at the same time: what comes between reading one and the other would set traces apart.
+/// Two clocks at the same time: a delay between reading one and the other would shift traces against each other.
 fn both_clocks() -> (Instant, SystemTime) {
     let read = || {
         let (begun, at) = (Instant::now(), SystemTime::now());
@@ -274,9 +258,9 @@ mod tests {
             trace.end(trace.begin(), SpanKey { part, layer: Some(1), decodes: false, rows: 2 });
         }
         let (spans, left_out) = trace.spans();
-        let other = Trace::restored(trace.begun_at(), spans.clone(), trace.sums(), left_out);
+        let other = Trace::restored(trace.begun_at, spans.clone(), trace.sums(), left_out);
         assert_eq!(other.spans(), (spans, 8));
-        assert_eq!((other.sums(), other.begun_at()), (trace.sums(), trace.begun_at()));
-        assert_ne!(other.number(), trace.number());
+        assert_eq!((other.sums(), other.begun_at), (trace.sums(), trace.begun_at));
+        assert_ne!(other.number, trace.number);
     }
 }

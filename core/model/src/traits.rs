@@ -12,8 +12,8 @@ pub trait TokenEmbedding: Send + Sync {
     /// Rows of the table; ids at or past it are an error.
     fn vocabulary(&self) -> usize;
 
-    /// The step's input to `[T, D]`: ids are looked up, rows given in their place are taken as they are. What layers
-    /// get beside the stream is put into the context.
+    /// The step's input to `[T, D]`: ids are looked up, rows that replace them are used unchanged. Rows that layers get
+    /// in addition to the stream are put into the context.
     ///
     /// # Errors
     /// An id past the vocabulary; rows of another width.
@@ -40,13 +40,13 @@ pub trait LayerStack: Send + Sync {
     /// `[T, D]` to `[T, D]`.
     ///
     /// # Errors
-    /// What a layer returns, with its index; a chunk of a sequence where a layer looks ahead or takes whole prompts.
+    /// Errors of a layer, with its index; a chunk of a sequence if a layer looks ahead or takes whole prompts.
     fn transform(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows>;
 }
 
-/// Hidden rows to logits, in two steps (X-LoRA uses the first alone).
+/// Hidden rows to logits, in two steps (X-LoRA uses only the first).
 ///
-/// `origin` names the row of the step that each row came from, so that adapters of its sequence act on it.
+/// `origin` names the row of the step that each row came from, so that the adapters of its sequence act on it.
 pub trait OutputHead: Send + Sync {
     /// Columns of the logits.
     fn vocabulary(&self) -> usize;
@@ -60,10 +60,10 @@ pub trait OutputHead: Send + Sync {
     /// Normed rows `[T', D]` to `[T', V]`.
     ///
     /// # Errors
-    /// A weight of another width; not one origin per row.
+    /// A weight of another width; a number of origins that differs from the number of rows.
     fn logits(&self, normed: &Rows, origin: &[u32], context: &TransformContext) -> Result<Rows>;
 
-    /// Hidden rows `[T, D]` of a whole step to logits of the rows that want them, `[T', V]`.
+    /// Hidden rows `[T, D]` of a whole step to logits of the rows that request them, `[T', V]`.
     ///
     /// # Errors
     /// As [`OutputHead::norm`] and [`OutputHead::logits`].
@@ -102,7 +102,7 @@ pub trait SequenceMixer: Send + Sync {
     }
 }
 
-/// Further rows that a feed-forward may read, `[T, D]` each; routers do.
+/// Further rows that a feed-forward may read, `[T, D]` each; routers use them.
 #[derive(Clone, Copy)]
 pub struct Raw<'a> {
     /// The residual stream that its branch reads, before the norm.
@@ -113,14 +113,14 @@ pub struct Raw<'a> {
 
 /// Transforms each token.
 pub trait FeedForward: Send + Sync {
-    /// Normed rows `[T, D]` (and the raw rows, which routers want) to `[T, D]`.
+    /// Normed rows `[T, D]` (and the raw rows, for routers) to `[T, D]`.
     ///
     /// # Errors
     /// A weight that does not fit.
     fn forward(&self, x: &Rows, raw: Raw, context: &mut TransformContext) -> Result<Rows>;
 
     /// Whether the rows of a prompt depend on each other here, so that it must be computed in one step; tokens that
-    /// follow it are steps of their own.
+    /// follow it are separate steps.
     fn takes_whole_prompts(&self) -> bool {
         false
     }

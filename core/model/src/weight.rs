@@ -1,4 +1,4 @@
-//! [`Weight`]: a stored matrix, or a stack of them, as a view over shared bytes; what a backend takes in.
+//! [`Weight`]: a stored matrix, or a stack of them, as a view over shared bytes; backends load it.
 
 use crate::param::WeightShape;
 use crate::{ModelError, Result};
@@ -6,7 +6,7 @@ use gguf_file::{GgmlType, TensorBytes};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The bytes a weight looks at.
+/// The bytes of a weight.
 #[derive(Clone)]
 pub enum WeightBytes {
     /// Bytes of a model file.
@@ -16,7 +16,7 @@ pub enum WeightBytes {
 }
 
 impl WeightBytes {
-    /// A copy in memory, of what lies in a file.
+    /// A copy in memory, if the bytes are in a file.
     fn in_memory(&self) -> Self {
         match self {
             Self::Mapped(bytes) => Self::Owned(Arc::new(bytes.to_vec())),
@@ -33,17 +33,17 @@ impl WeightBytes {
     }
 }
 
-/// Where the matrices of a weight lie.
+/// Where the matrices of a weight are.
 #[derive(Clone)]
-enum Matrices {
+enum MatrixPlaces {
     /// One after the other.
     Together(WeightBytes),
-    /// Each in bytes of its own: experts that a file keeps apart.
+    /// Each in its own bytes: experts that a file stores separately.
     Apart(Arc<[WeightBytes]>),
 }
 
-impl Matrices {
-    /// The bytes that a matrix lies in, and where in them it begins.
+impl MatrixPlaces {
+    /// The bytes of a matrix, and where in them it begins.
     fn around(&self, matrix: usize, stride: usize) -> Option<(&[u8], usize)> {
         match self {
             Self::Together(bytes) => Some((bytes.as_slice(), matrix.checked_mul(stride)?)),
@@ -61,7 +61,7 @@ impl Matrices {
         }
     }
 
-    /// What there is, for messages.
+    /// A description of the bytes, for messages.
     fn described(&self) -> String {
         match self {
             Self::Together(bytes) => format!("{} bytes", bytes.as_slice().len()),
@@ -75,11 +75,11 @@ impl Matrices {
 
 /// `count` matrices `[rows, cols]` of blocks in the file's own layout (`count` is 1 except for stacked experts).
 ///
-/// A part of a fused matrix (q of `attn_qkv`) is a weight of its own over the same bytes.
+/// A part of a fused matrix (q of `attn_qkv`) is a separate weight over the same bytes.
 #[derive(Clone)]
 pub struct Weight {
     name: Arc<str>,
-    bytes: Matrices,
+    bytes: MatrixPlaces,
     block: GgmlType,
     shape: WeightShape,
     row_bytes: usize,
@@ -93,21 +93,21 @@ impl Weight {
     /// A view of all of `bytes`. `name` is the tensor's, for messages.
     ///
     /// # Errors
-    /// [`ModelError::Shape`] if the type's blocks are not known, rows are not whole blocks, or the bytes are not as
-    /// many as the shape says.
+    /// [`ModelError::Shape`] if the type's blocks are unknown, rows are not whole blocks, or the number of bytes
+    /// differs from the shape.
     pub fn new(name: &str, bytes: WeightBytes, block: GgmlType, shape: WeightShape) -> Result<Self> {
-        Self::over(name, Matrices::Together(bytes), block, shape)
+        Self::over(name, MatrixPlaces::Together(bytes), block, shape)
     }
 
-    /// A stack of matrices that lie apart, each in one of `parts`.
+    /// A stack of matrices that are stored separately, each in one of `parts`.
     ///
     /// # Errors
     /// As [`Weight::new`], of each part.
     pub fn apart(name: &str, parts: Vec<WeightBytes>, block: GgmlType, shape: WeightShape) -> Result<Self> {
-        Self::over(name, Matrices::Apart(parts.into()), block, shape)
+        Self::over(name, MatrixPlaces::Apart(parts.into()), block, shape)
     }
 
-    fn over(name: &str, bytes: Matrices, block: GgmlType, shape: WeightShape) -> Result<Self> {
+    fn over(name: &str, bytes: MatrixPlaces, block: GgmlType, shape: WeightShape) -> Result<Self> {
         let WeightShape { count, rows, cols } = shape;
         let shape_error = |expected: String, found: String| {
             Err(ModelError::Shape { what: format!("tensor \"{name}\""), expected, found })
@@ -131,7 +131,7 @@ impl Weight {
     /// A stack of matrices of f32 made in memory.
     ///
     /// # Errors
-    /// [`ModelError::Shape`] if there are not as many values as the shape says.
+    /// [`ModelError::Shape`] if the number of values differs from the shape.
     pub fn from_f32(name: &str, values: &[f32], shape: WeightShape) -> Result<Self> {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         Self::new(name, WeightBytes::Owned(Arc::new(bytes)), GgmlType::F32, shape)
@@ -156,11 +156,11 @@ impl Weight {
     /// The same rows as a stack of `count` matrices, or as one matrix, over the same bytes.
     ///
     /// # Errors
-    /// [`ModelError::Shape`] if the rows do not divide evenly, or do not follow each other.
+    /// [`ModelError::Shape`] if the rows do not divide evenly, or are not adjacent.
     pub fn as_stack(&self, count: usize) -> Result<Self> {
         let WeightShape { count: before, rows, cols } = self.shape;
         let all = before * rows;
-        let apart = matches!(self.bytes, Matrices::Apart(_)) && count != before;
+        let apart = matches!(self.bytes, MatrixPlaces::Apart(_)) && count != before;
         if count == 0 || apart || !all.is_multiple_of(count) || self.stride != rows * self.row_bytes {
             return Err(ModelError::Shape {
                 what: format!("tensor \"{}\"", self.name),
@@ -173,19 +173,21 @@ impl Weight {
         Ok(Self { shape: WeightShape { count, rows, cols }, stride, ..self.clone() })
     }
 
-    /// The same in memory of its own, where it lies in a file.
+    /// The same in its own memory, if it is in a file.
     pub fn in_memory(&self) -> Self {
         let bytes = match &self.bytes {
-            Matrices::Together(bytes) => Matrices::Together(bytes.in_memory()),
-            Matrices::Apart(parts) => Matrices::Apart(parts.iter().map(WeightBytes::in_memory).collect()),
+            MatrixPlaces::Together(bytes) => MatrixPlaces::Together(bytes.in_memory()),
+            MatrixPlaces::Apart(parts) => {
+                MatrixPlaces::Apart(parts.iter().map(WeightBytes::in_memory).collect())
+            }
         };
         Self { bytes, ..self.clone() }
     }
 
-    /// Every matrix of a stack turned, as f32 in memory; `values` are those of the weight.
+    /// Every matrix of a stack transposed, as f32 in memory; `values` are those of the weight.
     ///
     /// # Errors
-    /// [`ModelError::Shape`] if there are not as many values as the shape says.
+    /// [`ModelError::Shape`] if the number of values differs from the shape.
     pub fn turned(&self, values: &[f32]) -> Result<Self> {
         let WeightShape { count, rows, cols } = self.shape;
         let mut turned = vec![0.0; values.len()];
@@ -203,8 +205,8 @@ impl Weight {
         &self.name
     }
 
-    /// Refuses values of this weight that are NaN or infinite: vectors are few and read when a model is made, so that a
-    /// damaged file is known by its tensor then.
+    /// Refuses values of this weight that are NaN or infinite. Vectors are few and are read when a model is assembled,
+    /// so a damaged file is reported then, with the tensor's name.
     ///
     /// # Errors
     /// [`ModelError::Weights`] names the tensor and the first such value.
@@ -226,7 +228,7 @@ impl Weight {
         (self.shape.count as u64).saturating_mul(self.shape.rows as u64).saturating_mul(self.row_bytes as u64)
     }
 
-    /// Matrices, rows and columns.
+    /// MatrixPlaces, rows and columns.
     pub fn shape(&self) -> WeightShape {
         self.shape
     }

@@ -1,5 +1,4 @@
-//! [`LinearWrapper`]: what is put around linears and tables when a model is assembled; [`FeedForwardWrapper`]: around
-//! feed-forwards.
+//! [`LinearWrapper`]: wraps linears and tables when a model is assembled; [`FeedForwardWrapper`] wraps feed-forwards.
 
 use crate::Result;
 use crate::experts::ExpertLinear;
@@ -8,15 +7,15 @@ use crate::table::Table;
 use crate::traits::FeedForward;
 use std::ops::Range;
 
-/// How the weight of a site was made of the stored one.
+/// How the weight of a site was derived from the stored one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SiteForm {
     /// It is rows of it.
     #[default]
     Stored,
-    /// Some rows of every head (latent attention): a matrix for each head in a stack, one after the other in a linear.
+    /// Some rows of every head (latent attention): a matrix for each head in a stack, or consecutive rows in a linear.
     HeadRows(HeadRows),
-    /// The same, each head's matrix turned.
+    /// The same, with each head's matrix transposed.
     TurnedHeads(HeadRows),
 }
 
@@ -29,20 +28,20 @@ pub struct HeadRows {
     pub rows: Range<usize>,
 }
 
-/// Where a linear or a table stands in its model.
+/// Where a linear or a table is in its model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinearSite {
     /// Role of the stored weight (`attn_q`, `ffn_up_exps`, `output`; `token_embd` for a tied head).
     pub role: String,
     /// The block, or none for the whole model.
     pub layer: Option<usize>,
-    /// Rows of the stored weight: a part of it where the file holds several linears as one (`attn_qkv`).
+    /// Rows of the stored weight: a part of it if the file stores several linears as one (`attn_qkv`).
     pub rows: Range<usize>,
-    /// How its weight was made of the stored one.
+    /// How its weight was derived from the stored one.
     pub form: SiteForm,
 }
 
-/// Puts something around linears: adapters, another quantization. Called once for each when the model is assembled.
+/// Wraps linears: adapters, another quantization. Called once for each when the model is assembled.
 pub trait LinearWrapper: Send + Sync {
     /// The linear to use at this place.
     fn linear(&self, site: &LinearSite, linear: Box<dyn Linear>) -> Box<dyn Linear>;
@@ -50,20 +49,20 @@ pub trait LinearWrapper: Send + Sync {
     /// The stack of linears to use at this place.
     fn experts(&self, site: &LinearSite, experts: Box<dyn ExpertLinear>) -> Box<dyn ExpertLinear>;
 
-    /// The table of tokens to use; as it is, unless the wrapper cares.
+    /// The table of tokens to use; unchanged by default.
     fn table(&self, _site: &LinearSite, table: Box<dyn Table>) -> Box<dyn Table> {
         table
     }
 }
 
-/// Puts something around the feed-forwards of layers: other experts beside them.
+/// Wraps the feed-forwards of layers: adds other experts, for example.
 pub trait FeedForwardWrapper: Send + Sync {
-    /// Whether it changes that of a layer, on whose linears a [`LinearWrapper`] then does not act.
+    /// Whether it changes the feed-forward of a layer; a [`LinearWrapper`] then does not act on its linears.
     fn changes(&self, layer: usize) -> bool;
 
     /// The feed-forward to use in a layer.
     ///
     /// # Errors
-    /// What is put around does not fit.
+    /// The wrapper does not fit the feed-forward.
     fn feed_forward(&self, layer: usize, part: Box<dyn FeedForward>) -> Result<Box<dyn FeedForward>>;
 }

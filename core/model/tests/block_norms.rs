@@ -1,4 +1,4 @@
-//! Every norm of a block is a span of the trace of its own, and no other part's time.
+//! Every norm of a block has its own span in the trace, and does not count as another part's time.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie_formulas::ParallelInput;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Counts its calls, and takes its time.
 struct SlowNorm(AtomicU64);
 
-/// How long a norm takes at least.
+/// The least time of a norm.
 const SLOW: Duration = Duration::from_millis(3);
 
 impl Norm for &SlowNorm {
@@ -92,7 +92,8 @@ fn every_norm_of_a_block_is_counted_and_is_no_part_of_a_feed_forward() {
         branch(&norm).map(|first| BranchPart::Parallel(first, second)),
         branch(&norm).map(BranchPart::FeedForward),
     ];
-    let block = TransformerBlock::of(branches).with_output_norm(&norm);
+    let mut block = TransformerBlock::of(branches);
+    block.output_norm = Some(&norm);
     let trace = traced(&block);
     let sum = |part| trace.sum(part, Some(0), true);
     assert_eq!(norm.0.load(Ordering::Relaxed), 16);

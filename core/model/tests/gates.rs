@@ -1,4 +1,4 @@
-//! What stands around an attention's products: gates, inner norms, scales.
+//! The operations around an attention's products: gates, inner norms, scales.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie_model::components::{
@@ -6,9 +6,9 @@ use menagerie_model::components::{
 };
 use menagerie_model::{
     Activation, Arithmetic, AttentionShape, Compute, DenseExperts, DenseLinear, ExpertLinear, ExpertPlan,
-    FeedForward, Gating, InferenceStep, KvType, Linear, LinearInput, Mask, Packing, Param, PoolOptions, Raw,
-    RopeRegime, Routing, RowOrigins, Rows, SequenceLayout, SequenceMixer, SequenceRows, StateDeclarations,
-    StatePool, StepInput, TransformContext, Weight, WeightShape,
+    FeedForward, Gating, InferenceStep, KvType, Linear, LinearInput, Mask, Norm, Packing, Param, PoolOptions,
+    Raw, RopeRegime, Routing, RowOrigins, Rows, SequenceLayout, SequenceMixer, SequenceRows,
+    StateDeclarations, StatePool, StepInput, TransformContext, Weight, WeightShape,
 };
 use menagerie_testkit::{SplitMix64, assert_close, cpu_backend};
 
@@ -71,7 +71,7 @@ fn weights() -> [Vec<f32>; 5] {
     std::array::from_fn(|_| random.values(D * D, 0.0, 0.5))
 }
 
-/// An attention whose output product is the identity, so that what it gives is what was gated.
+/// An attention whose output product is the identity, so that its result is the gated rows.
 fn attend(gate: Option<AttentionGate>, query: &[f32], norm: Option<RmsNorm>) -> Vec<f32> {
     let [_, key, value, ..] = weights();
     let identity: Vec<f32> = (0..D * D).map(|i| if i % (D + 1) == 0 { 1.0 } else { 0.0 }).collect();
@@ -94,9 +94,7 @@ fn attend(gate: Option<AttentionGate>, query: &[f32], norm: Option<RmsNorm>) -> 
     };
     let mut declarations = StateDeclarations::default();
     let mut attention = Attention::new(["k", "v"], linears, shape, &mut declarations).unwrap();
-    if let Some(norm) = norm {
-        attention = attention.with_inner_norm(Box::new(norm));
-    }
+    attention.inner_norm = norm.map(|norm| Box::new(norm) as Box<dyn Norm>);
     in_a_step(declarations, |x, context| attention.forward(x, context))
 }
 

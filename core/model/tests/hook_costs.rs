@@ -1,4 +1,4 @@
-//! What a step costs where no hook is installed, or none for it: no call of a hook, no operation of the backend and no
+//! The cost of a step without hooks, or without hooks for it: no call of a hook, no operation of the backend and no
 //! copied byte more than the same blocks without the calls.
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Every block of a model as one layer: nothing is asked between them.
+/// Every block of a model as one layer: no hook is called between them.
 struct Together(Vec<DynBlock>);
 
 impl Layer for Together {
@@ -48,7 +48,7 @@ fn without_calls() -> WholeModel {
     tiny.around(0..1, &*backend, BlockStack::new(0, vec![Together(blocks)], states)).unwrap()
 }
 
-/// Counts how often it is called, and may look.
+/// Counts how often it is called, and may read the rows.
 struct Called {
     layers: Range<usize>,
     phases: Phases,
@@ -96,7 +96,7 @@ impl LayerHook for Called {
     }
 }
 
-/// What a prompt in two chunks asks the backend for, and its logits.
+/// The operations that a prompt in two chunks requests from the backend, and its logits.
 fn prompt(model: &dyn Executor, hooks: Hooks) -> (Counts, Vec<Vec<f32>>) {
     let counting = Arc::new(CountingBackend::new(cpu_backend(2).unwrap()));
     let compute = Compute::new(Arc::clone(&counting) as _, Arithmetic::Exact);
@@ -142,8 +142,7 @@ fn a_hook_that_is_not_meant_is_not_called_and_costs_nothing() {
     }
 }
 
-/// Before and after a layer, at three places of a block and of the layer: each is a call, and a look in place copies
-/// nothing.
+/// Before and after a layer, and at three checkpoints: each is a call, and reading in place copies nothing.
 #[test]
 fn a_hook_that_looks_reads_where_the_rows_are() {
     let model = tiny().to_model().unwrap();

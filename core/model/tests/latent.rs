@@ -1,4 +1,4 @@
-//! Latent attention against plain loops; and a row is the same bits in whole prompts, in chunks, alone and beside
+//! Latent attention against plain loops; and a row has the same bits in whole prompts, in chunks, alone and next to
 //! others.
 #![allow(missing_docs, clippy::unwrap_used)]
 
@@ -154,7 +154,7 @@ fn turn(x: &[f64], position: usize) -> Vec<f64> {
     turned.collect()
 }
 
-/// DeepSeek-V2's formulas with every key and value made (the paper's section 2.1), in f64.
+/// DeepSeek-V2's formulas with explicit keys and values (the paper's section 2.1), in f64.
 fn naive(x: &[f32]) -> Vec<f32> {
     let LatentSizes { heads, plain, rotated, value, latent, scale } = SIZES;
     let w = weights();
@@ -224,7 +224,7 @@ fn sequences_of_a_step_do_not_see_each_other() {
         .map(|x| {
             let (attention, mut states) = attention();
             let sequence = states.create().unwrap();
-            // The last row comes in a step of its own.
+            // The last row comes in a separate step.
             let (before, last) = x.split_at(x.len() - D);
             step(&attention, &mut states, &[(sequence, before)]);
             let last = step(&attention, &mut states, &[(sequence, last)]).concat();
@@ -236,7 +236,7 @@ fn sequences_of_a_step_do_not_see_each_other() {
         let (attention, mut states) = attention();
         let x = [&long, &short, &one];
         let sequences: Vec<SequenceId> = order.iter().map(|_| states.create().unwrap()).collect();
-        // A prompt beside single rows, in every place.
+        // A prompt next to single rows, in every place.
         let parts: Vec<(SequenceId, &[f32])> =
             sequences.iter().zip(order).map(|(id, at)| (*id, &x[*at][..x[*at].len() - D])).collect();
         step(&attention, &mut states, &parts);
@@ -263,7 +263,7 @@ fn sequences_of_a_step_do_not_see_each_other() {
     }
 }
 
-/// A prompt's bits are the same beside any other sequence.
+/// A prompt's bits are the same next to any other sequence.
 #[test]
 fn a_prompt_is_the_same_bits_beside_others() {
     let (x, other) = (input(8, 21), input(9, 17));

@@ -245,7 +245,7 @@ fn a_mixture_is_the_sum_of_its_experts() {
     }
 }
 
-/// DESIGN: a row's result does not depend on the other rows of a step of its class.
+/// A row's result does not depend on the other rows of a step of its class.
 #[test]
 fn a_mixtures_rows_do_not_see_each_other() {
     let moe = moe(&moe_weights(), RouterApply::ToOutput);
@@ -372,7 +372,7 @@ fn sequences_of_different_rope_regimes_share_a_step() {
     assert_equal_bits("one regime", &plain, &mixed[0]);
 }
 
-/// Counts how often it is asked.
+/// Counts how often it is called.
 struct Counted(std::sync::atomic::AtomicUsize);
 
 impl Norm for &Counted {
@@ -437,11 +437,11 @@ fn branches_add_up_as_their_fields_say() {
     norm.0.store(0, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(run_layer(&block, 2.0), 18.0);
     assert_eq!(norm.0.load(std::sync::atomic::Ordering::Relaxed), 2);
-    let shared = TransformerBlock::new(
+    let mut shared = TransformerBlock::new(
         Some(branch(3.0, BranchInput::Stream, 1.0)),
         Some(branch(10.0, BranchInput::BlockInput, 0.5)),
-    )
-    .with_pre(PreNorm::Shared);
+    );
+    shared.pre = PreNorm::Shared;
     norm.0.store(0, std::sync::atomic::Ordering::Relaxed);
     assert_eq!(run_layer(&shared, 2.0), 18.0);
     assert_eq!(norm.0.load(std::sync::atomic::Ordering::Relaxed), 1);
@@ -460,7 +460,8 @@ fn a_norm_after_rope_differs_from_one_before() {
     };
     let run = |place, declarations: &mut StateDeclarations| {
         let norm = QkNorm { query: head(1), key: head(2), place };
-        let attention = attention(None, declarations).with_qk_norm(norm);
+        let mut attention = attention(None, declarations);
+        attention.qk_norm = Some(norm);
         let mut states = pool(std::mem::take(declarations).into_specs());
         let part = SequenceRows {
             sequence: states.create().unwrap(),

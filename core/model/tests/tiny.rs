@@ -1,4 +1,4 @@
-//! A tiny model built from components: right, and the same however it is run.
+//! A tiny model built from components: its results are right, and the same however it is run.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie_model::components::RopeDeclarations;
@@ -69,7 +69,7 @@ fn a_prompt_in_chunks_and_token_by_token_gives_the_same() {
     }
 }
 
-/// DESIGN: bit-equal whichever other sequences share a step.
+/// Bit-equal whichever other sequences share a step.
 #[test]
 fn two_sequences_in_one_step_are_each_alone() {
     let model = tiny().to_model().unwrap();
@@ -133,7 +133,7 @@ fn threads_do_not_change_a_bit() {
     assert_rows_equal("three threads", &run(3), &run(1));
 }
 
-/// An adapter: the product it wraps, plus its own.
+/// An adapter: the product that it wraps, plus its own.
 struct Adapted {
     base: DenseLinear,
     delta: DenseLinear,
@@ -186,7 +186,7 @@ fn a_wrapped_linear_acts_as_the_sum_of_weights() {
     assert_rows_close("adapted", &found, &naive::logits(&merged, &tokens));
 }
 
-/// Adds the running mean of everything the sequence has seen: a state per sequence beside the attention's.
+/// Adds the running mean of all rows of the sequence so far: a state per sequence next to the attention's.
 struct RunningSum {
     state: StateId,
 }
@@ -218,7 +218,7 @@ impl Norm for Nothing {
     }
 }
 
-/// A feed-forward whose states stand beside the mixer's.
+/// A feed-forward with states of its own, besides the mixer's.
 struct Zero;
 
 impl FeedForward for Zero {
@@ -267,7 +267,7 @@ fn a_second_state_is_kept_snapshot_and_restored() {
     assert_rows_equal("a fork", &session.feed(twin, &tokens[..4]).unwrap(), &more);
 }
 
-/// Notes what it is shown, and doubles the rows after layer 0.
+/// Records the rows that it receives, and doubles the rows after layer 0.
 #[derive(Default)]
 struct Watcher {
     seen: Mutex<Vec<(usize, &'static str, Vec<f32>)>>,

@@ -363,7 +363,7 @@ impl Executor for StageChain {
         let mut head = self.head();
         let names = head.stage_names();
         let mut parts: Vec<TraceParts> = names.iter().map(|_| TraceParts::default()).collect();
-        head.gather(Asked::Trace(trace.number()), &mut |stage, piece| {
+        head.gather(Asked::Trace(trace.number), &mut |stage, piece| {
             let taken = parts.get_mut(stage).map_or(Ok(()), |parts| parts.take(piece));
             taken.map_err(|detail| {
                 let name = names.get(stage).map_or("a stage", String::as_str);

@@ -10,7 +10,7 @@ const SPANS: usize = 16_384;
 /// Gives a trace piece by piece: when it began and its sums, then its single spans.
 pub(crate) fn pieces<E>(trace: &Trace, piece: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
     let (spans, left_out) = trace.spans();
-    let begun = trace.begun_at().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let begun = trace.begun_at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut out = Writer::default();
     out.u8(0);
     out.u64(begun.as_micros() as u64);
@@ -134,8 +134,7 @@ mod tests {
         let other = parts.finish().unwrap();
         assert_eq!(count, 3);
         assert_eq!((other.spans(), other.sums()), (trace.spans(), trace.sums()));
-        let apart =
-            other.begun_at().duration_since(trace.begun_at()).unwrap_or_else(|error| error.duration());
+        let apart = other.begun_at.duration_since(trace.begun_at).unwrap_or_else(|error| error.duration());
         assert!(apart < Duration::from_micros(2), "{apart:?}");
         assert!(TraceParts::default().finish().is_none());
     }

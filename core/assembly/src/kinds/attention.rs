@@ -32,15 +32,11 @@ fn attention(
     let [keys, values] = [parts.name("k"), parts.name("v")];
     let built = Attention::new([&keys, &values], linears, shape, parts.states());
     let mut built = or_fault(parts, built)?;
-    if let Some(limit) = options.clamp {
-        built = built.with_clamp(limit);
-    }
-    if let Some(norm) = options.qk_norm {
-        built = built.with_qk_norm(norm);
-    }
-    if let Some(norm) = options.v_norm {
-        built = built.with_v_norm(norm);
-    }
+    built.clamp = options.clamp;
+    built.qk_norm = options.qk_norm;
+    built.v_norm = options.v_norm;
+    built.temperature = options.temperature;
+    built.inner_norm = options.inner_norm;
     if let Some(rotary) = options.rope {
         built = built.with_rope(rotary, parts.ropes());
     }
@@ -51,12 +47,6 @@ fn attention(
     if let Some(table) = options.distances {
         let with_distances = built.with_distances(table);
         built = or_fault(parts, with_distances)?;
-    }
-    if let Some(norm) = options.inner_norm {
-        built = built.with_inner_norm(norm);
-    }
-    if let Some(temperature) = options.temperature {
-        built = built.with_temperature(temperature);
     }
     Ok(Box::new(built))
 }

@@ -47,9 +47,8 @@ fn latent_attention(
     if let Some(rotary) = rotary {
         built = built.with_rope(rotary, parts.ropes());
     }
-    if let Some(TemperatureConfig { scale, length, offset }) = *temperature {
-        built = built.with_temperature(Temperature { scale, length, offset });
-    }
+    built.temperature =
+        temperature.map(|TemperatureConfig { scale, length, offset }| Temperature { scale, length, offset });
     Ok(Box::new(built))
 }
 

@@ -25,9 +25,7 @@ pub(super) fn shared_attention(
     let values = state_of(layer, "v", &shape, shape.value_dim, parts);
     let states = AttentionStates { keys: keys?, values: values? };
     let mut built = SharedAttention::new(query?, output?, shape, states);
-    if let Some(norm) = norm? {
-        built = built.with_norm(norm);
-    }
+    built.norm = norm?;
     if let Some(rotary) = rotary? {
         built = built.with_rope(rotary, parts.ropes());
     }

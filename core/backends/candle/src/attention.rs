@@ -4,10 +4,10 @@
 mod tests;
 
 use crate::backend::CandleBackend;
-use crate::masks::{Masks, Seen, span};
+use crate::masks::{MaskShape, Masks, span};
 use crate::pointwise::softcap;
 use crate::states::CandleStates;
-use crate::tensors::Made;
+use crate::tensors::TensorResult;
 use candle_core::{D, Device, Tensor};
 use candle_nn::ops;
 use menagerie_kernels::alibi_slope;
@@ -17,7 +17,7 @@ use menagerie_model::{
 };
 use std::ops::Range;
 
-/// Scores held at once, 64 MiB of f32: queries are taken in tiles that keep to it.
+/// The most scores at once, 64 MiB of f32: queries are split into tiles that stay below it.
 pub(crate) const SCORES: usize = 1 << 24;
 
 /// The attention of one sequence in one step.
@@ -28,7 +28,7 @@ pub(crate) struct ScoredAttention<'a> {
     /// `[heads, 2 * reach + 1]`.
     pub(crate) distances: Option<&'a Tensor>,
     pub(crate) masks: &'a Masks,
-    /// Scores held at once; see [`SCORES`].
+    /// The most scores at once; see [`SCORES`].
     pub(crate) scores: usize,
 }
 
@@ -41,7 +41,7 @@ impl ScoredAttention<'_> {
         positions: Range<usize>,
         [keys, values]: [&Tensor; 2],
         first_key: usize,
-    ) -> Made {
+    ) -> TensorResult {
         let (heads, total) = (self.shape.heads, positions.end);
         let tile = (self.scores / (heads * keys.dim(1)?).max(1)).clamp(1, positions.len().max(1));
         let mut parts = Vec::with_capacity(positions.len().div_ceil(tile));
@@ -52,14 +52,14 @@ impl ScoredAttention<'_> {
             let keys = keys.narrow(1, skipped, count)?;
             let values = values.narrow(1, skipped, count)?;
             let query = query.narrow(0, start - positions.start, queries.len())?;
-            let seen = Seen { mask: self.shape.mask, queries, keys: shown, total };
+            let seen = MaskShape { mask: self.shape.mask, queries, keys: shown, total };
             parts.push(self.tile(&query, [&keys, &values], &seen)?);
         }
         Tensor::cat(&parts, 0)
     }
 
     /// Query heads that share a key head are rows of one product, so that no key is repeated.
-    fn tile(&self, query: &Tensor, [keys, values]: [&Tensor; 2], seen: &Seen) -> Made {
+    fn tile(&self, query: &Tensor, [keys, values]: [&Tensor; 2], seen: &MaskShape) -> TensorResult {
         let AttentionShape { heads, kv_heads, key_dim, value_dim, scale, softcap: cap, .. } = *self.shape;
         let (rows, group, shown) = (seen.queries.len(), heads / kv_heads, seen.keys.len());
         let query = query.reshape((rows, heads, key_dim))?.transpose(0, 1)?.contiguous()?;
@@ -91,8 +91,8 @@ impl ScoredAttention<'_> {
     }
 }
 
-/// What distance takes from the scores of each head, `[heads, queries, keys]` (Press et al., 2021).
-fn distances(max_bias: f32, heads: usize, seen: &Seen, device: &Device) -> Made {
+/// The bias by distance that is subtracted from the scores of each head, `[heads, queries, keys]` (Press et al., 2021).
+fn distances(max_bias: f32, heads: usize, seen: &MaskShape, device: &Device) -> TensorResult {
     let slopes: Vec<f32> = (0..heads).map(|head| alibi_slope(max_bias, heads, head)).collect();
     let slopes = Tensor::from_vec(slopes, (heads, 1, 1), device)?;
     let distance = |query: usize| seen.keys.clone().map(move |key| query.abs_diff(key) as f32);
@@ -101,8 +101,8 @@ fn distances(max_bias: f32, heads: usize, seen: &Seen, device: &Device) -> Made 
     slopes.broadcast_mul(&Tensor::from_vec(distances, shape, device)?)
 }
 
-/// What a table `[heads, 2 * reach + 1]` adds to the scores by distance, `[heads, queries, keys]`.
-fn learned(table: &Tensor, heads: usize, seen: &Seen) -> Made {
+/// The biases of a table `[heads, 2 * reach + 1]` by distance, `[heads, queries, keys]`.
+fn learned(table: &Tensor, heads: usize, seen: &MaskShape) -> TensorResult {
     let table = table.reshape((heads, ()))?;
     let last = table.dim(1)? - 1;
     let at = |query: usize, key: usize| (last / 2 + key).saturating_sub(query).min(last) as u32;
@@ -113,7 +113,7 @@ fn learned(table: &Tensor, heads: usize, seen: &Seen) -> Made {
 }
 
 /// Softmax over the last dimension of `scores` `[heads, T, S]` and one more logit per head, which has no value.
-fn softmax_with_sinks(scores: &Tensor, sinks: &Tensor) -> Made {
+fn softmax_with_sinks(scores: &Tensor, sinks: &Tensor) -> TensorResult {
     let largest = scores.max_keepdim(D::Minus1)?.broadcast_maximum(sinks)?;
     let powers = scores.broadcast_sub(&largest)?.exp()?;
     let sum = (powers.sum_keepdim(D::Minus1)? + sinks.broadcast_sub(&largest)?.exp()?)?;
@@ -182,7 +182,7 @@ impl CandleBackend {
     }
 }
 
-/// Refuses what no tensor of scores can be made of.
+/// Refuses shapes for which no tensor of scores can be made.
 fn check(shape: &AttentionShape) -> Result<()> {
     let AttentionShape { heads, kv_heads, key_dim, value_dim, softcap, mask, .. } = *shape;
     let empty = kv_heads == 0 || key_dim == 0 || value_dim == 0 || heads == 0;

@@ -2,11 +2,11 @@
 
 use crate::device;
 use crate::masks::Masks;
-use crate::matrix::Matrices;
+use crate::matrix::CandleMatrices;
 use crate::rope::{self, RopeAngles};
 use crate::states::CandleStates;
-use crate::taken::{self, Changed};
 use crate::tensors::{column, indices};
+use crate::weights::{self, Changed};
 use crate::{norms, pointwise, products};
 use candle_core::{Device, Tensor};
 use gguf_file::GgmlType;
@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Names of operations that have no form here.
+/// Names of operations that are not supported here.
 const STORED_ATTENTION: &str = "attention over keys and values of another layer";
 const LATENT_ATTENTION: &str = "latent attention";
 const LINEAR_ATTENTION: &str = "linear attention";
@@ -37,14 +37,14 @@ impl CandleBackend {
     /// The device with this name: `candle` (its CPU form), `cuda`, `cuda:N` or `metal`.
     ///
     /// # Errors
-    /// [`ModelError::Unsupported`] for an unknown name, a feature that is not compiled in or a device that is not
-    /// there; [`ModelError::Backend`] for what the driver reports.
+    /// [`ModelError::Unsupported`] for an unknown name, a feature that is not compiled in or a device that does not
+    /// exist; [`ModelError::Backend`] for errors of the driver.
     pub fn open(name: &str) -> Result<Self> {
         let (device, name) = device::open(name)?;
         Ok(Self { device, name, masks: Masks::default(), changed: Mutex::default() })
     }
 
-    /// The refusal of an operation that has no form here.
+    /// The refusal of an operation that is not supported here.
     fn no_form_of(&self, operation: &str) -> ModelError {
         ModelError::Unsupported(format!(
             "device \"{}\" does not support {operation}; run the model with --device cpu",
@@ -101,7 +101,7 @@ impl Backend for CandleBackend {
     }
 
     fn bytes_taken(&self, block: GgmlType, elements: u64, arithmetic: Arithmetic) -> u64 {
-        taken::bytes(block, elements, arithmetic)
+        weights::bytes(block, elements, arithmetic)
     }
 
     fn notes(&self) -> Vec<String> {
@@ -130,7 +130,7 @@ impl Backend for CandleBackend {
     }
 
     fn vector(&self, name: &str, values: Vec<f32>) -> Result<Param> {
-        taken::vector(self, name, values)
+        weights::vector(self, name, values)
     }
 
     fn values(&self, weight: &Weight) -> Result<Vec<f32>> {
@@ -200,7 +200,7 @@ impl Backend for CandleBackend {
         if ids.is_empty() {
             return Ok(Self::empty(0, shape.cols));
         }
-        let matrix = products::matrix(table, table.data::<Matrices>()?, 0)?;
+        let matrix = products::matrix(table, table.data::<CandleMatrices>()?, 0)?;
         self.rows(indices(ids, &self.device).and_then(|ids| matrix.lookup(&ids)))
     }
 

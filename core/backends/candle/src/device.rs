@@ -6,8 +6,8 @@ use menagerie_model::{ModelError, Result};
 /// The device with this name, and its full name (`cuda` is `cuda:0`).
 ///
 /// # Errors
-/// [`ModelError::Unsupported`] for an unknown name, a feature that is not compiled in or a device that is not there;
-/// [`ModelError::Backend`] for what the driver reports.
+/// [`ModelError::Unsupported`] for an unknown name, a feature that is not compiled in or a device that does not exist;
+/// [`ModelError::Backend`] for errors of the driver.
 pub(crate) fn open(name: &str) -> Result<(Device, String)> {
     let (kind, number) = match name.split_once(':') {
         Some((kind, number)) => (kind, Some(number)),
@@ -26,7 +26,7 @@ pub(crate) fn open(name: &str) -> Result<(Device, String)> {
     }
 }
 
-/// Bytes that are free on a GPU; `None` for the host, and where the driver does not say.
+/// Bytes that are free on a GPU; `None` for the host, and if the driver does not report it.
 pub(crate) fn free_memory(device: &Device) -> Option<u64> {
     match device {
         Device::Cpu => None,
@@ -82,7 +82,7 @@ pub(crate) mod cuda {
                 "device \"{name}\": the driver sees {count} CUDA devices, numbered from 0"
             )));
         }
-        // A stream of its own: the default one differs between threads, and nothing would order their work.
+        // A separate stream: the default stream differs between threads, and nothing would order their work.
         Device::new_cuda_with_stream(ordinal).map_err(|error| ModelError::backend(name, error))
     }
 

@@ -1,9 +1,9 @@
 //! Products of experts: a step's rows packed by expert, and added up again.
 
 use crate::backend::CandleBackend;
-use crate::matrix::{Matrix, Prepared, own_rows};
+use crate::matrix::{CandleMatrix, RowForms, own_rows};
 use crate::products::{matrices, matrix};
-use crate::tensors::{Made, column, indices};
+use crate::tensors::{TensorResult, column, indices};
 use candle_core::Tensor;
 use menagerie_model::{
     Arithmetic, ExpertPlan, LinearInput, ModelError, Packing, Product, Result, RouterApply, Rows,
@@ -11,7 +11,7 @@ use menagerie_model::{
 
 /// A stack's matrices by group of the plan, and the biases of all experts.
 struct Stack<'a> {
-    matrices: Vec<&'a Matrix>,
+    matrices: Vec<&'a CandleMatrix>,
     bias: Option<&'a Tensor>,
     out: usize,
 }
@@ -83,7 +83,7 @@ impl CandleBackend {
     }
 
     /// Choice by choice, best first, so that a token's sum has one order.
-    fn sum(&self, packed: &Tensor, plan: &ExpertPlan, apply: RouterApply) -> Made {
+    fn sum(&self, packed: &Tensor, plan: &ExpertPlan, apply: RouterApply) -> TensorResult {
         let scaled = match apply {
             RouterApply::ToInput => packed.clone(),
             RouterApply::ToOutput => packed.broadcast_mul(&column(plan.weights(), &self.device)?)?,
@@ -101,12 +101,12 @@ impl CandleBackend {
 }
 
 /// Packed outputs of every stack; `packed` holds the inputs in the order of the plan.
-fn multiply(stacks: &[Stack], packed: &Tensor, plan: &ExpertPlan) -> Made<Vec<Tensor>> {
+fn multiply(stacks: &[Stack], packed: &Tensor, plan: &ExpertPlan) -> TensorResult<Vec<Tensor>> {
     let mut parts: Vec<Vec<Tensor>> =
         stacks.iter().map(|_| Vec::with_capacity(plan.groups().len())).collect();
     for (group, (expert, range)) in plan.groups().iter().enumerate() {
         let rows = own_rows(packed, range.start, range.len())?;
-        let prepared = Prepared::default();
+        let prepared = RowForms::default();
         for (stack, parts) in stacks.iter().zip(&mut parts) {
             let y = stack.matrices[group].product(&rows, &prepared)?;
             parts.push(match stack.bias {

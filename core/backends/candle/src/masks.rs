@@ -1,6 +1,6 @@
 //! [`Masks`]: attention masks as tensors that layers share.
 
-use crate::tensors::Made;
+use crate::tensors::TensorResult;
 use candle_core::{Device, Tensor};
 use menagerie_model::Mask;
 use std::ops::Range;
@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 /// Elements of all masks kept together, 64 MiB.
 const KEPT: usize = 1 << 24;
 
-/// Queries and keys by position, and how they see each other.
+/// Queries and keys by position, and the mask between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct MaskShape {
     pub(crate) mask: Mask,
     pub(crate) queries: Range<usize>,
     pub(crate) keys: Range<usize>,
@@ -19,13 +19,13 @@ pub(crate) struct Seen {
     pub(crate) total: usize,
 }
 
-/// Masks of the last steps: all layers of a kind ask for the same ones. The oldest go first.
+/// Masks of recent steps: all layers of a kind use the same ones. The oldest are dropped first.
 #[derive(Default)]
 pub(crate) struct Masks {
-    kept: Mutex<Vec<(Seen, Tensor)>>,
+    kept: Mutex<Vec<(MaskShape, Tensor)>>,
 }
 
-/// The keys that the query at position `query` sees, of `total` that are there: always one interval.
+/// The keys that the query at position `query` sees, of `total` keys: always one interval.
 pub(crate) fn visible(mask: Mask, query: usize, total: usize) -> Range<usize> {
     match mask {
         Mask::Causal => 0..query + 1,
@@ -44,8 +44,8 @@ pub(crate) fn span(mask: Mask, queries: &Range<usize>, total: usize) -> Range<us
 
 impl Masks {
     /// `[queries, keys]` of 0 and -infinity to add to scores; `None` if every query sees every key.
-    pub(crate) fn get(&self, seen: &Seen, device: &Device) -> Made<Option<Tensor>> {
-        let Seen { mask, queries, keys, total } = seen;
+    pub(crate) fn get(&self, seen: &MaskShape, device: &Device) -> TensorResult<Option<Tensor>> {
+        let MaskShape { mask, queries, keys, total } = seen;
         if queries.clone().all(|query| visible(*mask, query, *total) == *keys) {
             return Ok(None);
         }
@@ -62,8 +62,8 @@ impl Masks {
     }
 }
 
-fn values(seen: &Seen) -> Vec<f32> {
-    let Seen { mask, queries, keys, total } = seen;
+fn values(seen: &MaskShape) -> Vec<f32> {
+    let MaskShape { mask, queries, keys, total } = seen;
     let mut values = vec![f32::NEG_INFINITY; queries.len() * keys.len()];
     for (query, row) in queries.clone().zip(values.chunks_exact_mut(keys.len())) {
         let shown = visible(*mask, query, *total);
@@ -116,7 +116,7 @@ mod tests {
             let masks = Masks::default();
             let queries = 9..17;
             let keys = span(mask, &queries, 30);
-            let seen = Seen { mask, queries: queries.clone(), keys: keys.clone(), total: 30 };
+            let seen = MaskShape { mask, queries: queries.clone(), keys: keys.clone(), total: 30 };
             let Some(tensor) = masks.get(&seen, &Device::Cpu).unwrap() else {
                 assert_eq!(mask, Mask::Bidirectional);
                 continue;
@@ -137,7 +137,7 @@ mod tests {
         let masks = Masks::default();
         for first in 0..5 {
             let queries = first..first + 2048;
-            let seen = Seen { mask: Mask::Causal, keys: 0..queries.end, queries, total: 4096 };
+            let seen = MaskShape { mask: Mask::Causal, keys: 0..queries.end, queries, total: 4096 };
             masks.get(&seen, &Device::Cpu).unwrap();
         }
         let kept = masks.kept.lock().unwrap();

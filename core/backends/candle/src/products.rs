@@ -1,12 +1,12 @@
 //! Products over the same rows.
 
 use crate::backend::CandleBackend;
-use crate::matrix::{Matrices, Matrix, Prepared};
+use crate::matrix::{CandleMatrices, CandleMatrix, RowForms};
 use menagerie_model::{Arithmetic, LinearInput, ModelError, Param, Product, Result, Rows};
 
-/// The matrices of a parameter; refuses inputs of another width, and weights that were taken in for less.
-pub(crate) fn matrices(weight: &Param, cols: usize, arithmetic: Arithmetic) -> Result<&Matrices> {
-    let held = weight.data::<Matrices>()?;
+/// The matrices of a parameter; refuses inputs of another width, and weights that were loaded for another arithmetic.
+pub(crate) fn matrices(weight: &Param, cols: usize, arithmetic: Arithmetic) -> Result<&CandleMatrices> {
+    let held = weight.data::<CandleMatrices>()?;
     if weight.shape().cols != cols {
         return Err(ModelError::Shape {
             what: format!("tensor \"{}\"", weight.name()),
@@ -24,7 +24,7 @@ pub(crate) fn matrices(weight: &Param, cols: usize, arithmetic: Arithmetic) -> R
 }
 
 /// The matrix `index` of a stack.
-pub(crate) fn matrix<'a>(weight: &Param, held: &'a Matrices, index: usize) -> Result<&'a Matrix> {
+pub(crate) fn matrix<'a>(weight: &Param, held: &'a CandleMatrices, index: usize) -> Result<&'a CandleMatrix> {
     held.all.get(index).ok_or_else(|| ModelError::Shape {
         what: format!("tensor \"{}\"", weight.name()),
         expected: format!("more than {index} matrices"),
@@ -40,7 +40,7 @@ impl CandleBackend {
         x: &LinearInput,
         arithmetic: Arithmetic,
     ) -> Result<Vec<Rows>> {
-        let (cols, prepared) = (x.rows().cols(), x.prepared::<Prepared>()?);
+        let (cols, prepared) = (x.rows().cols(), x.prepared::<RowForms>()?);
         let mut made = Vec::with_capacity(products.len());
         for product in products {
             let held = matrices(product.weight, cols, arithmetic)?;

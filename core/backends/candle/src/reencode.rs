@@ -1,4 +1,4 @@
-//! Block types that candle lacks, written as Q8_0 where that keeps every value.
+//! Block types that candle lacks, written as Q8_0 if that preserves every value.
 
 use candle_core::quantized::GgmlDType;
 use gguf_file::GgmlType;

@@ -1,6 +1,6 @@
 //! Rotary positions: tables of cosines and sines, and the rotation of heads.
 
-use crate::tensors::Made;
+use crate::tensors::TensorResult;
 use candle_core::{D, Device, Tensor};
 use candle_nn::rotary_emb;
 use menagerie_model::RopePairs;
@@ -15,9 +15,14 @@ pub(crate) struct RopeAngles {
 }
 
 impl RopeAngles {
-    /// The angle is the f32 product of position and frequency, as HF transformers has it; cosine and sine are taken in
+    /// The angle is the f32 product of position and frequency, as in HF transformers; cosine and sine are computed in
     /// f64.
-    pub(crate) fn new(positions: &[u32], frequencies: &[f32], magnitude: f32, device: &Device) -> Made<Self> {
+    pub(crate) fn new(
+        positions: &[u32],
+        frequencies: &[f32],
+        magnitude: f32,
+        device: &Device,
+    ) -> TensorResult<Self> {
         let (rows, pairs) = (positions.len(), frequencies.len());
         let (mut cos, mut sin) = (Vec::with_capacity(rows * pairs), Vec::with_capacity(rows * pairs));
         for &position in positions {
@@ -31,8 +36,8 @@ impl RopeAngles {
         Ok(Self { cos: place(cos)?, sin: place(sin)?, rows, pairs })
     }
 
-    /// Several runs of rows as one; all have the same number of pairs.
-    pub(crate) fn join(runs: &[&Self]) -> Made<Self> {
+    /// Several runs of rows combined; all have the same number of pairs.
+    pub(crate) fn join(runs: &[&Self]) -> TensorResult<Self> {
         let cat = |part: fn(&Self) -> &Tensor| {
             let parts: Vec<&Tensor> = runs.iter().map(|run| part(run)).collect();
             Tensor::cat(&parts, 0)
@@ -44,7 +49,7 @@ impl RopeAngles {
 }
 
 /// Rotates the first `2 * pairs` elements of every head of `x` `[T, heads * head_dim]` (Su et al., 2021).
-pub(crate) fn rotate(x: &Tensor, angles: &RopeAngles, pairs: RopePairs, head_dim: usize) -> Made {
+pub(crate) fn rotate(x: &Tensor, angles: &RopeAngles, pairs: RopePairs, head_dim: usize) -> TensorResult {
     let (rows, width) = x.dims2()?;
     let turned = 2 * angles.pairs;
     let heads = x.reshape((rows, width / head_dim, 1, head_dim))?;

@@ -2,13 +2,13 @@
 
 use crate::backend::CandleBackend;
 use crate::states::CandleStates;
-use crate::tensors::Made;
+use crate::tensors::TensorResult;
 use candle_core::Tensor;
 use menagerie_model::{ModelError, Param, Result, Rows, StateId, StateStep};
 
-/// `y[t] = sum_j taps[j] * x[t - L + 1 + j]` and the inputs to carry on, for `x` `[T, D]`, `taps` `[L, D]` and the last
-/// `L - 1` inputs `carried` `[L - 1, D]`, oldest first (LFM2; Mamba's first step).
-fn short_conv(x: &Tensor, taps: &Tensor, carried: &Tensor) -> Made<(Tensor, Tensor)> {
+/// `y[t] = sum_j taps[j] * x[t - L + 1 + j]` and the inputs to keep for the next call, for `x` `[T, D]`, `taps`
+/// `[L, D]` and the last `L - 1` inputs `carried` `[L - 1, D]`, oldest first (LFM2; Mamba's first step).
+fn short_conv(x: &Tensor, taps: &Tensor, carried: &Tensor) -> TensorResult<(Tensor, Tensor)> {
     let (rows, length) = (x.dim(0)?, taps.dim(0)?);
     let inputs = Tensor::cat(&[carried, x], 0)?;
     let mut sum = inputs.narrow(0, 0, rows)?.broadcast_mul(&taps.narrow(0, 0, 1)?)?;

@@ -1,7 +1,7 @@
 //! [`CandleStates`]: memory of states on the device.
 
 use crate::backend::CandleBackend;
-use crate::tensors::Made;
+use crate::tensors::TensorResult;
 use candle_core::{DType, Device, Tensor};
 use menagerie_model::{
     KvType, ModelError, Pages, Result, RowRun, StateBacking, StateId, StatePlan, StateRoom, StateSpec,
@@ -13,11 +13,11 @@ pub(crate) struct CandleStates {
     /// The backend's name, for errors.
     device: String,
     page_len: usize,
-    states: Vec<State>,
+    states: Vec<StateTensor>,
 }
 
-enum State {
-    /// `[heads, slots, head_dim]` of f32 or f16; a page is `page_len` slots that follow each other.
+enum StateTensor {
+    /// `[heads, slots, head_dim]` of f32 or f16; a page is `page_len` consecutive slots.
     Slots(Tensor),
     /// `[blocks, elements]` of f32.
     Blocks(Tensor),
@@ -27,7 +27,7 @@ impl CandleStates {
     /// Room for everything in the plan.
     ///
     /// # Errors
-    /// [`ModelError::Unsupported`] for a cache type that has no form here; what the device reports.
+    /// [`ModelError::Unsupported`] for a cache type that is not supported here; errors of the device.
     pub(crate) fn new(backend: &CandleBackend, plan: &StatePlan) -> Result<Self> {
         let rooms = plan.rooms.iter().zip(&plan.specs);
         let states = rooms.map(|(room, spec)| state(backend, spec, room, plan.page_len));
@@ -41,14 +41,14 @@ impl CandleStates {
 
     fn slots(&self, state: StateId) -> Result<&Tensor> {
         match self.states.get(state.0) {
-            Some(State::Slots(tensor)) => Ok(tensor),
+            Some(StateTensor::Slots(tensor)) => Ok(tensor),
             _ => Err(ModelError::State(format!("state {} has no rows per token", state.0))),
         }
     }
 
     fn blocks(&self, state: StateId) -> Result<&Tensor> {
         match self.states.get(state.0) {
-            Some(State::Blocks(tensor)) => Ok(tensor),
+            Some(StateTensor::Blocks(tensor)) => Ok(tensor),
             _ => Err(ModelError::State(format!("state {} has no block per sequence", state.0))),
         }
     }
@@ -56,7 +56,7 @@ impl CandleStates {
     /// Writes rows `[n, heads * head_dim]` to the positions from `first` on.
     ///
     /// # Errors
-    /// Positions without a page; what the device reports.
+    /// Positions without a page; errors of the device.
     pub(crate) fn write(&self, state: StateId, pages: Pages, first: usize, rows: &Tensor) -> Result<()> {
         let slots = self.slots(state)?;
         let count = rows.dim(0).map_err(|error| self.failed(error))?;
@@ -64,14 +64,15 @@ impl CandleStates {
         write_runs(slots, &runs, rows).map_err(|error| self.failed(error))
     }
 
-    /// Rows of a range of positions as f32, `[heads, positions, head_dim]`; a view where they lie in one piece of f32.
+    /// Rows of a range of positions as f32, `[heads, positions, head_dim]`; a view if they are in one piece of f32.
     ///
     /// # Errors
-    /// Positions without a page; what the device reports.
+    /// Positions without a page; errors of the device.
     pub(crate) fn rows(&self, state: StateId, pages: Pages, positions: Range<usize>) -> Result<Tensor> {
         let slots = self.slots(state)?;
         let runs = slots_of(pages, positions)?;
-        let made = runs.iter().map(|run| slots.narrow(1, run.start, run.len())).collect::<Made<Vec<_>>>();
+        let made =
+            runs.iter().map(|run| slots.narrow(1, run.start, run.len())).collect::<TensorResult<Vec<_>>>();
         let made = made.and_then(|parts| Tensor::cat(&parts, 1)?.to_dtype(DType::F32));
         made.map_err(|error| self.failed(error))
     }
@@ -79,7 +80,7 @@ impl CandleStates {
     /// A block, `[1, elements]`, in a tensor of its own.
     ///
     /// # Errors
-    /// A block that is not there; what the device reports.
+    /// A block that does not exist; errors of the device.
     pub(crate) fn block(&self, state: StateId, block: u32) -> Result<Tensor> {
         let blocks = self.blocks(state)?;
         let made = blocks.narrow(0, block as usize, 1).and_then(|block| block.force_contiguous());
@@ -89,13 +90,18 @@ impl CandleStates {
     /// Puts a block `[1, elements]` in place.
     ///
     /// # Errors
-    /// A block that is not there; what the device reports.
+    /// A block that does not exist; errors of the device.
     pub(crate) fn set_block(&self, state: StateId, block: u32, values: &Tensor) -> Result<()> {
         self.blocks(state)?.slice_set(values, 0, block as usize).map_err(|error| self.failed(error))
     }
 }
 
-fn state(backend: &CandleBackend, spec: &StateSpec, room: &StateRoom, page_len: usize) -> Result<State> {
+fn state(
+    backend: &CandleBackend,
+    spec: &StateSpec,
+    room: &StateRoom,
+    page_len: usize,
+) -> Result<StateTensor> {
     let zeros = |shape: &[usize], dtype| {
         let made = Tensor::zeros(shape, dtype, &backend.device);
         made.map_err(|error| ModelError::backend(&format!("{}: state {}", backend.name, spec.name()), error))
@@ -114,13 +120,15 @@ fn state(backend: &CandleBackend, spec: &StateSpec, room: &StateRoom, page_len: 
                     )));
                 }
             };
-            zeros(&[heads, pages * page_len, head_dim], dtype).map(State::Slots)
+            zeros(&[heads, pages * page_len, head_dim], dtype).map(StateTensor::Slots)
         }
-        StateRoom::Blocks { elements, blocks } => zeros(&[blocks, elements], DType::F32).map(State::Blocks),
+        StateRoom::Blocks { elements, blocks } => {
+            zeros(&[blocks, elements], DType::F32).map(StateTensor::Blocks)
+        }
     }
 }
 
-/// Slots of a range of positions, pages that follow each other taken together.
+/// Slots of a range of positions; consecutive pages are combined.
 fn slots_of(pages: Pages, positions: Range<usize>) -> Result<Vec<Range<usize>>> {
     let mut slots: Vec<Range<usize>> = Vec::new();
     for run in pages.runs(positions)? {
@@ -132,7 +140,7 @@ fn slots_of(pages: Pages, positions: Range<usize>) -> Result<Vec<Range<usize>>> 
     Ok(slots)
 }
 
-fn write_runs(slots: &Tensor, runs: &[Range<usize>], rows: &Tensor) -> Made<()> {
+fn write_runs(slots: &Tensor, runs: &[Range<usize>], rows: &Tensor) -> TensorResult<()> {
     let (heads, _, head_dim) = slots.dims3()?;
     let rows = rows.reshape((rows.dim(0)?, heads, head_dim))?.transpose(0, 1)?;
     let rows = rows.to_dtype(slots.dtype())?.contiguous()?;
@@ -146,7 +154,7 @@ fn write_runs(slots: &Tensor, runs: &[Range<usize>], rows: &Tensor) -> Made<()> 
 }
 
 /// Rows `[n, heads, head_dim]` as bytes of their type.
-fn stored(slots: &Tensor, run: RowRun) -> Made<Vec<u8>> {
+fn stored(slots: &Tensor, run: RowRun) -> TensorResult<Vec<u8>> {
     let rows = slots.narrow(1, run.row, run.len)?.transpose(0, 1)?.flatten_all()?;
     Ok(match slots.dtype() {
         DType::F16 => rows.to_vec1::<half::f16>()?.iter().flat_map(|value| value.to_ne_bytes()).collect(),
@@ -154,8 +162,8 @@ fn stored(slots: &Tensor, run: RowRun) -> Made<Vec<u8>> {
     })
 }
 
-/// What [`stored`] gave, as rows `[n, heads * head_dim]`.
-fn from_stored(slots: &Tensor, count: usize, bytes: &[u8]) -> Made<Tensor> {
+/// The result of [`stored`], as rows `[n, heads * head_dim]`.
+fn from_stored(slots: &Tensor, count: usize, bytes: &[u8]) -> TensorResult<Tensor> {
     let (heads, _, head_dim) = slots.dims3()?;
     let shape = (count, heads * head_dim);
     match slots.dtype() {
@@ -173,7 +181,7 @@ fn from_stored(slots: &Tensor, count: usize, bytes: &[u8]) -> Made<Tensor> {
 }
 
 /// Copies `count` entries of dimension `dim` from one place to another.
-fn copy_within(tensor: &Tensor, dim: usize, [from, to]: [u32; 2], count: usize) -> Made<()> {
+fn copy_within(tensor: &Tensor, dim: usize, [from, to]: [u32; 2], count: usize) -> TensorResult<()> {
     let source = tensor.narrow(dim, from as usize * count, count)?.force_contiguous()?;
     tensor.slice_set(&source, dim, to as usize * count)
 }

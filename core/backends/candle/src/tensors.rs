@@ -3,10 +3,10 @@
 use candle_core::{Device, Tensor};
 
 /// What candle returns.
-pub(crate) type Made<T = Tensor> = candle_core::Result<T>;
+pub(crate) type TensorResult<T = Tensor> = candle_core::Result<T>;
 
 /// A tensor in row order that begins at offset 0, as candle's kernels for Metal and its indexed ones need it.
-pub(crate) fn settled(tensor: Tensor) -> Made {
+pub(crate) fn settled(tensor: Tensor) -> TensorResult {
     if tensor.is_contiguous() && tensor.layout().start_offset() == 0 {
         return Ok(tensor);
     }
@@ -14,11 +14,11 @@ pub(crate) fn settled(tensor: Tensor) -> Made {
 }
 
 /// Indices on a device, `[n]`.
-pub(crate) fn indices(values: &[u32], device: &Device) -> Made {
+pub(crate) fn indices(values: &[u32], device: &Device) -> TensorResult {
     Tensor::from_slice(values, values.len(), device)
 }
 
 /// A column of factors on a device, `[n, 1]`.
-pub(crate) fn column(values: &[f32], device: &Device) -> Made {
+pub(crate) fn column(values: &[f32], device: &Device) -> TensorResult {
     Tensor::from_slice(values, (values.len(), 1), device)
 }

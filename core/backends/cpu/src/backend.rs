@@ -1,7 +1,7 @@
 //! [`CpuBackend`]: the operations of a forward over the kernels.
 
 use crate::attention;
-use crate::buffers::{Buffers, HostRows, values};
+use crate::buffers::{HostRows, RowBuffers, values};
 use crate::device::HALF_PROMPTS;
 use crate::matrix::{self, CpuMatrix};
 use crate::names::{NAME, block_type, failed};
@@ -23,13 +23,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone)]
 pub struct CpuBackend {
     pub(crate) cpu: Cpu,
-    pub(crate) buffers: Arc<Buffers>,
-    /// Whether a matrix of F16 weights was taken in.
+    pub(crate) buffers: Arc<RowBuffers>,
+    /// Whether a matrix of F16 weights was loaded.
     takes_f16: Arc<AtomicBool>,
 }
 
 impl CpuBackend {
-    /// Computes with these kernels and threads.
+    /// A backend with these kernels and threads.
     pub fn new(cpu: Cpu) -> Self {
         Self { cpu, buffers: Arc::default(), takes_f16: Arc::default() }
     }
@@ -412,7 +412,7 @@ impl Backend for CpuBackend {
 
     fn clamp(&self, x: Rows, limit: f32) -> Result<Rows> {
         self.update(x, |_, x| {
-            // What is not a number stays so, as `max` and `min` would not leave it.
+            // NaN stays NaN, which `max` and `min` would not preserve.
             for x in x {
                 *x = if *x > limit {
                     limit

@@ -1,26 +1,26 @@
-//! [`Buffers`]: the scratch of steps; rows that were dropped wait here for the next operation.
+//! [`RowBuffers`]: the scratch of steps; dropped rows wait here for the next operation.
 
 use menagerie_model::{ModelError, Rows};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Buffers kept at most; a step of a deep model has about a dozen alive at once.
+/// The most buffers that are kept; a step of a deep model has about a dozen alive at once.
 const KEPT: usize = 24;
 
-/// Dropped rows, to be used again.
+/// Dropped rows, for reuse.
 #[derive(Debug, Default)]
-pub(crate) struct Buffers {
+pub(crate) struct RowBuffers {
     free: Mutex<Vec<Vec<f32>>>,
 }
 
-/// Values of rows on the host; they return to their [`Buffers`] when dropped.
+/// Values of rows on the host; they return to their [`RowBuffers`] when dropped.
 #[derive(Debug)]
 pub(crate) struct HostRows {
     values: Vec<f32>,
-    home: Arc<Buffers>,
+    home: Arc<RowBuffers>,
 }
 
-impl Buffers {
-    /// A buffer of `len` elements with any contents: whoever asks writes all of it.
+impl RowBuffers {
+    /// A buffer of `len` elements with any contents: the caller writes all of it.
     fn take(&self, len: usize) -> Vec<f32> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let fitting = free.iter().enumerate().filter(|(_, buffer)| buffer.capacity() >= len);
@@ -51,12 +51,12 @@ impl Buffers {
 
 impl HostRows {
     /// `len` elements with any contents, to be written by a kernel.
-    pub(crate) fn unwritten(home: &Arc<Buffers>, len: usize) -> Self {
+    pub(crate) fn unwritten(home: &Arc<RowBuffers>, len: usize) -> Self {
         Self { values: home.take(len), home: Arc::clone(home) }
     }
 
     /// These values.
-    pub(crate) fn of(home: &Arc<Buffers>, values: Vec<f32>) -> Self {
+    pub(crate) fn of(home: &Arc<RowBuffers>, values: Vec<f32>) -> Self {
         Self { values, home: Arc::clone(home) }
     }
 
@@ -70,7 +70,7 @@ impl HostRows {
         &mut self.values
     }
 
-    /// The values, which it has no more.
+    /// Takes the values out.
     pub(crate) fn taken(&mut self) -> Vec<f32> {
         std::mem::take(&mut self.values)
     }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn dropped_rows_are_used_again() {
-        let home = Arc::new(Buffers::default());
+        let home = Arc::new(RowBuffers::default());
         let first = HostRows::of(&home, vec![1.0; 100]);
         let address = first.values().as_ptr();
         drop(first);
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn values_that_are_taken_are_moved_and_nothing_is_left() {
-        let home = Arc::new(Buffers::default());
+        let home = Arc::new(RowBuffers::default());
         let mut rows = HostRows::of(&home, vec![1.0; 100]);
         let address = rows.values().as_ptr();
         let taken = rows.taken();
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_small_row_does_not_take_a_large_buffer() {
-        let home = Arc::new(Buffers::default());
+        let home = Arc::new(RowBuffers::default());
         let address = {
             let large = HostRows::of(&home, vec![0.0; 10_000]);
             large.values().as_ptr()
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn only_so_many_are_kept() {
-        let home = Arc::new(Buffers::default());
+        let home = Arc::new(RowBuffers::default());
         let all: Vec<HostRows> = (1..100).map(|len| HostRows::of(&home, vec![0.0; len])).collect();
         drop(all);
         assert_eq!(home.free.lock().unwrap().len(), KEPT);

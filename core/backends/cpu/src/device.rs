@@ -26,7 +26,7 @@ register!(DeviceKind {
 
 fn open(request: &DeviceRequest<'_>) -> Result<Arc<dyn Backend>, DeviceFault> {
     static BUFFERS: Once = Once::new();
-    // Without it a quarter of the time of a prompt goes into page faults.
+    // Without it a quarter of the time of a prompt is spent in page faults.
     BUFFERS.call_once(|| {
         keep_large_buffers();
     });

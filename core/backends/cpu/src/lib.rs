@@ -1,7 +1,7 @@
 //! The CPU as a backend: operations of a forward over `menagerie-kernels`, weights as views over the mapped file.
 //!
-//! Start at [`CpuBackend`]. Rows are host vectors that go back to the backend when they are dropped, so that a step
-//! allocates nothing that an earlier one already had.
+//! Start at [`CpuBackend`]. Rows are host vectors that return to the backend when they are dropped, so a step allocates
+//! nothing that an earlier one already had.
 #![forbid(unsafe_code)]
 
 mod attention;

@@ -16,7 +16,7 @@ impl CpuMatrix {
     /// Takes a weight in.
     ///
     /// # Errors
-    /// A type that the kernels do not know.
+    /// A type that the kernels do not support.
     pub(crate) fn param(weight: &Weight) -> Result<Param, ModelError> {
         let block = block_type(weight.name(), weight.block())?;
         let matrix = Self { weight: weight.clone(), block };

@@ -1,4 +1,4 @@
-//! The kernels' types of blocks; what kernels report, as an error of the model.
+//! The kernels' types of blocks; errors of the kernels as errors of the model.
 
 use gguf_file::GgmlType;
 use menagerie_kernels as kernels;

@@ -145,7 +145,7 @@ impl CpuBackend {
             outputs.push(HostRows::unwritten(&self.buffers, rows * stack.weight.shape().rows));
         }
         let x = activations(x)?;
-        // One token: its experts' rows are one each, and the kernels for one row read weights fastest.
+        // One token: each of its experts has one row, and the kernels for one row read weights fastest.
         if packing == Packing::Packed && rows == plan.top_k() {
             for (part, output) in parts.iter().zip(&mut outputs) {
                 self.each_row(part, &x, precision, output.values_mut())?;

@@ -21,14 +21,14 @@ impl CpuStates {
     /// Memory for a plan.
     ///
     /// # Errors
-    /// [`ModelError::State`] names a state that the system has no room for.
+    /// [`ModelError::State`] names a state for which the system has no memory.
     pub(crate) fn new(plan: &StatePlan) -> Result<Self> {
         let rooms = plan.specs.iter().zip(&plan.rooms);
         let states = rooms.map(|(spec, room)| memory(spec.name(), room, plan.page_len));
         Ok(Self { states: states.collect::<Result<_>>()?, page_len: plan.page_len })
     }
 
-    /// Token rows of a state, as attention reads them.
+    /// Token rows of a state, in the form that attention reads.
     ///
     /// # Errors
     /// [`ModelError::State`] if the state is per sequence.
@@ -43,8 +43,8 @@ impl CpuStates {
     /// Stores rows `[rows, heads * head_dim]` of the positions from `position` on.
     ///
     /// # Errors
-    /// [`ModelError::State`] if the state is per sequence or the rows were not prepared; [`ModelError::Shape`] for
-    /// values that are no whole rows.
+    /// [`ModelError::State`] if the state is per sequence or the rows were not prepared; [`ModelError::Shape`] if the
+    /// values are not whole rows.
     pub(crate) fn write(
         &mut self,
         state: StateId,

@@ -1,4 +1,4 @@
-//! Attention to what is stored already; rows cut and put together by columns.
+//! Attention over keys and values that are stored already; rows split and concatenated by columns.
 
 use crate::attention::stored_sequences;
 use crate::backend::CpuBackend;
@@ -12,8 +12,8 @@ use menagerie_model::{
 };
 use std::ops::Range;
 
-/// Query heads that read one stored head together where it serves many: more than that gain nothing, fewer leave
-/// threads without work.
+/// Query heads that read one stored head together if it serves many: more gain nothing, fewer leave threads without
+/// work.
 const HEADS_TOGETHER: usize = 4;
 
 impl CpuBackend {

@@ -1,5 +1,4 @@
-//! States cost what was written to them, not what they have room for. A process of its own: it reads how much memory
-//! the process holds.
+//! States cost only the memory that was written. A separate process, because it reads how much memory the process uses.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +11,8 @@ const BYTES: usize = 4 << 20;
 
 #[test]
 fn what_nobody_wrote_to_takes_no_memory() {
-    // As an application has it: freed memory stays, so a buffer that was asked for and given back would be cleared.
+    // As in an application: freed memory stays in the process, so a buffer that was freed and allocated again would be
+    // cleared.
     keep_large_buffers();
     let backend = CpuBackend::new(Cpu::new(Some(1)).unwrap());
     let before = resident();
@@ -25,7 +25,7 @@ fn what_nobody_wrote_to_takes_no_memory() {
         window: None,
     };
     let plan = StatePlan { specs: (0..STATES).map(spec).collect(), rooms: vec![room; STATES], page_len: 32 };
-    // Memory that the heap has had in use, and states that were there before: neither may be cleared by hand.
+    // Memory that the heap has used before, and states that existed before: neither may be cleared by hand.
     drop(std::hint::black_box(vec![1u8; 16 << 20]));
     drop(backend.state_backing(&plan).unwrap());
     let states = backend.state_backing(&plan).unwrap();

@@ -89,7 +89,7 @@ pub fn trace_lanes<'a>(name: &'a str, trace: &'a Trace, stages: &'a [StageTrace]
         name: &stage.name,
         process,
         trace: &stage.trace,
-        offset: stage.trace.begun_at().duration_since(trace.begun_at()).unwrap_or_default(),
+        offset: stage.trace.begun_at.duration_since(trace.begun_at).unwrap_or_default(),
     };
     std::iter::once(own).chain((2..).zip(stages).map(lane)).collect()
 }

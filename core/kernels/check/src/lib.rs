@@ -1,6 +1,6 @@
-//! What the kernels are checked against: the plain forms in f64 ([`naive`]), the defined order in f32 ([`ordered`]), the
-//! limits and rates of this machine ([`rates`]) and blocks of random weights ([`weights`]). The binary `rates` prints the
-//! rates of every block type.
+//! References for the kernels: plain forms in f64 ([`naive`]), the defined order in f32 ([`ordered`]), the limits and
+//! rates of this machine ([`rates`]) and blocks of random weights ([`weights`]). The binary `rates` prints the rates of
+//! every block type.
 //!
 //! ```
 //! use menagerie_kernels::{ActivationCache, Activations, Arithmetic, BlockType, Cpu, matmul};

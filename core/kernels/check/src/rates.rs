@@ -1,4 +1,4 @@
-//! What this machine can do at most, measured with the same pool: the limits that speeds are compared with.
+//! The limits of this machine, measured with the same pool: speeds are compared with them.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -11,15 +11,15 @@ use crate::weights::activations;
 
 /// The bytes one task of `read_rate` reads.
 const READ_TASK: usize = 1 << 20;
-/// How long one run of `product_rate` takes at least.
+/// The least time of one run of `product_rate`.
 const RUN: Duration = Duration::from_millis(20);
 /// How many runs `product_rate` makes.
 const RUNS: usize = 9;
 /// How long each thread multiplies in `int8_rate`.
 const SPIN: Duration = Duration::from_millis(40);
 
-/// Reads all of `bytes` once with all threads and returns bytes per second: the limit of one-row products on
-/// weights in main memory. Give it the mapped weights themselves; a second call measures without page faults.
+/// Reads all of `bytes` once with all threads and returns bytes per second: the limit of one-row products on weights in
+/// main memory. Pass the mapped weights themselves; a second call measures without page faults.
 ///
 /// # Errors
 /// [`KernelError::JobPanicked`].
@@ -150,15 +150,16 @@ fn spin_portable(rounds: usize) -> usize {
 /// How fast one product runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProductRate {
-    /// Bytes of weights per second: what counts for one row of activations.
+    /// Bytes of weights per second: the measure for one row of activations.
     pub bytes_per_second: f64,
-    /// Multiplications, with their additions, per second: what counts for many.
+    /// Multiplications, with their additions, per second: the measure for many rows.
     pub products_per_second: f64,
 }
 
-/// Measures `matmul` of `w` with `tokens` rows of activations, their rounding included: the best of nine runs of at
-/// least 20 ms each, as other processes only ever slow it down. For one row compare with `read_rate` of the same bytes, for many with `int8_rate`; weights that
-/// fit in a cache are read from there. With a pool of one thread only the time counts that the thread was running.
+/// Measures `matmul` of `w` with `tokens` rows of activations, including their rounding: the best of nine runs of at
+/// least 20 ms each, because other processes can only slow it down. Compare one row with `read_rate` of the same bytes,
+/// many rows with `int8_rate`; weights that fit in a cache are read from there. With a pool of one thread only the time
+/// that the thread was running counts.
 ///
 /// # Errors
 /// As [`matmul`].
@@ -193,14 +194,14 @@ pub fn product_rate(
     })
 }
 
-/// A stop watch; of a thread's own time, where what else the machine does does not count, or of the time that passed.
+/// A stopwatch: of a thread's own time, which other work on the machine does not affect, or of elapsed time.
 struct Clock {
     began: Instant,
     running: Option<f64>,
 }
 
 impl Clock {
-    /// Of the calling thread if it is the whole pool, else of the time that passes.
+    /// Measures the calling thread if it is the whole pool, else elapsed time.
     fn start(cpu: &Cpu) -> Clock {
         match cpu.pool().threads() {
             1 => Clock::of_thread(),
@@ -218,7 +219,7 @@ impl Clock {
     }
 }
 
-/// Seconds that this thread has been running, where the system says.
+/// Seconds that this thread has been running, if the system reports them.
 #[cfg(unix)]
 fn running() -> Option<f64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -3,7 +3,7 @@
 use menagerie_kernels::{BlockType, KernelError, Matrix, QuantType};
 use menagerie_random::SplitMix64;
 
-/// Where the f16 factors of a quantized block lie: of the values, then of the minima if it has any.
+/// Where the f16 factors of a quantized block are: of the values, then of the minima if it has any.
 pub(crate) fn factors(block: BlockType) -> &'static [usize] {
     match block {
         BlockType::Q4_1 | BlockType::Q5_1 | BlockType::Q4_K | BlockType::Q5_K => &[0, 2],
@@ -16,8 +16,8 @@ pub(crate) fn factors(block: BlockType) -> &'static [usize] {
     }
 }
 
-/// Gives a quantized block other factors, as the bits of f16: of the values, then of the minima if it has any. The types whose
-/// scales are bytes (MXFP4, NVFP4) take the high byte.
+/// Replaces the factors of a quantized block by others, as the bits of f16: of the values, then of the minima if it has
+/// any. The types whose scales are bytes (MXFP4, NVFP4) take the high byte.
 pub fn set_factors(quant: QuantType, block: &mut [u8], bits: [u16; 2]) {
     match quant {
         QuantType::MXFP4 => block[0] = (bits[0] >> 8) as u8,
@@ -36,7 +36,7 @@ pub fn set_factors(quant: QuantType, block: &mut [u8], bits: [u16; 2]) {
     }
 }
 
-/// Random bytes with sane scales: the blocks of `values` values, which must be whole blocks.
+/// Random bytes with plausible scales: the blocks of `values` values, which must be whole blocks.
 pub fn random_blocks(block: BlockType, values: usize, random: &mut SplitMix64) -> Vec<u8> {
     let mut bytes: Vec<u8> =
         (0..values / block.block_len() * block.block_bytes()).map(|_| random.bits() as u8).collect();
@@ -69,7 +69,7 @@ impl RandomWeights {
     /// `rows` rows of `cols` values.
     ///
     /// # Errors
-    /// [`KernelError::Shape`]: blocks that do not divide `cols`.
+    /// [`KernelError::Shape`]: blocks do not divide `cols`.
     pub fn new(block: BlockType, rows: usize, cols: usize) -> Result<Self, KernelError> {
         let bytes = random_blocks(block, rows * cols, &mut SplitMix64::new(0x9e37_79b9_7f4a_7c15));
         Matrix::new(block, rows, cols, &bytes)?;
@@ -79,18 +79,18 @@ impl RandomWeights {
     /// The weights as a matrix.
     ///
     /// # Errors
-    /// As [`Self::new`], which has looked already.
+    /// As [`Self::new`], for columns that were checked.
     pub fn matrix(&self) -> Result<Matrix<'_>, KernelError> {
         Matrix::new(self.block, self.rows, self.cols, &self.bytes)
     }
 
-    /// So many rows of activations between -1 and 1.
+    /// `rows` rows of activations between -1 and 1.
     pub fn activations(&self, tokens: usize) -> Vec<f32> {
         activations(tokens * self.cols)
     }
 }
 
-/// So many numbers between -1 and 1, without much of a pattern.
+/// Numbers between -1 and 1, without an obvious pattern.
 pub fn activations(count: usize) -> Vec<f32> {
     (0..count).map(|i| ((i * 7919) % 2003) as f32 / 1001.5 - 1.0).collect()
 }

@@ -8,7 +8,7 @@ use crate::blocks::SUPER;
 use crate::isa::avx512;
 
 avx512! {
-/// Rounds up to 256 values; what is missing counts as zero.
+/// Rounds up to 256 values; missing values count as zero.
 pub(super) fn quantize(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut Meta) {
     match values.first_chunk::<SUPER>() {
         Some(values) => whole(values, rounding, q, meta),
@@ -85,7 +85,7 @@ fn sums(q: &[i8; SUPER], d: __m256, meta: &mut Meta) {
         let v = _mm512_add_epi32(v, _mm512_shuffle_epi32::<0xb1>(v));
         *quad = _mm512_add_epi32(v, _mm512_shuffle_epi32::<0x4e>(v));
     }
-    // Every lane of 128 bits holds the sum of its 16 values four times: take one of each.
+    // Every lane of 128 bits holds the sum of its 16 values four times: use one of each.
     let pick = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
     let low = _mm512_permutex2var_epi32(quads[0], pick, quads[1]);
     let high = _mm512_permutex2var_epi32(quads[2], pick, quads[3]);

@@ -9,8 +9,9 @@ use crate::{Cpu, KernelError};
 /// How many rows one task rounds.
 const ROWS_PER_TASK: usize = 16;
 
-/// The biased exponent of 2^-47: smaller numbers count as zero, so that no product with a weight of at least 2^-63, and no sum
-/// of such products, is subnormal (processors that multiply bfloat16 take what is subnormal for zero, others do not).
+/// The biased exponent of 2^-47: smaller numbers count as zero. Then no product with a weight of at least 2^-63, and no
+/// sum of such products, is subnormal (processors with products of bfloat16 treat subnormal numbers as zero, others do
+/// not).
 const LEAST: u16 = 127 - 47;
 
 /// Rows of bfloat16, each padded with a zero to an even number of values.
@@ -21,7 +22,7 @@ pub(crate) struct BFloat16Rows {
 }
 
 impl BFloat16Rows {
-    /// Rounds all rows to the nearest, ties to even; what is then below 2^-47 is zero.
+    /// Rounds all rows to the nearest, ties to even; results below 2^-47 become zero.
     pub(super) fn new(cpu: &Cpu, x: &Activations) -> Result<Self, KernelError> {
         let stride = x.cols.next_multiple_of(2);
         let mut values = cpu.pool().buffers().take(x.rows * stride * size_of::<u16>());

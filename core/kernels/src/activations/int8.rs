@@ -3,15 +3,15 @@
 
 use std::sync::OnceLock;
 
-use super::{Activations, LaneScales, Layout, Rounding};
+use super::{ActivationLayout, Activations, LaneScales, Rounding};
 use crate::blocks::SUPER;
-use crate::isa::Level;
+use crate::isa::DetectedIsa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::avx2;
 use crate::memory::Buffer;
 use crate::{Cpu, KernelError};
 
-/// What kernels want to know of 256 rounded values besides the values.
+/// What kernels need of 256 rounded values besides the values.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Meta {
@@ -37,14 +37,14 @@ pub(crate) struct Int8Rows {
     q: Buffer,
     meta: Buffer,
     /// The values in other orders.
-    orders: [OnceLock<Buffer>; Layout::COUNT],
+    orders: [OnceLock<Buffer>; ActivationLayout::COUNT],
     /// Scales and sums spread over lanes.
     spreads: [OnceLock<Buffer>; LaneScales::COUNT],
 }
 
 /// How many rows one task quantizes.
 const ROWS_PER_TASK: usize = 8;
-/// How many panels one task puts into another order.
+/// How many panels one task reorders.
 const PANELS_PER_TASK: usize = 256;
 
 impl Int8Rows {
@@ -54,7 +54,7 @@ impl Int8Rows {
         let buffers = cpu.pool().buffers();
         let mut q = buffers.take(panels * x.rows * SUPER);
         let mut meta = buffers.take(panels * x.rows * size_of::<Meta>());
-        let out = Out { q: q.bytes_mut().as_mut_ptr(), meta: meta.bytes_mut().as_mut_ptr().cast() };
+        let out = Int8Output { q: q.bytes_mut().as_mut_ptr(), meta: meta.bytes_mut().as_mut_ptr().cast() };
         let kernel = RowKernel::of(cpu.level());
         let job = |task: usize| {
             let out = &out;
@@ -123,17 +123,18 @@ impl Int8Rows {
     /// All scales and sums, `[panel][row]`.
     pub(crate) fn all_meta(&self) -> &[Meta] {
         let bytes = self.meta.bytes();
-        // SAFETY: the bytes start on a cache line, as a `Meta` wants, and hold so many of them; `new` wrote every one.
+        // SAFETY: the bytes start on a cache line, as a `Meta` requires, and hold so many of them; `new` wrote every
+        // one.
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<Meta>()) }
     }
 
-    /// Makes the values in an order, if they are not there yet.
+    /// Computes the values in a layout, if they do not exist yet.
     ///
     /// # Errors
     /// [`KernelError::JobPanicked`].
-    pub(crate) fn arrange(&self, cpu: &Cpu, order: Layout) -> Result<(), KernelError> {
+    pub(crate) fn arrange(&self, cpu: &Cpu, order: ActivationLayout) -> Result<(), KernelError> {
         let slot = &self.orders[order as usize];
-        // Made outside the lock, so that no thread waits for another one's parallel region.
+        // Computed outside the lock, so that no thread waits for the parallel region of another one.
         if slot.get().is_none() {
             let mut to = cpu.pool().buffers().take(self.panels() * self.rows * order.panel());
             let (from, bytes) = (self.q.bytes(), to.bytes_mut());
@@ -149,12 +150,12 @@ impl Int8Rows {
         Ok(())
     }
 
-    /// The values in an order, `[panel][row]`; empty if nobody has asked for it.
-    pub(crate) fn arranged(&self, order: Layout) -> &[i8] {
+    /// The values in a layout, `[panel][row]`; empty if nobody has requested it.
+    pub(crate) fn arranged(&self, order: ActivationLayout) -> &[i8] {
         self.orders[order as usize].get().map_or(&[], |b| b.signed())
     }
 
-    /// Spreads scales or sums of a single row, if they are not yet.
+    /// Broadcasts scales or sums of a single row to lanes, if that was not done yet.
     pub(crate) fn spread(&self, cpu: &Cpu, spread: LaneScales) {
         assert!(self.rows == 1, "spread for kernels of one row");
         self.spreads[spread as usize].get_or_init(|| {
@@ -164,30 +165,30 @@ impl Int8Rows {
         });
     }
 
-    /// Scales or sums as `LaneScales` lays them; empty if nobody has asked for them.
+    /// Scales or sums in the layout of `LaneScales`; empty if nobody has requested them.
     pub(crate) fn spread_out(&self, spread: LaneScales) -> &[u8] {
         self.spreads[spread as usize].get().map_or(&[], |b| b.bytes())
     }
 }
 
-struct Out {
+struct Int8Output {
     q: *mut u8,
     meta: *mut Meta,
 }
 // SAFETY: the tasks of `Int8Rows::new` write disjoint records behind the pointers.
-unsafe impl Sync for Out {}
+unsafe impl Sync for Int8Output {}
 
 /// Rounds up to 256 values of a row.
 #[derive(Clone, Copy)]
 struct RowKernel(unsafe fn(&[f32], Rounding, &mut [i8; SUPER], &mut Meta));
 
 impl RowKernel {
-    fn of(level: Level) -> RowKernel {
+    fn of(level: DetectedIsa) -> RowKernel {
         match level {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512(_) => RowKernel(super::avx512::quantize),
+            DetectedIsa::Avx512(_) => RowKernel(super::avx512::quantize),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2(_) => RowKernel(quantize_avx2),
+            DetectedIsa::Avx2(_) => RowKernel(quantize_avx2),
             _ => RowKernel(quantize),
         }
     }
@@ -206,7 +207,7 @@ fn quantize_avx2(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: 
 }
 }
 
-/// Rounds up to 256 values; what is missing counts as zero.
+/// Rounds up to 256 values; missing values count as zero.
 #[inline(always)]
 fn quantize(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut Meta) {
     let mut padded = [0f32; SUPER];
@@ -220,14 +221,15 @@ fn quantize(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut 
     }
     for (g, group) in padded.as_chunks::<32>().0.iter().enumerate() {
         let d = largest[g] / 127.0;
-        // A NaN or infinity anywhere must not turn into a plausible number: the scale carries it on. Where the
-        // inverse would overflow, all values count as zero.
+        // A NaN or infinity must not become a plausible number: the scale preserves it. If the inverse would overflow,
+        // all values count as zero.
         let inverse = if d >= f32::MIN_POSITIVE { 1.0 / d } else { 0.0 };
         meta.d[g] = d;
         for half in 0..2 {
             let mut sum = 0i32;
             for i in half * 16..half * 16 + 16 {
-                // Of a NaN any eight bits will do, of an infinity times zero they are zeros: the scale tells.
+                // The eight bits of a NaN do not matter, and an infinity times zero gives zeros: the scale is not
+                // finite.
                 let rounded = round(group[i] * inverse) as i8;
                 q[g * 32 + i] = rounded;
                 sum += i32::from(rounded);
@@ -241,7 +243,7 @@ fn quantize(values: &[f32], rounding: Rounding, q: &mut [i8; SUPER], meta: &mut 
     }
 }
 
-/// To the nearest whole number, ties to even, for |v| < 2^22: the addition leaves no room for a fraction.
+/// To the nearest integer, ties to even, for |v| < 2^22: the addition leaves no bits for a fraction.
 #[inline(always)]
 fn round(v: f32) -> i32 {
     const MAGIC: f32 = 12_582_912.0; // 1.5 * 2^23
@@ -251,7 +253,7 @@ fn round(v: f32) -> i32 {
 /// The largest magnitude of 32 values; NaN if one of them is NaN.
 #[inline(always)]
 fn max_abs(group: &[f32; 32]) -> f32 {
-    // Magnitudes as integers order like the floats, with NaN above infinity; integer maxima vectorize.
+    // Magnitudes as integers have the order of the floats, with NaN above infinity; integer maxima vectorize.
     let bits = group.iter().fold(0u32, |m, v| m.max(v.to_bits() & 0x7fff_ffff));
     f32::from_bits(bits)
 }

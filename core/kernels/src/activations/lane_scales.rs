@@ -1,12 +1,12 @@
-//! Scales and sums of a single row spread over the lanes of vectors, as the one-row kernels want them that have rows of
-//! weights by panels there.
+//! Scales and sums of a single row, broadcast to the lanes of vectors for one-row kernels whose lanes hold rows of
+//! weights by panels.
 
 use super::Meta;
 
 /// The lanes of a vector.
 pub(crate) const LANES: usize = 16;
 
-/// How many of a row's `panels` lie in the lanes of a vector together: 1, 2, 4 or 8, each in as many lanes.
+/// How many of a row's `panels` share a vector: 1, 2, 4 or 8, each in the same number of lanes.
 pub(crate) fn panels_together(panels: usize) -> usize {
     panels.next_power_of_two().clamp(1, 8)
 }
@@ -38,12 +38,12 @@ impl LaneScales {
         if self == LaneScales::Less16 { 16 } else { 8 }
     }
 
-    /// The dwords that the panels of a row take: `[panels together][vector][lane]`.
+    /// The dwords of a row's panels: `[panels together][vector][lane]`.
     pub(super) fn len(self, panels: usize) -> usize {
         panels.div_ceil(panels_together(panels)) * self.vectors() * LANES
     }
 
-    /// Spreads those of a row's panels; lanes of panels that are not there are zero.
+    /// Broadcasts the values of a row's panels; lanes of missing panels are zero.
     pub(super) fn spread(self, meta: &[Meta], to: &mut [u8]) {
         match self {
             LaneScales::Scales => spread(meta, to, |meta| meta.d.map(f32::to_bits)),

@@ -1,63 +1,69 @@
-//! Orders of the values of rows that spare kernels shuffles.
+//! Layouts of the values of rows that save kernels shuffles.
 
 use crate::blocks::SUPER;
 
-/// An order of the values of a panel of 256: as the blocks of some formats have them.
+/// An order of the values of a panel of 256: the order in which the blocks of some formats store them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
-    /// The 32s in the order 0 2 | 1 3 | 4 6 | 5 7: as the nibbles of Q4_K lie.
+pub(crate) enum ActivationLayout {
+    /// The 32s in the order 0 2 | 1 3 | 4 6 | 5 7: the order of the nibbles of Q4_K.
     Paired,
-    /// The halves of each four 32s apart: as the nibbles of four blocks of Q4_0 lie.
+    /// The halves of each four 32s separated: the order of the nibbles of four blocks of Q4_0.
     Halved,
-    /// The first of every eight, then the second of every eight, and so on: as the entries of code books are looked up.
+    /// The first of every eight, then the second of every eight, and so on: the order in which the entries of codebooks
+    /// are looked up.
     EveryEighth,
     /// The same of every four.
     EveryFourth,
-    /// The halves of each eight 16s apart: as the nibbles of two blocks of NVFP4 lie.
+    /// The halves of each eight 16s separated: the order of the nibbles of two blocks of NVFP4.
     Sixteens,
-    /// Each two 16s that follow one another, four values of each in turn: as the tiles of wide formats are multiplied.
+    /// Two consecutive 16s, four values of each in turn: the order of the tiles of wide formats.
     PairedSixteens,
-    /// The same of 32s, 0 and 2, 1 and 3, 4 and 6, 5 and 7.
+    /// Like the previous one for 32s: 0 and 2, 1 and 3, 4 and 6, 5 and 7.
     PairedGroups,
-    /// As the digits of TQ1_0 lie: five times those of 52 bytes, filled up with zeros to 64.
+    /// The order of the digits of TQ1_0: five times those of 52 bytes, padded with zeros to 64.
     Digits,
 }
 
 /// Stands for four zeros.
 const ZEROS: u8 = u8::MAX;
 
-impl Layout {
+impl ActivationLayout {
     /// How many there are.
     pub(super) const COUNT: usize = 8;
 
-    /// The values of a panel, those filled up included.
+    /// The values of a panel, padding included.
     pub(crate) fn panel(self) -> usize {
         match self {
-            Layout::EveryEighth | Layout::EveryFourth | Layout::PairedSixteens | Layout::PairedGroups => {
-                SUPER
-            }
+            ActivationLayout::EveryEighth
+            | ActivationLayout::EveryFourth
+            | ActivationLayout::PairedSixteens
+            | ActivationLayout::PairedGroups => SUPER,
             _ => 4 * self.sources().len(),
         }
     }
 
-    /// Which four values of the panel stand at each place; none of orders that `arrange` makes by a function of their own.
+    /// Which four values of the panel stand at each place; none for layouts that `arrange` makes with a function of
+    /// their own.
     fn sources(self) -> &'static [u8] {
         match self {
-            Layout::Paired => &const { paired() },
-            Layout::Halved => &const { apart(4, 8) },
-            Layout::EveryEighth | Layout::EveryFourth | Layout::PairedSixteens | Layout::PairedGroups => &[],
-            Layout::Sixteens => &const { apart(2, 4) },
-            Layout::Digits => &const { digits() },
+            ActivationLayout::Paired => &const { paired() },
+            ActivationLayout::Halved => &const { apart(4, 8) },
+            ActivationLayout::EveryEighth
+            | ActivationLayout::EveryFourth
+            | ActivationLayout::PairedSixteens
+            | ActivationLayout::PairedGroups => &[],
+            ActivationLayout::Sixteens => &const { apart(2, 4) },
+            ActivationLayout::Digits => &const { digits() },
         }
     }
 
     /// Arranges whole panels.
     pub(super) fn arrange(self, values: &[u8], to: &mut [u8]) {
         match self {
-            Layout::EveryEighth => return every::<8>(values, to),
-            Layout::EveryFourth => return every::<4>(values, to),
-            Layout::PairedSixteens => return take_turns::<4>(values, to),
-            Layout::PairedGroups => return take_turns::<8>(values, to),
+            ActivationLayout::EveryEighth => return every::<8>(values, to),
+            ActivationLayout::EveryFourth => return every::<4>(values, to),
+            ActivationLayout::PairedSixteens => return take_turns::<4>(values, to),
+            ActivationLayout::PairedGroups => return take_turns::<8>(values, to),
             _ => {}
         }
         for (from, to) in values.chunks_exact(SUPER).zip(to.chunks_exact_mut(self.panel())) {
@@ -68,7 +74,7 @@ impl Layout {
     }
 }
 
-/// Arranges whole panels: the first of every `N`, then the second of every `N`, and so on.
+/// Rearranges whole panels: the first of every `N`, then the second of every `N`, and so on.
 fn every<const N: usize>(values: &[u8], to: &mut [u8]) {
     for (from, to) in values.as_chunks::<SUPER>().0.iter().zip(to.as_chunks_mut::<SUPER>().0) {
         for (n, to) in to.chunks_exact_mut(SUPER / N).enumerate() {
@@ -89,7 +95,7 @@ const fn paired() -> [u8; SUPER / 4] {
     sources
 }
 
-/// Of each eight groups (four of `Halved`), the parts of `unit` fours apart; a group has `group` fours.
+/// Separates the parts of `unit` fours of each eight groups (four of `Halved`); a group has `group` fours.
 const fn apart(unit: usize, group: usize) -> [u8; SUPER / 4] {
     let together = if unit == 4 { 4 } else { 8 };
     let (span, mut sources) = (together * group, [0; SUPER / 4]);
@@ -102,7 +108,7 @@ const fn apart(unit: usize, group: usize) -> [u8; SUPER / 4] {
     sources
 }
 
-/// Arranges whole panels: the fours of two groups of so many in turn; between two groups of eight lies another.
+/// Rearranges whole panels: the fours of two groups of so many in turn; between two groups of eight lies another.
 fn take_turns<const GROUP: usize>(values: &[u8], to: &mut [u8]) {
     let (apart, values, to) =
         (if GROUP == 4 { 4 } else { 16 }, values.as_chunks::<4>().0, to.as_chunks_mut::<4>().0);
@@ -159,16 +165,16 @@ mod tests {
     fn orders_have_every_value_once() {
         let values: Vec<u8> = (0..=255).collect();
         let all = [
-            Layout::Paired,
-            Layout::Halved,
-            Layout::EveryEighth,
-            Layout::EveryFourth,
-            Layout::Sixteens,
-            Layout::PairedSixteens,
-            Layout::PairedGroups,
-            Layout::Digits,
+            ActivationLayout::Paired,
+            ActivationLayout::Halved,
+            ActivationLayout::EveryEighth,
+            ActivationLayout::EveryFourth,
+            ActivationLayout::Sixteens,
+            ActivationLayout::PairedSixteens,
+            ActivationLayout::PairedGroups,
+            ActivationLayout::Digits,
         ];
-        assert_eq!(all.len(), Layout::COUNT);
+        assert_eq!(all.len(), ActivationLayout::COUNT);
         for order in all {
             let mut to = vec![0; order.panel()];
             order.arrange(&values, &mut to);
@@ -176,34 +182,52 @@ mod tests {
             seen.sort_unstable();
             assert_eq!(seen, values[1..], "{order:?}");
             let wanted = match order {
-                Layout::EveryEighth | Layout::EveryFourth => continue,
-                Layout::PairedSixteens => in_turn(4),
-                Layout::PairedGroups => in_turn(8),
+                ActivationLayout::EveryEighth | ActivationLayout::EveryFourth => continue,
+                ActivationLayout::PairedSixteens => in_turn(4),
+                ActivationLayout::PairedGroups => in_turn(8),
                 _ => order.sources().iter().map(|&from| if from == ZEROS { 0 } else { from }).collect(),
             };
             let fours: Vec<u8> = to.chunks(4).map(|four| four[0] / 4).collect();
             assert_eq!(fours, wanted, "{order:?}");
         }
-        let first = |order: Layout, at: usize| {
+        let first = |order: ActivationLayout, at: usize| {
             let mut to = vec![0; order.panel()];
             order.arrange(&values, &mut to);
             to[at]
         };
-        assert_eq!([4, 8, 32].map(|at| first(Layout::PairedSixteens, at)), [16, 4, 32]);
-        assert_eq!([4, 8, 64, 128].map(|at| first(Layout::PairedGroups, at)), [64, 4, 32, 128]);
-        assert_eq!([first(Layout::Paired, 32), first(Layout::Paired, 64)], [64, 32]);
+        assert_eq!([4, 8, 32].map(|at| first(ActivationLayout::PairedSixteens, at)), [16, 4, 32]);
+        assert_eq!([4, 8, 64, 128].map(|at| first(ActivationLayout::PairedGroups, at)), [64, 4, 32, 128]);
+        assert_eq!([first(ActivationLayout::Paired, 32), first(ActivationLayout::Paired, 64)], [64, 32]);
         assert_eq!(
-            [first(Layout::Halved, 16), first(Layout::Halved, 64), first(Layout::Halved, 128)],
+            [
+                first(ActivationLayout::Halved, 16),
+                first(ActivationLayout::Halved, 64),
+                first(ActivationLayout::Halved, 128)
+            ],
             [32, 16, 128]
         );
-        assert_eq!([first(Layout::EveryEighth, 1), first(Layout::EveryEighth, 32)], [8, 1]);
-        assert_eq!([first(Layout::EveryFourth, 1), first(Layout::EveryFourth, 64)], [4, 1]);
         assert_eq!(
-            [first(Layout::Sixteens, 8), first(Layout::Sixteens, 64), first(Layout::Sixteens, 128)],
+            [first(ActivationLayout::EveryEighth, 1), first(ActivationLayout::EveryEighth, 32)],
+            [8, 1]
+        );
+        assert_eq!(
+            [first(ActivationLayout::EveryFourth, 1), first(ActivationLayout::EveryFourth, 64)],
+            [4, 1]
+        );
+        assert_eq!(
+            [
+                first(ActivationLayout::Sixteens, 8),
+                first(ActivationLayout::Sixteens, 64),
+                first(ActivationLayout::Sixteens, 128)
+            ],
             [16, 8, 128]
         );
         assert_eq!(
-            [first(Layout::Digits, 64), first(Layout::Digits, 32), first(Layout::Digits, 48)],
+            [
+                first(ActivationLayout::Digits, 64),
+                first(ActivationLayout::Digits, 32),
+                first(ActivationLayout::Digits, 48)
+            ],
             [32, 160, 240]
         );
     }

@@ -1,4 +1,5 @@
-//! Rows of activations, and the forms of them that several matrix products share, computed at their first use.
+//! Rows of activations, and the other forms of them that several matrix products share; each is computed at its first
+//! use.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -19,13 +20,13 @@ pub(crate) use int8::{Int8Rows, Meta};
 pub(crate) use lane_scales::LaneScales;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use lane_scales::{LANES, panels_together};
-pub(crate) use layout::Layout;
+pub(crate) use layout::ActivationLayout;
 
 use crate::blocks::{Format, QuantType, with_format};
 use crate::error::check_len;
 use crate::{Cpu, KernelError};
 
-/// Which of llama.cpp's two 8-bit forms of activations (apart from the scales, which stay f32 here).
+/// Which of llama.cpp's two 8-bit forms of activations (except for the scales, which stay f32 here).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types, reason = "the names are ggml's")]
 pub(crate) enum Rounding {
@@ -36,14 +37,14 @@ pub(crate) enum Rounding {
 }
 
 impl Rounding {
-    /// The form that a quantized type is multiplied with.
+    /// The form of activations for a quantized type.
     pub(crate) fn of(quant: QuantType) -> Rounding {
         with_format!(quant, F => if F::WIDE { Rounding::Q8_K } else { Rounding::Q8_0 })
     }
 }
 
-/// The forms of one set of rows that products have asked for. It belongs to one set of values: make a new one
-/// (`ActivationCache::default()`) for every new input, share it between all products of that input.
+/// The forms of one set of rows that products have requested. It belongs to these values: make a new one
+/// (`ActivationCache::default()`) for every new input, and share it between all products of that input.
 #[derive(Default)]
 pub struct ActivationCache {
     q8_0: OnceLock<Int8Rows>,
@@ -69,7 +70,7 @@ pub struct Activations<'a> {
     pub rows: usize,
     /// The number of values per row.
     pub cols: usize,
-    /// Where the other forms are kept.
+    /// The cache of the other forms.
     pub cache: &'a ActivationCache,
 }
 
@@ -77,7 +78,7 @@ impl<'a> Activations<'a> {
     /// The rows in `values`.
     ///
     /// # Errors
-    /// [`KernelError::Shape`]: `values` that are not `rows * cols` long.
+    /// [`KernelError::Shape`]: the length of `values` is not `rows * cols`.
     pub fn new(
         values: &'a [f32],
         rows: usize,
@@ -102,16 +103,16 @@ impl<'a> Activations<'a> {
         self.values.get(row * self.cols..(row + 1) * self.cols).unwrap_or(&[])
     }
 
-    /// The 8-bit form of the rows, made now if it is not in the cache.
+    /// The 8-bit form of the rows, computed now if it is not in the cache.
     ///
     /// # Errors
-    /// [`KernelError::Shape`]: a cache of rows of another shape. [`KernelError::JobPanicked`].
+    /// [`KernelError::Shape`]: the cache belongs to rows of another shape. [`KernelError::JobPanicked`].
     pub(crate) fn quantized(&self, cpu: &Cpu, rounding: Rounding) -> Result<&'a Int8Rows, KernelError> {
         let slot = match rounding {
             Rounding::Q8_0 => &self.cache.q8_0,
             Rounding::Q8_K => &self.cache.q8_k,
         };
-        // Made outside the lock, so that no thread waits for another one's parallel region.
+        // Computed outside the lock, so that no thread waits for the parallel region of another one.
         let made = match slot.get() {
             Some(made) => made,
             None => {
@@ -123,7 +124,7 @@ impl<'a> Activations<'a> {
         Ok(made)
     }
 
-    /// The rows in bfloat16, made now if they are not in the cache.
+    /// The rows in bfloat16, computed now if they are not in the cache.
     ///
     /// # Errors
     /// As [`Self::quantized`].

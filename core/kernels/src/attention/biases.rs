@@ -1,4 +1,4 @@
-//! What attention adds to its scores: by distance, of linear or learned biases; and logits without values.
+//! What attention adds to its scores: linear or learned biases by distance; and logits without values.
 
 use super::BLOCK;
 use super::online_softmax::TILE_ROWS;
@@ -6,18 +6,20 @@ use crate::error::{KernelError, check_len};
 use crate::simd::{LANES, Simd};
 use menagerie_formulas::AttentionShape;
 
-/// What is added to the scores of a call beside [`AttentionShape::alibi`].
+/// What a call adds to its scores besides [`AttentionShape::alibi`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AttentionBiases<'a> {
     /// One logit per head that adds to the softmax's sum and to nothing else (gpt-oss).
     pub sinks: Option<&'a [f32]>,
-    /// `[heads, 2 * reach + 1]`, any reach: what the scaled and capped score of a key `d` positions after the query gets
-    /// added, at index `reach + d`; farther keys get what the ends say (Raffel et al. 2020).
+    /// `[heads, 2 * reach + 1]` with any reach: the bias that is added to the scaled and capped score of a key `d`
+    /// positions after the query, at index `reach + d`. Keys that are farther away get the value at the nearer end
+    /// (Raffel et al. 2020).
     pub distances: Option<&'a [f32]>,
 }
 
-/// What a position of distance takes from the scores of a head (Press et al. 2021): `2^(-max_bias * (head + 1) / n)`, `n`
-/// the largest power of two up to `heads`, and past that every other slope of twice as many heads.
+/// The slope of a head, which is subtracted from a score per position of distance (Press et al. 2021):
+/// `2^(-max_bias * (head + 1) / n)`, where `n` is the largest power of two up to `heads`; past that, every other slope
+/// of twice as many heads.
 pub fn alibi_slope(max_bias: f32, heads: usize, head: usize) -> f32 {
     let whole = if heads == 0 { 1 } else { 1 << heads.ilog2() };
     let step = -max_bias / whole as f32;
@@ -25,7 +27,7 @@ pub fn alibi_slope(max_bias: f32, heads: usize, head: usize) -> f32 {
         None => step * (head + 1) as f32,
         Some(more) => 0.5 * step * (2 * more + 1) as f32,
     };
-    // Of `libm`, which is the same code on every system.
+    // From `libm`, which is the same code on every system.
     libm::exp2(f64::from(exponent)) as f32
 }
 
@@ -50,11 +52,11 @@ pub(super) fn check(shape: &AttentionShape, biases: AttentionBiases) -> Result<(
     Ok(())
 }
 
-/// What the distance of a key adds to its score.
+/// The bias that the distance of a key adds to its score.
 pub(super) enum DistanceBias<'a> {
-    /// By head: what a position of distance takes.
+    /// By head: the slope.
     Slopes(Vec<f32>),
-    /// The table of [`AttentionBiases::distances`] and how much of it a head has.
+    /// The table of [`AttentionBiases::distances`] and the length of a head's row.
     Table(&'a [f32], usize),
 }
 
@@ -106,7 +108,7 @@ fn by_slope<S: Simd>(s: S, slope: f32, position: f32, scores: &mut [f32; BLOCK])
     }
 }
 
-/// Adds the table's values from the first key's distance on; past its ends, what stands there.
+/// Adds the table's values from the first key's distance on; past its ends, the value at the end.
 #[inline(always)]
 fn from_table<S: Simd>(s: S, table: &[f32], position: isize, scores: &mut [f32; BLOCK]) {
     let last = table.len() as isize - 1;

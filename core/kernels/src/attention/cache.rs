@@ -1,4 +1,4 @@
-//! Reading keys and values out of the cache: addresses of a block's rows, formats, f32 tiles.
+//! Reading keys and values from the cache: addresses of a block's rows, formats, f32 tiles.
 
 #![allow(
     clippy::needless_range_loop,
@@ -10,9 +10,9 @@ use crate::kv::{KvRows, Q8_0_BYTES, Q8_0_LEN};
 use crate::simd::{LANES, Simd};
 use menagerie_formulas::KvType;
 
-/// The rows of a sequence; `KvRows::check` has passed for the positions that are seen, up to `total`.
+/// The rows of a sequence; `KvRows::check` has passed for the visible positions, up to `total`.
 #[derive(Clone, Copy)]
-pub(super) struct Rows<'a> {
+pub(super) struct CacheRows<'a> {
     rows: KvRows<'a>,
     total: usize,
     /// Elements of a head that are read.
@@ -21,24 +21,24 @@ pub(super) struct Rows<'a> {
     row_bytes: usize,
     /// Bytes of a head that are read.
     head_bytes: usize,
-    /// Bytes from a head to the next: 0 where all read the only one that is stored.
+    /// Bytes from a head to the next; 0 if all heads read the only one that is stored.
     head_step: usize,
 }
 
-/// The addresses of the 64 rows of a block. Rows behind the last position repeat it, rows that have been dropped repeat
-/// the first that is held: all may be read.
+/// The addresses of the 64 rows of a block. CacheRows past the last position repeat it, rows that were dropped repeat the
+/// first one that is held: all may be read.
 pub(super) type Addresses = [*const u8; BLOCK];
 
-impl<'a> Rows<'a> {
-    /// The first `dim` elements of `heads` heads; of fewer stored ones, the one there is serves all.
-    pub(super) fn new(rows: KvRows<'a>, heads: usize, dim: usize, total: usize) -> Rows<'a> {
+impl<'a> CacheRows<'a> {
+    /// The first `dim` elements of `heads` heads; if only one head is stored, it serves all.
+    pub(super) fn new(rows: KvRows<'a>, heads: usize, dim: usize, total: usize) -> CacheRows<'a> {
         let stored = rows.kind.row_bytes(rows.head_dim).unwrap_or(0);
         let head_bytes = rows.kind.row_bytes(dim).unwrap_or(0);
         let head_step = if rows.heads == heads { stored } else { 0 };
-        Rows { rows, total, dim, row_bytes: stored * rows.heads, head_bytes, head_step }
+        CacheRows { rows, total, dim, row_bytes: stored * rows.heads, head_bytes, head_step }
     }
 
-    /// Bytes that lie between the beginning of a head and the end of the last of `heads` from it on.
+    /// Bytes from the beginning of a head to the end of the last one of `heads` heads.
     pub(super) fn span(&self, heads: usize) -> usize {
         heads.saturating_sub(1) * self.head_step + self.head_bytes
     }
@@ -56,8 +56,8 @@ impl<'a> Rows<'a> {
         self.dim
     }
 
-    /// Where the rows of the positions `base..base + 64` begin, and the heads of `head` in them; at least one of them
-    /// is held and below `total`.
+    /// Where the rows of the positions `base..base + 64` begin, and `head`'s heads in them; at least one of them is
+    /// held and below `total`.
     #[inline(never)]
     pub(super) fn addresses(&self, base: usize, head: usize) -> Addresses {
         let bytes = self.rows.bytes.as_ptr();
@@ -84,8 +84,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// How the elements of a head are stored.
-pub(super) trait Format {
+/// The storage format of the elements of a head.
+pub(super) trait KvFormat {
     /// Elements `16 * vector..` of the head at `head`.
     ///
     /// # Safety
@@ -102,7 +102,7 @@ pub(super) trait Format {
         unsafe { [Self::load(s, head, 2 * pair), Self::load(s, head, 2 * pair + 1)] }
     }
 
-    /// What `quarters` multiplies the elements `32 * pair..` of the heads at `heads` by, a head to a quarter.
+    /// The factors that `quarters` applies to the elements `32 * pair..` of the heads at `heads`, one head per quarter.
     ///
     /// # Safety
     /// As for `load_pair`.
@@ -111,8 +111,8 @@ pub(super) trait Format {
         s.splat(1.0)
     }
 
-    /// Elements `16 * vector..` of four heads: vector `m` has in its quarter `k` the elements `4 m..4 m + 4` of them of
-    /// head `k`. `factors` are those of their pair of vectors.
+    /// Elements `16 * vector..` of four heads: vector `m` holds in its quarter `k` the elements `4 m..4 m + 4` of head
+    /// `k`. `factors` are those of the pair that the vector belongs to.
     ///
     /// # Safety
     /// As for `load`.
@@ -125,11 +125,11 @@ pub(super) trait Format {
     unsafe fn element<S: Simd>(s: S, head: *const u8, index: usize) -> f32;
 }
 
-pub(super) struct F32;
-pub(super) struct F16;
-pub(super) struct Q8;
+pub(super) struct KvF32;
+pub(super) struct KvF16;
+pub(super) struct KvQ8;
 
-impl Format for F32 {
+impl KvFormat for KvF32 {
     #[inline(always)]
     unsafe fn load<S: Simd>(s: S, head: *const u8, vector: usize) -> S::F {
         // SAFETY: the caller's contract.
@@ -152,7 +152,7 @@ impl Format for F32 {
     }
 }
 
-impl Format for F16 {
+impl KvFormat for KvF16 {
     #[inline(always)]
     unsafe fn load<S: Simd>(s: S, head: *const u8, vector: usize) -> S::F {
         // SAFETY: the caller's contract.
@@ -172,7 +172,7 @@ impl Format for F16 {
     }
 }
 
-impl Format for Q8 {
+impl KvFormat for KvQ8 {
     #[inline(always)]
     unsafe fn load<S: Simd>(s: S, head: *const u8, vector: usize) -> S::F {
         let (block, half) = (vector / 2, vector % 2);
@@ -231,7 +231,7 @@ fn places(heads: [*const u8; 4], bytes: usize) -> [*const u8; 4] {
 /// Widens a block of rows into `tile`, `[64, stride]`; elements from `dim` to `stride` become zero. `stride` is
 /// `dim` rounded up to sixteen.
 #[inline(always)]
-pub(super) fn widen_rows<S: Simd, F: Format>(s: S, rows: &Addresses, dim: usize, tile: &mut [f32]) {
+pub(super) fn widen_rows<S: Simd, F: KvFormat>(s: S, rows: &Addresses, dim: usize, tile: &mut [f32]) {
     let stride = dim.next_multiple_of(LANES);
     for (row, line) in rows.iter().zip(tile.chunks_exact_mut(stride)) {
         for (vector, place) in line[..dim].as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
@@ -248,7 +248,7 @@ pub(super) fn widen_rows<S: Simd, F: Format>(s: S, rows: &Addresses, dim: usize,
 
 /// Widens a block of rows into `tile`, `[dim, 64]`: element by element, the 64 rows side by side.
 #[inline(always)]
-pub(super) fn widen_columns<S: Simd, F: Format>(s: S, rows: &Addresses, dim: usize, tile: &mut [f32]) {
+pub(super) fn widen_columns<S: Simd, F: KvFormat>(s: S, rows: &Addresses, dim: usize, tile: &mut [f32]) {
     for (group, addresses) in rows.as_chunks::<LANES>().0.iter().enumerate() {
         for vector in 0..dim / LANES {
             let mut square = [s.splat(0.0); LANES];

@@ -4,19 +4,19 @@
 use std::ops::Range;
 
 use super::biases::Distance;
-use super::cache::{Addresses, Rows};
+use super::cache::{Addresses, CacheRows};
 use super::online_softmax::{OnlineSoftmax, TILE_ROWS};
 use super::parts::{HEADER, PART, Partials, last_factor};
-use super::prefill::Widen;
+use super::prefill::WidenBlock;
 use super::rows::{Prefetch, Scores, WeightedSum};
-use super::{AttentionSequence, BLOCK, Call};
+use super::{AttentionCall, AttentionSequence, BLOCK};
 use crate::memory::Scratch;
 use crate::simd::{Kernel, LANES, Simd};
 use menagerie_formulas::KvType;
 
-/// The row of a sequence that has one: some key-value heads with all their query heads, the keys of one part.
+/// The single row of a sequence: some key-value heads with all their query heads, over the keys of one part.
 pub(super) struct Decode<'a> {
-    pub(super) call: &'a Call<'a>,
+    pub(super) call: &'a AttentionCall<'a>,
     pub(super) sequence: usize,
     pub(super) kv_heads: Range<usize>,
     pub(super) part: usize,
@@ -45,14 +45,14 @@ impl Kernel for Decode<'_> {
         let (tile, rest) = rest.split_at_mut(sizes[3]);
         let (max, rest) = rest.split_at_mut(sizes[4]);
         let (sums, alpha) = rest.split_at_mut(sizes[5]);
-        let task = Task { call, sequence, kv_heads, part, partials };
+        let task = DecodeTask { call, sequence, kv_heads, part, partials };
         s.call(DecodeLoop { task, q, out, scores, tile, max, sums, alpha });
     }
 }
 
 /// What a `Decode` is about.
-struct Task<'a> {
-    call: &'a Call<'a>,
+struct DecodeTask<'a> {
+    call: &'a AttentionCall<'a>,
     sequence: usize,
     kv_heads: Range<usize>,
     part: usize,
@@ -61,14 +61,14 @@ struct Task<'a> {
 
 /// The loop over the blocks of keys of a part. "heads" are the query heads of the task's key-value heads.
 struct DecodeLoop<'a> {
-    task: Task<'a>,
+    task: DecodeTask<'a>,
     /// Scaled queries, `[heads, key_dim rounded up]`.
     q: &'a mut [f32],
     /// Unfinished results, `[heads, value_dim rounded up]`.
     out: &'a mut [f32],
     /// `[group, 64]`.
     scores: &'a mut [f32],
-    /// A widened block, for heads that are not whole vectors.
+    /// A widened block, for heads that are not a whole number of vectors.
     tile: &'a mut [f32],
     /// Vectors, one per strip of a key-value head's query heads.
     max: &'a mut [f32],
@@ -94,7 +94,7 @@ impl Kernel for DecodeLoop<'_> {
         let mut values = Stream::new(s, values, &kv_heads, span);
         while keys.base < high {
             let span = (low.max(keys.base) - keys.base, high.min(keys.base + BLOCK) - keys.base);
-            // All heads of a block before the next block: the cache is read row after row, page after page.
+            // All heads of a block before the next block: the cache is read row by row, page by page.
             for kv_head in kv_heads.clone() {
                 self.head(s, kv_head, &mut keys, &mut values, span);
             }
@@ -107,7 +107,7 @@ impl Kernel for DecodeLoop<'_> {
 
 /// The rows of the current block, and of the next.
 struct Stream<'a> {
-    rows: Rows<'a>,
+    rows: CacheRows<'a>,
     heads: &'a Range<usize>,
     base: usize,
     high: usize,
@@ -121,7 +121,7 @@ impl<'a> Stream<'a> {
     #[inline(always)]
     fn new<S: Simd>(
         s: S,
-        rows: Rows<'a>,
+        rows: CacheRows<'a>,
         heads: &'a Range<usize>,
         (base, high): (usize, usize),
     ) -> Stream<'a> {
@@ -148,8 +148,8 @@ impl<'a> Stream<'a> {
         self.look_ahead();
     }
 
-    /// The addresses of a head in the current block, whose heads are whole vectors: the cache's own, or those of
-    /// a widened tile.
+    /// The addresses of a head in the current block, whose heads are whole vectors: in the cache itself, or in a
+    /// widened tile.
     #[inline(always)]
     fn in_vectors<S: Simd>(&self, s: S, head: usize, tile: &mut [f32]) -> (KvType, Addresses) {
         let mut rows = self.current;
@@ -160,7 +160,7 @@ impl<'a> Stream<'a> {
         if dim.is_multiple_of(LANES) {
             return (self.rows.kind(), rows);
         }
-        s.call(Widen { kind: self.rows.kind(), rows: &rows, dim, turned: false, tile: &mut *tile });
+        s.call(WidenBlock { kind: self.rows.kind(), rows: &rows, dim, turned: false, tile: &mut *tile });
         for (row, line) in rows.iter_mut().zip(tile.chunks_exact(dim.next_multiple_of(LANES))) {
             *row = line.as_ptr().cast();
         }
@@ -245,7 +245,7 @@ impl DecodeLoop<'_> {
         self.sums.fill(0.0);
     }
 
-    /// Writes the heads out, or the part's share of them where the row is cut.
+    /// Writes the heads to the output, or the part's share of them if the row is split.
     #[inline(always)]
     fn finish<S: Simd>(&self, s: S, sequence: &AttentionSequence) {
         let (task, shape) = (&self.task, self.task.call.shape);

@@ -10,24 +10,24 @@ use super::biases::Distance;
 use crate::pointwise::{Pointwise, Softcap};
 use crate::simd::{Kernel, LANES, Simd, exp};
 
-/// Rows of one step at most: their factors fill one vector.
+/// The most rows of one step: their factors fill one vector.
 pub(super) const TILE_ROWS: usize = 12;
 
-/// Scores of one block become weights; the running maxima and sums move on. Row `i` has lane `i` of what is kept of rows;
-/// lanes without a row mean nothing.
+/// Turns the scores of one block into weights and updates the running maxima and sums. Row `i` uses lane `i` of the
+/// per-row vectors; lanes without a row are undefined.
 pub(super) struct OnlineSoftmax<'a> {
-    /// Scores in, weights out; keys that a row does not see get the weight zero.
+    /// Scores on input, weights on output; keys that a row does not see get the weight zero.
     pub(super) scores: &'a mut [[f32; BLOCK]],
-    /// The keys of the block that each row sees, where not all see all of them.
+    /// The keys of the block that each row sees, if not every row sees all of them.
     pub(super) visible: Option<&'a [(usize, usize); TILE_ROWS]>,
     pub(super) softcap: Option<f32>,
-    /// What distance adds to the scores.
+    /// The bias by distance.
     pub(super) distance: Option<Distance<'a>>,
     /// The largest score so far, minus infinity before the first.
     pub(super) max: &'a mut [f32; LANES],
     /// The sum of the weights so far, relative to `max`.
     pub(super) sums: &'a mut [f32; LANES],
-    /// Gets what earlier results have to be multiplied by.
+    /// Receives the factor of earlier results.
     pub(super) alpha: &'a mut [f32; LANES],
 }
 
@@ -85,7 +85,7 @@ impl OnlineSoftmax<'_> {
         s.store(self.sums, sum);
     }
 
-    /// The cap and the distance of a row's scores; what it does not see becomes minus infinity.
+    /// Applies the cap and the distance to a row's scores; keys that it does not see get minus infinity.
     #[inline(always)]
     fn prepare<S: Simd>(&mut self, s: S, row: usize) {
         let scores = &mut self.scores[row];

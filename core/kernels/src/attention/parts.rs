@@ -1,10 +1,10 @@
-//! A row's keys in parts of 512 positions, each a streaming softmax of its own: their unfinished results, and how they are put
-//! together.
+//! A row's keys in parts of 512 positions, each with a streaming softmax of its own: their unfinished results, and how
+//! they are merged.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{AttentionSequence, Call};
+use super::{AttentionCall, AttentionSequence};
 use crate::memory::{Buffer, Buffers};
 use crate::pool::SendPointer;
 use crate::simd::{Kernel, LANES, Simd, exp};
@@ -13,18 +13,18 @@ use menagerie_formulas::AttentionShape;
 /// Positions per part: parts begin at multiples of it.
 pub(super) const PART: usize = 512;
 
-/// The parts that hold keys which the only row of the sequence sees.
+/// The parts that hold keys that the only row of the sequence sees.
 pub(super) fn parts(shape: &AttentionShape, sequence: &AttentionSequence) -> Range<usize> {
     let seen = shape.mask.visible(sequence.first_position, sequence.total());
     seen.start / PART..seen.end.div_ceil(PART)
 }
 
-/// Unfinished results of rows that are cut into parts: per part and head the largest score, the sum of the
-/// weights, and the weighted values.
+/// Unfinished results of rows that are split into parts: per part and head the largest score, the sum of the weights,
+/// and the weighted values.
 pub(super) struct Partials {
     heads: usize,
     wide: usize,
-    /// Sequence, its parts, where its results begin.
+    /// Sequence, its parts, and the start of its results.
     entries: Vec<(usize, Range<usize>, usize)>,
     size: usize,
     data: Option<Buffer>,
@@ -41,7 +41,7 @@ impl Partials {
         Partials { heads: shape.heads, wide, entries: Vec::new(), size: 0, data: None, pointer }
     }
 
-    /// Makes room for a sequence, if it has more than one part. Sequences come in ascending order.
+    /// Reserves memory for a sequence with more than one part. Sequences must come in ascending order.
     pub(super) fn reserve(&mut self, sequence: usize, parts: Range<usize>) {
         if parts.len() > 1 {
             let size = parts.len() * self.heads * (HEADER + self.wide);
@@ -50,7 +50,7 @@ impl Partials {
         }
     }
 
-    /// Takes what was reserved; before it nothing may be written.
+    /// Allocates the reserved memory; nothing may be written before.
     pub(super) fn allocate(&mut self, buffers: &Arc<Buffers>) {
         if self.size > 0 {
             let data = self.data.insert(buffers.take(self.size * size_of::<f32>()));
@@ -58,12 +58,12 @@ impl Partials {
         }
     }
 
-    /// The sequences that have parts to combine.
+    /// The sequences that have parts to merge.
     pub(super) fn sequences(&self) -> Range<usize> {
         0..self.entries.len()
     }
 
-    /// Where the result of a part and head goes; none if the sequence is not cut.
+    /// The place for the result of a part and head; `None` if the sequence is not split.
     pub(super) fn place(&self, sequence: usize, part: usize, head: usize) -> Option<usize> {
         let index = self.entries.binary_search_by_key(&sequence, |entry| entry.0).ok()?;
         let (_, parts, first) = &self.entries[index];
@@ -82,10 +82,10 @@ impl Partials {
     }
 }
 
-/// How the unfinished results of sixteen rows over some keys, and over those of the next part in which they see any, are put
-/// together. Lanes of rows that see none in one of them mean nothing.
+/// How the unfinished results of sixteen rows over some keys are merged with those over the next part in which they see
+/// any. Lanes of rows that see no key in one of them are undefined.
 pub(super) struct MergedParts {
-    /// What the values so far are multiplied by, and those of the next part.
+    /// The factors of the values so far, and of those of the next part.
     factors: [[f32; LANES]; 2],
     /// The largest scores.
     pub(super) max: [f32; LANES],
@@ -94,7 +94,7 @@ pub(super) struct MergedParts {
 }
 
 impl MergedParts {
-    /// Of maxima and sums so far, and those of the next part.
+    /// Computes the merge of the maxima and sums so far with those of the next part.
     #[inline(always)]
     pub(super) fn new<S: Simd>(s: S, so_far: [&[f32; LANES]; 2], next: [&[f32; LANES]; 2]) -> MergedParts {
         let [max, sum] = so_far.map(|values| s.load(values));
@@ -117,7 +117,7 @@ impl MergedParts {
     }
 }
 
-/// What a row's result is multiplied by at the end: one over the sum of all weights, the sink's included.
+/// The factor of a row's result at the end: one over the sum of all weights, the sink's included.
 #[inline(always)]
 pub(super) fn last_factor<S: Simd>(s: S, max: f32, sum: f32, sink: Option<f32>) -> f32 {
     let Some(sink) = sink else { return 1.0 / sum };
@@ -127,10 +127,10 @@ pub(super) fn last_factor<S: Simd>(s: S, max: f32, sum: f32, sink: Option<f32>) 
     scale / (sum * scale + share)
 }
 
-/// Puts the parts of a row together, in their order.
+/// Merges the parts of a row in their order.
 pub(super) struct Combine<'a> {
-    pub(super) call: &'a Call<'a>,
-    /// Index among the cut sequences.
+    pub(super) call: &'a AttentionCall<'a>,
+    /// Index among the split sequences.
     pub(super) sequence: usize,
     pub(super) partials: &'a Partials,
 }
@@ -153,7 +153,7 @@ impl Combine<'_> {
         let Combine { call, partials, .. } = self;
         let (sequence, parts, _) = &partials.entries[self.sequence];
         let slot = |part: usize, head: usize| {
-            // SAFETY: all tasks are done; this thread alone goes on, and takes each slot once at a time.
+            // SAFETY: all tasks are done; only this thread continues, and it uses each slot once at a time.
             partials.place(*sequence, part, head).map(|place| unsafe { partials.slot(place) })
         };
         let headers = |part: usize| {

@@ -3,19 +3,19 @@
 use std::ops::Range;
 
 use super::biases::Distance;
-use super::cache::{Addresses, F16, F32, Q8, Rows, widen_columns, widen_rows};
+use super::cache::{Addresses, CacheRows, KvF16, KvF32, KvQ8, widen_columns, widen_rows};
 use super::online_softmax::{OnlineSoftmax, TILE_ROWS};
 use super::parts::{MergedParts, PART, last_factor};
 use super::products::TileScores;
 use super::rows::Prefetch;
-use super::{AttentionSequence, BLOCK, Call};
+use super::{AttentionCall, AttentionSequence, BLOCK};
 use crate::memory::Scratch;
-use crate::simd::{Kernel, LANES, Product, Simd};
+use crate::simd::{DenseProduct, Kernel, LANES, Simd};
 use menagerie_formulas::KvType;
 
-/// Rows `first..first + count` of a sequence, all query heads of one key-value head.
+/// CacheRows `first..first + count` of a sequence, all query heads of one key-value head.
 pub(super) struct Prefill<'a> {
-    pub(super) call: &'a Call<'a>,
+    pub(super) call: &'a AttentionCall<'a>,
     pub(super) sequence: usize,
     pub(super) kv_head: usize,
     pub(super) first: usize,
@@ -23,8 +23,8 @@ pub(super) struct Prefill<'a> {
     pub(super) scratch: &'a mut Scratch,
 }
 
-/// The thread's room, cut up. Rows are (query, head of the group), the heads of a query side by side.
-struct Tiles<'a> {
+/// The thread's scratch, divided. CacheRows are (query, head of the group); the heads of a query are adjacent.
+struct PrefillTiles<'a> {
     /// Scaled queries, `[rows, key_dim]`.
     q: &'a mut [f32],
     /// Unfinished results, `[rows, value_dim rounded up]`.
@@ -36,7 +36,7 @@ struct Tiles<'a> {
     /// Vectors, one per strip of rows.
     max: &'a mut [f32],
     sums: &'a mut [f32],
-    /// Of the parts before: results, maxima and sums, where there are more parts than one.
+    /// The results, maxima and sums of the parts before, if there are several parts.
     before: [&'a mut [f32]; 3],
 }
 
@@ -55,7 +55,7 @@ impl Kernel for Prefill<'_> {
         let of_last = call.shape.mask.visible(position + count - 1, sequence.total());
         let (keys, shared) = (of_first.start..of_last.end, of_last.start..of_first.end);
         let several = usize::from(keys.start / PART != keys.end.saturating_sub(1) / PART);
-        // Every piece a multiple of sixteen: all stay aligned.
+        // Every piece is a multiple of sixteen: all stay aligned.
         let kept = rows.div_ceil(TILE_ROWS) * LANES;
         let sizes = [rows * key_dim, rows * wide, key_dim * BLOCK, BLOCK * wide, kept, kept];
         let [q, out, tile, values, max, sums] = sizes.map(|size| size.next_multiple_of(LANES));
@@ -63,7 +63,7 @@ impl Kernel for Prefill<'_> {
         let total = q + out + tile + values + max + sums + before.iter().sum::<usize>();
         let mut rest = scratch.floats(total);
         let mut cut = |size| rest.split_off_mut(..size).unwrap_or(&mut []);
-        let room = Tiles {
+        let room = PrefillTiles {
             q: cut(q),
             out: cut(out),
             keys: cut(tile),
@@ -78,7 +78,7 @@ impl Kernel for Prefill<'_> {
 
 /// What the rows of a strip see of a block.
 struct Visibility {
-    /// From which key to which, counted from the first key of the block; empty if none.
+    /// The range of keys, counted from the first key of the block; empty if none.
     spans: [(usize, usize); TILE_ROWS],
     /// Positions of the queries, counted likewise.
     positions: [isize; TILE_ROWS],
@@ -87,18 +87,18 @@ struct Visibility {
 
 /// The loop over the blocks of keys.
 struct PrefillLoop<'a> {
-    call: &'a Call<'a>,
+    call: &'a AttentionCall<'a>,
     sequence: &'a AttentionSequence<'a>,
     kv_head: usize,
     first: usize,
     count: usize,
-    /// Positions of what the rows see.
+    /// The positions that the rows see.
     keys: Range<usize>,
-    /// Positions of what all of them see, if there are such.
+    /// The positions that all of them see, if there are any.
     shared: Range<usize>,
-    /// The keys and values of the next block: asked for along the way.
+    /// The keys and values of the next block, which are prefetched.
     ahead: Option<[Prefetch; 2]>,
-    room: Tiles<'a>,
+    room: PrefillTiles<'a>,
 }
 
 impl Kernel for PrefillLoop<'_> {
@@ -113,13 +113,14 @@ impl Kernel for PrefillLoop<'_> {
             let base = block * BLOCK;
             let tile = &mut *self.room.keys;
             let rows = &keys.addresses(base, self.kv_head);
-            s.call(Widen { kind: keys.kind(), rows, dim: keys.dim(), turned: true, tile });
+            s.call(WidenBlock { kind: keys.kind(), rows, dim: keys.dim(), turned: true, tile });
             let tile = &mut *self.room.values;
             let rows = &values.addresses(base, self.kv_head);
-            s.call(Widen { kind: values.kind(), rows, dim: values.dim(), turned: false, tile });
+            s.call(WidenBlock { kind: values.kind(), rows, dim: values.dim(), turned: false, tile });
             let next = base + BLOCK;
             if next < self.keys.end {
-                let ahead = |rows: Rows| Prefetch::new(rows.addresses(next, self.kv_head), rows.span(1), 1);
+                let ahead =
+                    |rows: CacheRows| Prefetch::new(rows.addresses(next, self.kv_head), rows.span(1), 1);
                 self.ahead = Some([ahead(keys), ahead(values)]);
             }
             self.block(s, base);
@@ -129,7 +130,7 @@ impl Kernel for PrefillLoop<'_> {
 }
 
 impl PrefillLoop<'_> {
-    /// Copies the queries, scaled, and clears what will be kept of parts.
+    /// Copies the queries, scaled, and clears the memory for results of parts.
     #[inline(never)]
     fn begin(&mut self) {
         let shape = self.call.shape;
@@ -224,8 +225,8 @@ impl PrefillLoop<'_> {
         seen
     }
 
-    /// Clears what the rows of the strip at `start` have of a part. If all see the `whole` of its first block, that overwrites
-    /// the results.
+    /// Clears the results of a part for the rows of the strip at `start`. If all rows see the whole first block
+    /// (`whole`), it overwrites the results instead.
     #[inline(always)]
     fn begin_part(&mut self, start: usize, whole: bool) {
         let kept = start / TILE_ROWS * LANES..(start / TILE_ROWS + 1) * LANES;
@@ -238,10 +239,11 @@ impl PrefillLoop<'_> {
         }
     }
 
-    /// What the rows of the strip at `start` have of a part goes to the parts before, if there are more than one.
+    /// Merges the results of a part for the rows of the strip at `start` into those of the parts before, if there are
+    /// several.
     #[inline(always)]
     fn end_part<S: Simd>(&mut self, s: S, start: usize) {
-        let Tiles { out, max, sums, before: [all_out, all_max, all_sums], .. } = &mut self.room;
+        let PrefillTiles { out, max, sums, before: [all_out, all_max, all_sums], .. } = &mut self.room;
         if all_sums.is_empty() {
             return;
         }
@@ -254,7 +256,7 @@ impl PrefillLoop<'_> {
         let end = (start + TILE_ROWS).min(self.count * self.call.group());
         let results = out[start * wide..end * wide].chunks_exact(wide);
         for (row, (next, all)) in results.zip(all_out[start * wide..].chunks_exact_mut(wide)).enumerate() {
-            // The largest weight is 1: a sum of 0 is that of no key at all.
+            // The largest weight is 1: a sum of 0 means that no key was visible.
             if sums[row] == 0.0 {
                 continue;
             }
@@ -282,8 +284,8 @@ impl PrefillLoop<'_> {
         s.call(TileScores { q, dim, tile: self.room.keys, keys, scores: &mut scores[..count] });
     }
 
-    /// `out = out * alpha + weights * values` for the rows from `start`, each over the keys it sees and no others. The rows
-    /// ascend: what they see begins and ends no earlier than for the row before.
+    /// `out = out * alpha + weights * values` for the rows from `start`, each over the keys that it sees and no others.
+    /// The rows ascend: the range that a row sees begins and ends no earlier than that of the row before.
     #[inline(always)]
     fn values<S: Simd>(
         &mut self,
@@ -297,7 +299,7 @@ impl PrefillLoop<'_> {
         let (low, high) = (last.0, first.1);
         let whole = [first, last].iter().all(|span| span.0 < span.1) && low < high;
         let mut row = 0;
-        // Rows of one query see the same keys.
+        // CacheRows of one query see the same keys.
         for alike in visible.chunk_by(|a, b| a == b) {
             let (rows, span) = (row..row + alike.len(), alike[0]);
             let end = if whole { low } else { span.1 };
@@ -334,7 +336,7 @@ impl PrefillLoop<'_> {
         let wide = self.call.shape.value_dim.next_multiple_of(LANES);
         let out = &mut self.room.out[(start + rows.start) * wide..(start + rows.end) * wide];
         let values = &self.room.values[keys.start * wide..keys.end * wide];
-        let product = Product {
+        let product = DenseProduct {
             rows: rows.len(),
             depth: keys.len(),
             columns: wide,
@@ -346,7 +348,7 @@ impl PrefillLoop<'_> {
             c_stride: wide,
             alpha: alpha.map_or(std::ptr::null(), |alpha| alpha[rows].as_ptr()),
         };
-        s.call(Multiply(&product));
+        s.call(ProductKernel(&product));
     }
 
     /// Divides by the sums (and the sinks' share) and writes the rows out.
@@ -375,21 +377,21 @@ impl PrefillLoop<'_> {
     }
 }
 
-/// A product as a function of its own.
-struct Multiply<'a>(&'a Product);
+/// A product as a separate function.
+struct ProductKernel<'a>(&'a DenseProduct);
 
-impl Kernel for Multiply<'_> {
+impl Kernel for ProductKernel<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        // SAFETY: `weigh` takes every pointer from a slice of the size the product uses.
+        // SAFETY: `weigh` takes every pointer from a slice of the size that the product uses.
         unsafe { self.0.run(s) }
     }
 }
 
-/// A block of the cache as an f32 tile; `turned` puts the keys side by side.
-pub(super) struct Widen<'a> {
+/// A block of the cache as an f32 tile; with `turned` the keys are adjacent.
+pub(super) struct WidenBlock<'a> {
     pub(super) kind: KvType,
     pub(super) rows: &'a Addresses,
     pub(super) dim: usize,
@@ -397,19 +399,19 @@ pub(super) struct Widen<'a> {
     pub(super) tile: &'a mut [f32],
 }
 
-impl Kernel for Widen<'_> {
+impl Kernel for WidenBlock<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Widen { kind, rows, dim, turned, tile } = self;
+        let WidenBlock { kind, rows, dim, turned, tile } = self;
         match (kind, turned) {
-            (KvType::F32, true) => widen_columns::<S, F32>(s, rows, dim, tile),
-            (KvType::F16, true) => widen_columns::<S, F16>(s, rows, dim, tile),
-            (KvType::Q8_0, true) => widen_columns::<S, Q8>(s, rows, dim, tile),
-            (KvType::F32, false) => widen_rows::<S, F32>(s, rows, dim, tile),
-            (KvType::F16, false) => widen_rows::<S, F16>(s, rows, dim, tile),
-            (KvType::Q8_0, false) => widen_rows::<S, Q8>(s, rows, dim, tile),
+            (KvType::F32, true) => widen_columns::<S, KvF32>(s, rows, dim, tile),
+            (KvType::F16, true) => widen_columns::<S, KvF16>(s, rows, dim, tile),
+            (KvType::Q8_0, true) => widen_columns::<S, KvQ8>(s, rows, dim, tile),
+            (KvType::F32, false) => widen_rows::<S, KvF32>(s, rows, dim, tile),
+            (KvType::F16, false) => widen_rows::<S, KvF16>(s, rows, dim, tile),
+            (KvType::Q8_0, false) => widen_rows::<S, KvQ8>(s, rows, dim, tile),
         }
     }
 }

@@ -55,7 +55,7 @@ impl TileScores<'_> {
         }
     }
 
-    /// The rows `row..row + R` against `C` vectors of keys (a divisor of four). Gives `R`.
+    /// The rows `row..row + R` against `C` vectors of keys (a divisor of four). Returns `R`.
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const C: usize>(&mut self, s: S, row: usize, vector: usize) -> usize {
         let dim = self.dim;

@@ -1,5 +1,5 @@
 //! The two inner loops of decode: scores of a block of keys, and the weighted sum of its values, for all heads of a
-//! group, reading each row of the cache once.
+//! group; each row of the cache is read once.
 
 #![allow(
     clippy::needless_range_loop,
@@ -7,15 +7,15 @@
 )]
 
 use super::BLOCK;
-use super::cache::{Addresses, F16, F32, Format, Q8};
+use super::cache::{Addresses, KvF16, KvF32, KvFormat, KvQ8};
 use crate::simd::{Kernel, LANES, Simd};
 use menagerie_formulas::KvType;
 
-/// The rows that will be read soon, asked for line after line in the order of memory: what prefetchers and the
-/// memory's own pages like best (measured: head by head reads at less than half the rate).
+/// The rows that will be read soon, prefetched line by line in memory order: prefetchers and memory pages work best
+/// that way (measured: reading head by head has less than half the rate).
 pub(super) struct Prefetch {
     rows: Addresses,
-    /// Lines of 64 bytes per row, and per key and head if all rows are to be asked for in one round of the heads.
+    /// Lines of 64 bytes per row, and per key and head if all rows are to be prefetched in one pass over the heads.
     lines: usize,
     per_key: usize,
     row: usize,
@@ -23,13 +23,13 @@ pub(super) struct Prefetch {
 }
 
 impl Prefetch {
-    /// `rows` with `bytes` each, asked for while `heads` heads go over a block.
+    /// `rows` of `bytes` each, prefetched while `heads` heads pass over a block.
     pub(super) fn new(rows: Addresses, bytes: usize, heads: usize) -> Prefetch {
         let lines = bytes.div_ceil(64);
         Prefetch { rows, lines, per_key: lines.div_ceil(heads), row: 0, line: 0 }
     }
 
-    /// Asks for the share of `keys` keys.
+    /// Prefetches the share of `keys` keys.
     #[inline(always)]
     pub(super) fn ask<S: Simd>(&mut self, s: S, keys: usize) {
         self.ask_lines(s, keys * self.per_key);
@@ -53,15 +53,15 @@ impl Prefetch {
     }
 }
 
-/// `scores[head, key] = q[head] . key` for the keys of `span`; a few around them may be written too. Four chains of fused
-/// additions over the elements `j`, `j + 4`, `j + 8` ..., added up in ascending order of `j`.
+/// `scores[head, key] = q[head] . key` for the keys of `span`; a few keys around them may be written too. Four chains
+/// of fused additions over the elements `j`, `j + 4`, `j + 8` ..., added in ascending order of `j`.
 pub(super) struct Scores<'a> {
     pub(super) kind: KvType,
     pub(super) heads: usize,
-    /// `[heads, dim]`, dim a multiple of sixteen: that of the rows.
+    /// `[heads, dim]`, where dim is a multiple of sixteen: that of the rows.
     pub(super) q: &'a [f32],
     pub(super) rows: &'a Addresses,
-    /// What will be read in the next step: asked for along the way.
+    /// What is read in the next step, prefetched along the way.
     pub(super) ahead: &'a mut Prefetch,
     pub(super) span: (usize, usize),
     /// `[heads, 64]`.
@@ -74,20 +74,20 @@ impl Kernel for Scores<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         match self.kind {
-            KvType::F32 => self.all::<S, F32>(s),
-            KvType::F16 => self.all::<S, F16>(s),
-            KvType::Q8_0 => self.all::<S, Q8>(s),
+            KvType::F32 => self.all::<S, KvF32>(s),
+            KvType::F16 => self.all::<S, KvF16>(s),
+            KvType::Q8_0 => self.all::<S, KvQ8>(s),
         }
     }
 }
 
-/// Keys whose scores are added up together.
+/// Keys whose scores are summed together.
 const KEYS: usize = LANES;
 
 impl Scores<'_> {
-    /// As many heads at a time as registers allow: each key is widened once for them.
+    /// As many heads at a time as the registers allow: each key is widened once for them.
     #[inline(always)]
-    fn all<S: Simd, F: Format>(mut self, s: S) {
+    fn all<S: Simd, F: KvFormat>(mut self, s: S) {
         let mut head = 0;
         while head < self.heads {
             head += match (S::REGISTERS, self.heads - head) {
@@ -100,11 +100,11 @@ impl Scores<'_> {
         }
     }
 
-    /// `H` heads from `head` on, four times `G` keys at a time. Gives `H`.
+    /// `H` heads from `head` on, four times `G` keys at a time. Returns `H`.
     #[inline(always)]
-    fn heads_at<S: Simd, F: Format, const H: usize, const G: usize>(&mut self, s: S, head: usize) -> usize {
+    fn heads_at<S: Simd, F: KvFormat, const H: usize, const G: usize>(&mut self, s: S, head: usize) -> usize {
         for key in (self.span.0 / KEYS * KEYS..self.span.1).step_by(KEYS) {
-            // Of key `key + 4 k + i` the four chains are in quarter k of vector i.
+            // The four chains of key `key + 4 k + i` are in quarter k of vector i.
             let mut chains = [[s.splat(0.0); 4]; H];
             for first in (0..4).step_by(G) {
                 let own = self.fours::<S, F, H, G>(s, head, key + first);
@@ -124,10 +124,10 @@ impl Scores<'_> {
         H
     }
 
-    /// The chains of the keys `key`, `key + 4`, `key + 8` and `key + 12`, a key to a quarter, a chain to a lane of it; and of
-    /// those one to `G - 1` further on.
+    /// The chains of the keys `key`, `key + 4`, `key + 8` and `key + 12`: one key per quarter, one chain per lane; and
+    /// of the keys one to `G - 1` further on.
     #[inline(always)]
-    fn fours<S: Simd, F: Format, const H: usize, const G: usize>(
+    fn fours<S: Simd, F: KvFormat, const H: usize, const G: usize>(
         &mut self,
         s: S,
         head: usize,
@@ -177,10 +177,10 @@ pub(super) struct WeightedSum<'a> {
     /// One factor per head.
     pub(super) alpha: &'a [f32],
     pub(super) rows: &'a Addresses,
-    /// What will be read in the next step: asked for along the way.
+    /// What is read in the next step, prefetched along the way.
     pub(super) ahead: &'a mut Prefetch,
     pub(super) span: (usize, usize),
-    /// `[heads, dim]`, dim a multiple of sixteen: that of the rows.
+    /// `[heads, dim]`, where dim is a multiple of sixteen: that of the rows.
     pub(super) out: &'a mut [f32],
 }
 
@@ -190,16 +190,16 @@ impl Kernel for WeightedSum<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         match self.kind {
-            KvType::F32 => self.all::<S, F32>(s),
-            KvType::F16 => self.all::<S, F16>(s),
-            KvType::Q8_0 => self.all::<S, Q8>(s),
+            KvType::F32 => self.all::<S, KvF32>(s),
+            KvType::F16 => self.all::<S, KvF16>(s),
+            KvType::Q8_0 => self.all::<S, KvQ8>(s),
         }
     }
 }
 
 impl WeightedSum<'_> {
     #[inline(always)]
-    fn all<S: Simd, F: Format>(mut self, s: S) {
+    fn all<S: Simd, F: KvFormat>(mut self, s: S) {
         let vectors = self.out.len() / self.heads / LANES;
         let mut head = 0;
         while head < self.heads {
@@ -214,9 +214,9 @@ impl WeightedSum<'_> {
         }
     }
 
-    /// `H` heads from `head` on, `C` vectors at a time, then the rest. Gives `H`.
+    /// `H` heads from `head` on, `C` vectors at a time, then the rest. Returns `H`.
     #[inline(always)]
-    fn heads_at<S: Simd, F: Format, const H: usize, const C: usize>(
+    fn heads_at<S: Simd, F: KvFormat, const H: usize, const C: usize>(
         &mut self,
         s: S,
         head: usize,
@@ -240,7 +240,7 @@ impl WeightedSum<'_> {
 
     /// `H` heads, `C` vectors from `vector` on (even unless `C` is 1): one chain of additions per element, over ascending keys.
     #[inline(always)]
-    fn tile<S: Simd, F: Format, const H: usize, const C: usize>(
+    fn tile<S: Simd, F: KvFormat, const H: usize, const C: usize>(
         &mut self,
         s: S,
         head: usize,

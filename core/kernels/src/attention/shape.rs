@@ -1,4 +1,4 @@
-//! What attention is told: heads and scale, who sees whom, where each sequence lies.
+//! The arguments of attention: heads and scale, who sees whom, where each sequence lies.
 
 use menagerie_formulas::{AttentionShape, Mask};
 
@@ -13,9 +13,9 @@ pub struct AttentionSequence<'a> {
     pub first_row: usize,
     /// How many rows it has there.
     pub row_count: usize,
-    /// The position of its first row; the rows follow each other.
+    /// The position of its first row; the rows are consecutive.
     pub first_position: usize,
-    /// Keys of the positions up to `first_position + row_count`, already stored; those that no row sees may have been
+    /// Keys of the positions up to `first_position + row_count`, already stored; keys that no row sees may have been
     /// dropped.
     pub keys: KvRows<'a>,
     /// Values of the same positions.
@@ -23,7 +23,7 @@ pub struct AttentionSequence<'a> {
 }
 
 impl AttentionSequence<'_> {
-    /// Positions the cache holds for this call.
+    /// Positions that the cache holds for this call.
     pub(crate) fn total(&self) -> usize {
         self.first_position + self.row_count
     }
@@ -38,7 +38,7 @@ pub(crate) enum CacheHeads {
     One,
 }
 
-/// Checks everything the kernels rely on.
+/// Checks everything that the kernels rely on.
 pub(crate) fn check(
     cache: CacheHeads,
     shape: &AttentionShape,
@@ -68,7 +68,7 @@ pub(crate) fn check(
     check_sequences(cache, shape, sequences, rows)
 }
 
-/// Checks that the sequences' rows exist and are apart, and that their caches hold what they say.
+/// Checks that the sequences' rows exist and do not overlap, and that their caches hold the declared positions.
 fn check_sequences(
     cache: CacheHeads,
     shape: &AttentionShape,

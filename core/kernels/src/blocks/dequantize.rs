@@ -1,4 +1,4 @@
-//! Blocks to f32, bit for bit as ggml's `dequantize_row_*`.
+//! Blocks to f32, bit for bit like ggml's `dequantize_row_*`.
 
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -10,14 +10,14 @@ use crate::KernelError;
 /// Converts whole blocks to f32: `bytes` holds exactly the blocks of `out.len()` values.
 ///
 /// # Errors
-/// [`KernelError::Shape`]: blocks that do not divide `out`, `bytes` of another length.
+/// [`KernelError::Shape`]: blocks do not divide `out`, or `bytes` has another length.
 pub fn dequantize(block: BlockType, bytes: &[u8], out: &mut [f32]) -> Result<(), KernelError> {
     let matrix = Matrix::new(block, 1, out.len(), bytes)?;
     dequantize_row(block, matrix.bytes(), out);
     Ok(())
 }
 
-/// As `dequantize`, for lengths that were checked; stops at the shorter side otherwise.
+/// Like `dequantize`, for lengths that were checked; otherwise it stops at the shorter side.
 pub(crate) fn dequantize_row(block: BlockType, bytes: &[u8], out: &mut [f32]) {
     match block {
         BlockType::Quant(quant) => with_format!(quant, F => blocks::<F>(bytes, out)),

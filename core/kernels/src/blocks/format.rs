@@ -1,15 +1,15 @@
-//! What every quantized format has in common: whole numbers of at most eight bits, a scale per 16 or 32 of
-//! them and, for some, a minimum. Dequantization and the integer kernels both start from this one form.
+//! What every quantized format has in common: integers of at most eight bits, a scale per 16 or 32 of them and, for
+//! some, a minimum. Dequantization and the integer kernels both use this form.
 
 use super::QuantType;
 
-/// Values that the kernels work on at once: the longest block.
+/// Values that the kernels process together: the longest block.
 pub(crate) const SUPER: usize = 256;
 /// The most groups in `SUPER` values.
 pub(crate) const GROUPS: usize = SUPER / 16;
 
-/// What multiplying unpacked values depends on. Formats of the same shape share the code that multiplies: it is compiled once
-/// for each shape, not for each format.
+/// The properties that the multiplication of unpacked values depends on. Formats of the same shape share the code that
+/// multiplies: it is compiled once for each shape, not for each format.
 pub(crate) trait GroupShape {
     /// `Format::GROUP`.
     const GROUP: usize;
@@ -31,7 +31,7 @@ impl<const GROUP: usize, const MIN: bool, const WIDE: bool> GroupShape for Group
 /// A quantized block format. A value is `scale * q - min` with the scale and minimum of its group, computed in
 /// f32 in this order, which is bit for bit what ggml's `dequantize_row_*` gives.
 pub(crate) trait Format {
-    /// What multiplying its unpacked values depends on.
+    /// The properties that the multiplication of its unpacked values depends on.
     type Shape: GroupShape;
     /// The block type.
     const QUANT: QuantType;
@@ -50,29 +50,29 @@ pub(crate) trait Format {
     /// The largest `q + OFFSET`.
     const SPAN: i32;
 
-    /// Writes the `LEN` values of one block of `BYTES` bytes and the `LEN / GROUP` scales and minima.
-    /// The slices have at least these lengths, or it panics; `min` is left alone by formats without minima.
+    /// Writes the `LEN` values of one block of `BYTES` bytes and the `LEN / GROUP` scales and minima. The slices must
+    /// have at least these lengths, otherwise it panics; formats without minima do not write `min`.
     fn expand(block: &[u8], q: &mut [i8], scale: &mut [f32], min: &mut [f32]);
 }
 
-/// What the whole scales and minima of a block are multiplied with.
+/// The factors of the integer scales and minima of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Factors {
     /// Of the scales.
     pub(crate) d: f32,
-    /// Of the minima; 0 in formats without.
+    /// The factor of the minima; 0 in formats without.
     pub(crate) dmin: f32,
 }
 
-/// A format of 256 values whose scales and minima are whole numbers times one factor: with activations of one scale per
-/// 256 a block's product is one whole number, exact in any order, and of the minima another.
+/// A format of 256 values whose scales and minima are integers times one factor. With activations of one scale per 256
+/// the product of a block is one integer, exact in any order, and that of its minima is another.
 pub(crate) trait WideFormat: Format {
-    /// Writes the whole scales and minima of a block, at most 127 and 63 in size; gives their factors. `d * scale` is the
-    /// scale of `expand` without rounding.
+    /// Writes the integer scales and minima of a block, at most 127 and 63 in magnitude; returns their factors.
+    /// `d * scale` is the scale of `expand` without rounding.
     fn whole(block: &[u8], scale: &mut [i16; GROUPS], min: &mut [i16; GROUPS]) -> Factors;
 }
 
-/// The scales and minima of a wide format as `expand` gives them.
+/// The scales and minima of a wide format as `expand` returns them.
 #[inline(always)]
 pub(super) fn scaled<F: WideFormat>(block: &[u8], scale: &mut [f32], min: &mut [f32]) {
     let (mut scales, mut minima) = ([0; GROUPS], [0; GROUPS]);
@@ -87,8 +87,8 @@ pub(super) fn scaled<F: WideFormat>(block: &[u8], scale: &mut [f32], min: &mut [
     }
 }
 
-/// The first `N` of values that are at least so many. Less would leave zeros where values belong, so it panics, which is an
-/// error of the whole call.
+/// The first `N` of at least `N` values. Fewer would leave zeros in place of values, so it panics, which is an error of
+/// the whole call.
 #[inline(always)]
 pub(super) fn first<const N: usize, T>(values: &[T]) -> &[T; N] {
     match values.first_chunk() {
@@ -97,7 +97,7 @@ pub(super) fn first<const N: usize, T>(values: &[T]) -> &[T; N] {
     }
 }
 
-/// As [`first`], to be written.
+/// Like [`first`], mutable.
 #[inline(always)]
 pub(super) fn first_mut<const N: usize, T>(values: &mut [T]) -> &mut [T; N] {
     let count = values.len();
@@ -113,8 +113,8 @@ fn too_short(found: usize, wanted: usize) -> ! {
     panic!("{found} values where a block has {wanted} (a defect: please report it)")
 }
 
-/// Refuses to compile a format whose sizes are not those of the table of types: kernels read by `Format::BYTES` what
-/// `Matrix` has measured by the table.
+/// Does not compile for a format whose sizes differ from the table of types: kernels read `Format::BYTES` per block,
+/// and `Matrix` checks lengths by the table.
 pub(crate) const fn check_sizes<F: Format>(quant: QuantType) {
     assert!(F::QUANT.ggml_id() == quant.ggml_id(), "the format of another type");
     assert!(
@@ -127,8 +127,8 @@ pub(crate) const fn check_sizes<F: Format>(quant: QuantType) {
     );
 }
 
-/// Calls `$wide` with `$w` naming the `WideFormat` of a `QuantType`, or `$narrow` with `$n` naming its `Format` if it is
-/// none.
+/// Calls `$wide` with `$w` naming the `WideFormat` of a `QuantType`, or `$narrow` with `$n` naming its `Format` if it
+/// is narrow.
 macro_rules! with_width {
     ($quant:expr, $w:ident => $wide:expr, $n:ident => $narrow:expr) => {{
         macro_rules! wide {

@@ -21,7 +21,7 @@ fn nibbles(bytes: &[u8], q: &mut [i8], value: impl Fn(u8) -> i8) {
     }
 }
 
-/// As `nibbles`, with a fifth bit from `high`: bit `i` belongs to value `i`.
+/// Like `nibbles`, with a fifth bit from `high`: bit `i` belongs to value `i`.
 #[inline(always)]
 fn five_bits(bytes: &[u8], high: u32, q: &mut [i8], offset: i8) {
     let (bytes, q) = (first::<16, _>(bytes), first_mut::<32, _>(q));
@@ -132,7 +132,7 @@ impl Format for Iq4Nl {
     }
 }
 
-/// Half of the power of two that an e8m0 byte stands for (`ggml_e8m0_to_fp32_half`).
+/// Half of the power of two that an e8m0 byte encodes (`ggml_e8m0_to_fp32_half`).
 #[inline(always)]
 pub(crate) fn e8m0_half(e: u8) -> f32 {
     let e = u32::from(e);
@@ -155,7 +155,7 @@ impl Format for Mxfp4 {
     }
 }
 
-/// Half of an unsigned e4m3 number (bias 7; 0x7f stands for zero, as in `ggml_ue4m3_to_fp32`).
+/// Half of an unsigned e4m3 number (bias 7; 0x7f means zero, as in `ggml_ue4m3_to_fp32`).
 #[inline(always)]
 pub(crate) fn ue4m3_half(v: u8) -> f32 {
     let (exponent, mantissa) = (u32::from(v >> 3 & 15), u32::from(v & 7));

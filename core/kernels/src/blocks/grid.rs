@@ -1,4 +1,4 @@
-//! The code-book formats IQ1, IQ2 and IQ3. Layouts: `block_iq2_xxs` and so on in ggml-common.h; unpacking as in
+//! The codebook formats IQ1, IQ2 and IQ3. Layouts: `block_iq2_xxs` and so on in ggml-common.h; unpacking as in
 //! `dequantize_row_iq*` of ggml-quants.c.
 
 use super::QuantType;
@@ -8,7 +8,7 @@ use half::f16;
 use super::bytes::{f16_at, u16_at, u32_at};
 use super::tables::{EVEN_MASKS, IQ1_TIMES_8, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, SIGN_MASKS};
 
-/// Copies eight positive values to `q`, negated where the byte of `mask` is full.
+/// Copies eight positive values to `q`, negated where the byte of `mask` has all bits set.
 #[inline(always)]
 fn signed(q: &mut [i8], values: u64, mask: u64) {
     let q = first_mut::<8, _>(q);
@@ -17,7 +17,7 @@ fn signed(q: &mut [i8], values: u64, mask: u64) {
     *q = negated.to_le_bytes().map(|v| v as i8);
 }
 
-/// What scale bits mean in these formats: an odd number.
+/// The value of scale bits in these formats: an odd number.
 #[inline(always)]
 fn odd(bits: u8) -> i16 {
     1 + 2 * i16::from(bits)
@@ -191,7 +191,7 @@ impl WideFormat for Iq3S {
     }
 }
 
-/// Eight values of the IQ1 book, shifted up or down by an eighth; times eight.
+/// Eight values of the IQ1 codebook, shifted up or down by an eighth; times eight.
 #[inline(always)]
 fn shifted(q: &mut [i8], index: usize, down: bool) {
     let q = first_mut::<8, _>(q);

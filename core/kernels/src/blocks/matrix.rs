@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::BlockType;
 use crate::KernelError;
 
-/// The most bytes of a row, where there are several: kernels find the 16 rows of a tile by 32-bit offsets.
+/// The most bytes of a row if there are several: kernels address the 16 rows of a tile by 32-bit offsets.
 const LONGEST_ROW: usize = i32::MAX as usize / 15;
 
 /// Row-major blocks `[rows, cols]` in file layout, `cols` contiguous; a view, never a copy.
@@ -22,8 +22,8 @@ impl<'a> Matrix<'a> {
     /// Views `bytes` as `rows` rows of `cols` values.
     ///
     /// # Errors
-    /// [`KernelError::Shape`]: blocks that do not divide `cols`, `bytes` that are not exactly `rows` rows, several rows of
-    /// more than 136 MiB.
+    /// [`KernelError::Shape`]: blocks do not divide `cols`, `bytes` is not exactly `rows` rows, or several rows are
+    /// longer than 136 MiB.
     pub fn new(block: BlockType, rows: usize, cols: usize, bytes: &'a [u8]) -> Result<Self, KernelError> {
         let Some(row_bytes) = block.row_bytes(cols) else {
             return Err(KernelError::shape(
@@ -85,7 +85,7 @@ impl<'a> Matrix<'a> {
         self.bytes.get(start..start.saturating_add(self.row_bytes)).unwrap_or(&[])
     }
 
-    /// The rows `range`, cut to the rows that there are.
+    /// The rows `range`, limited to the rows that exist.
     pub fn rows_range(self, range: Range<usize>) -> Matrix<'a> {
         let end = range.end.min(self.rows);
         let start = range.start.min(end);

@@ -7,7 +7,7 @@ use super::format::{Factors, Format, GROUPS, Grouped, WideFormat, first, first_m
 
 const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
 
-/// One ternary digit: the byte holds a fraction, `power` moves the wanted digit to the top.
+/// One ternary digit: the byte holds a fraction, `power` moves the digit to the top.
 #[inline(always)]
 fn digit(byte: u8, power: u8) -> i8 {
     ((u16::from(byte.wrapping_mul(power)) * 3) >> 8) as i8 - 1

@@ -1,4 +1,4 @@
-//! The table of types, and what the kernels rely on of every format.
+//! The table of types, and the properties of every format that the kernels rely on.
 
 use super::*;
 use menagerie_random::SplitMix64;
@@ -35,7 +35,7 @@ fn values_keep_within_the_span_that_kernels_rely_on() {
     }
 }
 
-/// A block that is cut leaves no zeros in the place of values.
+/// A truncated block leaves no zeros in place of values.
 #[test]
 fn a_cut_block_is_no_block_of_zeros() {
     fn check<F: Format>(name: &str) {

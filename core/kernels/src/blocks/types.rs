@@ -13,7 +13,7 @@ macro_rules! types {
             /// Every one, in the order of the ggml ids.
             pub const ALL: &'static [$kind] = &[$($kind::$name),*];
 
-            /// The one with this id in a GGUF file.
+            /// The type with this id in a GGUF file.
             pub const fn from_ggml_id(id: u32) -> Option<Self> {
                 match id { $($id => Some($kind::$name),)* _ => None }
             }
@@ -85,23 +85,23 @@ types! {
     Q5_K = 13, 256, 176;
     /// 6 bits, 8-bit scale per 16, f16 factor per 256.
     Q6_K = 14, 256, 210;
-    /// Code book of 256 groups of eight, 4-bit scale per 32.
+    /// Codebook of 256 groups of eight, 4-bit scale per 32.
     IQ2_XXS = 16, 256, 66;
-    /// Code book of 512 groups of eight, 4-bit scale per 16.
+    /// Codebook of 512 groups of eight, 4-bit scale per 16.
     IQ2_XS = 17, 256, 74;
-    /// Code book of 256 groups of four, 4-bit scale per 32.
+    /// Codebook of 256 groups of four, 4-bit scale per 32.
     IQ3_XXS = 18, 256, 98;
-    /// Code book of 2048 groups of eight values -1, 0, 1; 3-bit scale per 32.
+    /// Codebook of 2048 groups of eight values -1, 0, 1; 3-bit scale per 32.
     IQ1_S = 19, 256, 50;
     /// Sixteen uneven levels, f16 scale per 32.
     IQ4_NL = 20, 32, 18;
-    /// Code book of 512 groups of four, 4-bit scale per 32.
+    /// Codebook of 512 groups of four, 4-bit scale per 32.
     IQ3_S = 21, 256, 110;
-    /// Code book of 1024 groups of eight, 4-bit scale per 16.
+    /// Codebook of 1024 groups of eight, 4-bit scale per 16.
     IQ2_S = 22, 256, 82;
     /// Sixteen uneven levels, 6-bit scale per 32, f16 factor per 256.
     IQ4_XS = 23, 256, 136;
-    /// As IQ1_S, with a 3-bit scale per 16.
+    /// Like IQ1_S, with a 3-bit scale per 16.
     IQ1_M = 29, 256, 56;
     /// Values -1, 0, 1; five to a byte; f16 scale per 256.
     TQ1_0 = 34, 256, 54;
@@ -147,7 +147,7 @@ impl BlockType {
     /// Every type: first the floats, then the quantized ones, each in the order of the ggml ids.
     pub const ALL: &'static [BlockType] = &ALL;
 
-    /// The type with this id in a GGUF file, if it can be computed with here.
+    /// The type with this id in a GGUF file, if this crate can compute with it.
     pub fn from_ggml_id(id: u32) -> Option<Self> {
         FloatType::from_ggml_id(id).map(Self::Float).or(QuantType::from_ggml_id(id).map(Self::Quant))
     }

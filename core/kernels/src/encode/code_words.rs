@@ -1,8 +1,8 @@
-//! The formats of code words: IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ1_S, IQ1_M.
+//! The codebook formats: IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, IQ1_S, IQ1_M.
 
 use super::Encode;
 use super::codebook::{IQ1_GRID, IQ2_S_GRID, IQ2_XS_GRID, IQ2_XXS_GRID, IQ3_S_GRID, IQ3_XXS_GRID};
-use super::grid::{Code, Coded, Coding, even_signs, signs};
+use super::grid::{Coded, Coding, EncodeGrid, even_signs, signs};
 use super::levels::Even;
 use super::panel::{Weighting, weigh};
 use crate::blocks::BlockType;
@@ -16,7 +16,7 @@ fn weights(x: &[f32], importance: Option<&[f32]>) -> [f32; 256] {
     w
 }
 
-/// Codes a super-block whose signs are even per eight: coding, and the seven bits that are stored per eight.
+/// Encodes a super-block whose signs are even per eight: its words, and the seven bits that are stored per eight.
 #[inline(always)]
 fn with_even_signs<S: Simd>(
     s: S,
@@ -26,10 +26,10 @@ fn with_even_signs<S: Simd>(
 ) -> (Coding, [u8; 32]) {
     let (w, mut size) = (weights(x, importance), [0.0; 256]);
     let signs = even_signs(x, &w, &mut size);
-    (s.call(Code { coded, x: &size, w: &w }), signs)
+    (s.call(EncodeGrid { coded, x: &size, w: &w }), signs)
 }
 
-/// Codes a super-block with a sign for every value.
+/// Encodes a super-block with a sign for every value.
 #[inline(always)]
 fn with_signs<S: Simd>(
     s: S,
@@ -39,18 +39,18 @@ fn with_signs<S: Simd>(
 ) -> (Coding, [u8; 32]) {
     let (w, mut size) = (weights(x, importance), [0.0; 256]);
     let signs = signs(x, &mut size);
-    (s.call(Code { coded, x: &size, w: &w }), signs)
+    (s.call(EncodeGrid { coded, x: &size, w: &w }), signs)
 }
 
-/// Codes a super-block of words with signs of their own.
+/// Encodes a super-block of words with signs of their own.
 #[inline(always)]
 fn as_it_is<S: Simd>(s: S, coded: &'static Coded, x: &[f32], importance: Option<&[f32]>) -> Coding {
     let mut values = [0.0; 256];
     values.copy_from_slice(x);
-    s.call(Code { coded, x: &values, w: &weights(x, importance) })
+    s.call(EncodeGrid { coded, x: &values, w: &weights(x, importance) })
 }
 
-/// The stored number of a group: half of its odd one.
+/// The stored number of a group: half of its odd number.
 #[inline(always)]
 fn stored(coding: &Coding, group: usize) -> u8 {
     coding.numbers[group] >> 1
@@ -65,8 +65,8 @@ fn scale_nibbles(coding: &Coding, out: &mut [u8]) {
 }
 
 /// IQ2_XXS: d f16, per 32 values four book indices and 32 bits of signs (4 x 7) and scale (4).
-pub(super) struct Iq2Xxs;
-impl Iq2Xxs {
+pub(super) struct Iq2XxsEncoder;
+impl Iq2XxsEncoder {
     const CODED: Coded = Coded {
         grid: &IQ2_XXS_GRID,
         levels: Even::TWO_BITS,
@@ -79,7 +79,7 @@ impl Iq2Xxs {
         run: 32,
     };
 }
-impl Encode for Iq2Xxs {
+impl Encode for Iq2XxsEncoder {
     const BLOCK: BlockType = BlockType::IQ2_XXS;
     const PANEL: usize = 256;
     #[inline(always)]
@@ -98,8 +98,8 @@ impl Encode for Iq2Xxs {
 }
 
 /// IQ2_XS: d f16, 32 words of book index (9) and signs (7), scale nibbles.
-pub(super) struct Iq2Xs;
-impl Iq2Xs {
+pub(super) struct Iq2XsEncoder;
+impl Iq2XsEncoder {
     const CODED: Coded = Coded {
         grid: &IQ2_XS_GRID,
         levels: Even::TWO_BITS,
@@ -112,7 +112,7 @@ impl Iq2Xs {
         run: 16,
     };
 }
-impl Encode for Iq2Xs {
+impl Encode for Iq2XsEncoder {
     const BLOCK: BlockType = BlockType::IQ2_XS;
     const PANEL: usize = 256;
     #[inline(always)]
@@ -128,8 +128,8 @@ impl Encode for Iq2Xs {
 }
 
 /// IQ2_S: d f16, low index bytes, sign bytes, high index bits, scale nibbles.
-pub(super) struct Iq2S;
-impl Iq2S {
+pub(super) struct Iq2SEncoder;
+impl Iq2SEncoder {
     const CODED: Coded = Coded {
         grid: &IQ2_S_GRID,
         levels: Even::TWO_BITS,
@@ -142,7 +142,7 @@ impl Iq2S {
         run: 16,
     };
 }
-impl Encode for Iq2S {
+impl Encode for Iq2SEncoder {
     const BLOCK: BlockType = BlockType::IQ2_S;
     const PANEL: usize = 256;
     #[inline(always)]
@@ -161,8 +161,8 @@ impl Encode for Iq2S {
 }
 
 /// IQ3_XXS: d f16, 64 book indices, per 32 values 32 bits of signs (4 x 7) and scale (4).
-pub(super) struct Iq3Xxs;
-impl Iq3Xxs {
+pub(super) struct Iq3XxsEncoder;
+impl Iq3XxsEncoder {
     const CODED: Coded = Coded {
         grid: &IQ3_XXS_GRID,
         levels: Even::THREE_BITS,
@@ -175,7 +175,7 @@ impl Iq3Xxs {
         run: 32,
     };
 }
-impl Encode for Iq3Xxs {
+impl Encode for Iq3XxsEncoder {
     const BLOCK: BlockType = BlockType::IQ3_XXS;
     const PANEL: usize = 256;
     #[inline(always)]
@@ -196,8 +196,8 @@ impl Encode for Iq3Xxs {
 }
 
 /// IQ3_S: d f16, low index bytes, high index bits, sign bytes, scale nibbles.
-pub(super) struct Iq3S;
-impl Iq3S {
+pub(super) struct Iq3SEncoder;
+impl Iq3SEncoder {
     const CODED: Coded = Coded {
         grid: &IQ3_S_GRID,
         levels: Even::ODD,
@@ -210,7 +210,7 @@ impl Iq3S {
         run: 32,
     };
 }
-impl Encode for Iq3S {
+impl Encode for Iq3SEncoder {
     const BLOCK: BlockType = BlockType::IQ3_S;
     const PANEL: usize = 256;
     #[inline(always)]
@@ -231,8 +231,8 @@ impl Encode for Iq3S {
 }
 
 /// IQ1_S: d f16, low index bytes, words of high index bits (4 x 3), scale (3) and shift sign.
-pub(super) struct Iq1S;
-impl Iq1S {
+pub(super) struct Iq1SEncoder;
+impl Iq1SEncoder {
     const CODED: Coded = Coded {
         grid: &IQ1_GRID,
         levels: Even::TERNARY,
@@ -245,7 +245,7 @@ impl Iq1S {
         run: 32,
     };
 }
-impl Encode for Iq1S {
+impl Encode for Iq1SEncoder {
     const BLOCK: BlockType = BlockType::IQ1_S;
     const PANEL: usize = 256;
     #[inline(always)]
@@ -266,8 +266,8 @@ impl Encode for Iq1S {
 
 /// IQ1_M: low index bytes, high index bits and shift signs, words of scales whose top nibbles are the f16 factor. Each word
 /// has a shift of its own.
-pub(super) struct Iq1M;
-impl Iq1M {
+pub(super) struct Iq1MEncoder;
+impl Iq1MEncoder {
     const CODED: Coded = Coded {
         grid: &IQ1_GRID,
         levels: Even::TERNARY,
@@ -280,7 +280,7 @@ impl Iq1M {
         run: 8,
     };
 }
-impl Encode for Iq1M {
+impl Encode for Iq1MEncoder {
     const BLOCK: BlockType = BlockType::IQ1_M;
     const PANEL: usize = 256;
     #[inline(always)]

@@ -1,8 +1,8 @@
-//! Code books: for given values, weights and scale the word with the least weighted square error, exactly.
+//! Codebooks: the word with the least weighted square error for given values, weights and scale, exactly.
 //!
 //! The error of a word is a sum over its values, and a value has few levels. So the errors of all first halves of words
-//! and of all second halves are tabulated; words are listed by their first half, and a list is looked at only if its half
-//! and the least error of any second half together are less than the best found.
+//! and of all second halves are tabulated. CodeWords are listed by their first half, and a list is searched only if the
+//! error of its half plus the least error of any second half is less than the best error found.
 
 use std::sync::OnceLock;
 
@@ -35,15 +35,15 @@ pub(super) struct Codebook {
     entries: Vec<[u16; 2]>,
     /// Both halves of each word.
     halves: Vec<[u16; 2]>,
-    /// The values of each word; of four, the rest is zero.
+    /// The values of each word; for words of four, the rest is zero.
     pub values: Vec<[f32; 8]>,
 }
 
-/// A code book: words of 8 values, each of one of three levels, or of 4, of eight.
+/// A codebook: words of 8 values with three levels, or of 4 values with eight levels.
 pub(super) struct Grid {
     /// Values of a word.
     pub values: usize,
-    /// The levels in ascending order; where there are three, the others are not numbers.
+    /// The levels in ascending order; if there are three, the others are NaN.
     pub levels: [f32; 8],
     /// Its words.
     pub book: fn() -> &'static Codebook,
@@ -85,7 +85,7 @@ grids! {
     IQ3_XXS_GRID = IQ3_XXS, 4, [4.0, 12.0, 20.0, 28.0, 36.0, 44.0, 52.0, 62.0];
     /// 512 words of four.
     IQ3_S_GRID = IQ3_S, 4, [1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0];
-    /// 2048 words of eight, each eight times -1, 0 or 1.
+    /// 2048 words of eight values, each eight times -1, 0 or 1.
     IQ1_GRID = IQ1_TIMES_8, 8, three([-8.0, 0.0, 8.0]);
 }
 
@@ -126,7 +126,7 @@ impl Codebook {
         Codebook { lists, entries, halves, values: words.iter().map(padded).collect() }
     }
 
-    /// The word with the least error by the tables, and that error; `start` is a word that may be near.
+    /// The word with the least error according to the tables, and that error; `start` is a word that may be near it.
     #[inline(always)]
     fn nearest(&self, rows: usize, tables: &Tables, start: u16) -> (u16, f32) {
         let [low, high] = self.halves[usize::from(start)];
@@ -155,9 +155,9 @@ impl Codebook {
     }
 }
 
-/// What was found for a group: its words and what decides how good they are.
+/// The result for a group: its words and the sums that decide how good they are.
 #[derive(Clone, Copy)]
-pub(super) struct Words {
+pub(super) struct CodeWords {
     /// The words of the group.
     pub words: [u16; 8],
     /// `sum w x g` over the values `g` of the words.
@@ -168,22 +168,22 @@ pub(super) struct Words {
     pub error: f32,
 }
 
-impl Words {
+impl CodeWords {
     /// Before any search.
     #[inline(always)]
-    pub(super) fn none() -> Words {
-        Words { words: [0; 8], along: 0.0, square: 0.0, error: f32::INFINITY }
+    pub(super) fn none() -> CodeWords {
+        CodeWords { words: [0; 8], along: 0.0, square: 0.0, error: f32::INFINITY }
     }
 }
 
-/// The best words for the values of a run, or a whole group, at a scale.
+/// The best words for the values of a run, or of a whole group, at a scale.
 pub(super) struct FindWords<'a, const V: usize> {
     pub x: &'a [f32],
     pub w: &'a [f32],
     pub scale: f32,
-    /// What is added to the levels.
+    /// The shift that is added to the levels.
     pub shift: f32,
-    /// Words that may be near.
+    /// CodeWords that may be near.
     pub start: &'a [u16],
     /// The levels of a value.
     pub levels: &'static [f32; 8],
@@ -192,12 +192,12 @@ pub(super) struct FindWords<'a, const V: usize> {
 }
 
 impl<const V: usize> Kernel for FindWords<'_, V> {
-    type Output = Words;
+    type Output = CodeWords;
 
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) -> Words {
+    fn run<S: Simd>(self, _: S) -> CodeWords {
         let (book, mut tables) = (self.book, Tables::new());
-        let (mut along, mut square, mut found) = ([0.0; 8], [0.0; 8], Words::none());
+        let (mut along, mut square, mut found) = ([0.0; 8], [0.0; 8], CodeWords::none());
         found.error = 0.0;
         for n in 0..self.x.len() / V {
             let (x, w) = (&self.x[n * V..][..V], &self.w[n * V..][..V]);
@@ -223,7 +223,7 @@ impl<const V: usize> Kernel for FindWords<'_, V> {
     }
 }
 
-/// Fills the tables for words of eight values of three levels, four to a half; how many rows they have.
+/// Fills the tables for words of eight values with three levels, four values per half; returns how many rows they have.
 #[inline(always)]
 fn tables_of_eight(
     levels: &[f32; 8],
@@ -265,7 +265,7 @@ fn tables_of_eight(
     9
 }
 
-/// The same for words of four values of eight levels, two to a half.
+/// The same for words of four values with eight levels, two values per half.
 #[inline(always)]
 fn tables_of_four(
     levels: &[f32; 8],

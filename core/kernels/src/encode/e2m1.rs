@@ -8,22 +8,23 @@ use crate::blocks::{BlockType, ue4m3_half};
 use crate::simd::{LANES, Simd};
 
 /// MXFP4: one power of two per 32, nibbles.
-pub(super) struct Mxfp4;
-impl Encode for Mxfp4 {
+pub(super) struct Mxfp4Encoder;
+impl Encode for Mxfp4Encoder {
     const BLOCK: BlockType = BlockType::MXFP4;
     const PANEL: usize = 512;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
         let (mut first, mut unit, mut whole) = ([0u8; LANES], [0.0; LANES], [0.0; 512]);
         for (g, block) in x.chunks_exact(32).enumerate() {
-            // The exponent with which the largest is at most 8 (of 6 that there are), as OCP's MX 1.0 has it.
+            // The exponent with which the largest value is at most 8 (the largest level is 6), as OCP's MX 1.0 defines
+            // it.
             first[g] = ((largest_of(block).to_bits() >> 23) as u8).saturating_sub(2).clamp(2, 253);
             unit[g] = power(128 - i32::from(first[g]));
             for i in 0..32 {
                 whole[g * 32 + i] = block[i] * unit[g];
             }
         }
-        // In units of that scale, so that squares of very small or large weights are numbers too.
+        // In units of that scale, so that squares of very small or large weights stay finite and nonzero.
         let panel = Panel::new(s, 32, &whole[..x.len()], importance, (32, Weighting::Even));
         let (mut step, mut off) = (s.splat(1.0), error(s, E2m1, &panel, s.splat(1.0)));
         for other in [0.5, 2.0] {
@@ -49,7 +50,7 @@ fn power(n: i32) -> f32 {
     f32::from_bits(((n + 127) as u32) << 23)
 }
 
-/// The scale, from 0 to 126, whose value is next below or at `half`.
+/// The scale, from 0 to 126, whose value is at or below `half`, as near as possible.
 #[inline(always)]
 fn scale_below(half: f32) -> u8 {
     let (mut low, mut high) = (0u8, 126u8);
@@ -65,8 +66,8 @@ fn scale_below(half: f32) -> u8 {
 }
 
 /// NVFP4: four ue4m3 scales, then nibbles of four groups of 16.
-pub(super) struct Nvfp4;
-impl Encode for Nvfp4 {
+pub(super) struct Nvfp4Encoder;
+impl Encode for Nvfp4Encoder {
     const BLOCK: BlockType = BlockType::NVFP4;
     const PANEL: usize = 256;
     #[inline(always)]

@@ -8,8 +8,8 @@ use crate::blocks::BlockType;
 use crate::simd::Simd;
 
 /// Little-endian f32.
-pub(super) struct F32;
-impl Encode for F32 {
+pub(super) struct F32Encoder;
+impl Encode for F32Encoder {
     const BLOCK: BlockType = BlockType::F32;
     const PANEL: usize = 512;
     #[inline(always)]
@@ -21,8 +21,8 @@ impl Encode for F32 {
 }
 
 /// Rounded to nearest even.
-pub(super) struct F16;
-impl Encode for F16 {
+pub(super) struct F16Encoder;
+impl Encode for F16Encoder {
     const BLOCK: BlockType = BlockType::F16;
     const PANEL: usize = 512;
     #[inline(always)]
@@ -34,8 +34,8 @@ impl Encode for F16 {
 }
 
 /// Rounded to nearest even.
-pub(super) struct BF16;
-impl Encode for BF16 {
+pub(super) struct BF16Encoder;
+impl Encode for BF16Encoder {
     const BLOCK: BlockType = BlockType::BF16;
     const PANEL: usize = 512;
     #[inline(always)]
@@ -46,9 +46,9 @@ impl Encode for BF16 {
     }
 }
 
-/// The largest magnitude becomes 127; whole numbers are those nearest with the scale as it is stored.
-pub(super) struct Q8_0;
-impl Encode for Q8_0 {
+/// The largest magnitude becomes 127; integers are the nearest ones for the scale as it is stored.
+pub(super) struct Q8_0Encoder;
+impl Encode for Q8_0Encoder {
     const BLOCK: BlockType = BlockType::Q8_0;
     const PANEL: usize = 512;
     #[inline(always)]

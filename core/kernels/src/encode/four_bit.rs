@@ -1,9 +1,9 @@
-//! Blocks of 32 with a scale, and a minimum, of their own: Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL.
+//! Blocks of 32 with their own scale, and minimum: Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL.
 
 use half::f16;
 
 use super::Encode;
-use super::levels::{Iq4, Levels, Whole};
+use super::levels::{IntegerLevels, Iq4, Levels};
 use super::minimum;
 use super::one_scale::{codes, fit};
 use super::panel::{Effort, Panel, Weighting, bytes_of_groups, halves};
@@ -64,7 +64,7 @@ fn widened<S: Simd>(s: S, halves: &[f16; LANES]) -> S::F {
     s.load(&out)
 }
 
-/// Two numbers of four bits to a byte: the first sixteen low, the others high.
+/// Two numbers of four bits per byte: the first sixteen low, the others high.
 #[inline(always)]
 pub(super) fn nibbles(codes: &[u8; 32], out: &mut [u8]) {
     for (i, out) in out[..16].iter_mut().enumerate() {
@@ -83,13 +83,13 @@ pub(super) fn fifth_bits(codes: &[u8; 32]) -> [u8; 4] {
 }
 
 /// Q4_0: d f16, nibbles; `d * (q - 8)`.
-pub(super) struct Q4_0;
-impl Encode for Q4_0 {
+pub(super) struct Q4_0Encoder;
+impl Encode for Q4_0Encoder {
     const BLOCK: BlockType = BlockType::Q4_0;
     const PANEL: usize = 512;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (scales, codes) = s.call(BlocksOf32 { x, importance, levels: Whole::FOUR_BITS });
+        let (scales, codes) = s.call(BlocksOf32 { x, importance, levels: IntegerLevels::FOUR_BITS });
         for (n, out) in out.chunks_exact_mut(18).enumerate() {
             out[..2].copy_from_slice(&scales[n].to_le_bytes());
             nibbles(&codes[n], &mut out[2..]);
@@ -98,13 +98,13 @@ impl Encode for Q4_0 {
 }
 
 /// Q5_0: d f16, fifth bits, nibbles; `d * (q - 16)`.
-pub(super) struct Q5_0;
-impl Encode for Q5_0 {
+pub(super) struct Q5_0Encoder;
+impl Encode for Q5_0Encoder {
     const BLOCK: BlockType = BlockType::Q5_0;
     const PANEL: usize = 512;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (scales, codes) = s.call(BlocksOf32 { x, importance, levels: Whole::FIVE_BITS });
+        let (scales, codes) = s.call(BlocksOf32 { x, importance, levels: IntegerLevels::FIVE_BITS });
         for (n, out) in out.chunks_exact_mut(22).enumerate() {
             out[..2].copy_from_slice(&scales[n].to_le_bytes());
             out[2..6].copy_from_slice(&fifth_bits(&codes[n]));
@@ -114,8 +114,8 @@ impl Encode for Q5_0 {
 }
 
 /// Q4_1: d f16, m f16, nibbles; `d * q + m`.
-pub(super) struct Q4_1;
-impl Encode for Q4_1 {
+pub(super) struct Q4_1Encoder;
+impl Encode for Q4_1Encoder {
     const BLOCK: BlockType = BlockType::Q4_1;
     const PANEL: usize = 512;
     #[inline(always)]
@@ -130,8 +130,8 @@ impl Encode for Q4_1 {
 }
 
 /// Q5_1: d f16, m f16, fifth bits, nibbles; `d * q + m`.
-pub(super) struct Q5_1;
-impl Encode for Q5_1 {
+pub(super) struct Q5_1Encoder;
+impl Encode for Q5_1Encoder {
     const BLOCK: BlockType = BlockType::Q5_1;
     const PANEL: usize = 512;
     #[inline(always)]
@@ -146,9 +146,9 @@ impl Encode for Q5_1 {
     }
 }
 
-/// IQ4_NL: d f16, nibbles that number uneven levels.
-pub(super) struct Iq4Nl;
-impl Encode for Iq4Nl {
+/// IQ4_NL: d f16, nibbles that index uneven levels.
+pub(super) struct Iq4NlEncoder;
+impl Encode for Iq4NlEncoder {
     const BLOCK: BlockType = BlockType::IQ4_NL;
     const PANEL: usize = 512;
     #[inline(always)]

@@ -1,20 +1,20 @@
-//! Groups that are words of a code book: the scale of each group, its words, and the super-block's factor.
+//! Groups that are words of a codebook: the scale of each group, its words, and the factor of the super-block.
 //!
 //! All these formats store an odd number `n` for a group of 16 or 32 values, whose scale is `factor * n`.
 
 use half::f16;
 
-use super::codebook::{FindWords, Grid, Words};
+use super::codebook::{CodeWords, FindWords, Grid};
 use super::levels::Even;
 use super::one_scale::fit;
 use super::panel::{Effort, Panel, inverse};
 use crate::simd::{Kernel, LANES, Simd};
 
-/// What a format of code words is to the search.
+/// What the search needs to know of a codebook format.
 pub(super) struct Coded {
     /// Its book.
     pub grid: &'static Grid,
-    /// Its levels, for values that are in no word.
+    /// Its levels, for values that occur in no word.
     pub levels: Even,
     /// Values of a group.
     pub group: usize,
@@ -22,11 +22,11 @@ pub(super) struct Coded {
     pub unit: f32,
     /// The largest odd number.
     pub most: f32,
-    /// Where the search of a scale begins, beside the scale that would be best if every value had its level for itself.
+    /// Where the search of a scale begins, relative to the scale that would be best if every value had its own level.
     pub starts: &'static [f32],
-    /// Times words are sought for a group's scale, which least squares improve.
+    /// How many times words are searched for a group's scale, which least squares then improve.
     pub rounds: usize,
-    /// What may be added to all values of a word, at most two.
+    /// The shifts that may be added to all values of a word, at most two.
     pub shifts: &'static [f32],
     /// Values that share a shift.
     pub run: usize,
@@ -49,25 +49,26 @@ pub(super) struct Coding {
 enum Shifts {
     /// All.
     Every,
-    /// Those that a search before has found, a bit for each run.
+    /// The choices of an earlier search, a bit for each run.
     Given(u8),
 }
 
-/// The best words of a group at a scale, each run with the better of its shifts, and a bit per run that has the second.
+/// The best words of a group at a scale, each run with the better of its shifts, and a bit for each run that has the
+/// second.
 #[inline(always)]
 fn shifted<S: Simd>(
     s: S,
     coded: &Coded,
-    Group { x, w }: Group,
+    GroupValues { x, w }: GroupValues,
     scale: f32,
     start: &[u16; 8],
     shifts: Shifts,
-) -> (Words, u8) {
-    let (mut all, mut bits) = (Words { error: 0.0, ..Words::none() }, 0);
+) -> (CodeWords, u8) {
+    let (mut all, mut bits) = (CodeWords { error: 0.0, ..CodeWords::none() }, 0);
     let (levels, book) = (&coded.grid.levels, (coded.grid.book)());
     let (run, count) = (coded.run, coded.run / coded.grid.values);
     for n in 0..coded.group / run {
-        let mut best = Words::none();
+        let mut best = CodeWords::none();
         for (number, &shift) in coded.shifts.iter().enumerate() {
             if matches!(shifts, Shifts::Given(bits) if usize::from(bits >> n & 1) != number) {
                 continue;
@@ -90,7 +91,7 @@ fn shifted<S: Simd>(
     (all, bits)
 }
 
-/// What the scale of each group would be if every value had its level for itself.
+/// The scale that each group would have if every value had its own level.
 struct FirstScales<'a> {
     group: usize,
     levels: Even,
@@ -113,14 +114,14 @@ impl Kernel for FirstScales<'_> {
 
 /// A group's values and their weights.
 #[derive(Clone, Copy)]
-struct Group<'a> {
+struct GroupValues<'a> {
     x: &'a [f32],
     w: &'a [f32],
 }
 
 /// The best found for a group.
 #[derive(Clone, Copy)]
-struct Best {
+struct BestWords {
     scale: f32,
     /// `sum w g^2`.
     square: f32,
@@ -128,12 +129,12 @@ struct Best {
     shifts: u8,
 }
 
-/// The scale of a group with the least error found from a first one on.
+/// The scale of a group with the least error, searched from a first one on.
 #[inline(always)]
-fn scale_of<S: Simd>(s: S, coded: &Coded, group: Group, first: f32) -> Best {
-    let mut best = Best { scale: 0.0, square: 0.0, words: [0; 8], shifts: 0 };
+fn scale_of<S: Simd>(s: S, coded: &Coded, group: GroupValues, first: f32) -> BestWords {
+    let mut best = BestWords { scale: 0.0, square: 0.0, words: [0; 8], shifts: 0 };
     let (mut gain, mut start) = (0.0, [0; 8]);
-    // The first word has the lowest level throughout. Where a group is constant nothing is better, and no search gets there.
+    // The first word has the lowest level throughout. If a group is constant nothing is better, and no search finds it.
     let (lowest, mut weight, mut sum) = (coded.grid.levels[0], 0.0, 0.0);
     for (x, w) in group.x.iter().zip(group.w) {
         weight += w;
@@ -141,8 +142,12 @@ fn scale_of<S: Simd>(s: S, coded: &Coded, group: Group, first: f32) -> Best {
     }
     if lowest * sum > 0.0 {
         gain = sum * (sum / weight);
-        best =
-            Best { scale: sum / weight / lowest, square: lowest * lowest * weight, words: [0; 8], shifts: 0 };
+        best = BestWords {
+            scale: sum / weight / lowest,
+            square: lowest * lowest * weight,
+            words: [0; 8],
+            shifts: 0,
+        };
     }
     for &around in coded.starts {
         let (mut next, mut shifts, mut here) = (first * around, Shifts::Every, 0.0);
@@ -155,7 +160,7 @@ fn scale_of<S: Simd>(s: S, coded: &Coded, group: Group, first: f32) -> Best {
             next = if found.square > 0.0 { found.along / found.square } else { 0.0 };
             if found.along * next > gain {
                 gain = found.along * next;
-                best = Best { scale: next, square: found.square, words: found.words, shifts: bits };
+                best = BestWords { scale: next, square: found.square, words: found.words, shifts: bits };
             }
             if found.along * next <= here {
                 break;
@@ -166,7 +171,8 @@ fn scale_of<S: Simd>(s: S, coded: &Coded, group: Group, first: f32) -> Best {
     best
 }
 
-/// The factor for which `sum weight (scale - factor n)^2` with odd `n` up to `most` is least: sixteen candidates in lanes.
+/// The factor for which `sum weight (scale - factor n)^2` with odd `n` up to `most` is least: sixteen candidates in
+/// lanes.
 #[inline(always)]
 fn factor_of<S: Simd>(s: S, scales: &[f32], weights: &[f32], most: f32) -> f32 {
     const STEPS: [f32; LANES] =
@@ -202,14 +208,14 @@ fn odd<S: Simd>(s: S, value: S::F, most: f32) -> S::F {
     s.max(s.min(n, s.splat(most)), s.splat(1.0))
 }
 
-/// Codes a super-block of 256 values (magnitudes, where signs are stored apart) with their weights.
-pub(super) struct Code<'a> {
+/// Encodes a super-block of 256 values (magnitudes if signs are stored separately) with their weights.
+pub(super) struct EncodeGrid<'a> {
     pub coded: &'static Coded,
     pub x: &'a [f32; 256],
     pub w: &'a [f32; 256],
 }
 
-impl Kernel for Code<'_> {
+impl Kernel for EncodeGrid<'_> {
     type Output = Coding;
 
     #[inline(always)]
@@ -222,9 +228,11 @@ impl Kernel for Code<'_> {
 fn code<S: Simd>(s: S, coded: &Coded, x: &[f32; 256], w: &[f32; 256]) -> Coding {
     let (groups, levels) = (256 / coded.group, coded.levels);
     let first = s.call(FirstScales { group: coded.group, levels, x, w });
-    let group =
-        |g: usize| Group { x: &x[g * coded.group..][..coded.group], w: &w[g * coded.group..][..coded.group] };
-    let none = Best { scale: 0.0, square: 0.0, words: [0; 8], shifts: 0 };
+    let group = |g: usize| GroupValues {
+        x: &x[g * coded.group..][..coded.group],
+        w: &w[g * coded.group..][..coded.group],
+    };
+    let none = BestWords { scale: 0.0, square: 0.0, words: [0; 8], shifts: 0 };
     let (mut scales, mut squares, mut best) = ([0.0; 16], [0.0; 16], [none; 16]);
     for g in 0..groups {
         best[g] = scale_of(s, coded, group(g), first[g]);
@@ -232,7 +240,7 @@ fn code<S: Simd>(s: S, coded: &Coded, x: &[f32; 256], w: &[f32; 256]) -> Coding 
     }
     let factor = factor_of(s, &scales[..groups], &squares[..groups], coded.most);
     let mut coding = Coding { factor: f16::ZERO, numbers: [1; 16], words: [[0; 8]; 16], shifts: [0; 16] };
-    // What f16 can hold is what the words are chosen for.
+    // The words are chosen for the factor that f16 can hold.
     coding.factor = f16::from_f32(factor / coded.unit);
     let unit = coding.factor.to_f32() * coded.unit;
     if unit <= 0.0 {
@@ -242,9 +250,9 @@ fn code<S: Simd>(s: S, coded: &Coded, x: &[f32; 256], w: &[f32; 256]) -> Coding 
     for g in 0..groups {
         let most = (coded.most - 1.0) * 0.5;
         let exact = ((scales[g] / unit - 1.0) * 0.5).clamp(0.0, most);
-        let (mut least, mut number) = (Words::none(), 1.0);
+        let (mut least, mut number) = (CodeWords::none(), 1.0);
         for l in [exact.floor(), exact.floor() + 1.0] {
-            // One that is further than this from the scale is never the better one, or only just.
+            // A word that is further than this from the scale is never better, or hardly.
             if (exact - l).abs() > 0.75 || l > most {
                 continue;
             }
@@ -283,8 +291,8 @@ pub(super) fn signs(x: &[f32], out: &mut [f32; 256]) -> [u8; 32] {
     signs
 }
 
-/// The same with an even number of signs per eight: where it is odd, the value whose wrong sign costs least has it, and its
-/// magnitude is negative.
+/// The same with an even number of signs per eight: if it is odd, the value whose wrong sign costs least takes it, and
+/// its magnitude becomes negative.
 #[inline(always)]
 pub(super) fn even_signs(x: &[f32], w: &[f32; 256], out: &mut [f32; 256]) -> [u8; 32] {
     let mut signs = signs(x, out);

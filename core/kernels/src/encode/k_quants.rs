@@ -3,7 +3,7 @@
 use half::f16;
 
 use super::Encode;
-use super::levels::{Iq4, Levels, Whole};
+use super::levels::{IntegerLevels, Iq4, Levels};
 use super::minimum;
 use super::one_scale::codes;
 use super::panel::{Panel, Weighting, byte, bytes_of_groups};
@@ -11,7 +11,7 @@ use super::scales;
 use crate::blocks::BlockType;
 use crate::simd::{Kernel, LANES, Simd};
 
-/// Whole lanes as bytes.
+/// IntegerLevels lanes as bytes.
 #[inline(always)]
 fn bytes<S: Simd>(s: S, lanes: S::F) -> [u8; LANES] {
     let (lanes, mut out) = (s.lanes(lanes), [0; LANES]);
@@ -21,16 +21,16 @@ fn bytes<S: Simd>(s: S, lanes: S::F) -> [u8; LANES] {
     out
 }
 
-/// What a super-block without minima is written from: its factor, its scales' whole numbers (two's complement) and its
-/// 256 stored numbers, all of up to two blocks.
-struct Scaled<const N: usize> {
+/// What a super-block without minima is written from: its factor, the integers of its scales (two's complement) and its
+/// 256 stored numbers, all for up to two blocks.
+struct ScaledBlocks<const N: usize> {
     factors: [f16; 2],
     scales: [u8; LANES],
     codes: [[u8; N]; LANES],
 }
 
-/// Groups of `N`, `G` to a block, with scales from `low` to `high`.
-struct Scale<'a, L, const N: usize, const G: usize> {
+/// Groups of `N`, `G` per block, with scales from `low` to `high`.
+struct ScaleSearch<'a, L, const N: usize, const G: usize> {
     x: &'a [f32],
     importance: Option<&'a [f32]>,
     levels: L,
@@ -38,16 +38,16 @@ struct Scale<'a, L, const N: usize, const G: usize> {
     high: f32,
 }
 
-impl<L: Levels, const N: usize, const G: usize> Kernel for Scale<'_, L, N, G> {
-    type Output = Scaled<N>;
+impl<L: Levels, const N: usize, const G: usize> Kernel for ScaleSearch<'_, L, N, G> {
+    type Output = ScaledBlocks<N>;
 
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) -> Scaled<N> {
-        let Scale { x, importance, levels, low, high } = self;
+    fn run<S: Simd>(self, s: S) -> ScaledBlocks<N> {
+        let ScaleSearch { x, importance, levels, low, high } = self;
         let panel = Panel::new(s, N, x, importance, (256, Weighting::Size));
         let shared = scales::share::<S, L, G>(s, levels, &panel, low, high);
         let codes = codes(s, levels, &panel, shared.scales);
-        Scaled {
+        ScaledBlocks {
             factors: shared.factors,
             scales: bytes(s, shared.numbers),
             codes: bytes_of_groups(s, &codes),
@@ -55,7 +55,7 @@ impl<L: Levels, const N: usize, const G: usize> Kernel for Scale<'_, L, N, G> {
     }
 }
 
-/// The same of one with minima: factors of scales and minima, the whole numbers of both.
+/// The same for one with minima: the factors of scales and minima, and the integers of both.
 struct Lined<const N: usize> {
     factors: [[f16; 2]; 2],
     scales: [u8; LANES],
@@ -63,20 +63,20 @@ struct Lined<const N: usize> {
     codes: [[u8; N]; LANES],
 }
 
-/// Groups of `N`, `G` to a block, of numbers from 0 to `top`, with scales and minima from 0 to `most`.
-struct Line<'a, const N: usize, const G: usize> {
+/// Groups of `N`, `G` per block, of numbers from 0 to `top`, with scales and minima from 0 to `most`.
+struct LineSearch<'a, const N: usize, const G: usize> {
     x: &'a [f32],
     importance: Option<&'a [f32]>,
     top: f32,
     most: f32,
 }
 
-impl<const N: usize, const G: usize> Kernel for Line<'_, N, G> {
+impl<const N: usize, const G: usize> Kernel for LineSearch<'_, N, G> {
     type Output = Lined<N>;
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> Lined<N> {
-        let Line { x, importance, top, most } = self;
+        let LineSearch { x, importance, top, most } = self;
         let panel = Panel::new(s, N, x, importance, (256, Weighting::Size));
         let shared = minimum::share::<S, G>(s, top, &panel, most);
         let codes = minimum::codes(s, top, &panel, shared.minimum, shared.scale);
@@ -112,7 +112,7 @@ fn four_bits(codes: &[u8], out: &mut [u8]) {
     }
 }
 
-/// The eight scales and minima of six bits that Q4_K and Q5_K have, in twelve bytes.
+/// The eight 6-bit scales and minima of Q4_K and Q5_K, in twelve bytes.
 #[inline(always)]
 fn scales_and_minima(scales: &[u8], minima: &[u8], out: &mut [u8]) {
     for j in 0..4 {
@@ -123,13 +123,13 @@ fn scales_and_minima(scales: &[u8], minima: &[u8], out: &mut [u8]) {
 }
 
 /// Q2_K: scale and minimum nibbles, two bits, d f16, dmin f16.
-pub(super) struct Q2K;
-impl Encode for Q2K {
+pub(super) struct Q2KEncoder;
+impl Encode for Q2KEncoder {
     const BLOCK: BlockType = BlockType::Q2_K;
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let found = s.call(Line::<16, 16> { x, importance, top: 3.0, most: 15.0 });
+        let found = s.call(LineSearch::<16, 16> { x, importance, top: 3.0, most: 15.0 });
         for g in 0..16 {
             out[g] = found.scales[g] | found.minima[g] << 4;
         }
@@ -140,14 +140,14 @@ impl Encode for Q2K {
 }
 
 /// Q3_K: high bits, two bits, 6-bit scales, d f16.
-pub(super) struct Q3K;
-impl Encode for Q3K {
+pub(super) struct Q3KEncoder;
+impl Encode for Q3KEncoder {
     const BLOCK: BlockType = BlockType::Q3_K;
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let levels = Whole::THREE_BITS;
-        let found = s.call(Scale::<_, 16, 16> { x, importance, levels, low: -32.0, high: 31.0 });
+        let levels = IntegerLevels::THREE_BITS;
+        let found = s.call(ScaleSearch::<_, 16, 16> { x, importance, levels, low: -32.0, high: 31.0 });
         let codes = found.codes.as_flattened();
         for i in 0..32 {
             let mut high = 0;
@@ -168,13 +168,13 @@ impl Encode for Q3K {
 }
 
 /// Q4_K: d f16, dmin f16, 6-bit scales and minima, nibbles.
-pub(super) struct Q4K;
-impl Encode for Q4K {
+pub(super) struct Q4KEncoder;
+impl Encode for Q4KEncoder {
     const BLOCK: BlockType = BlockType::Q4_K;
     const PANEL: usize = 512;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let found = s.call(Line::<32, 8> { x, importance, top: 15.0, most: 63.0 });
+        let found = s.call(LineSearch::<32, 8> { x, importance, top: 15.0, most: 63.0 });
         for (n, out) in out.chunks_exact_mut(144).enumerate() {
             out[..2].copy_from_slice(&found.factors[0][n].to_le_bytes());
             out[2..4].copy_from_slice(&found.factors[1][n].to_le_bytes());
@@ -185,13 +185,13 @@ impl Encode for Q4K {
 }
 
 /// Q5_K: as Q4_K with high bits before the nibbles.
-pub(super) struct Q5K;
-impl Encode for Q5K {
+pub(super) struct Q5KEncoder;
+impl Encode for Q5KEncoder {
     const BLOCK: BlockType = BlockType::Q5_K;
     const PANEL: usize = 512;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let found = s.call(Line::<32, 8> { x, importance, top: 31.0, most: 63.0 });
+        let found = s.call(LineSearch::<32, 8> { x, importance, top: 31.0, most: 63.0 });
         for (n, out) in out.chunks_exact_mut(176).enumerate() {
             let codes = &found.codes[n * 8..];
             out[..2].copy_from_slice(&found.factors[0][n].to_le_bytes());
@@ -210,14 +210,14 @@ impl Encode for Q5K {
 }
 
 /// Q6_K: low nibbles, high bit pairs, 8-bit scales, d f16.
-pub(super) struct Q6K;
-impl Encode for Q6K {
+pub(super) struct Q6KEncoder;
+impl Encode for Q6KEncoder {
     const BLOCK: BlockType = BlockType::Q6_K;
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let levels = Whole::SIX_BITS;
-        let found = s.call(Scale::<_, 16, 16> { x, importance, levels, low: -128.0, high: 127.0 });
+        let levels = IntegerLevels::SIX_BITS;
+        let found = s.call(ScaleSearch::<_, 16, 16> { x, importance, levels, low: -128.0, high: 127.0 });
         let codes = found.codes.as_flattened();
         for half in 0..2 {
             let codes = &codes[half * 128..][..128];
@@ -233,14 +233,14 @@ impl Encode for Q6K {
     }
 }
 
-/// IQ4_XS: d f16, high and low scale bits, nibbles that number uneven levels.
-pub(super) struct Iq4Xs;
-impl Encode for Iq4Xs {
+/// IQ4_XS: d f16, high and low scale bits, nibbles that index uneven levels.
+pub(super) struct Iq4XsEncoder;
+impl Encode for Iq4XsEncoder {
     const BLOCK: BlockType = BlockType::IQ4_XS;
     const PANEL: usize = 512;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let found = s.call(Scale::<_, 32, 8> { x, importance, levels: Iq4, low: -32.0, high: 31.0 });
+        let found = s.call(ScaleSearch::<_, 32, 8> { x, importance, levels: Iq4, low: -32.0, high: 31.0 });
         for (n, out) in out.chunks_exact_mut(136).enumerate() {
             out[..2].copy_from_slice(&found.factors[n].to_le_bytes());
             let mut high = 0u16;

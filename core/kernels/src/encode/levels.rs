@@ -5,7 +5,7 @@ use crate::simd::Simd;
 
 /// A set of levels, symmetric or not.
 pub(super) trait Levels: Copy {
-    /// What the value of largest magnitude may become in the search of a scale.
+    /// The levels that the value of largest magnitude may get in the search of a scale.
     fn anchors(self) -> &'static [f32];
     /// The level nearest to each lane.
     fn nearest<S: Simd>(self, s: S, value: S::F) -> S::F;
@@ -13,9 +13,9 @@ pub(super) trait Levels: Copy {
     fn code<S: Simd>(self, s: S, value: S::F) -> S::F;
 }
 
-/// The whole numbers from `low` to `high`, stored as their distance from `low`.
+/// The integers from `low` to `high`, stored as their distance from `low`.
 #[derive(Clone, Copy)]
-pub(super) struct Whole {
+pub(super) struct IntegerLevels {
     low: f32,
     high: f32,
     anchors: &'static [f32],
@@ -41,7 +41,7 @@ macro_rules! anchors {
             $low + 0.6,
             $low + 0.8,
             $low + 1.0,
-            // The largest at the other end.
+            // The largest value at the other end.
             -$low - 1.4,
             -$low - 1.2,
             -$low - 1.0,
@@ -52,21 +52,28 @@ macro_rules! anchors {
     };
 }
 
-impl Whole {
+impl IntegerLevels {
     /// -1, 0, 1.
-    pub(super) const TERNARY: Whole =
-        Whole { low: -1.0, high: 1.0, anchors: &[1.0, 1.15, 1.3, 1.45, 1.6, 1.75, 1.9, 2.1, 2.4, 2.8] };
+    pub(super) const TERNARY: IntegerLevels = IntegerLevels {
+        low: -1.0,
+        high: 1.0,
+        anchors: &[1.0, 1.15, 1.3, 1.45, 1.6, 1.75, 1.9, 2.1, 2.4, 2.8],
+    };
     /// From -4 to 3.
-    pub(super) const THREE_BITS: Whole = Whole { low: -4.0, high: 3.0, anchors: anchors!(-4.0) };
+    pub(super) const THREE_BITS: IntegerLevels =
+        IntegerLevels { low: -4.0, high: 3.0, anchors: anchors!(-4.0) };
     /// From -8 to 7.
-    pub(super) const FOUR_BITS: Whole = Whole { low: -8.0, high: 7.0, anchors: anchors!(-8.0) };
+    pub(super) const FOUR_BITS: IntegerLevels =
+        IntegerLevels { low: -8.0, high: 7.0, anchors: anchors!(-8.0) };
     /// From -16 to 15.
-    pub(super) const FIVE_BITS: Whole = Whole { low: -16.0, high: 15.0, anchors: anchors!(-16.0) };
+    pub(super) const FIVE_BITS: IntegerLevels =
+        IntegerLevels { low: -16.0, high: 15.0, anchors: anchors!(-16.0) };
     /// From -32 to 31.
-    pub(super) const SIX_BITS: Whole = Whole { low: -32.0, high: 31.0, anchors: anchors!(-32.0) };
+    pub(super) const SIX_BITS: IntegerLevels =
+        IntegerLevels { low: -32.0, high: 31.0, anchors: anchors!(-32.0) };
 }
 
-impl Levels for Whole {
+impl Levels for IntegerLevels {
     #[inline(always)]
     fn anchors(self) -> &'static [f32] {
         self.anchors
@@ -153,7 +160,7 @@ impl Levels for E2m1 {
     }
 }
 
-/// Evenly spaced levels `base + step * q`, `q` from 0 to `top`: what the levels of a code book are about.
+/// Evenly spaced levels `base + step * q`, `q` from 0 to `top`: an approximation of the levels of a codebook.
 #[derive(Clone, Copy)]
 pub(super) struct Even {
     base: f32,

@@ -6,7 +6,7 @@ use super::panel::{Effort, NO_NUMBERS, Numbers, Panel, TINY, inverse};
 use super::scales::{factor, numbers, spread, total};
 use crate::simd::{Kernel, LANES, Simd};
 
-/// Times a line is improved by least squares with the numbers that it gave.
+/// How many times a line is improved by least squares with its own numbers.
 const ROUNDS: usize = 2;
 
 /// What a minimum may be.
@@ -24,7 +24,7 @@ impl Sign for Any {
     }
 }
 
-/// What is subtracted is never negative.
+/// The subtracted minimum is never negative.
 pub(super) struct Subtracted;
 impl Sign for Subtracted {
     #[inline(always)]
@@ -53,8 +53,8 @@ pub(super) struct Lines<S: Simd> {
     pub square: S::F,
 }
 
-/// Sums over a group, for the numbers `q` of a candidate.
-struct Sums<S: Simd> {
+/// LineSums over a group, for the numbers `q` of a candidate.
+struct LineSums<S: Simd> {
     wq: S::F,
     wq2: S::F,
     wqx: S::F,
@@ -62,10 +62,10 @@ struct Sums<S: Simd> {
 
 /// With the numbers nearest to `(x + minimum) * inverse`.
 #[inline(always)]
-fn sums<S: Simd>(s: S, top: f32, panel: &Panel, minimum: S::F, inverse: S::F) -> Sums<S> {
+fn sums<S: Simd>(s: S, top: f32, panel: &Panel, minimum: S::F, inverse: S::F) -> LineSums<S> {
     let [wq, wq2, wqx] =
         s.call(LineSumsAt { top, panel, minimum: s.lanes(minimum), inverse: s.lanes(inverse) });
-    Sums { wq: s.load(&wq), wq2: s.load(&wq2), wqx: s.load(&wqx) }
+    LineSums { wq: s.load(&wq), wq2: s.load(&wq2), wqx: s.load(&wqx) }
 }
 
 struct LineSumsAt<'a> {
@@ -126,7 +126,7 @@ impl Kernel for LineErrorAt<'_> {
     }
 }
 
-/// The search of [`fit`]: the group's values from its lower end on, and the best line so far.
+/// The search of [`fit`]: the group's values above its lower end, and the best line so far.
 struct Search<S: Simd> {
     /// `x - lower`.
     above: Panel,
@@ -143,19 +143,19 @@ struct Search<S: Simd> {
 
 impl<S: Simd> Search<S> {
     /// Takes the line of least squares through the numbers of a candidate wherever it is better: with
-    /// `scale = (W wqx - X wq) / D`, `offset = (wq2 X - wq wqx) / D`, `D = W wq2 - wq^2`, unless what would be subtracted
-    /// is negative; then the offset is the one that makes it zero.
+    /// `scale = (W wqx - X wq) / D`, `offset = (wq2 X - wq wqx) / D`, `D = W wq2 - wq^2`. If the subtracted minimum
+    /// would be negative, the offset is the one that makes it zero.
     #[inline(always)]
-    fn take<M: Sign>(&mut self, s: S, at: &Sums<S>) {
+    fn take<M: Sign>(&mut self, s: S, at: &LineSums<S>) {
         let two = s.splat(2.0);
         let d = s.sub(s.mul(self.weight, at.wq2), s.mul(at.wq, at.wq));
-        // Numbers that are all the same leave the scale open.
+        // If all numbers are the same, the scale is undetermined.
         let enough = s.mul(s.splat(1e-5), s.mul(self.weight, at.wq2));
         let d = s.select_lt(enough, d, inverse(s, d), s.splat(0.0));
         let offset = s.mul(s.sub(s.mul(at.wq2, self.sum), s.mul(at.wq, at.wqx)), d);
         let end = s.add(self.lower, offset);
         let offset = s.sub(M::lower(s, end), self.lower);
-        // For a given offset the best scale is that of the rest; for the best offset it is the one above.
+        // For a given offset the best scale is that of the remainder; for the best offset it is the one above.
         let scale = s.mul(s.sub(at.wqx, s.mul(offset, at.wq)), inverse(s, at.wq2));
         let mut gain = s.mul(two, s.add(s.mul(scale, at.wqx), s.mul(offset, self.sum)));
         gain = s.sub(gain, s.mul(s.mul(scale, scale), at.wq2));
@@ -221,13 +221,13 @@ pub(super) fn codes<S: Simd>(s: S, top: f32, panel: &Panel, minimum: S::F, scale
     codes
 }
 
-/// Lines of the groups of super-blocks, as they are stored.
+/// Lines of the groups of super-blocks, in the form in which they are stored.
 pub(super) struct SharedLines<S: Simd> {
     /// The factors of scales and of minima, per super-block.
     pub factors: [[f16; 2]; 2],
-    /// The whole number of each scale.
+    /// The integer of each scale.
     pub scale_numbers: S::F,
-    /// The whole number of each minimum.
+    /// The integer of each minimum.
     pub minimum_numbers: S::F,
     /// Each scale.
     pub scale: S::F,
@@ -235,8 +235,8 @@ pub(super) struct SharedLines<S: Simd> {
     pub minimum: S::F,
 }
 
-/// Finds them: the best line of each group, the best factors for these, the best pair of whole numbers near each, and
-/// the factors once more by least squares over all values. Whole numbers go from 0 to `most`.
+/// Finds them: the best line of each group, the best factors for these, the best pair of integers near each, and the
+/// factors once more by least squares over all values. Integers go from 0 to `most`.
 #[inline(always)]
 pub(super) fn share<S: Simd, const G: usize>(s: S, top: f32, panel: &Panel, most: f32) -> SharedLines<S> {
     let lines = fit::<S, Subtracted>(s, top, panel, Effort::Full);
@@ -285,7 +285,7 @@ fn near<S: Simd>(s: S, number: S::F, step: f32, most: f32) -> S::F {
     s.max(s.min(s.add(number, s.splat(step)), s.splat(most)), s.splat(0.0))
 }
 
-/// The factors of least squares for given whole numbers: with `x` about `d (l q) - e m`, two equations per super-block.
+/// The factors of least squares for given integers: with `x` about `d (l q) - e m`, two equations per super-block.
 #[inline(always)]
 fn refit<S: Simd, const G: usize>(
     s: S,

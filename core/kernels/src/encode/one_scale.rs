@@ -4,12 +4,12 @@ use super::levels::Levels;
 use super::panel::{Effort, NO_NUMBERS, Numbers, Panel, TINY, inverse};
 use crate::simd::{Kernel, LANES, Simd};
 
-/// Times a scale is improved by least squares with the numbers that it gave.
+/// How many times a scale is improved by least squares with its own numbers.
 const ROUNDS: usize = 3;
 
-/// What decides how good a scale is, per group: with the numbers `q` that it gives, the error is
+/// The sums that decide how good a scale is, per group: with its numbers `q` the error is
 /// `sum w x^2 - along^2 / square` at the best scale `along / square`.
-pub(super) struct Sums<S: Simd> {
+pub(super) struct ScaleSums<S: Simd> {
     /// `sum w x q`.
     pub along: S::F,
     /// `sum w q^2`.
@@ -18,9 +18,9 @@ pub(super) struct Sums<S: Simd> {
 
 /// The sums for numbers nearest to `x * inverse`.
 #[inline(always)]
-pub(super) fn sums<S: Simd, L: Levels>(s: S, levels: L, panel: &Panel, inverse: S::F) -> Sums<S> {
+pub(super) fn sums<S: Simd, L: Levels>(s: S, levels: L, panel: &Panel, inverse: S::F) -> ScaleSums<S> {
     let [along, square] = s.call(SumsAt { levels, panel, inverse: s.lanes(inverse) });
-    Sums { along: s.load(&along), square: s.load(&square) }
+    ScaleSums { along: s.load(&along), square: s.load(&square) }
 }
 
 struct SumsAt<'a, L> {
@@ -73,7 +73,7 @@ impl<L: Levels> Kernel for ErrorAt<'_, L> {
     }
 }
 
-/// The value of largest magnitude of each group; zero where that is tiny.
+/// The value of largest magnitude of each group; zero if that is tiny.
 #[inline(always)]
 fn largest<S: Simd>(s: S, panel: &Panel) -> S::F {
     let (mut size, mut value) = (s.splat(0.0), s.splat(0.0));
@@ -87,16 +87,16 @@ fn largest<S: Simd>(s: S, panel: &Panel) -> S::F {
 }
 
 /// The best scale found so far for each group.
-struct Best<S: Simd> {
+struct BestScale<S: Simd> {
     scale: S::F,
     square: S::F,
     gain: S::F,
 }
 
-impl<S: Simd> Best<S> {
-    /// Takes what a candidate gives wherever it is better.
+impl<S: Simd> BestScale<S> {
+    /// Takes the result of a candidate wherever it is better.
     #[inline(always)]
-    fn take(&mut self, s: S, found: &Sums<S>) {
+    fn take(&mut self, s: S, found: &ScaleSums<S>) {
         let scale = s.mul(found.along, inverse(s, found.square));
         let gain = s.mul(found.along, scale);
         self.scale = s.select_lt(self.gain, gain, scale, self.scale);
@@ -110,7 +110,7 @@ impl<S: Simd> Best<S> {
 pub(super) fn fit<S: Simd, L: Levels>(s: S, levels: L, panel: &Panel, effort: Effort) -> (S::F, S::F) {
     let zero = s.splat(0.0);
     let unit = inverse(s, largest(s, panel));
-    let mut best = Best { scale: zero, square: zero, gain: zero };
+    let mut best = BestScale { scale: zero, square: zero, gain: zero };
     let mut at = 0;
     while at < levels.anchors().len() {
         best.take(s, &sums(s, levels, panel, s.mul(unit, s.splat(levels.anchors()[at]))));

@@ -1,18 +1,18 @@
-//! Sixteen groups side by side: value `i` of group `g` is lane `g` of vector `i`; and what weight a value has.
+//! Sixteen groups side by side: value `i` of group `g` is lane `g` of vector `i`; and the weight of a value.
 
 use half::f16;
 
 use crate::simd::{Kernel, LANES, Simd};
 
-/// Magnitudes that no scale of sixteen bits can hold: a group of them is zero.
+/// Magnitudes that no 16-bit scale can hold: a group of them becomes zero.
 pub(super) const TINY: f32 = 1e-10;
 
-/// How much a value counts where nobody says which columns matter.
+/// The weight of a value without importance.
 #[derive(Clone, Copy)]
 pub(super) enum Weighting {
     /// As every other.
     Even,
-    /// More if it is large: the root of its square and the mean square of its block.
+    /// More for a large value: the root of its square and the mean square of its block.
     Size,
 }
 
@@ -21,19 +21,19 @@ pub(super) enum Weighting {
 pub(super) enum Effort {
     /// All.
     Full,
-    /// Every third: where columns matter the same, least squares find what lies between. Formats without super-blocks are
-    /// written so as fast as weights are read.
+    /// Every third: if all columns have the same weight, least squares find the scales in between. Formats without
+    /// super-blocks are then written as fast as weights are read.
     Third,
 }
 
 impl Effort {
-    /// What the formats without super-blocks take.
+    /// The candidates for formats without super-blocks.
     #[inline(always)]
     pub(super) fn for_small_blocks(importance: Option<&[f32]>) -> Effort {
         if importance.is_some() { Effort::Full } else { Effort::Third }
     }
 
-    /// How far candidates are apart.
+    /// The distance between candidates.
     #[inline(always)]
     pub(super) fn stride(self) -> usize {
         match self {
@@ -58,10 +58,10 @@ pub(super) struct Column {
     pub wx: [f32; LANES],
 }
 
-/// Sixteen groups of 16 or 32 values; missing groups are zeros of weight zero.
+/// Sixteen groups of 16 or 32 values; missing groups are zeros with weight zero.
 ///
-/// A search goes over a panel some thirty times. Every pass is a function that takes a panel in memory (`Kernel`), so that
-/// it is compiled once for each instruction set, and its loop stays a loop.
+/// A search passes over a panel about thirty times. Every pass is a function that takes a panel in memory (`Kernel`),
+/// so it is compiled once for each instruction set, and its loop stays a loop.
 #[derive(Clone, Copy)]
 pub(super) struct Panel {
     columns: [Column; LONGEST],
@@ -69,7 +69,7 @@ pub(super) struct Panel {
 }
 
 impl Panel {
-    /// From consecutive groups of `group` values, at most sixteen; blocks of `block` values have weights of their own.
+    /// From consecutive groups of `group` values, at most sixteen; blocks of `block` values have their own weights.
     #[inline(always)]
     pub(super) fn new<S: Simd>(
         s: S,
@@ -157,18 +157,18 @@ fn whole(values: &Values, at: usize) -> [f32; LANES] {
     out
 }
 
-/// A stored number for each value of a panel, lanes as there.
+/// A stored number for each value of a panel, with the same lanes.
 pub(super) type Numbers = [[f32; LANES]; LONGEST];
 /// Before any are found.
 pub(super) const NO_NUMBERS: Numbers = [[0.0; LANES]; LONGEST];
 
-/// Whole numbers of 0 to 255 in lanes back to bytes, group by group.
+/// Integers of 0 to 255 in lanes back to bytes, group by group.
 #[inline(always)]
 pub(super) fn bytes_of_groups<S: Simd, const N: usize>(s: S, numbers: &Numbers) -> [[u8; N]; LANES] {
     s.call(LanesToGroups::<N>(numbers))
 }
 
-/// Makes bytes of groups of `N`.
+/// Writes the bytes of groups of `N`.
 struct LanesToGroups<'a, const N: usize>(&'a Numbers);
 
 impl<const N: usize> Kernel for LanesToGroups<'_, N> {
@@ -194,7 +194,7 @@ impl<const N: usize> Kernel for LanesToGroups<'_, N> {
     }
 }
 
-/// The lowest eight bits of a whole number, whose size is at most 2^22.
+/// The lowest eight bits of an integer of at most 2^22 in magnitude.
 #[inline(always)]
 pub(super) fn byte(whole: f32) -> u8 {
     // 1.5 * 2^23: the sum has the number in its lowest bits, in two's complement.
@@ -215,7 +215,7 @@ pub(super) fn weigh(
         let importance = importance.map(|all| &all[n * block..][..block]);
         let mean = sum_of(x, |x| x * x) / block as f32;
         match importance.map(|all| (all, sum_of(all, |v| v) / block as f32)) {
-            // Relative to their mean, so that no sum of products leaves the range of an f32.
+            // Relative to their mean, so that no sum of products exceeds the range of an f32.
             Some((all, scale)) if scale > 0.0 => {
                 for i in 0..block {
                     out[i] = all[i] / scale * (2.0 * mean + x[i] * x[i]).sqrt();
@@ -257,7 +257,8 @@ pub(super) fn largest_of(values: &[f32]) -> f32 {
     largest.into_iter().fold(0.0, f32::max)
 }
 
-/// Lanes rounded to what f16 can hold; what is past its ends (a minimum a little below the least weight) is its end.
+/// Lanes rounded to what f16 can hold; values past its range (a minimum slightly below the least weight) become its
+/// ends.
 #[inline(always)]
 pub(super) fn halves<S: Simd>(s: S, values: S::F) -> [f16; LANES] {
     let values = s.max(s.min(values, s.splat(65504.0)), s.splat(-65504.0));
@@ -268,7 +269,7 @@ pub(super) fn halves<S: Simd>(s: S, values: S::F) -> [f16; LANES] {
     out
 }
 
-/// `1 / a`, or zero where that would be infinite.
+/// `1 / a`, or zero if that is infinite.
 #[inline(always)]
 pub(super) fn inverse<S: Simd>(s: S, a: S::F) -> S::F {
     let zero = s.splat(0.0);

@@ -1,4 +1,4 @@
-//! The few bits of the scales of a super-block: one factor for all, a whole number for each.
+//! The few bits of the scales of a super-block: one factor for all, an integer for each.
 
 use half::f16;
 
@@ -7,11 +7,11 @@ use super::one_scale::{error, fit, sums};
 use super::panel::{Effort, Panel, inverse};
 use crate::simd::{Kernel, LANES, Simd};
 
-/// How far from the end of the whole numbers the largest scale is tried.
+/// How far from the end of the integers the largest scale is tried.
 const STEPS: [f32; LANES] =
     [-1.0, -0.8, -0.6, -0.45, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3];
 
-/// The factor `d` for which `sum weight (value - d l)^2` with whole numbers `l` from `low` to `high` is least: sixteen
+/// The factor `d` for which `sum weight (value - d l)^2` with integers `l` from `low` to `high` is least: sixteen
 /// candidates in lanes, each improved by least squares. The result is rounded to f16.
 #[inline(always)]
 pub(super) fn factor<S: Simd>(s: S, values: &[f32], weights: &[f32], low: f32, high: f32) -> f16 {
@@ -44,7 +44,7 @@ fn least_squares<S: Simd>(s: S, values: &[f32], weights: &[f32], [low, high]: [f
     if extreme.abs() < 1e-20 {
         return f16::ZERO;
     }
-    // The end that reaches further takes the largest.
+    // The end with the larger magnitude takes the largest value.
     let end = if low < 0.0 { low } else { high };
     let unit = s.mul(s.add(s.splat(end), s.load(&STEPS)), s.splat(1.0 / extreme));
     let (mut along, mut square) = (s.splat(0.0), s.splat(0.0));
@@ -65,13 +65,13 @@ fn least_squares<S: Simd>(s: S, values: &[f32], weights: &[f32], [low, high]: [f
     f16::from_f32(best)
 }
 
-/// The nearest whole numbers from `low` to `high`; zero where the factor is.
+/// The nearest integers from `low` to `high`; zero if the factor is zero.
 #[inline(always)]
 pub(super) fn numbers<S: Simd>(s: S, values: S::F, factor: S::F, low: f32, high: f32) -> S::F {
     s.max(s.min(s.round(s.mul(values, inverse(s, factor))), s.splat(high)), s.splat(low))
 }
 
-/// One factor per super-block of `G` groups, spread over the lanes.
+/// One factor per super-block of `G` groups, broadcast to the lanes.
 #[inline(always)]
 pub(super) fn spread<S: Simd, const G: usize>(s: S, factors: &[f16; 2]) -> S::F {
     let mut lanes = [0.0; LANES];
@@ -87,18 +87,18 @@ pub(super) fn total<S: Simd, const G: usize>(s: S, lanes: S::F, block: usize) ->
     s.lanes(lanes)[block * G..][..G].iter().sum()
 }
 
-/// Scales of groups without minima, as they are stored.
+/// Scales of groups without minima, in the form in which they are stored.
 pub(super) struct SharedScales<S: Simd> {
     /// Per super-block.
     pub factors: [f16; 2],
-    /// The whole number of each group.
+    /// The integer of each group.
     pub numbers: S::F,
     /// Their product.
     pub scales: S::F,
 }
 
-/// Finds them: the best scale of each group, the best factor for these, the best whole number near each, and the factor
-/// once more by least squares over all values.
+/// Finds them: the best scale of each group, the best factor for these, the best integer near each, and the factor once
+/// more by least squares over all values.
 #[inline(always)]
 pub(super) fn share<S: Simd, L: Levels, const G: usize>(
     s: S,

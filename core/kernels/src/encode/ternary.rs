@@ -3,23 +3,23 @@
 use half::f16;
 
 use super::Encode;
-use super::levels::{Levels, Whole};
+use super::levels::{IntegerLevels, Levels};
 use super::panel::{TINY, Weighting, byte, inverse, largest_of, weigh};
 use crate::blocks::BlockType;
 use crate::simd::{Kernel, LANES, Simd};
 
-const TERNARY: Whole = Whole::TERNARY;
+const TERNARY: IntegerLevels = IntegerLevels::TERNARY;
 
-/// Times the scale is improved by least squares with the numbers that it gave.
+/// How many times the scale is improved by least squares with its own numbers.
 const ROUNDS: usize = 3;
 
 /// The scale with the least weighted square error, and 0, 1 or 2 for each of 256 values.
-struct Digits<'a> {
+struct TernaryScale<'a> {
     x: &'a [f32],
     importance: Option<&'a [f32]>,
 }
 
-impl Kernel for Digits<'_> {
+impl Kernel for TernaryScale<'_> {
     type Output = (f16, [u8; 256]);
 
     #[inline(always)]
@@ -69,11 +69,12 @@ fn sums<S: Simd>(s: S, x: &[f32], w: &[f32; 256], factor: f32) -> (f32, f32) {
         along = s.add(along, s.mul(wq, x));
         square = s.add(square, s.mul(wq, q));
     }
-    // Summed in the order of the lanes, which is that of every instruction set.
+    // Summed in the order of the lanes, which is the same on every instruction set.
     (s.lanes(along).iter().sum(), s.lanes(square).iter().sum())
 }
 
-/// A byte of five ternary digits, the first of most weight: the fraction of 256 that multiplying by 3 reads off again.
+/// A byte of five ternary digits, the most significant one first: the fraction of 256 from which multiplications by 3
+/// recover the digits.
 #[inline(always)]
 fn digits(codes: [u8; 5]) -> u8 {
     let mut number = 0u16;
@@ -84,13 +85,13 @@ fn digits(codes: [u8; 5]) -> u8 {
 }
 
 /// TQ1_0: 48 bytes of five digits, 4 bytes of four, d f16.
-pub(super) struct Tq1_0;
-impl Encode for Tq1_0 {
+pub(super) struct Tq1_0Encoder;
+impl Encode for Tq1_0Encoder {
     const BLOCK: BlockType = BlockType::TQ1_0;
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (scale, q) = s.call(Digits { x, importance });
+        let (scale, q) = s.call(TernaryScale { x, importance });
         for i in 0..32 {
             out[i] = digits([q[i], q[i + 32], q[i + 64], q[i + 96], q[i + 128]]);
         }
@@ -107,13 +108,13 @@ impl Encode for Tq1_0 {
 }
 
 /// TQ2_0: two bits each, d f16.
-pub(super) struct Tq2_0;
-impl Encode for Tq2_0 {
+pub(super) struct Tq2_0Encoder;
+impl Encode for Tq2_0Encoder {
     const BLOCK: BlockType = BlockType::TQ2_0;
     const PANEL: usize = 256;
     #[inline(always)]
     fn encode<S: Simd>(s: S, x: &[f32], importance: Option<&[f32]>, out: &mut [u8]) {
-        let (scale, codes) = s.call(Digits { x, importance });
+        let (scale, codes) = s.call(TernaryScale { x, importance });
         super::k_quants::two_bits(&codes, &mut out[..64]);
         out[64..66].copy_from_slice(&scale.to_le_bytes());
     }

@@ -1,7 +1,7 @@
-//! Proofs that this processor has an instruction set: what makes the kernels' `unsafe` sound.
+//! Proofs that this processor has an instruction set: they make the kernels' `unsafe` sound.
 //!
-//! A token can only be had from `detect`, which looks. Whoever holds one may call functions compiled for its features;
-//! no other argument is needed, and none is given anywhere in this crate.
+//! Only `detect`, which asks the processor, creates a token. The holder of a token may call functions compiled for its
+//! features; no other argument is needed, and no other is used in this crate.
 
 use super::Isa;
 
@@ -78,7 +78,7 @@ impl Avx512 {
         found.then_some(Avx512(()))
     }
 
-    /// What it has of the older instructions.
+    /// Proof of the older instructions.
     pub(crate) fn avx2(self) -> Avx2 {
         Avx2(())
     }
@@ -91,7 +91,8 @@ impl Avx512 {
 
 #[cfg(target_arch = "x86_64")]
 impl Avx512 {
-    /// Proof of the permutations of bytes and what came with them, which the first such processors do not have.
+    /// Proof of the permutations of bytes and the features that came with them, which the first such processors do not
+    /// have.
     pub(crate) fn bytes(self) -> Option<Avx512Bytes> {
         let found = is_x86_feature_detected!("avx512vbmi")
             && is_x86_feature_detected!("gfni")
@@ -100,12 +101,12 @@ impl Avx512 {
     }
 }
 
-/// Proof of everything of `Avx512` and of AVX-512 VBMI, GFNI and BMI2.
+/// Proof of all features of `Avx512` and of AVX-512 VBMI, GFNI and BMI2.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512Bytes(());
 
-/// Proof of everything of `Avx512` and of AVX-512 BF16.
+/// Proof of all features of `Avx512` and of AVX-512 BF16.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512BFloat16(());
@@ -117,7 +118,7 @@ pub(crate) struct Neon(());
 
 #[cfg(target_arch = "aarch64")]
 impl Neon {
-    /// The proof: there always is one.
+    /// The proof, which always exists.
     pub(crate) fn detect() -> Option<Neon> {
         Some(Neon(()))
     }
@@ -143,9 +144,9 @@ pub(crate) struct DotProducts(());
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MatrixProducts(());
 
-/// An instruction set with its proof: chosen once, when a `Cpu` is made, and the root of every choice of a kernel.
+/// An instruction set with its proof: chosen when a `Cpu` is made, and the root of every choice of a kernel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Level {
+pub(crate) enum DetectedIsa {
     /// Plain Rust.
     Portable(Portable),
     /// AVX2.
@@ -159,36 +160,36 @@ pub(crate) enum Level {
     Neon(Neon),
 }
 
-impl Level {
+impl DetectedIsa {
     /// The proof for an instruction set, if this processor has it.
-    pub(crate) fn of(isa: Isa) -> Option<Level> {
+    pub(crate) fn of(isa: Isa) -> Option<DetectedIsa> {
         match isa {
-            Isa::Portable => Some(Level::Portable(Portable)),
+            Isa::Portable => Some(DetectedIsa::Portable(Portable)),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => Avx2::detect().map(Level::Avx2),
+            Isa::Avx2 => Avx2::detect().map(DetectedIsa::Avx2),
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => Avx512::detect().map(Level::Avx512),
+            Isa::Avx512 => Avx512::detect().map(DetectedIsa::Avx512),
             #[cfg(target_arch = "aarch64")]
-            Isa::Neon => Neon::detect().map(Level::Neon),
+            Isa::Neon => Neon::detect().map(DetectedIsa::Neon),
             _ => None,
         }
     }
 
-    /// The best that this processor has.
-    pub(crate) fn best() -> Level {
-        Level::of(Isa::detect()).unwrap_or(Level::Portable(Portable))
+    /// The best one that this processor has.
+    pub(crate) fn best() -> DetectedIsa {
+        DetectedIsa::of(Isa::detect()).unwrap_or(DetectedIsa::Portable(Portable))
     }
 
-    /// Features past it that kernels want and that are there.
+    /// Features beyond it that kernels use and that this processor has.
     pub(crate) fn extensions(self) -> Vec<&'static str> {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512(isa) => {
+            DetectedIsa::Avx512(isa) => {
                 let products = isa.bfloat16().map(|_| "avx512bf16");
                 products.into_iter().chain(isa.bytes().map(|_| "avx512vbmi")).collect()
             }
             #[cfg(target_arch = "aarch64")]
-            Level::Neon(isa) => {
+            DetectedIsa::Neon(isa) => {
                 let dots = isa.dot_products().map(|_| "dotprod");
                 dots.into_iter().chain(isa.matrix_products().map(|_| "i8mm")).collect()
             }
@@ -196,11 +197,11 @@ impl Level {
         }
     }
 
-    /// Whether it has products of bfloat16: those that multiply 16-bit floats of either kind in matrix products.
+    /// Whether it has products of bfloat16, which multiply 16-bit floats of both kinds in matrix products.
     pub(crate) fn multiplies_bfloat16(self) -> bool {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512(isa) => isa.bfloat16().is_some(),
+            DetectedIsa::Avx512(isa) => isa.bfloat16().is_some(),
             _ => false,
         }
     }
@@ -208,13 +209,13 @@ impl Level {
     /// Its name.
     pub(crate) fn isa(self) -> Isa {
         match self {
-            Level::Portable(_) => Isa::Portable,
+            DetectedIsa::Portable(_) => Isa::Portable,
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2(_) => Isa::Avx2,
+            DetectedIsa::Avx2(_) => Isa::Avx2,
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512(_) => Isa::Avx512,
+            DetectedIsa::Avx512(_) => Isa::Avx512,
             #[cfg(target_arch = "aarch64")]
-            Level::Neon(_) => Isa::Neon,
+            DetectedIsa::Neon(_) => Isa::Neon,
         }
     }
 }

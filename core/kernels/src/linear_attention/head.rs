@@ -1,4 +1,4 @@
-//! One head: its rows are prepared block by block, then run over stripes of the state.
+//! One head: its rows are prepared block by block, then applied to stripes of the state.
 
 use super::{LinearAttentionRows, LogDecay};
 use crate::memory::Scratch;
@@ -10,11 +10,11 @@ use menagerie_formulas::{KeySharing, LinearAttentionShape, StateUpdate};
 /// Rows that are prepared together: their keys, decays and values stay in the first-level cache.
 const BLOCK: usize = 16;
 
-/// From how many rows on the state is copied into stripes; fewer rows read it where it lies.
+/// The fewest rows for which the state is copied into stripes; fewer rows read it in place.
 const STRIPES_FROM: usize = 3;
 
 /// One head of a sequence.
-pub(super) struct Head<'a> {
+pub(super) struct HeadScan<'a> {
     pub(super) shape: &'a LinearAttentionShape,
     pub(super) input: &'a LinearAttentionRows<'a>,
     pub(super) head: usize,
@@ -26,7 +26,7 @@ pub(super) struct Head<'a> {
     pub(super) scratch: &'a mut Scratch,
 }
 
-impl Kernel for Head<'_> {
+impl Kernel for HeadScan<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -49,7 +49,7 @@ impl Kernel for Head<'_> {
         let mut block = Block {
             wide, key_dim, rows: 0, decay, keys, queries, old_keys, old_queries, values, out, products, strengths,
         };
-        let source = Source { shape: self.shape, input: self.input, head: self.head };
+        let source = RowSource { shape: self.shape, input: self.input, head: self.head };
         let (layout, state) = match in_place {
             true => (StateLayout::InPlace, &mut *self.state),
             false => {
@@ -74,11 +74,11 @@ impl Kernel for Head<'_> {
 enum StateLayout {
     /// `[key_dim, value_dim]`.
     InPlace,
-    /// As [`to_stripes`] copies it.
+    /// The layout that [`to_stripes`] writes.
     Stripes,
 }
 
-/// Vectors of the stripe that begins at column `first` of `wide`: four where the registers hold their sums.
+/// Vectors of the stripe that begins at column `first` of `wide`: four if the registers can hold their sums.
 #[inline(always)]
 fn vectors<S: Simd>(first: usize, wide: usize) -> usize {
     match (wide - first) / LANES {
@@ -88,8 +88,8 @@ fn vectors<S: Simd>(first: usize, wide: usize) -> usize {
     }
 }
 
-/// Copies a state `[key_dim, value_dim]` into stripes `[key_dim, columns]`, one after the other, the last filled up with
-/// zeros.
+/// Copies a state `[key_dim, value_dim]` into stripes `[key_dim, columns]`, one after the other; the last is padded
+/// with zeros.
 #[inline(always)]
 fn to_stripes<S: Simd>(state: &[f32], stripes: &mut [f32], value_dim: usize) {
     let (key_dim, wide) = (state.len() / value_dim, value_dim.next_multiple_of(LANES));
@@ -120,7 +120,7 @@ fn from_stripes<S: Simd>(state: &mut [f32], stripes: &[f32], value_dim: usize) {
     }
 }
 
-/// Copies `from` to the beginning of `to`, zeros behind it.
+/// Copies `from` to the beginning of `to` and fills the rest with zeros.
 #[inline(always)]
 fn fill(to: &mut [f32], from: &[f32]) {
     let (begin, rest) = to.split_at_mut(from.len());
@@ -129,13 +129,13 @@ fn fill(to: &mut [f32], from: &[f32]) {
 }
 
 /// Where the rows of a head come from.
-struct Source<'a> {
+struct RowSource<'a> {
     shape: &'a LinearAttentionShape,
     input: &'a LinearAttentionRows<'a>,
     head: usize,
 }
 
-impl Source<'_> {
+impl RowSource<'_> {
     /// The row's part of `[T, key_heads, key_dim]`.
     #[inline(always)]
     fn of_key_head<'b>(&self, all: &'b [f32], row: usize) -> &'b [f32] {
@@ -159,13 +159,13 @@ impl Source<'_> {
     }
 }
 
-/// Some rows of a head, as the stripes of the state are run with: padded with zeros to whole vectors.
+/// Some rows of a head in the form that is applied to the stripes of the state: padded with zeros to whole vectors.
 struct Block<'a> {
     /// Padded lengths of a key and of a value.
     wide: [usize; 2],
     key_dim: usize,
     rows: usize,
-    /// `[rows, key]`, as are the keys and queries; the old ones are times the decay.
+    /// `[rows, key]`, like the keys and queries; the old ones are times the decay.
     decay: &'a mut [f32],
     keys: &'a mut [f32],
     queries: &'a mut [f32],
@@ -181,7 +181,7 @@ struct Block<'a> {
 
 impl Block<'_> {
     #[inline(always)]
-    fn prepare<S: Simd>(&mut self, s: S, source: &Source, first: usize) {
+    fn prepare<S: Simd>(&mut self, s: S, source: &RowSource, first: usize) {
         let [key_wide, value_wide] = self.wide;
         for row in 0..self.rows {
             let at = row * key_wide..(row + 1) * key_wide;
@@ -199,9 +199,9 @@ impl Block<'_> {
         }
     }
 
-    /// What the state is multiplied by before a row.
+    /// The factors that the state is multiplied by before a row.
     #[inline(always)]
-    fn decays<S: Simd>(&mut self, s: S, source: &Source, row: usize, source_row: usize) {
+    fn decays<S: Simd>(&mut self, s: S, source: &RowSource, row: usize, source_row: usize) {
         let (heads, head, key_dim) = (source.shape.heads, source.head, self.key_dim);
         let to = &mut self.decay[row * self.wide[0]..(row + 1) * self.wide[0]];
         let log = match source.input.log_decay {
@@ -238,7 +238,7 @@ impl Block<'_> {
         self.products[row] = s.sum(product);
     }
 
-    /// Runs the rows over every stripe of the state: of `stripes`, or where there are none, of the state as it lies.
+    /// Applies the rows to every stripe of the state: to `stripes`, or if there are none, to the state in place.
     #[inline(always)]
     fn run<S: Simd>(&mut self, s: S, update: StateUpdate, state: &mut [f32], layout: StateLayout) {
         let wide = self.wide[1];
@@ -341,7 +341,7 @@ impl Block<'_> {
 
     /// Writes the results of the rows from `first` of the sequence on.
     #[inline(always)]
-    fn finish<S: Simd>(&self, s: S, source: &Source, first: usize, out: &SendPointer<f32>) {
+    fn finish<S: Simd>(&self, s: S, source: &RowSource, first: usize, out: &SendPointer<f32>) {
         let value_dim = source.shape.value_dim;
         let skip = source.input.skip.map_or(0.0, |all| all[source.head]);
         for row in 0..self.rows {

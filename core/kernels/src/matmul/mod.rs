@@ -1,7 +1,7 @@
 //! Products of mapped weight blocks with rows of activations: `y[t, r] = sum over k of w[r, k] * x[t, k]`.
 //!
-//! There are kernels for one row of activations and for several, of every instruction set. All sum in the order that the
-//! guide of this crate defines, so that a row's result depends on that row alone.
+//! Every instruction set has kernels for one row of activations and for several. All sum in the order that the guide of
+//! this crate defines, so that a row's result depends on that row alone.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -19,8 +19,8 @@ mod tiles;
 mod types;
 mod unpacked;
 
-use plan::{Plan, Product};
-use types::{Output, Tokens};
+use plan::{MatmulPlan, PlannedProduct};
+use types::{Output, TokenSelection};
 
 use crate::activations::Activations;
 use crate::blocks::Matrix;
@@ -28,7 +28,7 @@ use crate::error::check_len;
 use crate::{Cpu, KernelError};
 use menagerie_formulas::Arithmetic;
 
-/// The rows of `x` that one expert of a mixture gets.
+/// The rows of `x` that go to one expert of a mixture.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpertRows<'a> {
     /// The expert's weights.
@@ -37,7 +37,7 @@ pub struct ExpertRows<'a> {
     pub rows: &'a [u32],
 }
 
-/// A matrix and the single row it is multiplied with.
+/// A matrix and the single row that it is multiplied with.
 #[derive(Clone, Copy, Debug)]
 pub struct Gemv<'a> {
     /// The weights.
@@ -49,7 +49,7 @@ pub struct Gemv<'a> {
 /// One product: `y` is `[x.rows, w.rows]`.
 ///
 /// # Errors
-/// [`KernelError::Shape`]: lengths that do not fit. [`KernelError::JobPanicked`].
+/// [`KernelError::Shape`]: the lengths do not fit. [`KernelError::JobPanicked`].
 pub fn matmul(
     cpu: &Cpu,
     arithmetic: Arithmetic,
@@ -64,7 +64,7 @@ pub fn matmul(
 /// `[x.rows, ws[i].rows]`.
 ///
 /// # Errors
-/// As [`matmul`]; [`KernelError::Shape`] also: not as many outputs as matrices.
+/// As [`matmul`]; [`KernelError::Shape`] also: the number of outputs differs from the number of matrices.
 pub fn matmul_many(
     cpu: &Cpu,
     arithmetic: Arithmetic,
@@ -74,23 +74,23 @@ pub fn matmul_many(
 ) -> Result<(), KernelError> {
     x.check()?;
     check_len("matmul: outputs", ys.len(), ws.len())?;
-    let mut plan = Plan::new(cpu, arithmetic, x);
+    let mut plan = MatmulPlan::new(cpu, arithmetic, x);
     for (&w, y) in ws.iter().zip(ys.iter_mut()) {
         check_len("matmul: weight columns", w.cols(), x.cols)?;
         check_len("matmul: y", y.len(), x.rows.saturating_mul(w.rows()))?;
         let output = Output::new(y, w.rows());
-        plan.push(Product { w, tokens: Tokens::All(x.rows), output })?;
+        plan.push(PlannedProduct { w, tokens: TokenSelection::All(x.rows), output })?;
     }
     plan.run()
 }
 
-/// Several stacks of experts (gate, up) times their rows of `x` in one parallel region, each expert's weights read once.
-/// `ys[i]` takes the outputs of `stacks[i]`, packed: expert 0's rows in the given order, then expert 1's, and so on; all
-/// experts of a stack have the same number of outputs.
+/// Several stacks of experts (gate, up) times their rows of `x` in one parallel region; each expert's weights are read
+/// once. `ys[i]` receives the outputs of `stacks[i]`, packed: expert 0's rows in the given order, then expert 1's, and
+/// so on. All experts of a stack have the same number of outputs.
 ///
 /// # Errors
-/// As [`matmul`]; [`KernelError::Shape`] also: not as many outputs as stacks, a row that is not in `x`, experts of a stack
-/// that differ in size.
+/// As [`matmul`]; [`KernelError::Shape`] also: the number of outputs differs from the number of stacks, a row is not in
+/// `x`, or experts of a stack differ in size.
 pub fn matmul_experts(
     cpu: &Cpu,
     arithmetic: Arithmetic,
@@ -100,7 +100,7 @@ pub fn matmul_experts(
 ) -> Result<(), KernelError> {
     x.check()?;
     check_len("matmul_experts: outputs", ys.len(), stacks.len())?;
-    let mut plan = Plan::new(cpu, arithmetic, x);
+    let mut plan = MatmulPlan::new(cpu, arithmetic, x);
     for (stack, y) in stacks.iter().zip(ys.iter_mut()) {
         let width = stack.first().map_or(0, |expert| expert.matrix.rows());
         let total: usize = stack.iter().map(|expert| expert.rows.len()).sum();
@@ -111,7 +111,11 @@ pub fn matmul_experts(
             let (part, after) = rest.split_at_mut(expert.rows.len() * width);
             rest = after;
             let output = Output::new(part, width);
-            plan.push(Product { w: expert.matrix, tokens: Tokens::Some(expert.rows), output })?;
+            plan.push(PlannedProduct {
+                w: expert.matrix,
+                tokens: TokenSelection::Some(expert.rows),
+                output,
+            })?;
         }
     }
     plan.run()
@@ -125,11 +129,11 @@ fn check_expert(expert: &ExpertRows, x: &Activations, width: usize) -> Result<()
     Err(KernelError::shape("matmul_experts: rows", detail))
 }
 
-/// Several matrices, each times a single row of its own, in one parallel region and with the kernels for one row: the
+/// Several matrices, each times a single row of its own, in one parallel region with the kernels for one row: the
 /// second product of a mixture's experts while a single token is decoded. Outputs are packed in order.
 ///
 /// # Errors
-/// As [`matmul`]; [`KernelError::Shape`] also: an input that has not exactly one row.
+/// As [`matmul`]; [`KernelError::Shape`] also: an input does not have exactly one row.
 pub fn matmul_each(
     cpu: &Cpu,
     arithmetic: Arithmetic,
@@ -139,7 +143,7 @@ pub fn matmul_each(
     let Some(first) = products.first() else { return check_len("matmul_each: y", y.len(), 0) };
     let total: usize = products.iter().map(|product| product.matrix.rows()).sum();
     check_len("matmul_each: y", y.len(), total)?;
-    let mut plan = Plan::new(cpu, arithmetic, &first.x);
+    let mut plan = MatmulPlan::new(cpu, arithmetic, &first.x);
     let mut rest = y;
     for Gemv { matrix, x } in products {
         x.check()?;
@@ -148,7 +152,7 @@ pub fn matmul_each(
         let (part, after) = std::mem::take(&mut rest).split_at_mut(matrix.rows());
         rest = after;
         let output = Output::new(part, matrix.rows());
-        plan.push_with(Product { w: *matrix, tokens: Tokens::All(1), output }, x)?;
+        plan.push_with(PlannedProduct { w: *matrix, tokens: TokenSelection::All(1), output }, x)?;
     }
     plan.run()
 }

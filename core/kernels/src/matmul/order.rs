@@ -1,11 +1,11 @@
 //! The order in which float products are summed, the same on every instruction set and for any number of rows (see "One
-//! order of arithmetic" in the crate's documentation): the numbers that it is made of, and the forms of activations.
+//! order of arithmetic" in the crate's documentation): its constants, and the forms of activations.
 
-use super::types::{BFloat16, Float, Form};
+use super::types::{BFloat16, Float, InputForm};
 
 /// Sums of a panel side by side: sum `j` takes the columns (or the pairs of columns) `8 i + j`, in ascending order.
 pub(super) const SUMS: usize = 8;
-/// The columns (or pairs) that each sum of a panel takes at most.
+/// The most columns (or pairs) that each sum of a panel takes.
 pub(super) const STEPS: usize = 16;
 
 /// The total of a panel: its sums, added in ascending order.
@@ -15,37 +15,37 @@ pub(super) fn total(sums: [f32; SUMS]) -> f32 {
     rest.into_iter().fold(first, |total, sum| total + sum)
 }
 
-/// The form of activations that meets float weights.
-pub(super) trait Input {
+/// The form of activations that is multiplied with float weights.
+pub(super) trait FloatInput {
     /// The form.
-    type Form: Form;
+    type Form: InputForm;
     /// A stored value.
     type Value: Copy + Default + 'static;
-    /// Columns per step of a sum: one, or a pair of which the odd one comes first.
+    /// Columns per step of a sum: one, or a pair, of which the odd one comes first.
     const WIDTH: usize;
     /// Columns of a panel, at positions that are multiples of it.
     const PANEL: usize = SUMS * STEPS * Self::WIDTH;
 
     /// One row.
-    fn row<'a>(x: <Self::Form as Form>::Rows<'a>, row: usize) -> &'a [Self::Value];
+    fn row<'a>(x: <Self::Form as InputForm>::Rows<'a>, row: usize) -> &'a [Self::Value];
 
     /// A value as a float.
     fn float(value: Self::Value) -> f32;
 
-    /// A weight as it is multiplied.
+    /// A weight in the form in which it is multiplied.
     fn weight(value: f32) -> f32;
 }
 
 /// Activations as they are.
 pub(super) struct F32Input;
 
-impl Input for F32Input {
+impl FloatInput for F32Input {
     type Form = Float;
     type Value = f32;
     const WIDTH: usize = 1;
 
     #[inline(always)]
-    fn row<'a>(x: <Float as Form>::Rows<'a>, row: usize) -> &'a [f32] {
+    fn row<'a>(x: <Float as InputForm>::Rows<'a>, row: usize) -> &'a [f32] {
         x.row(row)
     }
 
@@ -63,17 +63,17 @@ impl Input for F32Input {
 /// Activations rounded to bfloat16, weights of bfloat16: as AVX-512 BF16 multiplies them, in pairs.
 pub(super) struct BFloat16Input;
 
-/// Weights of bfloat16 below 2^-63 count as zero. With activations of at least 2^-47 (`BFloat16Rows`) every product, and so
-/// every sum, is then a multiple of 2^-124: nothing is subnormal, which AVX-512 BF16 would take for zero.
+/// Weights of bfloat16 below 2^-63 count as zero. With activations of at least 2^-47 (`BFloat16Rows`) every product,
+/// and so every sum, is then a multiple of 2^-124: no number is subnormal, which AVX-512 BF16 would treat as zero.
 pub(super) const LEAST_WEIGHT: f32 = 1.0 / (1u64 << 63) as f32;
 
-impl Input for BFloat16Input {
+impl FloatInput for BFloat16Input {
     type Form = BFloat16;
     type Value = u16;
     const WIDTH: usize = 2;
 
     #[inline(always)]
-    fn row<'a>(x: <BFloat16 as Form>::Rows<'a>, row: usize) -> &'a [u16] {
+    fn row<'a>(x: <BFloat16 as InputForm>::Rows<'a>, row: usize) -> &'a [u16] {
         x.row(row)
     }
 

@@ -1,82 +1,87 @@
-//! Chooses kernels, cuts products into tasks and runs them in one parallel region.
+//! Chooses kernels, divides products into tasks and runs them in one parallel region.
 
 use super::tiles::LANES;
 use super::types::{
-    BFloat16, Choice, Columns, Float, Int8Activations, IsaKernels, Job, Output, ProductKind, Tokens,
+    BFloat16, Float, Int8Activations, IsaKernels, KernelChoice, MatmulJob, Output, OutputColumns,
+    ProductKind, TokenSelection,
 };
 use crate::activations::{Activations, BFloat16Rows, Int8Rows, Rounding};
 use crate::blocks::{BlockType, FloatType, Matrix};
 use crate::cpu::HalfPrompts;
-use crate::isa::Level;
+use crate::isa::DetectedIsa;
 use crate::memory::Scratch;
 use crate::{Cpu, KernelError};
 use menagerie_formulas::Arithmetic;
 
 /// One matrix times some rows of the input.
-pub(super) struct Product<'a> {
+pub(super) struct PlannedProduct<'a> {
     /// The weights.
     pub(super) w: Matrix<'a>,
     /// Which rows of the input.
-    pub(super) tokens: Tokens<'a>,
+    pub(super) tokens: TokenSelection<'a>,
     /// Where the results go: `[tokens, w.rows]`.
     pub(super) output: Output<'a>,
 }
 
 /// A list of products with the same input.
-pub(super) struct Plan<'a> {
+pub(super) struct MatmulPlan<'a> {
     cpu: &'a Cpu,
     arithmetic: Arithmetic,
     x: Activations<'a>,
-    parts: Vec<Part<'a>>,
+    parts: Vec<ProductPart<'a>>,
 }
 
-struct Part<'a> {
-    product: Product<'a>,
-    work: Work<'a>,
+struct ProductPart<'a> {
+    product: PlannedProduct<'a>,
+    work: BoundKernel<'a>,
     rows_per_task: usize,
     first_task: usize,
 }
 
-/// A kernel with the activations in its form.
-enum Work<'a> {
-    Float(Choice<Float>, Activations<'a>),
-    Int8Activations(Choice<Int8Activations>, &'a Int8Rows),
-    BFloat16(Choice<BFloat16>, &'a BFloat16Rows),
+/// A kernel with the activations in the form that it reads.
+enum BoundKernel<'a> {
+    Float(KernelChoice<Float>, Activations<'a>),
+    Int8Activations(KernelChoice<Int8Activations>, &'a Int8Rows),
+    BFloat16(KernelChoice<BFloat16>, &'a BFloat16Rows),
 }
 
-/// Tasks per thread that are aimed at, so that threads which lose time to others end together.
+/// The intended number of tasks per thread, so that threads end together even if some of them lose time.
 const TASKS_PER_THREAD: usize = 8;
-/// The bytes of weights that a task of the one-row kernels reads, at least and at most: long enough for the
-/// prefetchers, short enough that threads end together.
+/// The least and the most bytes of weights of a task of the one-row kernels: long enough for the prefetchers, short
+/// enough that threads end together.
 const ONE_ROW_TASK_BYTES: [usize; 2] = [12 << 10, 512 << 10];
-/// The multiplications of a task of the many-row kernels, at least and at most, unless a single tile has more.
+/// The least and the most multiplications of a task of the many-row kernels, unless a single tile has more.
 const MANY_ROWS_TASK_WORK: [usize; 2] = [1 << 20, 16 << 20];
 
-impl<'a> Plan<'a> {
+impl<'a> MatmulPlan<'a> {
     /// An empty list.
     pub(super) fn new(cpu: &'a Cpu, arithmetic: Arithmetic, x: &Activations<'a>) -> Self {
-        Plan { cpu, arithmetic, x: *x, parts: Vec::new() }
+        MatmulPlan { cpu, arithmetic, x: *x, parts: Vec::new() }
     }
 
     /// Adds a product whose lengths were checked.
-    pub(super) fn push(&mut self, product: Product<'a>) -> Result<(), KernelError> {
+    pub(super) fn push(&mut self, product: PlannedProduct<'a>) -> Result<(), KernelError> {
         let x = self.x;
         self.push_with(product, &x)
     }
 
-    /// Adds a product with an input of its own, of the same class as the list's.
-    pub(super) fn push_with(&mut self, product: Product<'a>, x: &Activations<'a>) -> Result<(), KernelError> {
+    /// Adds a product with its own input, of the same class as the list's.
+    pub(super) fn push_with(
+        &mut self,
+        product: PlannedProduct<'a>,
+        x: &Activations<'a>,
+    ) -> Result<(), KernelError> {
         if product.w.rows() > 0 && product.tokens.len() > 0 {
-            let work = Work::choose(self.cpu, self.arithmetic, product.w.block(), x)?;
-            self.parts.push(Part { product, work, rows_per_task: 0, first_task: 0 });
+            let work = BoundKernel::choose(self.cpu, self.arithmetic, product.w.block(), x)?;
+            self.parts.push(ProductPart { product, work, rows_per_task: 0, first_task: 0 });
         }
         Ok(())
     }
 
-    /// Cuts the products into tasks of about the same work; returns how many.
+    /// Divides the products into tasks of about the same work; returns how many.
     fn divide(&mut self) -> usize {
         let kind = kind_of(&self.x);
-        let work = |product: &Product| match kind {
+        let work = |product: &PlannedProduct| match kind {
             ProductKind::Gemv => product.w.bytes().len(),
             ProductKind::Gemm => product.tokens.len().saturating_mul(product.w.rows() * product.w.cols()),
         };
@@ -110,28 +115,29 @@ impl<'a> Plan<'a> {
             let part = &parts[at - 1];
             let first = (task - part.first_task) * part.rows_per_task;
             let w = part.product.w.rows_range(first..first + part.rows_per_task);
-            // SAFETY: tasks are disjoint ranges of rows of their product, whose output is its own, and each runs once.
+            // SAFETY: tasks are disjoint ranges of rows of their product, whose output belongs to it alone, and each
+            // runs once.
             let out = unsafe { part.product.output.columns(first..first + w.rows()) };
-            let task = Task { w, tokens: part.product.tokens, out };
+            let task = MatmulTask { w, tokens: part.product.tokens, out };
             part.work.run(cpu, task, scratch);
         })
     }
 }
 
 /// The rows of a product that a task computes.
-struct Task<'a> {
+struct MatmulTask<'a> {
     w: Matrix<'a>,
-    tokens: Tokens<'a>,
-    out: Columns<'a>,
+    tokens: TokenSelection<'a>,
+    out: OutputColumns<'a>,
 }
 
-/// The way to compute for an input.
+/// The kernel and the activations for an input.
 fn kind_of(x: &Activations) -> ProductKind {
     if x.rows == 1 { ProductKind::Gemv } else { ProductKind::Gemm }
 }
 
-impl<'a> Work<'a> {
-    /// The one place where kernels are chosen.
+impl<'a> BoundKernel<'a> {
+    /// The only place where kernels are chosen.
     fn choose(
         cpu: &Cpu,
         arithmetic: Arithmetic,
@@ -149,56 +155,56 @@ impl<'a> Work<'a> {
                 for &scales in choice.kernel.lane_scales() {
                     x.spread(cpu, scales);
                 }
-                Ok(Work::Int8Activations(choice, x))
+                Ok(BoundKernel::Int8Activations(choice, x))
             }
             (Arithmetic::Fast, BlockType::BF16) => {
-                Ok(Work::BFloat16(kernels.bfloat16(kind), x.bfloat16(cpu)?))
+                Ok(BoundKernel::BFloat16(kernels.bfloat16(kind), x.bfloat16(cpu)?))
             }
             (Arithmetic::Fast, BlockType::F16) if cpu.half_prompts() == HalfPrompts::BFloat16 => {
                 match kernels.native_bfloat16(FloatType::F16, kind) {
-                    Some(choice) => Ok(Work::BFloat16(choice, x.bfloat16(cpu)?)),
-                    None => Ok(Work::Float(kernels.float(block, kind), *x)),
+                    Some(choice) => Ok(BoundKernel::BFloat16(choice, x.bfloat16(cpu)?)),
+                    None => Ok(BoundKernel::Float(kernels.float(block, kind), *x)),
                 }
             }
-            _ => Ok(Work::Float(kernels.float(block, kind), *x)),
+            _ => Ok(BoundKernel::Float(kernels.float(block, kind), *x)),
         }
     }
 
-    /// The number of weight rows that the kernel likes to do together.
+    /// The number of weight rows that the kernel prefers to compute together.
     fn tile(&self) -> usize {
         match self {
-            Work::Float(choice, _) => choice.tile,
-            Work::Int8Activations(choice, _) => choice.tile,
-            Work::BFloat16(choice, _) => choice.tile,
+            BoundKernel::Float(choice, _) => choice.tile,
+            BoundKernel::Int8Activations(choice, _) => choice.tile,
+            BoundKernel::BFloat16(choice, _) => choice.tile,
         }
     }
 
-    fn run(&self, cpu: &Cpu, task: Task<'a>, scratch: &mut Scratch) {
-        let Task { w, tokens, out } = task;
+    fn run(&self, cpu: &Cpu, task: MatmulTask<'a>, scratch: &mut Scratch) {
+        let MatmulTask { w, tokens, out } = task;
         let caches = cpu.caches();
         match self {
-            Work::Float(choice, x) => {
-                choice.kernel.run(&mut Job { w, x: *x, tokens, out, caches }, scratch);
+            BoundKernel::Float(choice, x) => {
+                choice.kernel.run(&mut MatmulJob { w, x: *x, tokens, out, caches }, scratch);
             }
-            Work::Int8Activations(choice, x) => {
-                choice.kernel.run(&mut Job { w, x: *x, tokens, out, caches }, scratch);
+            BoundKernel::Int8Activations(choice, x) => {
+                choice.kernel.run(&mut MatmulJob { w, x: *x, tokens, out, caches }, scratch);
             }
-            Work::BFloat16(choice, x) => {
-                choice.kernel.run(&mut Job { w, x: *x, tokens, out, caches }, scratch);
+            BoundKernel::BFloat16(choice, x) => {
+                choice.kernel.run(&mut MatmulJob { w, x: *x, tokens, out, caches }, scratch);
             }
         }
     }
 }
 
 /// The kernels of an instruction set, which its proof implements.
-fn kernels(level: &Level) -> &dyn IsaKernels {
+fn kernels(level: &DetectedIsa) -> &dyn IsaKernels {
     match level {
-        Level::Portable(isa) => isa,
+        DetectedIsa::Portable(isa) => isa,
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2(isa) => isa,
+        DetectedIsa::Avx2(isa) => isa,
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512(isa) => isa,
+        DetectedIsa::Avx512(isa) => isa,
         #[cfg(target_arch = "aarch64")]
-        Level::Neon(isa) => isa,
+        DetectedIsa::Neon(isa) => isa,
     }
 }

@@ -2,30 +2,30 @@
 
 use crate::blocks::Matrix;
 
-/// How far ahead the one-row kernels ask, in bytes. Measured on two Zen machines: 3 to 6 KiB are alike, less and more
-/// are slower; none at all costs a sixth to a third of the rate of one thread.
+/// How far ahead the one-row kernels prefetch, in bytes. Measured on two Zen machines: 3 to 6 KiB are equally fast,
+/// less and more are slower; without prefetching one thread loses a sixth to a third of its rate.
 #[cfg(target_arch = "x86_64")]
 const AHEAD: usize = 4096;
 
-/// Asks for the lines that hold the `bytes` bytes some way after `p`; addresses that do not exist do no harm.
+/// Prefetches the lines that hold the `bytes` bytes at some distance after `p`; invalid addresses do no harm.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) fn prefetch(p: *const u8, bytes: usize) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     let mut at = 0;
     while at < bytes {
-        // SAFETY: a prefetch accesses no memory as far as the program can tell, and x86-64 always has it.
+        // SAFETY: a prefetch accesses no memory that the program can observe, and x86-64 always has it.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(p.wrapping_add(AHEAD + at).cast()) };
         at += 64;
     }
 }
 
-/// The blocks that the many-row kernels unpack next, asked for little by little while the present tile is multiplied:
-/// rows lie pages apart, where no hardware looks ahead.
+/// The blocks that the many-row kernels unpack next, prefetched in small portions while the current tile is multiplied:
+/// rows are pages apart, where no hardware prefetches.
 #[derive(Clone, Copy)]
 pub(super) struct NextTile<'a> {
     w: Matrix<'a>,
-    /// The next row to ask for, and the one after the last.
+    /// The next row to prefetch, and the end.
     rows: (usize, usize),
     /// The bytes of a row to read.
     bytes: (usize, usize),
@@ -34,7 +34,7 @@ pub(super) struct NextTile<'a> {
 }
 
 impl<'a> NextTile<'a> {
-    /// The columns `columns` of the rows `rows`, both cut to what there is.
+    /// The columns `columns` of the rows `rows`, both limited to the matrix.
     pub(super) fn new(w: Matrix<'a>, rows: (usize, usize), columns: (usize, usize)) -> NextTile<'a> {
         let (len, bytes) = (w.block().block_len(), w.block().block_bytes());
         let (start, end) = (columns.0.min(w.cols()), columns.1.min(w.cols()));
@@ -42,7 +42,7 @@ impl<'a> NextTile<'a> {
         NextTile { w, rows: (rows.0, rows.1.min(w.rows())), bytes, at: bytes.0 }
     }
 
-    /// How many lines of 64 bytes there are about.
+    /// The approximate number of lines of 64 bytes.
     pub(super) fn lines(&self) -> usize {
         (self.rows.1.saturating_sub(self.rows.0)) * (self.bytes.1 - self.bytes.0).div_ceil(64)
     }
@@ -63,11 +63,11 @@ impl<'a> NextTile<'a> {
     }
 }
 
-/// Asks for one line, into the second-level cache.
+/// Prefetches one line into the second-level cache.
 #[inline(always)]
 fn line(p: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch accesses no memory as far as the program can tell, and x86-64 always has it.
+    // SAFETY: a prefetch accesses no memory that the program can observe, and x86-64 always has it.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(p.cast());
     }

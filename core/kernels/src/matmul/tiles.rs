@@ -2,12 +2,12 @@
 //! stay in the second-level cache until the last columns are done.
 
 use super::prefetch::NextTile;
-use super::types::{Columns, Form, Job, Tokens};
+use super::types::{InputForm, MatmulJob, OutputColumns, TokenSelection};
 use crate::blocks::Matrix;
 use crate::caches::Caches;
 use crate::memory::Scratch;
 
-/// Tokens that are multiplied together.
+/// TokenSelection that are multiplied together.
 pub(super) const TOKENS: usize = 4;
 /// The rows of one row vector.
 pub(super) const LANES: usize = 16;
@@ -16,7 +16,7 @@ const FEWEST: usize = 64;
 
 /// A part of a weight matrix: `count` rows (1 to 16) from `row` on, `cols` columns from `start` on.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct TileRegion {
     pub(super) row: usize,
     pub(super) count: usize,
     pub(super) start: usize,
@@ -26,14 +26,14 @@ pub(super) struct Place {
 /// Multiplies tiles of unpacked weights, whatever format they came in.
 ///
 /// # Safety
-/// All bits are valid for the tile and for `Scratch`, neither is aligned to more than 64 bytes, and the size of a tile is a
-/// multiple of 64.
+/// All bits are valid for the tile and for `Scratch`, neither has an alignment of more than 64 bytes, and the size of a
+/// tile is a multiple of 64.
 pub(super) unsafe trait TileProduct: Sized {
     /// The form of the activations.
-    type Form: Form;
+    type Form: InputForm;
     /// Unpacked weights: as many row vectors as a large tile has.
     type Tile;
-    /// What unpacking writes besides.
+    /// Further memory that unpacking writes.
     type Scratch;
     /// The columns of a tile.
     const COLS: usize;
@@ -46,50 +46,50 @@ pub(super) unsafe trait TileProduct: Sized {
     /// The processor has the instruction set; the tokens are rows of the activations; `out` has `4 * 16 * R` floats.
     unsafe fn multiply<const R: usize>(
         tile: &Self::Tile,
-        x: <Self::Form as Form>::Rows<'_>,
+        x: <Self::Form as InputForm>::Rows<'_>,
         tokens: [usize; TOKENS],
-        place: Place,
+        place: TileRegion,
         out: &mut [f32],
     );
 }
 
-/// Unpacks a place of a matrix as row vector `r` of a tile; lanes without a row repeat the last one. The processor must have
-/// the instruction set of the function, and the place must be in the matrix.
+/// Unpacks a place of a matrix as row vector `r` of a tile; lanes without a row repeat the last one. The processor must
+/// have the instruction set of the function, and the place must be in the matrix.
 pub(super) type Pack<G> = unsafe fn(
     w: &Matrix,
-    place: Place,
+    place: TileRegion,
     tile: &mut <G as TileProduct>::Tile,
     r: usize,
     scratch: &mut <G as TileProduct>::Scratch,
 );
 
-/// How many tokens run over a tile in one pass: their results and activations, so many bytes each, fill half of the
-/// second-level cache. No result depends on it: each element sums its columns in the same order.
+/// How many tokens a tile is multiplied with in one pass: their results and activations, which take so many bytes each,
+/// fill half of the second-level cache. No result depends on it: each element sums its columns in the same order.
 ///
-/// A tile itself takes at most 24 KiB, which fits into every first-level cache (several side by side, in what is free of
-/// a larger one, were up to a tenth slower than one).
+/// A tile takes at most 24 KiB, which fits into every first-level cache (several tiles in the free part of a larger
+/// cache were up to a tenth slower than one).
 fn tokens_per_pass(caches: Caches, token_bytes: usize, tokens: usize) -> usize {
     let most = (caches.l2 / 2 / token_bytes).max(FEWEST);
     // Passes of about the same length.
     tokens.div_ceil(tokens.div_ceil(most).max(1)).next_multiple_of(TOKENS)
 }
 
-/// What the loop works on besides the output.
+/// What the loop needs besides the output.
 struct TileLoop<'a, G: TileProduct> {
     w: Matrix<'a>,
-    x: <G::Form as Form>::Rows<'a>,
-    tokens: Tokens<'a>,
+    x: <G::Form as InputForm>::Rows<'a>,
+    tokens: TokenSelection<'a>,
     pass: usize,
     pack: Pack<G>,
 }
 
-/// Computes a job with large tiles of `R` row vectors and, for what is left, small ones of one.
+/// Computes a job with large tiles of `R` row vectors and, for the remaining rows, with small tiles of one.
 ///
 /// # Safety
 /// The processor has the instruction sets of `G` and of `pack`.
 #[inline(always)]
 pub(super) unsafe fn run<G: TileProduct, const R: usize>(
-    job: &mut Job<'_, G::Form>,
+    job: &mut MatmulJob<'_, G::Form>,
     scratch: &mut Scratch,
     pack: Pack<G>,
 ) {
@@ -100,13 +100,13 @@ pub(super) unsafe fn run<G: TileProduct, const R: usize>(
     let (tile, rest) = bytes.split_at_mut(tile_bytes);
     let (extra, results) = rest.split_at_mut(extra_bytes);
     let (tile, extra) = (tile.as_mut_ptr().cast::<G::Tile>(), extra.as_mut_ptr().cast::<G::Scratch>());
-    // SAFETY: the bytes begin on a cache line, so do their multiples of 64; any bits are valid floats.
+    // SAFETY: the bytes begin on a cache line, and so do their multiples of 64; any bits are valid floats.
     let results = unsafe { std::slice::from_raw_parts_mut(results.as_mut_ptr().cast(), results.len() / 4) };
     let all = TileLoop::<G> { w: job.w, x: job.x, tokens: job.tokens, pass, pack };
     let mut row = 0;
     while row < all.w.rows() {
-        // SAFETY: the scratch is aligned and holds a tile and what unpacking writes besides; all bits are valid (`TileProduct`); no
-        // other borrow of them exists.
+        // SAFETY: the scratch is aligned and holds a tile and the memory that unpacking writes; all bits are valid
+        // (`TileProduct`); no other borrow of them exists.
         unsafe {
             // A tile of one row vector has no smaller one.
             if const { R > 1 } && all.w.rows() - row < LANES * R {
@@ -121,8 +121,8 @@ pub(super) unsafe fn run<G: TileProduct, const R: usize>(
 }
 
 impl<'a, G: TileProduct> TileLoop<'a, G> {
-    /// What will be unpacked once the columns before `start` of the `width` rows from `row` on are done for the tokens
-    /// before `token`.
+    /// The part of the matrix that is unpacked once the columns before `start` of the `width` rows from `row` on are
+    /// done for the tokens before `token`.
     fn after(&self, (row, width): (usize, usize), token: usize, start: usize) -> NextTile<'a> {
         if start < self.w.cols() {
             return NextTile::new(self.w, (row, row + width), (start, start + G::COLS));
@@ -142,7 +142,7 @@ impl<'a, G: TileProduct> TileLoop<'a, G> {
         tile: &mut G::Tile,
         extra: &mut G::Scratch,
         results: &mut [f32],
-        out: &mut Columns,
+        out: &mut OutputColumns,
     ) {
         let width = LANES * R;
         let rows = width.min(self.w.rows() - row);
@@ -152,11 +152,11 @@ impl<'a, G: TileProduct> TileLoop<'a, G> {
             results.fill(0.0);
             for start in (0..self.w.cols()).step_by(G::COLS) {
                 let cols = (self.w.cols() - start).min(G::COLS);
-                let mut place = Place { row, count: 0, start, cols };
+                let mut place = TileRegion { row, count: 0, start, cols };
                 for r in 0..rows.div_ceil(LANES) {
                     place.row = row + LANES * r;
                     place.count = (rows - LANES * r).min(LANES);
-                    // SAFETY: the place is in the matrix; the instruction set is the caller's promise.
+                    // SAFETY: the place is in the matrix; the caller promises the instruction set.
                     unsafe { (self.pack)(&self.w, place, tile, r, extra) };
                 }
                 let mut next = self.after((row, width), first + count, start + G::COLS);
@@ -164,7 +164,7 @@ impl<'a, G: TileProduct> TileLoop<'a, G> {
                 for (n, results) in results.chunks_exact_mut(TOKENS * width).enumerate() {
                     next.ask(lines);
                     let token = |t: usize| self.tokens.row(first + (n * TOKENS + t).min(count - 1));
-                    // SAFETY: tokens are rows of the activations (`Tokens`); the chunk has this length.
+                    // SAFETY: tokens are rows of the activations (`TokenSelection`); the chunk has this length.
                     unsafe { G::multiply::<R>(tile, self.x, std::array::from_fn(token), place, results) };
                 }
             }

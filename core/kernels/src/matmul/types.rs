@@ -1,31 +1,30 @@
-//! What all kernels of matrix products share: a job, the forms of its input, and kernels typed by that form. Everything
-//! else in `matmul` stands on this and on `unpacked`, `tiles` stands on them, the instruction sets on all three, and
-//! `plan` on top.
+//! What all kernels of matrix products share: a job, the forms of its input, and kernels typed by that form. `unpacked`
+//! and `tiles` use this module, the instruction sets use all three, and `plan` uses them all.
 
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use crate::activations::{Activations, BFloat16Rows, Int8Rows, LaneScales, Layout};
+use crate::activations::{ActivationLayout, Activations, BFloat16Rows, Int8Rows, LaneScales};
 use crate::blocks::{BlockType, FloatType, Matrix, QuantType};
 use crate::caches::Caches;
 use crate::memory::Scratch;
 
 /// Which rows of the activations take part in a product.
 #[derive(Clone, Copy)]
-pub(super) enum Tokens<'a> {
+pub(super) enum TokenSelection<'a> {
     /// The first so many.
     All(usize),
-    /// These, checked to be in range.
+    /// These rows, checked to be in range.
     Some(&'a [u32]),
 }
 
-impl Tokens<'_> {
+impl TokenSelection<'_> {
     /// How many there are.
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         match self {
-            Tokens::All(n) => *n,
-            Tokens::Some(rows) => rows.len(),
+            TokenSelection::All(n) => *n,
+            TokenSelection::Some(rows) => rows.len(),
         }
     }
 
@@ -33,8 +32,8 @@ impl Tokens<'_> {
     #[inline(always)]
     pub(super) fn row(&self, i: usize) -> usize {
         match self {
-            Tokens::All(_) => i,
-            Tokens::Some(rows) => rows[i] as usize,
+            TokenSelection::All(_) => i,
+            TokenSelection::Some(rows) => rows[i] as usize,
         }
     }
 }
@@ -48,7 +47,7 @@ pub(super) struct Output<'a> {
     life: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: the pointer comes from an exclusive borrow that outlives `'a`; it is only written through `Columns`, which
+// SAFETY: the pointer comes from an exclusive borrow that outlives `'a`; it is only written through `OutputColumns`, which
 // are disjoint by the contract of `columns`.
 unsafe impl Send for Output<'_> {}
 // SAFETY: as above.
@@ -64,16 +63,22 @@ impl<'a> Output<'a> {
     /// Some of the columns, for one task.
     ///
     /// # Safety
-    /// No other `Columns` with one of these columns may exist meanwhile.
-    pub(super) unsafe fn columns(&self, columns: Range<usize>) -> Columns<'a> {
+    /// No other `OutputColumns` with one of these columns may exist meanwhile.
+    pub(super) unsafe fn columns(&self, columns: Range<usize>) -> OutputColumns<'a> {
         assert!(columns.start <= columns.end && columns.end <= self.stride);
         let start = self.start.wrapping_add(columns.start);
-        Columns { start, width: columns.len(), tokens: self.tokens, stride: self.stride, life: PhantomData }
+        OutputColumns {
+            start,
+            width: columns.len(),
+            tokens: self.tokens,
+            stride: self.stride,
+            life: PhantomData,
+        }
     }
 }
 
 /// The columns of an output that one task fills.
-pub(super) struct Columns<'a> {
+pub(super) struct OutputColumns<'a> {
     start: *mut f32,
     width: usize,
     tokens: usize,
@@ -81,19 +86,19 @@ pub(super) struct Columns<'a> {
     life: PhantomData<&'a mut [f32]>,
 }
 
-impl Columns<'_> {
+impl OutputColumns<'_> {
     /// Stores `values` from column `column` on, for the `token`th row.
     #[inline(always)]
     pub(super) fn store(&mut self, token: usize, column: usize, values: &[f32]) {
         assert!(token < self.tokens && column + values.len() <= self.width);
         let to = self.start.wrapping_add(token * self.stride + column);
-        // SAFETY: inside the output by the assertion; nobody else has these columns.
+        // SAFETY: inside the output by the assertion; no other value has these columns.
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), to, values.len()) }
     }
 }
 
-/// A form of the activations: a kernel has the form that it reads as its type, so it cannot be given another.
-pub(super) trait Form {
+/// A form of the activations: a kernel has the form that it reads as its type, so no other form can be passed to it.
+pub(super) trait InputForm {
     /// The rows in this form.
     type Rows<'a>: Copy;
 
@@ -111,7 +116,7 @@ pub(super) struct Int8Activations;
 #[derive(Clone, Copy)]
 pub(super) struct BFloat16;
 
-impl Form for Float {
+impl InputForm for Float {
     type Rows<'a> = Activations<'a>;
 
     fn shape(x: Activations) -> (usize, usize) {
@@ -119,7 +124,7 @@ impl Form for Float {
     }
 }
 
-impl Form for Int8Activations {
+impl InputForm for Int8Activations {
     type Rows<'a> = &'a Int8Rows;
 
     fn shape(x: &Int8Rows) -> (usize, usize) {
@@ -127,7 +132,7 @@ impl Form for Int8Activations {
     }
 }
 
-impl Form for BFloat16 {
+impl InputForm for BFloat16 {
     type Rows<'a> = &'a BFloat16Rows;
 
     fn shape(x: &BFloat16Rows) -> (usize, usize) {
@@ -136,60 +141,60 @@ impl Form for BFloat16 {
 }
 
 /// One task: some rows of a weight matrix times all tokens.
-pub(super) struct Job<'a, F: Form> {
+pub(super) struct MatmulJob<'a, F: InputForm> {
     /// The rows of the weights.
     pub(super) w: Matrix<'a>,
     /// The activations.
     pub(super) x: F::Rows<'a>,
     /// Which of their rows.
-    pub(super) tokens: Tokens<'a>,
+    pub(super) tokens: TokenSelection<'a>,
     /// Where results go: one column per row of the weights, one row per token.
-    pub(super) out: Columns<'a>,
+    pub(super) out: OutputColumns<'a>,
     /// By which tiles are cut.
     pub(super) caches: Caches,
 }
 
 /// The function of a kernel.
-pub(super) type Function<F> = unsafe fn(&mut Job<'_, F>, &mut Scratch);
+pub(super) type Function<F> = unsafe fn(&mut MatmulJob<'_, F>, &mut Scratch);
 
-/// Computes jobs whose weights are of one type, for activations of one form.
-pub(super) struct Kernel<F: Form> {
+/// Computes jobs whose weights are of one type and whose activations are of one form.
+pub(super) struct Kernel<F: InputForm> {
     block: BlockType,
     function: Function<F>,
-    layout: Option<Layout>,
+    layout: Option<ActivationLayout>,
     lane_scales: &'static [LaneScales],
 }
 
-impl<F: Form> Clone for Kernel<F> {
+impl<F: InputForm> Clone for Kernel<F> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<F: Form> Copy for Kernel<F> {}
+impl<F: InputForm> Copy for Kernel<F> {}
 
-impl<F: Form> Kernel<F> {
+impl<F: InputForm> Kernel<F> {
     /// A kernel for weights of type `block`.
     ///
     /// # Safety
-    /// This processor has the instructions that `function` was compiled for (say whose token is at hand), and the
-    /// function reads weights of this type.
+    /// This processor has the instructions that `function` was compiled for (name the token), and the function reads
+    /// weights of this type.
     pub(super) unsafe fn new(block: impl Into<BlockType>, function: Function<F>) -> Self {
         Kernel { block: block.into(), function, layout: None, lane_scales: &[] }
     }
 
-    /// The same for activations in a layout as well.
+    /// The same kernel, which also reads the activations in a layout.
     #[cfg(target_arch = "x86_64")]
-    pub(super) fn with_layout(self, layout: Option<Layout>) -> Self {
+    pub(super) fn with_layout(self, layout: Option<ActivationLayout>) -> Self {
         Kernel { layout, ..self }
     }
 
     /// The layout of the activations that it reads.
-    pub(super) fn layout(self) -> Option<Layout> {
+    pub(super) fn layout(self) -> Option<ActivationLayout> {
         self.layout
     }
 
-    /// The same with scales and sums broadcast to lanes.
+    /// The same kernel, which also reads scales and sums broadcast to lanes.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn with_lane_scales(self, lane_scales: &'static [LaneScales]) -> Self {
         Kernel { lane_scales, ..self }
@@ -201,7 +206,7 @@ impl<F: Form> Kernel<F> {
     }
 
     /// Computes a job.
-    pub(super) fn run(self, job: &mut Job<'_, F>, scratch: &mut Scratch) {
+    pub(super) fn run(self, job: &mut MatmulJob<'_, F>, scratch: &mut Scratch) {
         let (rows, cols) = F::shape(job.x);
         assert!(
             job.w.block() == self.block && job.w.cols() == cols,
@@ -212,15 +217,16 @@ impl<F: Form> Kernel<F> {
             "an output of another size"
         );
         assert!(job.tokens.len() == 0 || rows > 0);
-        // SAFETY: the promise of whoever made the kernel; the weights are of its type, the activations as wide.
+        // SAFETY: promised where the kernel was made; the weights are of its type, and the activations have the same
+        // width.
         unsafe { (self.function)(job, scratch) }
     }
 }
 
-/// A kernel and the number of weight rows that it likes to do together.
-pub(super) struct Choice<F: Form> {
+/// A kernel and the number of weight rows that it prefers to compute together.
+pub(super) struct KernelChoice<F: InputForm> {
     pub(super) kernel: Kernel<F>,
-    /// Tasks hold a multiple of this many rows, but for the last.
+    /// Tasks hold a multiple of this many rows, except for the last.
     pub(super) tile: usize,
 }
 
@@ -236,17 +242,17 @@ pub(super) enum ProductKind {
 /// The kernels of one instruction set: implemented by its token, so that every choice starts from the proof.
 pub(super) trait IsaKernels {
     /// Weights of any type, f32 arithmetic.
-    fn float(&self, block: BlockType, kind: ProductKind) -> Choice<Float>;
+    fn float(&self, block: BlockType, kind: ProductKind) -> KernelChoice<Float>;
 
     /// Quantized weights, activations rounded to 8 bits.
-    fn int8(&self, quant: QuantType, kind: ProductKind) -> Choice<Int8Activations>;
+    fn int8(&self, quant: QuantType, kind: ProductKind) -> KernelChoice<Int8Activations>;
 
     /// BF16 weights and activations rounded to bfloat16.
-    fn bfloat16(&self, kind: ProductKind) -> Choice<BFloat16>;
+    fn bfloat16(&self, kind: ProductKind) -> KernelChoice<BFloat16>;
 
-    /// The same for either type of 16-bit floats, F16 weights being rounded too; none where the processor has no such
+    /// The same for both types of 16-bit floats, where F16 weights are rounded too; none if the processor has no such
     /// products.
-    fn native_bfloat16(&self, _: FloatType, _: ProductKind) -> Option<Choice<BFloat16>> {
+    fn native_bfloat16(&self, _: FloatType, _: ProductKind) -> Option<KernelChoice<BFloat16>> {
         None
     }
 }

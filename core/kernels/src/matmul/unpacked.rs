@@ -1,4 +1,4 @@
-//! Weights as the kernels of every instruction set multiply them, whatever format they came in.
+//! Unpacked weights: the form in which the kernels of every instruction set multiply them, whatever their format.
 
 use crate::blocks::{Factors, Format, GROUPS, SUPER, WideFormat};
 
@@ -15,7 +15,7 @@ impl Unpacked {
     /// Zeros.
     pub(super) const ZERO: Unpacked = Unpacked { q: [0; SUPER], scale: [0.0; GROUPS], min: [0.0; GROUPS] };
 
-    /// Unpacks the blocks of one panel; what is missing of 256 values gets zero scales.
+    /// Unpacks the blocks of one panel; missing values of the 256 get zero scales.
     #[inline(always)]
     pub(super) fn fill<F: Format>(&mut self, blocks: &[u8]) {
         let mut n = 0;
@@ -30,23 +30,23 @@ impl Unpacked {
     }
 }
 
-/// The whole scales and minima of one row's 256 weights of a wide format.
+/// The integer scales and minima of one row's 256 weights of a wide format.
 #[derive(Clone, Copy)]
-pub(super) struct Whole {
+pub(super) struct IntegerScales {
     pub(super) scale: [i16; GROUPS],
     pub(super) min: [i16; GROUPS],
     pub(super) factors: Factors,
 }
 
-impl Whole {
+impl IntegerScales {
     /// Zeros.
-    pub(super) const ZERO: Whole =
-        Whole { scale: [0; GROUPS], min: [0; GROUPS], factors: Factors { d: 0.0, dmin: 0.0 } };
+    pub(super) const ZERO: IntegerScales =
+        IntegerScales { scale: [0; GROUPS], min: [0; GROUPS], factors: Factors { d: 0.0, dmin: 0.0 } };
 
     /// Those of a block.
     #[inline(always)]
-    pub(super) fn of<F: WideFormat>(block: &[u8]) -> Whole {
-        let mut whole = Whole::ZERO;
+    pub(super) fn of<F: WideFormat>(block: &[u8]) -> IntegerScales {
+        let mut whole = IntegerScales::ZERO;
         whole.factors = F::whole(block, &mut whole.scale, &mut whole.min);
         whole
     }

@@ -3,19 +3,19 @@
 /// One cache line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([u8; 64]);
+struct CacheLine([u8; 64]);
 
 /// Bytes at a 64-byte boundary.
 #[derive(Default)]
 pub(crate) struct AlignedBytes {
-    lines: Vec<Line>,
+    lines: Vec<CacheLine>,
     len: usize,
 }
 
 impl AlignedBytes {
     /// `len` zero bytes.
     pub(crate) fn new(len: usize) -> Self {
-        AlignedBytes { lines: vec![Line([0; 64]); len.div_ceil(64)], len }
+        AlignedBytes { lines: vec![CacheLine([0; 64]); len.div_ceil(64)], len }
     }
 
     /// How many bytes there is room for.
@@ -23,7 +23,7 @@ impl AlignedBytes {
         self.lines.len() * 64
     }
 
-    /// Makes it `len` bytes long; contents are unspecified (old or zero) afterwards.
+    /// Resizes it to `len` bytes; the contents are unspecified (old or zero) afterwards.
     pub(crate) fn resize(&mut self, len: usize) {
         if len > self.capacity() {
             *self = AlignedBytes::new(len);

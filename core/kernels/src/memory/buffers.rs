@@ -7,21 +7,21 @@ use super::AlignedBytes;
 
 /// How many buffers are kept.
 const KEPT: usize = 12;
-/// The most bytes of one that is kept.
+/// The most bytes of a buffer that is kept.
 const LARGEST: usize = 32 << 20;
 
-/// Buffers that were given back; a pool has one such store.
+/// Returned buffers; a pool has one such store.
 #[derive(Default)]
 pub(crate) struct Buffers {
     free: Mutex<Vec<AlignedBytes>>,
 }
 
 impl Buffers {
-    /// `len` bytes of any content, from a buffer that was given back if one fits without much waste.
+    /// `len` bytes of any content, from a returned buffer if one fits without much waste.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Buffer {
         let fits = |bytes: &AlignedBytes| (len..=4 * len + 4096).contains(&bytes.capacity());
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        // The one given back last is the likeliest to be in a cache.
+        // The buffer that was returned last is most likely in a cache.
         let found = free.iter().rposition(fits).map(|at| free.remove(at));
         drop(free);
         let mut bytes = found.unwrap_or_default();
@@ -41,7 +41,7 @@ impl Buffers {
     }
 }
 
-/// Bytes that go back to their store when they are dropped.
+/// Bytes that return to their store when they are dropped.
 pub(crate) struct Buffer {
     bytes: AlignedBytes,
     home: Arc<Buffers>,

@@ -1,8 +1,8 @@
-//! A thread's own room for tiles and running results.
+//! A thread's own memory for tiles and running results.
 
 use super::AlignedBytes;
 
-/// Room that belongs to one worker of a pool and is lent to each task in turn: every task finds what the last one
+/// Memory that belongs to one worker of a pool and is lent to each task in turn: every task finds what the previous one
 /// left there.
 #[derive(Default)]
 pub(crate) struct Scratch {
@@ -10,7 +10,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// `len` bytes of any content, from a cache line on.
+    /// `len` bytes of any content, aligned to a cache line.
     #[inline]
     pub(crate) fn bytes(&mut self, len: usize) -> &mut [u8] {
         if len > self.bytes.bytes().len() {
@@ -19,7 +19,7 @@ impl Scratch {
         &mut self.bytes.bytes_mut()[..len]
     }
 
-    /// `len` floats of any content, from a cache line on.
+    /// `len` floats of any content, aligned to a cache line.
     #[inline]
     pub(crate) fn floats(&mut self, len: usize) -> &mut [f32] {
         self.bytes(4 * len);

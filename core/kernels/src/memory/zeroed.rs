@@ -1,4 +1,4 @@
-//! Zeroed memory that may be refused, and that costs what is written to it.
+//! Zeroed memory whose allocation may fail, and of which only written pages cost memory.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -14,8 +14,8 @@ unsafe impl Zero for u8 {}
 // SAFETY: all bits zero are the float 0.
 unsafe impl Zero for f32 {}
 
-/// Zeros as the system hands them out: what nobody writes to takes no memory, however often such memory was asked for
-/// before. (`vec![0; len]` ends the process where there is no room, and clears by hand what the heap has had in use.)
+/// Zeros from the system: pages that nobody writes to take no memory, however often such memory was allocated before.
+/// (`vec![0; len]` aborts the process if there is no memory, and clears heap memory that was used before.)
 pub struct Zeroed<T: Zero> {
     start: NonNull<T>,
     len: usize,
@@ -65,7 +65,7 @@ impl<T: Zero> Drop for Zeroed<T> {
 #[cfg(unix)]
 fn pages(bytes: usize) -> Option<NonNull<u8>> {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new mapping of nothing, wherever the system likes.
+    // SAFETY: a new anonymous mapping at any address.
     let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
     (start != libc::MAP_FAILED).then(|| NonNull::new(start.cast()))?
 }

@@ -49,26 +49,26 @@ pub fn gated(
     check_len("gated: out", out.len(), gate.len())?;
     match gating {
         Gating::Plain(activation) => {
-            with_kernel!(activation, kernel => combine(cpu, Gate(kernel), gate, up, out))
+            with_kernel!(activation, kernel => combine(cpu, GateWith(kernel), gate, up, out))
         }
         Gating::LimitedBefore { limit } => combine(cpu, LimitedBefore(limit), gate, up, out),
         Gating::LimitedAfter { limit } => combine(cpu, LimitedAfter(limit), gate, up, out),
-        Gating::SwigluOai { alpha, limit } => combine(cpu, SwigluOai { alpha, limit }, gate, up, out),
+        Gating::SwigluOai { alpha, limit } => combine(cpu, LimitedSwiglu { alpha, limit }, gate, up, out),
     }
 }
 
 /// `op(a) * b`.
 #[derive(Clone, Copy)]
-struct Gate<P>(P);
+struct GateWith<P>(P);
 
-impl<P: Pointwise> Pointwise for Gate<P> {
+impl<P: Pointwise> Pointwise for GateWith<P> {
     #[inline(always)]
     fn apply<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
         s.mul(self.0.apply(s, a, a), b)
     }
 }
 
-/// From `-limit` to `limit`; not a number stays so.
+/// Clamps to `-limit..=limit`; NaN stays NaN.
 #[inline(always)]
 fn within<S: Simd>(s: S, x: S::F, limit: f32) -> S::F {
     s.min(s.splat(limit), s.max(s.splat(-limit), x))
@@ -96,12 +96,12 @@ impl Pointwise for LimitedAfter {
 }
 
 #[derive(Clone, Copy)]
-struct SwigluOai {
+struct LimitedSwiglu {
     alpha: f32,
     limit: f32,
 }
 
-impl Pointwise for SwigluOai {
+impl Pointwise for LimitedSwiglu {
     #[inline(always)]
     fn apply<S: Simd>(self, s: S, a: S::F, b: S::F) -> S::F {
         let gate = s.min(s.splat(self.limit), a);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Tasks are there to be taken.
+/// There are tasks to take.
 const OPEN: u64 = 1 << 15;
 /// The caller sleeps until the last worker leaves.
 const WAITED_FOR: u64 = 1 << 14;
@@ -13,20 +13,20 @@ const INSIDE: u64 = WAITED_FOR - 1;
 /// One step of the epoch, which fills the bits above the flags.
 const EPOCH: u64 = 1 << 16;
 
-/// How long a worker spins for the next region: longer than the gaps within a token, far shorter than a time
-/// slice. Then it yields for as long again, then it sleeps.
+/// How long a worker spins for the next region: longer than the gaps within a token, far shorter than a time slice.
+/// Then it yields for as long again, then it sleeps.
 const SPIN: Duration = Duration::from_micros(50);
-/// How long spinning and yielding go on in all before sleeping.
+/// The total time of spinning and yielding before a thread sleeps.
 const AWAKE: Duration = Duration::from_micros(120);
 /// How long the caller stays awake for the last workers: tasks of a prefill may differ by this much.
 const AWAKE_AT_END: Duration = Duration::from_micros(1000);
 
 #[repr(align(128))]
-pub(super) struct Gate {
+pub(super) struct RegionGate {
     word: AtomicU64,
     asleep: AtomicUsize,
     shut: AtomicBool,
-    /// Whether there is a CPU for every thread; if not, spinning only takes time from those who work.
+    /// Whether there is a CPU for every thread; if not, spinning only takes time from threads that work.
     spins: bool,
     workers: Sleep,
     caller: Sleep,
@@ -51,9 +51,9 @@ impl Sleep {
     }
 }
 
-impl Gate {
-    pub(super) fn new(spins: bool) -> Gate {
-        Gate {
+impl RegionGate {
+    pub(super) fn new(spins: bool) -> RegionGate {
+        RegionGate {
             word: AtomicU64::new(0),
             asleep: AtomicUsize::new(0),
             shut: AtomicBool::new(false),
@@ -63,9 +63,9 @@ impl Gate {
         }
     }
 
-    /// Waits for a region after the epoch `seen` and enters it; gives its epoch, or none when the pool ends.
+    /// Waits for a region after the epoch `seen` and enters it; returns its epoch, or `None` when the pool ends.
     pub(super) fn enter(&self, mut seen: u64) -> Option<u64> {
-        let mut patience = Patience::new(self.spins, AWAKE);
+        let mut patience = Backoff::new(self.spins, AWAKE);
         loop {
             let word = self.word.load(Ordering::Acquire);
             let epoch = word / EPOCH;
@@ -76,16 +76,16 @@ impl Gate {
                 continue;
             }
             if epoch != seen {
-                // A region came and went: more will follow, so stay awake.
+                // A region was opened and closed: more will follow, so stay awake.
                 seen = epoch;
-                patience = Patience::new(self.spins, AWAKE);
+                patience = Backoff::new(self.spins, AWAKE);
             }
             if self.shut.load(Ordering::Acquire) {
                 return None;
             }
             if !patience.wait() {
                 self.sleep(seen);
-                patience = Patience::new(self.spins, AWAKE);
+                patience = Backoff::new(self.spins, AWAKE);
             }
         }
     }
@@ -108,7 +108,7 @@ impl Gate {
         fence(Ordering::SeqCst);
         let asleep = self.asleep.load(Ordering::SeqCst);
         if asleep > 0 {
-            // Whoever checked the word before the store is inside `wait` once the lock was ours.
+            // A thread that checked the word before the store is inside `wait` once we have the lock.
             drop(self.workers.lock());
             for _ in 0..asleep.min(wanted) {
                 self.workers.signal.notify_one();
@@ -119,7 +119,7 @@ impl Gate {
     /// Closes the gate and waits until everyone has left.
     pub(super) fn close(&self) {
         let mut word = self.word.fetch_and(!OPEN, Ordering::AcqRel);
-        let mut patience = Patience::new(self.spins, AWAKE_AT_END);
+        let mut patience = Backoff::new(self.spins, AWAKE_AT_END);
         while word & INSIDE != 0 {
             if !patience.wait() {
                 self.word.fetch_or(WAITED_FOR, Ordering::AcqRel);
@@ -139,7 +139,7 @@ impl Gate {
         }
     }
 
-    /// Ends the pool: `enter` returns none to everyone.
+    /// Ends the pool: `enter` returns `None` to everyone.
     pub(super) fn shut(&self) {
         self.shut.store(true, Ordering::SeqCst);
         drop(self.workers.lock());
@@ -147,20 +147,20 @@ impl Gate {
     }
 }
 
-/// Spinning first, then yielding, until the time is over.
-struct Patience {
+/// Spins first, then yields, until the time is over.
+struct Backoff {
     since: Option<Instant>,
     rounds: u32,
     spins: bool,
     limit: Duration,
 }
 
-impl Patience {
-    fn new(spins: bool, limit: Duration) -> Patience {
-        Patience { since: None, rounds: 0, spins, limit }
+impl Backoff {
+    fn new(spins: bool, limit: Duration) -> Backoff {
+        Backoff { since: None, rounds: 0, spins, limit }
     }
 
-    /// Waits a moment; false when patience is at its end.
+    /// Waits a moment; returns false when the time is over.
     fn wait(&mut self) -> bool {
         self.rounds += 1;
         if self.spins && !self.rounds.is_multiple_of(32) {

@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use crate::memory::Scratch;
 
-/// How long one caller may run region after region while others wait.
+/// How long one caller may run regions while others wait.
 const TURN: Duration = Duration::from_micros(500);
-/// How often a caller whose turn is over yields at most for the others to take theirs.
+/// The most times that a caller whose turn is over yields to let the others take theirs.
 const GIVE_WAY: usize = 2000;
 
 thread_local! {
-    /// Its address tells threads apart.
+    /// Its address identifies the thread.
     static TOKEN: u8 = const { 0 };
 }
 
-/// A lock that is kept by the same caller for up to a turn (handing it over costs a wake-up) and then given on.
-pub(super) struct Queue {
+/// A lock that the same caller keeps for up to a turn (handing it over costs a wake-up) and then passes on.
+pub(super) struct CallerQueue {
     lock: Mutex<Scratch>,
     waiting: AtomicUsize,
     owner: AtomicUsize,
@@ -26,9 +26,9 @@ pub(super) struct Queue {
     born: Instant,
 }
 
-impl Queue {
-    pub(super) fn new() -> Queue {
-        Queue {
+impl CallerQueue {
+    pub(super) fn new() -> CallerQueue {
+        CallerQueue {
             lock: Mutex::default(),
             waiting: AtomicUsize::new(0),
             owner: AtomicUsize::new(0),
@@ -37,8 +37,8 @@ impl Queue {
         }
     }
 
-    /// Waits for this caller's turn, which lasts while the guard lives; with it comes the room for the caller's own
-    /// tasks.
+    /// Waits for this caller's turn, which lasts while the guard lives; the guard also holds the scratch for the
+    /// caller's own tasks.
     pub(super) fn enter(&self) -> MutexGuard<'_, Scratch> {
         let me = TOKEN.with(|token| std::ptr::from_ref(token).addr());
         if self.waiting.load(Ordering::Relaxed) > 0 && self.owner.load(Ordering::Relaxed) == me {
@@ -60,7 +60,7 @@ impl Queue {
         guard
     }
 
-    /// If this caller's turn has lasted long enough, lets another one in.
+    /// If this caller's turn has lasted long enough, lets another caller in.
     fn give_way(&self, me: usize) {
         let held = self.now().saturating_sub(self.began.load(Ordering::Relaxed));
         if u128::from(held) < TURN.as_nanos() {

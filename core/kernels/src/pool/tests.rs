@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::Pool;
 use crate::error::KernelError;
 
-/// A count, or a small one under Miri, which runs some thousand times slower (`scripts/miri`).
+/// A count, or a small one under Miri, which runs about a thousand times slower (`scripts/miri`).
 const fn count(count: usize, under_miri: usize) -> usize {
     if cfg!(miri) { under_miri } else { count }
 }
@@ -46,7 +46,7 @@ fn all_threads_take_part_and_carry_their_names() {
     let barrier = Barrier::new(3);
     let names = Mutex::new(HashSet::new());
     pool.run(3, &|_| {
-        // Only if three threads are here at once does anyone get on.
+        // Only if three threads are here at once can any of them continue.
         barrier.wait();
         names.lock().unwrap().insert(std::thread::current().name().unwrap_or("caller").to_owned());
     })
@@ -80,7 +80,7 @@ fn a_single_task_that_panics_is_an_error_too() {
     assert_eq!(pool.run(1, &|_| panic!("alone")), Err(KernelError::JobPanicked("alone".to_owned())));
 }
 
-/// What a job panics with, and what panics again when it is dropped.
+/// The payload of a job's panic, which panics again when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -89,8 +89,8 @@ impl Drop for Bomb {
     }
 }
 
-/// Runs a region in which the caller, or else the worker, panics with a bomb while the other is inside too; gives what
-/// `run` gave, or none if it unwound or does not end.
+/// Runs a region in which the caller, or else the worker, panics with a bomb while the other is inside too; returns the
+/// result of `run`, or `None` if it unwound or does not end.
 fn explode(on_caller: bool) -> Option<Result<(), KernelError>> {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -105,7 +105,7 @@ fn explode(on_caller: bool) -> Option<Result<(), KernelError>> {
             })
         }));
         let first = outcome.unwrap_or(Ok(()));
-        // Nothing is left over: the next region is done by both.
+        // Nothing is left over: both threads work on the next region.
         let again = pool.run(2, &|_| {
             barrier.wait();
         });
@@ -152,7 +152,7 @@ fn a_single_task_may_use_all_threads() {
     let pool = Pool::new(2).unwrap();
     let barrier = Barrier::new(2);
     pool.run(1, &|_| {
-        // Inline it would wait for ever.
+        // Inline it would wait forever.
         pool.run(2, &|_| {
             barrier.wait();
         })
@@ -203,7 +203,7 @@ fn a_waiting_caller_gets_its_turn_while_another_never_stops() {
     });
 }
 
-/// The time in which `callers` threads do `regions` small regions in all, on one pool.
+/// The time that `callers` threads need for `regions` small regions in all, on one pool.
 fn regions_by(callers: usize, regions: usize) -> Duration {
     let pool = Pool::new(2).unwrap();
     let mut data = vec![vec![0u32; 4096]; callers];

@@ -46,7 +46,8 @@ fn sum8(a: __m256) -> f32 {
     })
 }
 
-/// `a * 2^n` in two steps, so that 2^128 is reached: 2, then 2^(n - 1), in this order so that nothing is subnormal between.
+/// `a * 2^n` in two steps, so that 2^128 can be reached: times 2, then times 2^(n - 1), in this order so that no
+/// intermediate result is subnormal.
 #[inline(always)]
 fn scale8(a: __m256, n: __m256) -> __m256 {
     avx!({
@@ -265,7 +266,7 @@ impl Simd for Avx2 {
             let (c, d) = (_mm_loadu_si128(from[2].cast()), _mm_loadu_si128(from[3].cast()));
             let (low, high) = (_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
             let (low2, high2) = (_mm_unpacklo_epi32(c, d), _mm_unpackhi_epi32(c, d));
-            // Four bytes of each of two rows lie side by side.
+            // Four bytes of each of two rows are adjacent.
             [
                 (widen8(low), widen8(low2)),
                 (widen8(_mm_unpackhi_epi64(low, low)), widen8(_mm_unpackhi_epi64(low2, low2))),

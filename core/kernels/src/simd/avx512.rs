@@ -40,7 +40,7 @@ unsafe fn two_halves(low: *const u8, high: *const u8) -> __m256i {
     })
 }
 
-/// Each of up to sixteen vectors folded to one lane, in the tree of `sum`; vector `i` to lane `i`.
+/// Each of up to sixteen vectors reduced to one lane, in the tree of `sum`; vector `i` to lane `i`.
 macro_rules! fold {
     ($rows:expr, $both:ident) => {
         avx!({
@@ -174,7 +174,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn sum(self, a: F) -> f32 {
-        // The order of `_mm512_reduce_add_ps` is not promised.
+        // The order of `_mm512_reduce_add_ps` is not guaranteed.
         avx!({
             let eight = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a));
             let four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight));
@@ -215,7 +215,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     unsafe fn load_f16_quarters(self, from: [*const u8; 4]) -> [F; 4] {
-        // Halves of rows come together as they are loaded: one shuffle for each result.
+        // Halves of rows are combined as they are loaded: one shuffle for each result.
         avx!({
             let (a, b) = (two_halves(from[0], from[2]), two_halves(from[1], from[3]));
             let (c, d) =

@@ -2,7 +2,7 @@
 
 use super::Simd;
 
-/// Below this `exp` gives zero (the true value is under 1.8e-38), above the other end infinity.
+/// Below this `exp` returns zero (the true value is under 1.8e-38), above the other end infinity.
 const EXP_LOW: f32 = -86.9;
 /// Just above ln(2^128).
 const EXP_HIGH: f32 = 88.75;
@@ -21,7 +21,7 @@ fn polynomial<S: Simd>(s: S, x: S::F, coefficients: &[f32]) -> S::F {
 /// polynomial of Cephes' `expf` (S. Moshier).
 #[inline(always)]
 pub(crate) fn exp<S: Simd>(s: S, x: S::F) -> S::F {
-    // The argument comes second: not a number stays so.
+    // The argument comes second: NaN stays NaN.
     let clamped = s.min(s.splat(EXP_HIGH), s.max(s.splat(EXP_LOW), x));
     let n = s.round(s.mul(clamped, s.splat(std::f32::consts::LOG2_E)));
     let r = s.fnma(n, s.splat(0.693_359_4), clamped);

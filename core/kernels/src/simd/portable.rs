@@ -1,4 +1,4 @@
-//! Plain Rust arrays: what the compiler makes of them on the target's baseline.
+//! Plain Rust arrays, compiled for the target's baseline.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -25,9 +25,9 @@ fn map2(a: F, b: F, f: impl Fn(f32, f32) -> f32) -> F {
 
 /// `a * b + c`, rounded once, whatever the processor has.
 ///
-/// Without the instruction `mul_add` is a call into the system's library for every element. The product of two f32 is exact
-/// in f64; if the sum is rounded to odd there, the second rounding, to f32, gives the same as a single one (Boldo and
-/// Melquiond 2008).
+/// Without the instruction, `mul_add` calls the system's library for every element. The product of two f32 is exact in
+/// f64; if the sum is rounded to odd there, the second rounding, to f32, gives the same result as a single one (Boldo
+/// and Melquiond 2008).
 #[inline(always)]
 pub(crate) fn fused(a: f32, b: f32, c: f32) -> f32 {
     if cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
@@ -35,7 +35,7 @@ pub(crate) fn fused(a: f32, b: f32, c: f32) -> f32 {
     }
     let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
     let sum = product + c;
-    // What the sum lost (Knuth's TwoSum); not a number where something is infinite.
+    // The error of the sum (Knuth's TwoSum); NaN if something is infinite.
     let back = sum - product;
     let lost = (product - (sum - back)) + (c - back);
     let bits = sum.to_bits();
@@ -168,8 +168,8 @@ impl Simd for Portable {
     #[cfg_attr(target_arch = "x86_64", inline(never))]
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn round(self, a: F) -> F {
-        // Adding and taking away 1.5 * 2^23 rounds to nearest even where the magnitude is below 2^22; larger
-        // values do not reach this function's callers.
+        // Adding and subtracting 1.5 * 2^23 rounds to nearest even for magnitudes below 2^22; callers of this function
+        // pass no larger values.
         const MAGIC: f32 = 12_582_912.0;
         a.map(|a| (a + MAGIC) - MAGIC)
     }
@@ -178,7 +178,7 @@ impl Simd for Portable {
     #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
     fn scale_by_pow2(self, a: F, n: F) -> F {
         map2(a, n, |a, n| {
-            // Not a number becomes 0 here and stays in `a`.
+            // NaN becomes 0 here and stays in `a`.
             let bits = ((n as i32 - 1 + 127) << 23) as u32;
             (a + a) * f32::from_bits(bits)
         })

@@ -1,4 +1,4 @@
-//! A small dense product in f32, the heart of attention over many rows.
+//! A small dense product in f32, the core of attention over many rows.
 
 use super::{LANES, Simd};
 
@@ -6,7 +6,7 @@ use super::{LANES, Simd};
 /// Strides are in elements; `columns` is a multiple of sixteen. Each element is one chain of additions over
 /// ascending `k`, whatever the number of rows: a row's result does not depend on the others.
 #[derive(Clone, Copy)]
-pub(crate) struct Product {
+pub(crate) struct DenseProduct {
     pub(crate) rows: usize,
     pub(crate) depth: usize,
     pub(crate) columns: usize,
@@ -16,11 +16,11 @@ pub(crate) struct Product {
     pub(crate) b_stride: usize,
     pub(crate) c: *mut f32,
     pub(crate) c_stride: usize,
-    /// One factor per row; null for zero, that is, a fresh result.
+    /// One factor per row; null means zero, that is, a fresh result.
     pub(crate) alpha: *const f32,
 }
 
-impl Product {
+impl DenseProduct {
     /// Computes it.
     ///
     /// # Safety
@@ -42,9 +42,9 @@ impl Product {
 /// Runs a product in tiles of up to `R` rows and `C` vectors.
 ///
 /// # Safety
-/// All of `a`, `b`, `c` and `alpha` must be valid for what `Product` says is read and written.
+/// All of `a`, `b`, `c` and `alpha` must be valid for what `DenseProduct` says is read and written.
 #[inline(always)]
-pub(crate) unsafe fn tiled<S: Simd, const R: usize, const C: usize>(s: S, p: &Product) {
+pub(crate) unsafe fn tiled<S: Simd, const R: usize, const C: usize>(s: S, p: &DenseProduct) {
     let mut column = 0;
     while column < p.columns {
         let wide = p.columns - column >= C * LANES;
@@ -80,8 +80,8 @@ pub(crate) unsafe fn tiled<S: Simd, const R: usize, const C: usize>(s: S, p: &Pr
 /// Rows `row..row + R` and columns `column..column + 16 C` must lie inside the product, whose pointers must be
 /// valid.
 #[inline(always)]
-unsafe fn tile<S: Simd, const R: usize, const C: usize>(s: S, p: &Product, row: usize, column: usize) {
-    // SAFETY: by the contract every address below is inside what `Product` describes.
+unsafe fn tile<S: Simd, const R: usize, const C: usize>(s: S, p: &DenseProduct, row: usize, column: usize) {
+    // SAFETY: by the contract every address below is inside what `DenseProduct` describes.
     unsafe {
         let a = p.a.add(row * p.a_stride);
         let mut b = p.b.add(column);

@@ -195,7 +195,7 @@ fn every_f16_widens_exactly() {
     });
 }
 
-struct Multiply<'a>(&'a Product);
+struct Multiply<'a>(&'a DenseProduct);
 
 impl Kernel for Multiply<'_> {
     type Output = ();
@@ -224,7 +224,7 @@ fn products_of_odd_sizes_are_right_and_rows_stand_alone() {
                     dot + c[i] * alpha[r]
                 })
                 .collect();
-            let product = Product {
+            let product = DenseProduct {
                 rows,
                 depth,
                 columns,
@@ -312,7 +312,7 @@ fn products_are_fused_without_the_instruction() {
     let mut float = |near: Option<f32>| {
         let seed = random.bits();
         match near {
-            // Within some bits of a number, so that much cancels.
+            // Within some bits of a number, so that there is much cancellation.
             Some(near) if seed & 3 == 0 => f32::from_bits(near.to_bits() ^ (seed >> 60) as u32),
             Some(near) if seed & 3 == 1 => {
                 near * f32::from_bits(0x3380_0000 ^ (seed >> 40) as u32 & 0xff_ffff)

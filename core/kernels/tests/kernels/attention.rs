@@ -1,5 +1,5 @@
-//! Attention against f64 with the whole row of scores in memory: shapes, masks, formats, pages; and what must be
-//! the same bits.
+//! Attention against f64 with the whole row of scores in memory: shapes, masks, formats, pages; and equality of bits
+//! where it is required.
 
 use menagerie_kernels::*;
 use menagerie_kernels_check::naive;
@@ -71,7 +71,7 @@ fn learned_biases_by_distance_are_added() {
     each_cpu(|cpu| {
         for (heads, kv_heads) in [(1, 1), (8, 2), (14, 1)] {
             for mask in [Mask::Causal, Mask::Sliding { size: 50 }, Mask::Bidirectional] {
-                // A table of one value, ones that end inside a block or a vector, and one that no key is beyond.
+                // A table of one value, tables that end inside a block or a vector, and one that no key is beyond.
                 for reach in [0, 5, 16, 70, 128, 900] {
                     let shape =
                         AttentionShape { softcap: Some(3.0), ..shape(heads, kv_heads, (16, 24), mask) };
@@ -159,7 +159,7 @@ fn large_scores_do_not_overflow() {
     });
 }
 
-/// Three sequences in one call: a prompt, a decode far on, a chunk in the middle.
+/// Three sequences in one call: a prompt, a decode at a late position, a chunk in the middle.
 fn mixed(cpu: &Cpu, only: Option<usize>) -> Vec<f32> {
     let shape = shape(6, 3, (64, 64), Mask::Causal);
     let spans = [(0, 150), (1700, 1), (200, 41)];
@@ -232,7 +232,7 @@ fn a_prompt_in_chunks_and_row_by_row_is_the_prompt() {
 
 #[test]
 fn pages_that_no_row_sees_may_be_dropped() {
-    // Pages of 16 and 48 rows: those held begin inside a block of 64 keys.
+    // Pages of 16 and 48 rows: the pages that are held begin inside a block of 64 keys.
     for (page_len, kind) in [(16, KvType::F32), (48, KvType::Q8_0), (80, KvType::F16)] {
         for mask in [Mask::Sliding { size: 90 }, Mask::Chunked { size: 128 }] {
             let shape = shape(4, 2, (32, 64), mask);
@@ -331,7 +331,7 @@ fn what_does_not_fit_is_refused() {
     assert!(call(shape, &[AttentionSequence { keys: few, ..good }], &q, None).is_err());
 }
 
-/// Latent attention: one head of keys for all query heads, whose first part are the values.
+/// Latent attention: one head of keys for all query heads; its first part are the values.
 #[test]
 fn one_stored_head_serves_all() {
     each_cpu(|cpu| {

@@ -1,4 +1,4 @@
-//! What is no number, or no longer one, is in every result that depends on it: nothing broken may look whole.
+//! NaN and infinite values are visible in every result that depends on them: no broken result may look valid.
 
 use menagerie_kernels::*;
 use menagerie_kernels_check::weights::random_blocks;
@@ -18,7 +18,7 @@ fn noise(count: usize) -> Vec<f32> {
     (0..count).map(|_| random.signed()).collect()
 }
 
-/// Calls `test` with rows of every length in which one place, first, last or between, is not a number.
+/// Calls `test` with rows of every length in which one place, first, last or in between, is NaN.
 fn with_a_nan(test: impl Fn(&Cpu, &[f32], usize)) {
     each_cpu(|cpu| {
         for length in LENGTHS {
@@ -79,7 +79,7 @@ fn a_row_with_it_is_none() {
     });
 }
 
-/// Of the blocks' own numbers only factors can be broken; a row of weights with one gives no number.
+/// Of a block's own numbers only factors can be broken; a row of weights with a broken factor gives NaN.
 #[test]
 fn weights_with_it_give_it() {
     let mut random = SplitMix64::new(3);
@@ -87,7 +87,7 @@ fn weights_with_it_give_it() {
         let (rows, cols) = (20, 512);
         let bytes = random_blocks(block, rows * cols, &mut random);
         let mut values = vec![0.0; rows * cols];
-        // Some pattern in the first block of the fifth row is a factor that is no number, where the type has such.
+        // Some pattern in the first block of the fifth row is a factor that is NaN, if the type has such patterns.
         let row = bytes.len() / rows;
         let broken = (0..block.block_bytes().saturating_sub(1)).find_map(|at| {
             let mut broken = bytes.clone();
@@ -126,7 +126,8 @@ fn weights_with_it_give_it() {
     }
 }
 
-/// What a cache reads back as, by attention over a single key: the softmax of one score is 1, the result the value.
+/// What a cache reads back as, by attention over a single key: the softmax of one score is 1, so the result is the
+/// value.
 fn read_back(cpu: &Cpu, kind: KvType, key: &[f32], value: &[f32]) -> Vec<f32> {
     let dim = key.len();
     let stored = |values: &[f32]| {
@@ -172,7 +173,7 @@ fn caches_keep_it() {
                 assert!(out.iter().all(|v| v.is_nan()), "{} key {kind:?} {place}", cpu.isa());
                 let out = read_back(cpu, kind, &whole, &broken);
                 assert!(out[place].is_nan(), "{} value {kind:?} {place}", cpu.isa());
-                // Past the largest f16, and past what its blocks of 8 bits can scale.
+                // Past the largest f16, and past the scale of its blocks of 8 bits.
                 for large in [f32::INFINITY, 1e8] {
                     broken[place] = large;
                     let out = read_back(cpu, kind, &whole, &broken);

@@ -29,7 +29,7 @@ impl Cache {
         let pages = total.div_ceil(page_len).max(1);
         let order: Vec<u32> = (0..pages as u32).rev().map(|page| page + 1).collect();
         let row_bytes = kind.row_bytes(dim).unwrap() * heads;
-        // What is not written must never be used: as f32 and as f16 it is not a number.
+        // Rows that are not written must never be used: as f32 and as f16 they are NaN.
         let mut bytes = vec![0xff; (pages + 2) * page_len * row_bytes];
         for position in 0..total {
             let row = order[position / page_len] as usize * page_len + position % page_len;
@@ -40,7 +40,7 @@ impl Cache {
         Cache { kind, heads, dim, bytes, page_len, pages: order }
     }
 
-    /// A cache whose elements are made of others.
+    /// A cache with other elements.
     pub(crate) fn map(mut self, total: usize, seed: u64, change: impl Fn(f32) -> f32) -> Cache {
         for position in 0..total {
             let own = noise(self.heads * self.dim, seed + position as u64);
@@ -60,7 +60,7 @@ impl Cache {
         positions.for_each(|position| self.store(position, &vec![f32::NAN; self.heads * self.dim]));
     }
 
-    /// Overwrites the pages before `page` and forgets them.
+    /// Overwrites the pages before `page` and drops them.
     pub(crate) fn drop_before(&mut self, page: usize) -> KvRows<'_> {
         let page_bytes = self.kind.row_bytes(self.dim).unwrap() * self.heads * self.page_len;
         for &gone in &self.pages[..page] {

@@ -2,7 +2,7 @@
 
 use menagerie_kernels::*;
 use menagerie_kernels_check::naive;
-use menagerie_kernels_check::ordered::linear_attention::{self as ordered, Fault};
+use menagerie_kernels_check::ordered::linear_attention::{self as ordered, LinearAttentionFault};
 use menagerie_random::SplitMix64;
 
 use crate::one_answer::{bits, compare};
@@ -33,7 +33,7 @@ impl Rows {
         let mut random = SplitMix64::new(7);
         let mut floats =
             |count: usize, scale: f32| -> Vec<f32> { (0..count).map(|_| random.signed() * scale).collect() };
-        // Keys of about length 1: the delta rule takes back no more than there is.
+        // Keys of about length 1: the delta rule takes back no more than was stored.
         let length = 1.0 / (key_dim as f32).sqrt();
         let queries = floats(rows * key_heads * key_dim, 1.0);
         let keys = floats(rows * key_heads * key_dim, length);
@@ -146,7 +146,11 @@ fn a_sequence_in_pieces_is_the_sequence() {
 }
 
 /// The state and the results of all rows in the order that `ordered` defines.
-fn in_order(shape: &LinearAttentionShape, input: &LinearAttentionRows, fault: Option<Fault>) -> Vec<f32> {
+fn in_order(
+    shape: &LinearAttentionShape,
+    input: &LinearAttentionRows,
+    fault: Option<LinearAttentionFault>,
+) -> Vec<f32> {
     let mut state = vec![0.25; shape.heads * shape.key_dim * shape.value_dim];
     let mut out = vec![f32::NAN; input.values.len()];
     ordered::faulty_linear_attention(shape, input, &mut state, &mut out, fault);
@@ -190,7 +194,11 @@ fn another_order_is_told_from_this_one() {
         linear_attention(&Cpu::with_isa(Some(1), isa).unwrap(), &shape, &all, &mut state, &mut out).unwrap();
         let found = [state, out].concat();
         assert_eq!(bits(&found), bits(&in_order(&shape, &all, None)));
-        for fault in [Fault::KeysBackwards, Fault::DecayFirst, Fault::Unfused] {
+        for fault in [
+            LinearAttentionFault::KeysBackwards,
+            LinearAttentionFault::DecayFirst,
+            LinearAttentionFault::Unfused,
+        ] {
             assert_ne!(bits(&found), bits(&in_order(&shape, &all, Some(fault))), "{isa} {fault:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Products of low rank that are added, against f64; the same bits whatever is added together.
+//! Products of low rank, added to rows, against f64; the same bits in any combination.
 
 use menagerie_kernels::*;
 
@@ -6,7 +6,7 @@ fn wave(count: usize, step: usize) -> Vec<f32> {
     (0..count).map(|i| (i * step % 211) as f32 / 100.0 - 1.0).collect()
 }
 
-/// A matrix `[rank, width]` in a type, its bytes off any boundary, and its numbers.
+/// A matrix `[rank, width]` of a type, with unaligned bytes, and its numbers.
 fn matrix(rank: usize, width: usize, kind: FloatType) -> (Vec<u8>, Vec<f32>) {
     let values = wave(rank * width, 37);
     let mut bytes = vec![0];
@@ -51,7 +51,7 @@ fn odd_widths_and_ranks_match_f64() {
     }
 }
 
-/// Several terms and rows by number, over any threads: the bits of each row added alone.
+/// Several terms and rows by number, on any number of threads: the bits of each row added alone.
 #[test]
 fn a_row_does_not_depend_on_what_is_added_beside_it() {
     let (rank, width, rows) = (16, 1043, 90);

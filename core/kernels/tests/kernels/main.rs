@@ -1,5 +1,5 @@
-//! Every kernel on every instruction set of this machine against the plain forms of `menagerie-kernels-check`, and what
-//! must be the same bits.
+//! Every kernel on every instruction set of this machine against the plain forms of `menagerie-kernels-check`, and
+//! equality of bits where it is required.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 mod attention;

@@ -9,7 +9,7 @@ fn every_isa(threads: usize) -> Vec<Cpu> {
     Isa::available().into_iter().map(|isa| Cpu::with_isa(Some(threads), isa).unwrap()).collect()
 }
 
-/// What a kernel should come to: naive on the activations as the arithmetic sees them.
+/// The expected result of a kernel: the naive form with the activations of the arithmetic.
 fn expected(arithmetic: Arithmetic, w: &Matrix, x: &[f32]) -> Vec<(f64, f64)> {
     let group = match (arithmetic, w.block()) {
         (Arithmetic::Fast, BlockType::Quant(quant)) if quant.block_len() < 256 => 32,
@@ -282,7 +282,7 @@ fn lengths_that_do_not_fit_are_errors() {
     assert!(matmul_experts(&cpu, Arithmetic::Fast, &[&experts[..0]], &a, &mut []).is_err());
 }
 
-/// Kernels find the rows of a tile by 32-bit offsets, which longer rows would leave. The pages are never touched.
+/// Kernels address the rows of a tile by 32-bit offsets, which longer rows would exceed. The pages are never touched.
 #[test]
 fn rows_past_what_kernels_can_address_are_refused() {
     let (block, longest) = (BlockType::Q8_0, i32::MAX as usize / 15);

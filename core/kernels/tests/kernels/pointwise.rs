@@ -77,7 +77,8 @@ fn activations_match_f64() {
     });
 }
 
-/// Far from zero, where exponentials overflow or vanish, the results are those of f64, infinite where f64 leaves f32.
+/// Far from zero, where exponentials overflow or underflow, the results are those of f64, infinite where f64 exceeds
+/// f32.
 #[test]
 fn extreme_values_match_f64() {
     const EXTREME: [f32; 10] = [-1e30, -1e15, -1000.0, -100.0, -0.0, 0.0, 100.0, 1000.0, 1e15, 1e30];

@@ -11,7 +11,7 @@ use crate::linear_input::LinearInput;
 use crate::low_rank::LowRank;
 use crate::param::WeightShape;
 use crate::rows::Rows;
-use crate::terms::Factors;
+use crate::terms::RankFactors;
 
 /// A stack and its number.
 pub(super) struct AdaptedExperts {
@@ -84,17 +84,17 @@ impl ExpertLinear for AdaptedExperts {
     }
 }
 
-/// Factors of the packed rows of one set: nothing for those of others.
-fn only(factors: Factors, chosen: &RowSelection, rows: usize) -> Factors {
+/// Factors of the packed rows of one set: zero for those of others.
+fn only(factors: RankFactors, chosen: &RowSelection, rows: usize) -> RankFactors {
     let RowSelection::Some(chosen) = chosen else { return factors };
     let mut each = vec![0.0; rows];
     for row in chosen.iter().map(|row| *row as usize) {
         each[row] = match &factors {
-            Factors::One(factor) => *factor,
-            Factors::Each(all) => all[row],
+            RankFactors::One(factor) => *factor,
+            RankFactors::Each(all) => all[row],
         };
     }
-    Factors::Each(each)
+    RankFactors::Each(each)
 }
 
 /// `y` and the low-rank products of the experts.
@@ -103,7 +103,7 @@ fn add(
     low_rank: &LowRank,
     x: &LinearInput,
     packed: (&ExpertPlan, Packing),
-    factors: Factors,
+    factors: RankFactors,
     context: &TransformContext,
 ) -> Result<Rows> {
     let rank = factors.multiply(product(&low_rank.a, x, packed, context)?, context)?;

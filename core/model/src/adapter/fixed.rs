@@ -7,8 +7,8 @@ use crate::rows::Rows;
 use crate::traits::{FeedForward, Raw};
 use std::sync::Arc;
 
-/// A feed-forward whose linears are sites of their own, and the set that acts there, whatever sets its sequences have:
-/// an expert that is a model with an adapter.
+/// A feed-forward whose linears have their own sites, and the set that acts there, whatever sets its sequences have: an
+/// expert that is a model with an adapter.
 pub struct AdaptedFeedForward {
     part: Box<dyn FeedForward>,
     sets: [Arc<AdapterSet>; 1],

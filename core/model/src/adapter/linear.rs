@@ -17,11 +17,11 @@ pub(super) struct AdaptedLinear {
     site: usize,
 }
 
-/// What adapters add to a product in one step.
+/// The part that adapters add to a product in one step.
 enum AdapterTerms<'a> {
     /// Low-rank products.
     LowRank(Vec<LowRankTerm<'a>>),
-    /// Something else too: biases, magnitudes, whole weights.
+    /// Other operations too: biases, magnitudes, whole weights.
     Other,
 }
 
@@ -30,7 +30,7 @@ impl AdaptedLinear {
         Self { inner, site }
     }
 
-    /// What the adapters of the step add to the product of these rows.
+    /// The terms that the adapters of the step add to the product of these rows.
     fn added<'a>(&'a self, rows: RowOrigins, context: &'a TransformContext) -> AdapterTerms<'a> {
         let count = rows.rows();
         let mut terms = Vec::new();
@@ -53,7 +53,7 @@ impl AdaptedLinear {
         AdapterTerms::LowRank(terms)
     }
 
-    /// The product of rows of one set, with what its adapters add.
+    /// The product of rows of one set, with the terms of its adapters.
     fn adapt_rows(
         &self,
         mut y: Rows,
@@ -105,7 +105,7 @@ impl AdaptedLinear {
         Ok(y)
     }
 
-    /// What one adapter makes of a product, given its low-rank product.
+    /// Applies one adapter to a product, given its low-rank product.
     fn take(
         &self,
         y: Rows,
@@ -134,7 +134,7 @@ impl AdaptedLinear {
     }
 }
 
-/// The product with a weight that takes the place of the model's.
+/// The product with a weight that replaces the model's.
 fn replace(
     y: Rows,
     whole: &FullWeight,
@@ -181,7 +181,7 @@ impl Linear for AdaptedLinear {
         let inner = self.inner.terms(rows, context)?;
         match self.added(rows, context) {
             AdapterTerms::LowRank(terms) if terms.is_empty() => Some(inner),
-            // What follows the product of the inner linear must stay before what is added here.
+            // The operation after the product of the inner linear must come before the terms that are added here.
             _ if inner.has_after() => None,
             AdapterTerms::LowRank(terms) => Some(inner.with_low_rank(terms)),
             AdapterTerms::Other => Some(inner.with_after(self)),

@@ -1,10 +1,9 @@
 //! Adapters around linears: low-rank products added to those of a model that never changes.
 //!
-//! A model that is to take adapters is assembled with [`AdapterSites`] as its wrapper, which numbers every linear,
-//! stack of experts and table. An [`Adapter`] says by number what it adds where; an [`AdapterSet`] is some adapters
-//! with their weights. A step's [`crate::TransformContext::adapters`] lists sets, and each sequence of its layout names
-//! one, or none: sites look neither names nor maps up. Where no sequence of a step has a set, a site costs one look at
-//! an empty list.
+//! A model for adapters is assembled with [`AdapterSites`] as its wrapper, which numbers every linear, stack of experts
+//! and table. An [`Adapter`] lists what it adds at each number; an [`AdapterSet`] is some adapters with their weights.
+//! A step's [`crate::TransformContext::adapters`] lists sets, and each sequence of its layout refers to one, or none:
+//! sites look up neither names nor maps. If no sequence of a step has a set, a site only checks an empty list.
 //!
 //! Formulas: LoRA `y = W x + w s B A x` (Hu et al., 2021); DoRA `y = m / |W + w s B A| (W + w s B A) x` with the norm
 //! of each row (Liu et al., 2024), several at once one after the other as PEFT does; X-LoRA's weights per row, layer

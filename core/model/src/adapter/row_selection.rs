@@ -4,7 +4,7 @@ use crate::Result;
 use crate::adapter_set::AdapterSet;
 use crate::context::TransformContext;
 use crate::rows::Rows;
-use crate::terms::Factors;
+use crate::terms::RankFactors;
 
 /// Rows of a product whose sequences have one adapter set.
 #[derive(Debug)]
@@ -16,8 +16,8 @@ pub(super) enum RowSelection {
 }
 
 impl RowSelection {
-    /// The rows whose sequences have the set `set`; row `i` of a product came from row `origin(i)` of the step. None
-    /// where the step has no such sequence, or none of its rows is here.
+    /// The rows whose sequences have the set `set`; row `i` of a product came from row `origin(i)` of the step. `None`
+    /// if the step has no such sequence, or none of its rows is here.
     pub(super) fn of(
         set: usize,
         rows: usize,
@@ -43,7 +43,7 @@ impl RowSelection {
         }
     }
 
-    /// Rows of the product, of `rows` it has.
+    /// Rows of the product, which has `rows` rows.
     pub(super) fn rows(&self, rows: usize) -> impl Iterator<Item = usize> + '_ {
         let (all, some) = match self {
             Self::All => (0..rows, &[][..]),
@@ -52,7 +52,7 @@ impl RowSelection {
         all.chain(some.iter().map(|row| *row as usize))
     }
 
-    /// Their numbers, where they are not all.
+    /// Their numbers, if they are not all rows.
     pub(super) fn picked(self) -> Option<Vec<u32>> {
         match self {
             Self::All => None,
@@ -84,11 +84,11 @@ pub(super) fn factors(
     constant: f32,
     origins: impl Iterator<Item = usize>,
     context: &TransformContext,
-) -> Factors {
+) -> RankFactors {
     let Some((scalings, layer)) = context.scalings.zip(set.scaling_layer(site)) else {
-        return Factors::One(constant);
+        return RankFactors::One(constant);
     };
     // A row past the scalings has none: nothing is added to it.
     let of = |row: usize| scalings.at(row, layer).and_then(|all| all.get(member)).copied().unwrap_or(0.0);
-    Factors::Each(origins.map(|row| of(row) * constant).collect())
+    RankFactors::Each(origins.map(|row| of(row) * constant).collect())
 }

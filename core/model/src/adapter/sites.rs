@@ -10,7 +10,7 @@ use crate::table::Table;
 use crate::wrapper::{LinearSite, LinearWrapper};
 use std::sync::{Mutex, PoisonError};
 
-/// A place where an adapter may act; its number is its place in [`AdapterSites::into_sites`].
+/// A place where an adapter may act; its number is its index in [`AdapterSites::into_sites`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdapterSite {
     /// Role, block, and rows of the stored weight.
@@ -19,7 +19,7 @@ pub struct AdapterSite {
     pub shape: SiteShape,
 }
 
-/// What stands at a site, and its size.
+/// The kind and the size of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SiteShape {
     /// A linear: one matrix `[out, in]`.
@@ -39,7 +39,7 @@ impl SiteShape {
     }
 }
 
-/// The wrapper that lets a model take adapters: everything it wraps gets a number.
+/// The wrapper that lets a model take adapters: everything that it wraps gets a number.
 #[derive(Debug, Default)]
 pub struct AdapterSites {
     sites: Mutex<Vec<AdapterSite>>,

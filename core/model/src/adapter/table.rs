@@ -10,7 +10,7 @@ use crate::linear_input::LinearInput;
 use crate::low_rank::LowRank;
 use crate::rows::Rows;
 use crate::table::Table;
-use crate::terms::Factors;
+use crate::terms::RankFactors;
 
 /// A table and its number.
 pub(super) struct AdaptedTable {
@@ -24,10 +24,10 @@ impl AdaptedTable {
     }
 }
 
-/// What a low-rank adapter adds to the rows of ids, `[ids, D]`.
+/// The rows that a low-rank adapter adds to those of ids, `[ids, D]`.
 fn low_rank_rows(
     low_rank: &LowRank,
-    factors: &Factors,
+    factors: &RankFactors,
     ids: &[u32],
     context: &TransformContext,
 ) -> Result<Rows> {

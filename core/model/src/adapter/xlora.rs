@@ -18,15 +18,15 @@ use crate::trace::Trace;
 use crate::{ModelError, Result};
 use std::sync::Arc;
 
-/// The state set of the pass whose logits are given.
+/// The state set of the pass whose logits are returned.
 const TRUE_PASS: usize = 0;
 
-/// The state set of the pass that feeds the classifier.
+/// The state set of the pass whose rows are the input of the classifier.
 const SCALING_PASS: usize = 1;
 
-/// Runs every step twice (Buehler and Buehler, 2024): first with the same weight for all adapters; the classifier makes
-/// the weights of the second pass out of its rows after the final norm. Each pass has its own state, so that a sequence
-/// is computed step by step like any other. The model below is the one without X-LoRA, in one piece or in stages.
+/// Runs every step twice (Buehler and Buehler, 2024): first with the same weight for all adapters; the classifier
+/// computes the weights of the second pass from its rows after the final norm. Each pass has its own state, so that a
+/// sequence is computed step by step like any other. The inner model has no X-LoRA; it is whole or in stages.
 pub struct XLoraModel {
     model: Box<dyn NormedExecutor>,
     /// One set, multiplied by the step's scalings.
@@ -134,7 +134,7 @@ impl Executor for XLoraModel {
         }
         let layout = context.layout.with_adapters(Some(0));
         let scalings = self.scaling_pass(context, &layout);
-        // Whatever comes next reads and writes the first set.
+        // Later steps read and write the first set.
         context.states.use_set(TRUE_PASS)?;
         let scalings = scalings?;
         context.hooks.scalings(&scalings, context.layout)?;

@@ -7,7 +7,7 @@ use crate::rows::Rows;
 use crate::{ModelError, Result};
 use menagerie_formulas::Activation;
 
-/// What stands between the linears of a classifier.
+/// The operation between the linears of a classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XLoraActivation {
     /// Nothing.

@@ -5,7 +5,7 @@ use crate::{ModelError, Result};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What the classifier's outputs are made of.
+/// The shape of the classifier's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScalingSpread {
     /// A weight for each layer and adapter, layer after layer (`layerwise_scalings`).
@@ -14,7 +14,7 @@ pub enum ScalingSpread {
     SameInAll,
 }
 
-/// What is made of the outputs for a layer.
+/// The operation on the outputs of a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ScalingNormalization {
     /// Nothing.
@@ -26,7 +26,7 @@ pub enum ScalingNormalization {
     },
 }
 
-/// What is made of the weights that are kept in a layer.
+/// The operation on the weights that are kept in a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopScalings {
     /// Nothing.
@@ -38,20 +38,20 @@ pub enum TopScalings {
 /// How adapters are weighted, row by row and layer by layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct XLoraMixing {
-    /// What the outputs are made of.
+    /// The shape of the outputs.
     pub spread: ScalingSpread,
     /// What is made of them.
     pub raw: ScalingNormalization,
     /// Weights kept in a layer, the largest by value; the others become 0. Absent = all (`top_k_lora`).
     pub top_k: Option<usize>,
-    /// What is made of the kept ones.
+    /// The operation on the kept weights.
     pub kept: TopScalings,
-    /// Weight of every adapter in the pass that feeds the classifier (`scaling_pass_value`).
+    /// Weight of every adapter in the pass whose rows are the input of the classifier (`scaling_pass_value`).
     pub pass_value: f32,
 }
 
 impl XLoraMixing {
-    /// The weights `[T, layers, adapters]` that the classifier's outputs `[T, outputs]` stand for.
+    /// The weights `[T, layers, adapters]` that correspond to the classifier's outputs `[T, outputs]`.
     ///
     /// They may be NaN or infinite ([`Self::check`]).
     ///
@@ -100,7 +100,7 @@ impl XLoraMixing {
         )))
     }
 
-    /// Outputs of a classifier for so many layers and adapters.
+    /// The number of outputs of a classifier for so many layers and adapters.
     pub fn outputs(&self, layers: usize, adapters: usize) -> usize {
         match self.spread {
             ScalingSpread::PerLayer => layers * adapters,
@@ -108,7 +108,7 @@ impl XLoraMixing {
         }
     }
 
-    /// What adapters are multiplied by: the kept weights of each row and layer.
+    /// The factors of adapters: the kept weights of each row and layer.
     pub fn kept<'a>(&self, scalings: &'a Scalings) -> Cow<'a, Scalings> {
         let some = self.top_k.filter(|&k| k < scalings.adapters);
         if some.is_none() && self.kept == TopScalings::AsTheyAre {
@@ -130,7 +130,7 @@ impl XLoraMixing {
         Cow::Owned(kept)
     }
 
-    /// The weights of the pass that feeds the classifier; none where no adapter acts in it.
+    /// The weights of the pass whose rows are the input of the classifier; `None` if no adapter acts in it.
     pub(super) fn of_pass(&self, rows: usize, layers: usize, adapters: usize) -> Option<Scalings> {
         if self.pass_value == 0.0 {
             return None;

@@ -4,33 +4,33 @@ use crate::Result;
 use crate::backend::Backend;
 use crate::param::Param;
 
-/// DoRA at one site: the trained length of each row, and what the row's own length is made of.
+/// DoRA at one site: the trained length of each row, and the terms of the row's own length.
 #[derive(Clone, Debug)]
 pub struct Magnitude {
     /// Tensor of the lengths, for messages.
     pub name: String,
     /// Trained length of each row, `[out]`.
     pub lengths: Vec<f32>,
-    /// By row: `|W|^2`, `scaling <W, B A>` and `scaling^2 |B A|^2`, so that `|W + w s B A|^2` is known for every weight
-    /// w.
+    /// By row: `|W|^2`, `scaling <W, B A>` and `scaling^2 |B A|^2`, from which `|W + w s B A|^2` follows for every
+    /// weight w.
     pub squares: Vec<[f64; 3]>,
     /// The bias in the model's own product, which is not stretched, `[out]`.
     pub bias: Option<Vec<f32>>,
 }
 
-/// What DoRA does to rows of products under one weight of its adapter.
+/// The factors of DoRA for rows of products under one weight of its adapter.
 #[derive(Clone, Debug)]
 pub(crate) struct Stretch {
     /// `m / |W + w s B A|`, `[out]`: multiplies the low-rank product.
     pub(crate) factor: Param,
-    /// That less one: multiplies the model's own product.
+    /// The previous factor minus one: multiplies the model's own product.
     pub(crate) more: Param,
-    /// What takes the bias out of it again, `[out]`.
+    /// The term that removes the bias again, `[out]`.
     pub(crate) bias: Option<Param>,
 }
 
 impl Magnitude {
-    /// The stretch where its adapter has this weight.
+    /// The stretch for this weight of its adapter.
     pub(crate) fn stretch(&self, weight: f32, backend: &dyn Backend) -> Result<Stretch> {
         let weight = f64::from(weight);
         let factors: Vec<f64> = self

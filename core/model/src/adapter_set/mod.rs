@@ -11,14 +11,14 @@ use crate::{ModelError, Result};
 use magnitude::Stretch;
 use std::sync::Arc;
 
-/// By number of the site the layer that [`crate::Scalings`] have for it, where they have one.
+/// By number of the site, the layer that [`crate::Scalings`] have for it, if they have one.
 pub type ScalingLayers = Arc<[Option<usize>]>;
 
 /// Adapters that act together on a sequence, in order.
 #[derive(Debug)]
 pub struct AdapterSet {
     members: Vec<Member>,
-    /// By site: whether anything happens there.
+    /// By site: whether any adapter acts there.
     acts: Vec<bool>,
     scaling_layers: Option<ScalingLayers>,
 }
@@ -27,7 +27,7 @@ pub struct AdapterSet {
 #[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) adapter: Arc<Adapter>,
-    /// Multiplies what the adapter adds.
+    /// The factor of the adapter's terms.
     pub(crate) weight: f32,
     /// By site: DoRA's stretch under that weight.
     stretches: Vec<Option<Stretch>>,
@@ -43,8 +43,8 @@ impl AdapterSet {
     /// These adapters with their weights; 1 is the adapter as it was trained. All are of one model.
     ///
     /// # Errors
-    /// [`ModelError::Unsupported`] names adapters that cannot act together: two that bring the same weight whole, or
-    /// biases.
+    /// [`ModelError::Unsupported`] names adapters that cannot act together: two that replace the same weight, or two
+    /// with biases.
     pub fn new(members: Vec<(Arc<Adapter>, f32)>, backend: &dyn Backend) -> Result<Self> {
         let sites = members.iter().map(|(adapter, _)| adapter.parts().len()).max().unwrap_or(0);
         for site in 0..sites {
@@ -67,7 +67,7 @@ impl AdapterSet {
     /// Also multiplied by the step's [`crate::Scalings`]: adapter `a` of the set by `[row, layers[site], a]`.
     ///
     /// # Errors
-    /// [`ModelError::Unsupported`] beside DoRA and weights brought whole, which cannot be weighted row by row.
+    /// [`ModelError::Unsupported`] together with DoRA and replaced weights, which cannot be weighted row by row.
     pub fn with_scalings(mut self, layers: ScalingLayers) -> Result<Self> {
         for Member { adapter, .. } in &self.members {
             let parts = (0..adapter.parts().len()).filter_map(|site| adapter.linear(site));
@@ -82,7 +82,7 @@ impl AdapterSet {
         Ok(self)
     }
 
-    /// Whether another set is of the same adapters with the same weights, so that it computes the same.
+    /// Whether another set has the same adapters with the same weights, so that it computes the same.
     pub fn is_same(&self, other: &Self) -> bool {
         let pairs = || self.members.iter().zip(&other.members);
         let alike = |(own, other): (&Member, &Member)| {
@@ -96,7 +96,7 @@ impl AdapterSet {
         self.members.len() == other.members.len() && layers && pairs().all(alike)
     }
 
-    /// By site the layer of the step's scalings, where it is multiplied by them.
+    /// By site, the layer of the step's scalings, if the set is multiplied by them.
     pub fn scaling_layers(&self) -> Option<&ScalingLayers> {
         self.scaling_layers.as_ref()
     }
@@ -110,12 +110,12 @@ impl AdapterSet {
         &self.members
     }
 
-    /// Whether anything happens at a site.
+    /// Whether any adapter acts at a site.
     pub(crate) fn acts_at(&self, site: usize) -> bool {
         self.acts.get(site).copied().unwrap_or(false)
     }
 
-    /// The layer of the step's scalings that a site has; none where the set is not multiplied by them.
+    /// The layer of the step's scalings that a site has; `None` if the set is not multiplied by them.
     pub(crate) fn scaling_layer(&self, site: usize) -> Option<usize> {
         self.scaling_layers.as_ref()?.get(site).copied().flatten()
     }
@@ -130,7 +130,7 @@ fn unscalable(part: &LinearPart) -> Option<&'static str> {
     }
 }
 
-/// A weight that one adapter brings whole is no other's to change.
+/// No other adapter may change a weight that one adapter replaces.
 fn check_site(members: &[(Arc<Adapter>, f32)], site: usize) -> Result<()> {
     let whole = |adapter: &Adapter| match adapter.part(site) {
         Some(SitePart::Linear(part)) => part.whole.as_ref().map(|whole| whole.weight.name().to_owned()),
@@ -149,7 +149,7 @@ fn check_site(members: &[(Arc<Adapter>, f32)], site: usize) -> Result<()> {
     )))
 }
 
-/// Trained biases take the place of the model's: they are no sum, and DoRA would have to know them.
+/// Trained biases replace the model's: they cannot be added, and DoRA would need to know them.
 fn check_biases(members: &[(Arc<Adapter>, f32)]) -> Result<()> {
     let has = |adapter: &Adapter, what: fn(&LinearPart) -> bool| {
         (0..adapter.parts().len()).filter_map(|site| adapter.linear(site)).any(what)

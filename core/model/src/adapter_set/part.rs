@@ -1,18 +1,18 @@
-//! [`Adapter`]: what an adapter adds at each site of one model.
+//! [`Adapter`]: the changes of an adapter at each site of one model.
 
 use super::magnitude::Magnitude;
 use crate::low_rank::LowRank;
 use crate::param::Param;
 
-/// An adapter as a model takes it: by number of the site what it does there. Immutable.
+/// An adapter in the form that a model uses: its part at each site, by number. Immutable.
 #[derive(Debug)]
 pub struct Adapter {
     name: String,
     parts: Vec<Option<SitePart>>,
 }
 
-/// What an adapter does at a site.
-// One for each site of a model: nearly all are linears, and a box would be one look more in each of their products.
+/// The part of an adapter at a site.
+// One for each site of a model: nearly all are linears, and a box would add an indirection to each of their products.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum SitePart {
@@ -24,20 +24,20 @@ pub enum SitePart {
     Table(TablePart),
 }
 
-/// What an adapter does at a linear; each where it has it.
+/// The part of an adapter at a linear; every field is optional.
 #[derive(Clone, Debug, Default)]
 pub struct LinearPart {
     /// Added to the product.
     pub low_rank: Option<LowRank>,
-    /// Trained bias less that of the model, `[out]`: added once, whatever the adapter's weight.
+    /// Trained bias minus that of the model, `[out]`: added once, whatever the adapter's weight.
     pub bias: Option<Param>,
     /// DoRA's lengths.
     pub magnitude: Option<Magnitude>,
-    /// A weight of its own in place of the model's (PEFT's `modules_to_save`), whatever the adapter's weight.
+    /// A weight that replaces the model's (PEFT's `modules_to_save`), whatever the adapter's weight.
     pub whole: Option<FullWeight>,
 }
 
-/// A weight and a bias in place of the model's.
+/// A weight and a bias that replace the model's.
 #[derive(Clone, Debug)]
 pub struct FullWeight {
     /// `[out, in]`.
@@ -46,12 +46,12 @@ pub struct FullWeight {
     pub bias: Option<Param>,
 }
 
-/// What an adapter does at a table of tokens.
+/// The part of an adapter at a table of tokens.
 #[derive(Clone, Debug)]
 pub enum TablePart {
     /// Added to the rows.
     LowRank(LowRank),
-    /// A table of its own, `[V, D]`.
+    /// A table that replaces the model's, `[V, D]`.
     Whole(Param),
 }
 
@@ -61,7 +61,7 @@ impl Adapter {
         Self { name: name.to_owned(), parts }
     }
 
-    /// As it is called in messages.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -71,7 +71,7 @@ impl Adapter {
         self.parts.get(site)?.as_ref()
     }
 
-    /// By number of the site what it does there.
+    /// By number of the site, its part there.
     pub fn parts(&self) -> &[Option<SitePart>] {
         &self.parts
     }

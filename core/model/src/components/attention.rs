@@ -24,7 +24,7 @@ pub struct AttentionLinears {
     pub value: Option<Box<dyn Linear>>,
     /// `[heads * value_dim]` to `[D]`.
     pub output: Box<dyn Linear>,
-    /// Gate on the heads' outputs; one that stands beside the queries makes `query` wider.
+    /// Gate on the heads' outputs; a gate in the rows of the queries makes `query` wider.
     pub gate: Option<AttentionGate>,
 }
 
@@ -35,18 +35,23 @@ pub struct Attention {
     linears: AttentionLinears,
     shape: AttentionShape,
     states: AttentionStates,
-    clamp: Option<f32>,
-    qk_norm: Option<QkNorm>,
-    v_norm: Option<HeadNorm>,
+    /// Clamps queries, keys and values to `-clamp..=clamp`.
+    pub clamp: Option<f32>,
+    /// Norms queries and keys.
+    pub qk_norm: Option<QkNorm>,
+    /// Norms values, before they are stored (Gemma 3n, Gemma 4).
+    pub v_norm: Option<HeadNorm>,
+    /// Multiplies queries by a factor that grows with the position.
+    pub temperature: Option<Temperature>,
+    /// Norms the heads' outputs together, before the output product (BitNet).
+    pub inner_norm: Option<Box<dyn Norm>>,
     rope: Option<DeclaredRope>,
-    temperature: Option<Temperature>,
     sinks: Option<Param>,
     distances: Option<Param>,
-    inner_norm: Option<Box<dyn Norm>>,
 }
 
 impl Attention {
-    /// An attention without positions; its states are declared here under these names (`blk.3.k`, `blk.3.v`).
+    /// An attention without positions, norms and biases; its states are declared here under these names (`blk.3.k`, `blk.3.v`).
     ///
     /// # Errors
     /// [`ModelError::Shape`] if a linear does not fit `shape`.
@@ -95,33 +100,9 @@ impl Attention {
         })
     }
 
-    /// Clamps queries, keys and values to `[-limit, limit]`.
-    pub fn with_clamp(mut self, limit: f32) -> Self {
-        self.clamp = Some(limit);
-        self
-    }
-
-    /// Norms queries and keys.
-    pub fn with_qk_norm(mut self, norm: QkNorm) -> Self {
-        self.qk_norm = Some(norm);
-        self
-    }
-
-    /// Norms values, before they are stored (Gemma 3n, Gemma 4).
-    pub fn with_v_norm(mut self, norm: HeadNorm) -> Self {
-        self.v_norm = Some(norm);
-        self
-    }
-
     /// Rotates queries and keys; equal ropes of a model share their tables.
     pub fn with_rope(mut self, rope: Rope, declarations: &mut RopeDeclarations) -> Self {
         self.rope = Some(declarations.declare(rope));
-        self
-    }
-
-    /// Multiplies queries by a factor that grows with the position.
-    pub fn with_temperature(mut self, temperature: Temperature) -> Self {
-        self.temperature = Some(temperature);
         self
     }
 
@@ -138,7 +119,7 @@ impl Attention {
     /// Adds learned biases by distance to the scores, `[heads, 2 * reach + 1]`: see [`AttentionBiases::distances`].
     ///
     /// # Errors
-    /// [`ModelError::Shape`] for a length that is no odd number for each head, and beside ALiBi.
+    /// [`ModelError::Shape`] for a length that is not an odd number for each head, and together with ALiBi.
     pub fn with_distances(mut self, table: Param) -> Result<Self> {
         let span = table.shape().cols / self.shape.heads.max(1);
         table.expect_len((span | 1) * self.shape.heads, "biases by distance")?;
@@ -151,13 +132,7 @@ impl Attention {
         Ok(self)
     }
 
-    /// Norms the heads' outputs together, before the output product (BitNet).
-    pub fn with_inner_norm(mut self, norm: Box<dyn Norm>) -> Self {
-        self.inner_norm = Some(norm);
-        self
-    }
-
-    /// Queries, keys and values as they are projected; beside the queries what a gate there adds.
+    /// The projected queries, keys and values; and the gate in the rows of the queries, if there is one.
     fn products(&self, x: &LinearInput, context: &TransformContext) -> Result<[Rows; 3]> {
         let AttentionLinears { query, key, value, output: _, gate: _ } = &self.linears;
         if let Some(value) = value {

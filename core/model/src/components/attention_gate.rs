@@ -1,4 +1,4 @@
-//! [`AttentionGate`]: what the heads' outputs are multiplied by before the output product.
+//! [`AttentionGate`]: the gate on the heads' outputs before the output product.
 
 use crate::context::TransformContext;
 use crate::linear::Linear;
@@ -9,10 +9,9 @@ use menagerie_formulas::{Activation, AttentionShape, Gating};
 
 /// Where a gate comes from.
 pub enum GateSource {
-    /// A product of its own over the attention's input: `[D]` to `[heads * value_dim]` or, one factor per head,
-    /// `[heads]`.
+    /// Its own product over the attention's input: `[D]` to `[heads * value_dim]` or, one factor per head, `[heads]`.
     Own(Box<dyn Linear>),
-    /// The query product, whose rows are, head by head, a query and then the gate of that head's output (Qwen3-Next).
+    /// The query product, each of whose heads has a query and then the gate of that head's output (Qwen3-Next).
     BesideQueries,
 }
 
@@ -42,7 +41,7 @@ impl AttentionGate {
         }
     }
 
-    /// Queries `[T, heads * key_dim]` and the gate of the rows of `x`; `query` is what the query product gave.
+    /// Queries `[T, heads * key_dim]` and the gate of the rows of `x`; `query` is the result of the query product.
     ///
     /// # Errors
     /// What the backend returns.

@@ -1,4 +1,4 @@
-//! [`CausalConv`]: the short convolution in front of a recurrence.
+//! [`CausalConv`]: the short convolution before a recurrence.
 
 use crate::Result;
 use crate::context::TransformContext;
@@ -15,8 +15,8 @@ pub struct CausalConv {
 }
 
 impl CausalConv {
-    /// A convolution of `width` channels with `taps` `[L * C]`, the row of each tap after the other, and a bias `[C]`;
-    /// its state, the last `L - 1` rows that went in, is declared here as `name`.
+    /// A convolution of `width` channels with `taps` `[L * C]`, tap after tap, and a bias `[C]`; its state, the last
+    /// `L - 1` input rows, is declared here as `name`.
     ///
     /// # Errors
     /// [`crate::ModelError::Shape`] if there are not `L * C` taps, or `C` biases.

@@ -1,7 +1,7 @@
-//! [`DistanceBuckets`]: biases by distance of which far ones share a value (T5).
+//! [`DistanceBuckets`]: biases by distance, which far distances share (T5).
 
 /// Distances in buckets (Raffel et al., 2020; `_relative_position_bucket` of transformers): near ones have one each,
-/// farther ones share them, the wider the farther they are.
+/// farther ones share them; buckets widen with the distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DistanceBuckets {
     /// Buckets in all.
@@ -12,10 +12,10 @@ pub struct DistanceBuckets {
     pub sides: BucketSides,
 }
 
-/// Keys on which sides of a query have buckets.
+/// The sides of a query on which keys have buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketSides {
-    /// Before it, and its own: later ones are in its own bucket.
+    /// Before it, and its own position: later keys share its bucket.
     Before,
     /// Half of the buckets for those before it and its own, half for those after it.
     Both,
@@ -43,8 +43,8 @@ impl DistanceBuckets {
         first + near.saturating_add(share as usize).min(side - 1)
     }
 
-    /// A table `[count, heads]` of learned values as one by distance, `[heads, 2 * farthest + 1]`: what
-    /// [`Attention::with_distances`](super::Attention::with_distances) takes. Rows that are missing are 0.
+    /// A table `[count, heads]` of learned values, converted to one by distance, `[heads, 2 * farthest + 1]`: the
+    /// argument of [`Attention::with_distances`](super::Attention::with_distances). Missing rows are 0.
     pub fn by_distance(self, table: &[f32], heads: usize) -> Vec<f32> {
         let farthest = i64::try_from(self.farthest).unwrap_or(i64::MAX);
         let buckets: Vec<usize> = (-farthest..=farthest).map(|distance| self.of(distance)).collect();

@@ -7,7 +7,7 @@ use crate::table::Table;
 use crate::traits::{Norm, TokenEmbedding};
 use crate::{ModelError, Result};
 
-/// Looks the rows of the tokens up; then scale, learned positions, token types and norm, where the model has them.
+/// Looks up the rows of the tokens; then applies scale, learned positions, token types and norm, if the model has them.
 pub struct TableEmbedding {
     /// `[V, D]`.
     pub table: Box<dyn Table>,
@@ -22,7 +22,7 @@ pub struct TableEmbedding {
 }
 
 impl TableEmbedding {
-    /// Rows of ids, scaled; rows given in their place as they are.
+    /// Rows of ids, scaled; rows that replace them are unchanged.
     fn input(&self, context: &TransformContext) -> Result<Rows> {
         let backend = &context.compute.backend;
         let width = self.table.width();
@@ -37,7 +37,7 @@ impl TableEmbedding {
         Ok(rows)
     }
 
-    /// A model with one type has it for every token (RoBERTa).
+    /// A model with one type uses it for every token (RoBERTa).
     fn add_types(&self, rows: Rows, table: &Param, context: &TransformContext) -> Result<Rows> {
         let last = u32::try_from(table.shape().rows.saturating_sub(1)).unwrap_or(u32::MAX);
         let types: Vec<u32> = match context.token_types {

@@ -18,7 +18,7 @@ pub struct GatedFeedForward {
     pub down: Box<dyn Linear>,
     /// How gate and up become one.
     pub gating: GateForm,
-    /// Norm before the way down, over `F` (BitNet).
+    /// Norm before the down projection, over `F` (BitNet).
     pub inner_norm: Option<Box<dyn Norm>>,
 }
 
@@ -40,7 +40,7 @@ pub struct PlainFeedForward {
     pub down: Box<dyn Linear>,
     /// Activation between the two.
     pub activation: ActivationForm,
-    /// Norm before the way down, over `F`.
+    /// Norm before the down projection, over `F`.
     pub inner_norm: Option<Box<dyn Norm>>,
 }
 

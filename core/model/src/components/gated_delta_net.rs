@@ -30,7 +30,7 @@ pub struct DeltaNetLinears {
 
 /// How strongly a row writes and how fast the state decays, before their activations.
 pub enum DeltaNetRates {
-    /// Products of their own, `[D]` to `[heads]`.
+    /// Separate products, `[D]` to `[heads]`.
     Apart {
         /// The strength.
         strength: Box<dyn Linear>,
@@ -52,7 +52,7 @@ pub struct DeltaNetConvolutions {
     pub values: CausalConv,
 }
 
-/// What a head has of its own, as many as there are decays.
+/// The parameters of a head, as many as there are decays.
 pub struct DeltaNetHeads {
     /// Added to the decay before softplus.
     pub decay_bias: Param,
@@ -78,7 +78,8 @@ impl GatedDeltaNet {
     /// `sqrt(their square + length_eps)`.
     ///
     /// # Errors
-    /// [`ModelError::Shape`] if a head's own numbers are not one for each decay, or key heads do not divide the heads.
+    /// [`ModelError::Shape`] if the number of the heads' parameters differs from the number of decays, or key heads do
+    /// not divide the heads.
     pub fn new(
         name: &str,
         (shape, length_eps): (LinearAttentionShape, f32),
@@ -121,7 +122,7 @@ impl GatedDeltaNet {
         }
     }
 
-    /// Every head of `x` divided by its length and times `factor`.
+    /// Every head of `x` divided by its length and multiplied by `factor`.
     fn of_length(&self, x: Rows, factor: f32, context: &TransformContext) -> Result<Rows> {
         let (rows, columns, dim) = (x.rows(), x.cols(), self.shape.key_dim);
         let backend = &context.compute.backend;

@@ -1,4 +1,4 @@
-//! [`GatedNorm`]: what a recurrence's output goes through before the output product.
+//! [`GatedNorm`]: the gate and norm of a recurrence's output before the output product.
 
 use crate::Result;
 use crate::components::HeadNorm;

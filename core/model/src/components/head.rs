@@ -8,7 +8,7 @@ use crate::param::Param;
 use crate::rows::Rows;
 use crate::traits::{Norm, OutputHead};
 
-/// Hidden rows to logits, by a matrix of its own or the embedding's.
+/// Hidden rows to logits, by its own matrix or the embedding's.
 pub struct LinearHead {
     /// Norm before the product.
     pub norm: Option<Box<dyn Norm>>,
@@ -18,7 +18,7 @@ pub struct LinearHead {
     pub scale: f32,
     /// `cap * tanh(x / cap)`, after the scale.
     pub softcap: Option<f32>,
-    /// Added at the end, `[V]`: the lowest number for ids that are never said (Chameleon), 0 for the others.
+    /// Added at the end, `[V]`: the lowest number for ids that are never generated (Chameleon), 0 for the others.
     pub suppress: Option<Param>,
 }
 

@@ -13,23 +13,24 @@ use crate::state::{StateDeclarations, StateId, StateSpec};
 use crate::traits::{Norm, SequenceMixer};
 use menagerie_formulas::{AttentionShape, Mask};
 
-/// Multi-head latent attention (DeepSeek-AI, 2024): keys and values of all heads are products of one latent per token,
-/// which is all that is kept, beside one rotated part of the keys that the heads share.
+/// Multi-head latent attention (DeepSeek-AI, 2024): keys and values of all heads are products of one latent per token.
+/// Only the latent is kept, and one rotated part of the keys that the heads share.
 ///
 /// Queries are multiplied with the products of the keys and attend to the latents themselves (*absorbed*), in a prompt
-/// as in the words after it. To make keys and values out of the latents of a prompt would cost less for each pair of
-/// tokens, and be the same sums in another order: then a row's result would depend on how many came with it.
+/// as in the tokens after it. Computing keys and values from the latents of a prompt would cost less for each pair of
+/// tokens, but sum in another order: a row's result would then depend on how many rows come with it.
 pub struct LatentAttention {
     linears: LatentLinears,
     sizes: LatentSizes,
     latent_norm: Box<dyn Norm>,
     state: StateId,
     rope: Option<DeclaredRope>,
-    temperature: Option<Temperature>,
+    /// Multiplies queries by a factor that grows with the position.
+    pub temperature: Option<Temperature>,
 }
 
-/// What the tokens of a step ask and give.
-struct Step {
+/// The queries and latents of the tokens of a step.
+struct LatentStep {
     /// `[T * heads, plain]`.
     query: Rows,
     /// `[T * heads, rotated]`.
@@ -65,14 +66,8 @@ impl LatentAttention {
         self
     }
 
-    /// Multiplies queries by a factor that grows with the position.
-    pub fn with_temperature(mut self, temperature: Temperature) -> Self {
-        self.temperature = Some(temperature);
-        self
-    }
-
-    /// Queries of the step, and its latents and rotated keys stored.
-    fn begin(&self, x: &Rows, context: &mut TransformContext) -> Result<Step> {
+    /// Computes queries of the step, and stores its latents and rotated keys.
+    fn begin(&self, x: &Rows, context: &mut TransformContext) -> Result<LatentStep> {
         let (linears, sizes) = (&self.linears, &self.sizes);
         let backend = &context.compute.backend;
         let x = LinearInput::new(x);
@@ -99,11 +94,11 @@ impl LatentAttention {
         }
         let stored = backend.join([&latent, &key])?;
         backend.store(self.state, &stored, context.state_step())?;
-        Ok(Step { query, rotated })
+        Ok(LatentStep { query, rotated })
     }
 
     /// Queries of a step against latents: `[T, heads * value]`.
-    fn attend(&self, step: &Step, context: &mut TransformContext) -> Result<Rows> {
+    fn attend(&self, step: &LatentStep, context: &mut TransformContext) -> Result<Rows> {
         let LatentSizes { heads, rotated, value, latent, scale, .. } = self.sizes;
         let rows = context.layout.rows();
         let query = self.linears.absorb_key(&step.query, heads, context)?;

@@ -16,9 +16,9 @@ use crate::{ModelError, Result};
 pub struct LatentSizes {
     /// Heads.
     pub heads: usize,
-    /// Elements of a key head that come out of the latent.
+    /// Elements of a key head that are computed from the latent.
     pub plain: usize,
-    /// Elements of a key head that carry positions; all heads of keys share them.
+    /// Elements of a key head that have positions; all key heads share them.
     pub rotated: usize,
     /// Elements of a value head.
     pub value: usize,
@@ -28,7 +28,7 @@ pub struct LatentSizes {
     pub scale: f32,
 }
 
-/// Queries by way of a latent of their own.
+/// Queries through a latent of their own.
 pub struct QueryLatent {
     /// `[D]` to the latent.
     pub down: Box<dyn Linear>,
@@ -40,13 +40,13 @@ pub struct QueryLatent {
 pub struct LatentLinears {
     /// `[D]`, or the latent of queries, to `[heads * (plain + rotated)]`.
     pub query: Box<dyn Linear>,
-    /// The latent of queries, where they have one.
+    /// The latent of queries, if they have one.
     pub query_latent: Option<QueryLatent>,
     /// `[D]` to `[latent]`.
     pub latent: Box<dyn Linear>,
     /// `[D]` to `[rotated]`.
     pub rotated_key: Box<dyn Linear>,
-    /// For each head `[plain]` to `[latent]`: a query as latents see it.
+    /// For each head `[plain]` to `[latent]`: a query in the space of latents.
     pub absorb_key: Box<dyn ExpertLinear>,
     /// For each head `[latent]` to `[value]`: a mixed latent as the head's value.
     pub absorb_value: Box<dyn ExpertLinear>,
@@ -81,12 +81,12 @@ impl LatentLinears {
         Ok(())
     }
 
-    /// The product of the input that queries begin with.
+    /// The first product of queries.
     pub(super) fn first_query(&self) -> &dyn Linear {
         self.query_latent.as_ref().map_or(&*self.query, |latent| &*latent.down)
     }
 
-    /// Queries `[T, heads * (plain + rotated)]` of what [`Self::first_query`] gave.
+    /// Queries `[T, heads * (plain + rotated)]` from the result of [`Self::first_query`].
     pub(super) fn query(&self, first: Rows, context: &TransformContext) -> Result<Rows> {
         let Some(latent) = &self.query_latent else { return Ok(first) };
         let normed = latent.norm.forward(&first, context)?;
@@ -94,7 +94,7 @@ impl LatentLinears {
         self.query.forward(&LinearInput::new(&normed), context)
     }
 
-    /// Queries `[T * heads, plain]` as latents see them, `[T * heads, latent]`.
+    /// Queries `[T * heads, plain]` in the space of latents, `[T * heads, latent]`.
     pub(super) fn absorb_key(&self, query: &Rows, heads: usize, context: &TransformContext) -> Result<Rows> {
         by_head(&*self.absorb_key, query, heads, context)
     }
@@ -119,7 +119,7 @@ fn by_head(stack: &dyn ExpertLinear, x: &Rows, heads: usize, context: &Transform
     if tokens == 1 {
         return stack.forward(&LinearInput::selected(x, &vec![0; heads])?, &plan, Packing::Packed, context);
     }
-    // Head after head, tokens in order, as the plan has them.
+    // Head after head, tokens in order, as in the plan.
     let packed: Vec<u32> =
         (0..heads).flat_map(|head| (0..tokens).map(move |token| (token * heads + head) as u32)).collect();
     let x = backend.select(x, &packed)?;

@@ -1,4 +1,4 @@
-//! [`LinearMixer`]: one product in the place of a mixer.
+//! [`LinearMixer`]: one product instead of a mixer.
 
 use crate::Result;
 use crate::context::TransformContext;
@@ -7,7 +7,7 @@ use crate::linear_input::LinearInput;
 use crate::rows::Rows;
 use crate::traits::SequenceMixer;
 
-/// One product in the place of attention (Puzzle, 2024): no token sees another.
+/// One product instead of attention (Puzzle, 2024): no token sees another.
 pub struct LinearMixer {
     /// `[D]` to `[D]`.
     pub product: Box<dyn Linear>,

@@ -40,7 +40,7 @@ pub struct Mamba1Norms {
     pub read: Box<dyn Norm>,
 }
 
-/// What a channel has of its own.
+/// The parameters of a channel.
 pub struct Mamba1Channels {
     /// A, negative, `[N * C]`, a row of channels per element of state.
     pub decay: Param,

@@ -16,11 +16,11 @@ use menagerie_formulas::{Activation, LinearAttentionShape};
 pub struct Mamba2Linears {
     /// `[D]` to `[heads * value_dim]`.
     pub gate: Box<dyn Linear>,
-    /// `[D]` to `[heads * value_dim]`: what goes into the state.
+    /// `[D]` to `[heads * value_dim]`: the input of the state.
     pub values: Box<dyn Linear>,
-    /// B, `[D]` to `[key_heads * key_dim]`: where it goes.
+    /// B, `[D]` to `[key_heads * key_dim]`: where it is written.
     pub keys: Box<dyn Linear>,
-    /// C, `[D]` to `[key_heads * key_dim]`: what is read.
+    /// C, `[D]` to `[key_heads * key_dim]`: what reads the state.
     pub queries: Box<dyn Linear>,
     /// `[D]` to `[heads]`: the time step before its bias.
     pub step: Box<dyn Linear>,
@@ -30,7 +30,7 @@ pub struct Mamba2Linears {
 
 /// The convolutions of a [`Mamba2`]: channels of one in files.
 pub struct Mamba2Convolutions {
-    /// Of what goes into the state.
+    /// Of the input of the state.
     pub values: CausalConv,
     /// Of B.
     pub keys: CausalConv,
@@ -38,13 +38,13 @@ pub struct Mamba2Convolutions {
     pub queries: CausalConv,
 }
 
-/// What a head has of its own, `[heads]` each.
+/// The parameters of a head, `[heads]` each.
 pub struct Mamba2Heads {
     /// Added to the time step before softplus.
     pub step_bias: Param,
     /// A, negative: the state decays by `exp(dt A)`.
     pub decay: Param,
-    /// D: times what goes in, added to what comes out.
+    /// D: multiplied by the input and added to the output.
     pub skip: Param,
 }
 
@@ -58,7 +58,7 @@ impl Mamba2Heads {
         Ok(())
     }
 
-    /// Time steps and logarithms of decays `[T, heads]`, from the product that makes the former.
+    /// Time steps and logarithms of decays `[T, heads]`, from the product that computes the time steps.
     pub(super) fn rates(&self, step: Rows, context: &TransformContext) -> Result<[Rows; 2]> {
         let backend = &context.compute.backend;
         let step = backend.activate(backend.add_vector(step, &self.step_bias)?, Activation::Softplus)?;
@@ -81,7 +81,7 @@ impl Mamba2 {
     /// A mixer whose state, `[heads, key_dim, value_dim]`, is declared here as `name`.
     ///
     /// # Errors
-    /// [`crate::ModelError::Shape`] if a head's own numbers are not one for each.
+    /// [`crate::ModelError::Shape`] if the number of the heads' parameters differs from the number of heads.
     pub fn new(
         name: &str,
         shape: LinearAttentionShape,

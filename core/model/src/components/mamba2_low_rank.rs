@@ -13,7 +13,7 @@ use menagerie_formulas::{Activation, Gating, LinearAttentionShape};
 
 /// The products of a [`Mamba2LowRank`]. The second to fourth are row ranges of one weight in files.
 pub struct Mamba2LowRankLinears {
-    /// `[D]` to `[heads * 2 * value_dim]`: head by head the gate, then what goes into the state.
+    /// `[D]` to `[heads * 2 * value_dim]`: head by head the gate, then the input of the state.
     pub input: Box<dyn Linear>,
     /// B, `[heads * value_dim]` to `[key_dim]`.
     pub write: Box<dyn Linear>,
@@ -27,8 +27,8 @@ pub struct Mamba2LowRankLinears {
     pub output: Box<dyn Linear>,
 }
 
-/// `output(scan(conv(x), softplus(dt), B, C) * silu(gate))`, where B, C and the time steps are made from what was
-/// convolved, each head having one time step (PLaMo 2).
+/// `output(scan(conv(x), softplus(dt), B, C) * silu(gate))`, where B, C and the time steps are computed from the
+/// convolved rows, with one time step per head (PLaMo 2).
 pub struct Mamba2LowRank {
     linears: Mamba2LowRankLinears,
     convolution: CausalConv,
@@ -42,7 +42,7 @@ impl Mamba2LowRank {
     /// A mixer whose state, `[heads, key_dim, value_dim]`, is declared here as `name`.
     ///
     /// # Errors
-    /// [`crate::ModelError::Shape`] if a head's own numbers are not one for each.
+    /// [`crate::ModelError::Shape`] if the number of the heads' parameters differs from the number of heads.
     pub fn new(
         name: &str,
         shape: LinearAttentionShape,

@@ -1,4 +1,4 @@
-//! `FeedForwardMixture`: whole feed-forwards as experts under a gate, and [`Mixtures`], which puts them into a model.
+//! `FeedForwardMixture`: whole feed-forwards as experts with a gate, and [`Mixtures`], which puts them into a model.
 
 use crate::context::TransformContext;
 use crate::expert_plan::ExpertPlan;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Which rows choose an expert together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChooseBy {
-    /// Those of a sequence in a step: a prompt is one choice, every token that follows it one of its own (AnyMoE).
+    /// Those of a sequence in a step: a prompt makes one choice, every token that follows it makes its own (AnyMoE).
     Prompt,
     /// Each row for itself.
     Token,
@@ -31,13 +31,13 @@ pub enum MixtureGate {
         /// Which rows choose together.
         by: ChooseBy,
     },
-    /// The same expert for every row: what a gate is trained beside.
+    /// The same expert for every row; used while a gate is trained.
     Always(usize),
 }
 
-/// Feed-forwards of one width of which each row takes one, unweighted (AnyMoE, Buehler, 2024).
+/// Feed-forwards of one width, of which each row uses one, unweighted (AnyMoE, Buehler, 2024).
 ///
-/// The first expert is the model's own. Rows of one expert go through it together.
+/// The first expert is the model's own. Rows with the same expert are computed together.
 pub(crate) struct FeedForwardMixture {
     own: Box<dyn FeedForward>,
     others: Vec<Arc<dyn FeedForward>>,
@@ -79,8 +79,8 @@ impl FeedForwardMixture {
         }
     }
 
-    /// The expert of every row, and what multiplies its output: NaN where the gate gives no number, so that what is
-    /// made of such a row does not look like a result.
+    /// The expert of every row, and the factor of its output: NaN if the gate returns NaN, so that the result of such a
+    /// row cannot look valid.
     fn route(&self, x: &Rows, context: &TransformContext) -> Result<Routing> {
         let (product, by) = match &self.gate {
             MixtureGate::Learned { product, by } => (product, by),
@@ -105,7 +105,7 @@ impl FeedForwardMixture {
         Ok(routing)
     }
 
-    /// Rows of several experts, each group through its own.
+    /// Rows of several experts, each group with its own.
     fn scattered(
         &self,
         x: &Rows,
@@ -169,7 +169,7 @@ impl FeedForward for FeedForwardMixture {
     }
 }
 
-/// What joins the feed-forward of one layer.
+/// The experts that join the feed-forward of one layer.
 pub struct LayerMixture {
     /// The experts after the model's own.
     pub others: Vec<Arc<dyn FeedForward>>,

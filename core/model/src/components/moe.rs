@@ -12,7 +12,7 @@ use crate::traits::{FeedForward, Norm, Raw};
 use crate::{ModelError, Result};
 use menagerie_formulas::{Activation, RouterApply, RouterInput};
 
-/// What stands between an expert's way up and its way down.
+/// The operation between an expert's up and down projections.
 pub enum ExpertForm {
     /// A gate.
     Gated {
@@ -25,7 +25,7 @@ pub enum ExpertForm {
     Plain(ActivationForm),
 }
 
-/// A router, and what is done to the rows it reads.
+/// A router, and the operations on the rows that it reads.
 pub struct Router {
     /// `[D]` to `[E]`.
     pub product: Box<dyn Linear>,
@@ -33,14 +33,14 @@ pub struct Router {
     pub input: RouterInput,
     /// Norm on what it reads.
     pub norm: Option<Box<dyn Norm>>,
-    /// Multiplies what it reads (1 = none).
+    /// Multiplies the rows that it reads (1 = none).
     pub input_scale: f32,
     /// From logits to experts and weights.
     pub rule: RouterRule,
 }
 
 impl Router {
-    /// Experts and weights of every token; `x` is what the experts get.
+    /// Experts and weights of every token; `x` is the input of the experts.
     fn route(&self, x: &LinearInput, raw: Raw, context: &TransformContext) -> Result<Routing> {
         let backend = &context.compute.backend;
         let read = match self.input {
@@ -72,9 +72,9 @@ pub struct Experts {
     pub up: Box<dyn ExpertLinear>,
     /// `[E, D, F]`.
     pub down: Box<dyn ExpertLinear>,
-    /// What stands between the two.
+    /// The operation between the two.
     pub form: ExpertForm,
-    /// To the width that the experts work on and back (Nemotron 3); absent = that of the model.
+    /// To the width of the experts and back (Nemotron 3); absent = the width of the model.
     pub latent: Option<LatentExperts>,
 }
 
@@ -113,14 +113,14 @@ impl SharedExpert {
 
 /// A router, its experts, and an expert that every token takes (Shazeer et al., 2017).
 ///
-/// Logits of the router are read back and the choice is made on the host. The outputs of a token's experts are added up
+/// Logits of the router are read back and the choice is made on the host. The outputs of a token's experts are added
 /// best choice first, whatever else is in the step.
 pub struct MoeFeedForward {
     /// What chooses experts.
     pub router: Router,
     /// The routed experts.
     pub experts: Experts,
-    /// Where the router weight multiplies.
+    /// Where the router weight is multiplied.
     pub apply: RouterApply,
     /// The expert that every token takes.
     pub shared: Option<SharedExpert>,

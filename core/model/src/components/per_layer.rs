@@ -1,4 +1,5 @@
-//! Rows that each layer gets beside the stream: [`PerLayerEmbedding`] makes them, [`PerLayerInput`] takes them.
+//! Rows that each layer gets in addition to the stream: [`PerLayerEmbedding`] computes them, [`PerLayerInput`] uses
+//! them.
 
 use crate::context::{StepInput, TransformContext};
 use crate::element_wise::GateForm;
@@ -9,7 +10,7 @@ use crate::rows::Rows;
 use crate::traits::{FeedForward, Norm, Raw, TokenEmbedding};
 use crate::{ModelError, Result};
 
-/// An embedding that also makes a row for every token and layer (Gemma 3n, 2025):
+/// An embedding that also computes a row for every token and layer (Gemma 3n, 2025):
 /// `scale * (token_scale * table[id] + norm(projection_scale * projection(embedded)))`.
 pub struct PerLayerEmbedding {
     /// The embedding of the stream.
@@ -64,7 +65,7 @@ pub struct PerLayerInput {
     pub gating: GateForm,
     /// `[width]` to `[D]`.
     pub projection: Box<dyn Linear>,
-    /// Which row of a token it takes.
+    /// Which row of a token it uses.
     pub layer: usize,
 }
 

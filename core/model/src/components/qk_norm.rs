@@ -8,9 +8,9 @@ use crate::traits::Norm;
 
 /// A norm over parts of a row: one head, or all heads together.
 pub struct HeadNorm {
-    /// Norms every part as a row of its own.
+    /// Norms every part as a separate row.
     pub norm: Box<dyn Norm>,
-    /// Elements of a part: what the mean runs over.
+    /// Elements of a part: the mean is over them.
     pub width: usize,
     /// Weights that differ from part to part, one for every element of a row; the norm itself then has none.
     pub row_weight: Option<Param>,

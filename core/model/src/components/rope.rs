@@ -1,4 +1,4 @@
-//! [`Rope`]: rotary positions of an attention; layers that rotate alike share one, and its tables.
+//! [`Rope`]: rotary positions of an attention; layers with equal ropes share one, and its tables.
 
 use crate::Result;
 use crate::backend::Rotation;
@@ -34,7 +34,7 @@ pub struct FrequencyQuestion {
     pub context_length: usize,
 }
 
-/// What such a component answers.
+/// The result of such a component.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScaledFrequencies {
     /// Radians per position, one per pair.
@@ -59,7 +59,7 @@ pub(crate) struct DeclaredRope {
     id: usize,
 }
 
-/// Hands out rope ids while a model is assembled: equal ropes get one id, and share their tables in a step.
+/// Assigns rope ids while a model is assembled: equal ropes get one id, and share their tables in a step.
 #[derive(Clone, Debug, Default)]
 pub struct RopeDeclarations {
     ropes: Vec<Arc<Rope>>,

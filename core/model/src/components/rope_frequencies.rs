@@ -1,5 +1,5 @@
-//! Rope frequencies and the ways they are stretched; computed once, at assembly, with functions that are the same code
-//! on every machine.
+//! Rope frequencies and their scaling; computed once, at assembly, with functions that are the same code on every
+//! machine.
 
 /// `base^(-2j / dims)` for every pair `j` (Su et al., 2021). Divided by divisors, if there are any, of equal length.
 pub fn base_frequencies(base: f32, dims: usize, divisors: Option<&[f32]>) -> Vec<f32> {

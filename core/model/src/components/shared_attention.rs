@@ -11,7 +11,8 @@ use crate::rows::Rows;
 use crate::traits::SequenceMixer;
 use menagerie_formulas::AttentionShape;
 
-/// Attention of a layer that has queries only: it attends to what an earlier layer stored (Gemma 3n, 2025).
+/// Attention of a layer that has only queries: it attends to the keys and values that an earlier layer stored (Gemma
+/// 3n, 2025).
 ///
 /// In order: product, norm, rope, attention, output product.
 pub struct SharedAttention {
@@ -37,12 +38,6 @@ impl SharedAttention {
         states: AttentionStates,
     ) -> Self {
         Self { query, output, norm: None, shape, states, rope: None }
-    }
-
-    /// Norms queries.
-    pub fn with_norm(mut self, norm: HeadNorm) -> Self {
-        self.norm = Some(norm);
-        self
     }
 
     /// Rotates queries; equal ropes of a model share their tables.

@@ -15,7 +15,7 @@ pub struct ShortConvLinears {
     pub before: Box<dyn Linear>,
     /// `[D]` to `[D]`: multiplies its output.
     pub after: Box<dyn Linear>,
-    /// `[D]` to `[D]`: what is convolved.
+    /// `[D]` to `[D]`: the input of the convolution.
     pub input: Box<dyn Linear>,
     /// `[D]` to `[D]`.
     pub output: Box<dyn Linear>,
@@ -29,8 +29,8 @@ pub struct ShortConv {
 }
 
 impl ShortConv {
-    /// A convolution with `taps` `[L * D]`, the row of each tap after the other; its state, the last `L - 1` rows
-    /// that went in, is declared here as `name`.
+    /// A convolution with `taps` `[L * D]`, tap after tap; its state, the last `L - 1` input rows, is declared here as
+    /// `name`.
     ///
     /// # Errors
     /// [`crate::ModelError::Shape`] if there are not `L * D` taps.

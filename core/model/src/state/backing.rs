@@ -30,10 +30,10 @@ pub enum StateRoom {
     },
 }
 
-/// Everything that a pool needs memory for.
+/// The requirements of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatePlan {
-    /// What was declared, by state id.
+    /// The declared states, by state id.
     pub specs: Vec<StateSpec>,
     /// Room per state, by state id.
     pub rooms: Vec<StateRoom>,
@@ -41,17 +41,17 @@ pub struct StatePlan {
     pub page_len: usize,
 }
 
-/// A copy of a block that a sequence can go back to.
+/// A copy of a block that a sequence can return to.
 #[derive(Clone)]
 pub enum BlockCopy {
     /// Its elements.
     Values(Vec<f32>),
-    /// What its backing knows it by, where it keeps the copy itself; the copy goes with the last clone.
+    /// The key of a copy that the backing keeps itself; the copy is freed with the last clone.
     Handle(Arc<dyn Any + Send + Sync>),
 }
 
 impl BlockCopy {
-    /// Bytes of the copy, where it is here.
+    /// Bytes of the copy, if it is here.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Values(values) => values.len() * size_of::<f32>(),
@@ -71,7 +71,7 @@ impl fmt::Debug for BlockCopy {
 
 /// A device that has memory for states; every backend is one.
 pub trait StateMemory {
-    /// Memory for the states of a pool. Memory that was never written to should cost nothing where the device supports
+    /// Memory for the states of a pool. Memory that was never written to should cost nothing if the device supports
     /// that.
     ///
     /// # Errors
@@ -79,9 +79,9 @@ pub trait StateMemory {
     fn state_backing(&self, plan: &StatePlan) -> Result<Box<dyn StateBacking>>;
 }
 
-/// Memory for the states of a pool: pages of token rows, and blocks per sequence. It knows no sequences: the pool's
-/// tables say which pages and blocks are whose. The backend that made it downcasts it to its own type in its
-/// operations.
+/// Memory for the states of a pool: pages of token rows, and blocks per sequence. It does not know sequences: the
+/// pool's tables record which pages and blocks belong to whom. The backend that made it downcasts it to its own type in
+/// its operations.
 pub trait StateBacking: Any + Send + Sync {
     /// Copies a page of a per-token state (a fork is about to write into a page it shares).
     ///
@@ -89,16 +89,16 @@ pub trait StateBacking: Any + Send + Sync {
     /// What the device reports.
     fn copy_page(&mut self, state: StateId, from: u32, to: u32) -> Result<()>;
 
-    /// Rows of a per-token state as they are stored, one after the other (heads within a row), to be kept elsewhere.
+    /// Rows of a per-token state as they are stored, one after the other (heads within a row), to be stored elsewhere.
     ///
     /// # Errors
     /// What the device reports.
     fn read_rows(&self, state: StateId, run: RowRun) -> Result<Vec<u8>>;
 
-    /// Puts rows that [`Self::read_rows`] gave back.
+    /// Restores rows that [`Self::read_rows`] returned.
     ///
     /// # Errors
-    /// Bytes of other rows; what the device reports.
+    /// The wrong number of bytes; errors of the device.
     fn write_rows(&mut self, state: StateId, run: RowRun, bytes: &[u8]) -> Result<()>;
 
     /// Sets a block of a per-sequence state to zeros.
@@ -119,7 +119,7 @@ pub trait StateBacking: Any + Send + Sync {
     /// What the device reports.
     fn read_block(&self, state: StateId, block: u32) -> Result<Vec<f32>>;
 
-    /// The blocks of a state one after the other, to be read and changed in place; absent where they are not in host
+    /// The blocks of a state one after the other, to be read and changed in place; absent if they are not in host
     /// memory.
     ///
     /// # Errors
@@ -136,10 +136,10 @@ pub trait StateBacking: Any + Send + Sync {
         self.read_block(state, block).map(BlockCopy::Values)
     }
 
-    /// The elements of a copy of [`StateBacking::keep_block`], to be kept elsewhere.
+    /// The elements of a copy of [`StateBacking::keep_block`], to be stored elsewhere.
     ///
     /// # Errors
-    /// What the device reports; a copy that another backing keeps.
+    /// Errors of the device; a copy that another backing keeps.
     fn kept_values(&self, kept: &BlockCopy) -> Result<Vec<f32>> {
         match kept {
             BlockCopy::Values(values) => Ok(values.clone()),
@@ -147,10 +147,10 @@ pub trait StateBacking: Any + Send + Sync {
         }
     }
 
-    /// Puts a copy of [`StateBacking::keep_block`] back.
+    /// Restores a copy of [`StateBacking::keep_block`].
     ///
     /// # Errors
-    /// What the device reports; a copy that another backing keeps.
+    /// Errors of the device; a copy that another backing keeps.
     fn put_block(&mut self, state: StateId, block: u32, kept: &BlockCopy) -> Result<()> {
         match kept {
             BlockCopy::Values(values) => self.write_block(state, block, values),
@@ -158,17 +158,17 @@ pub trait StateBacking: Any + Send + Sync {
         }
     }
 
-    /// Which memory it is: another number says that what was written before is lost.
+    /// The number of the current memory: another number means that everything written before is lost.
     fn epoch(&self) -> u64 {
         0
     }
 
-    /// Why the memory of the epoch before was lost, where that is known.
+    /// Why the memory of the epoch before was lost, if known.
     fn loss(&self) -> Option<ModelError> {
         None
     }
 
-    /// Puts the elements of a snapshot back.
+    /// Restores the elements of a snapshot.
     ///
     /// # Errors
     /// What the device reports.

@@ -1,8 +1,8 @@
-//! State of sequences: declared by components ([`StateSpec`]), owned by the pipeline ([`StatePool`]), kept where a
+//! State of sequences: declared by components ([`StateSpec`]), owned by the pipeline ([`StatePool`]), stored where a
 //! backend computes ([`StateBacking`]).
 //!
 //! A component declares what it keeps and gets a [`StateId`] at assembly; the operations of a backend read and write it
-//! for the rows of the layout. Position and length live here and nowhere else.
+//! for the rows of the layout. Position and length are stored here and nowhere else.
 
 mod backing;
 mod options;

@@ -16,7 +16,7 @@ pub(super) struct GroupPlan {
 
 /// Rooms and groups of a pool.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct PoolLayout {
     pub(super) plan: StatePlan,
     pub(super) groups: Vec<GroupPlan>,
     /// Group by state id; absent for per-sequence states.
@@ -25,11 +25,11 @@ pub(super) struct Layout {
     pub(super) block_bytes: usize,
 }
 
-impl Layout {
+impl PoolLayout {
     /// Lays the states out.
     ///
     /// # Errors
-    /// [`ModelError::State`] names a state that cannot be stored as asked, or a room that cannot be addressed.
+    /// [`ModelError::State`] names a state that cannot be stored as requested, or a size that cannot be addressed.
     pub(super) fn new(specs: Vec<StateSpec>, options: &PoolOptions) -> Result<Self> {
         check(options)?;
         let page_len = options.page_len();
@@ -83,13 +83,13 @@ impl Layout {
 }
 
 impl PoolOptions {
-    /// Bytes of memory that a pool for these states takes: what [`super::StatePool::new`] asks the backend for,
+    /// Bytes of memory that a pool for these states takes: the request of [`super::StatePool::new`] to the backend,
     /// computed in the same way.
     ///
     /// # Errors
-    /// As [`super::StatePool::new`], for what was declared and asked for.
+    /// As [`super::StatePool::new`], for states and options.
     pub fn memory(&self, specs: &[StateSpec]) -> Result<u64> {
-        let one = Layout::new(specs.to_vec(), self)?.bytes();
+        let one = PoolLayout::new(specs.to_vec(), self)?.bytes();
         one.checked_mul(self.sets as u64).ok_or_else(|| {
             ModelError::State(format!("{} sets of {one} bytes each cannot be addressed", self.sets))
         })
@@ -100,8 +100,9 @@ impl PoolOptions {
         self.page_len.min(self.max_sequence_tokens).min(self.capacity_tokens)
     }
 
-    /// Pages of a group. A state without a window gets what the sequences' tokens fill, wherever their last pages end.
-    /// A state with one gets no more than the windows of all sequences and a step, wherever they lie on the pages.
+    /// Pages of a group. A state without a window gets the pages that the sequences' tokens fill, wherever their last
+    /// pages end. A state with a window gets no more than the windows of all sequences and a step need, wherever they
+    /// begin on the pages.
     fn pages(&self, window: Option<usize>) -> usize {
         let page = self.page_len();
         let others = self.sequences - 1;
@@ -117,7 +118,7 @@ impl PoolOptions {
     }
 }
 
-/// Most pages that `tokens` tokens in a row lie on.
+/// The most pages that `tokens` consecutive tokens use.
 fn spanned(tokens: usize, page: usize) -> usize {
     tokens.saturating_sub(1).div_ceil(page).saturating_add(tokens.min(1))
 }
@@ -185,7 +186,7 @@ fn head_bytes(name: &str, dtype: KvType, head_dim: usize) -> Result<usize> {
     })
 }
 
-/// Whether a buffer of so many bytes and places can be had and numbered at all.
+/// Whether a buffer of so many bytes and places can be allocated and numbered at all.
 fn is_addressable(bytes: Option<usize>, places: usize) -> bool {
     bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok()) && u32::try_from(places).is_ok()
 }

@@ -18,19 +18,19 @@ pub use placed::{PlacedPages, Placement};
 pub use snapshot::Snapshot;
 pub use tables::StateTables;
 
-use super::plan::Layout;
+use super::plan::PoolLayout;
 use super::{PoolOptions, SequenceId, StateBacking, StateMemory, StatePlan, StateSpec};
 use crate::{ModelError, Result};
-use sequence::{Mark, Sequence};
+use sequence::{Mark, PooledSequence};
 use std::any::Any;
 
 /// Owns the state of every sequence: token rows in pages that all sequences share, and blocks per sequence.
 ///
 /// A step [`Self::prepare`]s its rows, a backend writes them, [`Self::advance`] makes them part of the sequence. Forks
-/// share pages until one of them writes. Rows that have left the window of a state are given back page by page.
+/// share pages until one of them writes. Rows that have left the window of a state are freed page by page.
 pub struct StatePool {
     tables: StateTables,
-    /// The memory of each set: pages and blocks of all of them are whose the tables say.
+    /// The memory of each set: the tables record the pages and blocks of all of them.
     backings: Vec<Box<dyn StateBacking>>,
     /// The set that is read and written now.
     set: usize,
@@ -42,8 +42,8 @@ impl StatePool {
     /// A pool for these states (`specs[i]` has id `i`) in the memory of a device.
     ///
     /// # Errors
-    /// [`ModelError::State`] names a state that cannot be stored as asked, or a room that cannot be addressed; what the
-    /// backend reports when it has no room.
+    /// [`ModelError::State`] names a state that cannot be stored as requested, or a size that cannot be addressed;
+    /// errors of the backend, such as a lack of memory.
     pub fn new(memory: &dyn StateMemory, specs: Vec<StateSpec>, options: PoolOptions) -> Result<Self> {
         Self::with_backing(specs, options, |plan| memory.state_backing(plan))
     }
@@ -51,13 +51,13 @@ impl StatePool {
     /// A pool over memory that `make` returns.
     ///
     /// # Errors
-    /// As [`Self::new`]; what `make` returns.
+    /// As [`Self::new`]; errors of `make`.
     pub fn with_backing(
         specs: Vec<StateSpec>,
         options: PoolOptions,
         make: impl Fn(&StatePlan) -> Result<Box<dyn StateBacking>>,
     ) -> Result<Self> {
-        let layout = Layout::new(specs, &options)?;
+        let layout = PoolLayout::new(specs, &options)?;
         let backings = (0..options.sets).map(|_| make(&layout.plan)).collect::<Result<_>>()?;
         let tables = StateTables::new(layout);
         // Marks of another pool are not valid here.
@@ -70,8 +70,8 @@ impl StatePool {
         &self.tables.specs
     }
 
-    /// Reads and writes this set of the sequences' states from now on. Lengths, pages and snapshots are of all sets
-    /// alike: a step writes its rows in each, and [`Self::advance`] commits them in each.
+    /// Reads and writes this set of the sequences' states from now on. Lengths, pages and snapshots are the same for
+    /// all sets: a step writes its rows in each, and [`Self::advance`] commits them in each.
     ///
     /// # Errors
     /// [`ModelError::State`] if the pool was made with fewer sets ([`PoolOptions::sets`]).
@@ -79,7 +79,7 @@ impl StatePool {
         let sets = self.backings.len();
         if set >= sets {
             return Err(ModelError::State(format!(
-                "state set {set} is wanted and the pool has {sets}; make it with as many as its model has passes"
+                "state set {set} does not exist: the pool has {sets}; create it with as many sets as its model has passes"
             )));
         }
         self.set = set;
@@ -123,7 +123,7 @@ impl StatePool {
         if self.tables.slots[slot as usize].generation > 0 {
             self.clear_blocks(slot)?;
         }
-        let sequence = Sequence::new(self.tables.groups.len(), self.epoch());
+        let sequence = PooledSequence::new(self.tables.groups.len(), self.epoch());
         Ok(self.tables.insert(slot, sequence))
     }
 
@@ -157,8 +157,8 @@ impl StatePool {
         Ok(self.len(sequence)? == 0)
     }
 
-    /// Commits `tokens` tokens that a forward has written, and gives back pages that have left their window; called in
-    /// one place, by the pipeline.
+    /// Commits `tokens` tokens that a forward has written, and frees pages that have left their window; called in one
+    /// place, by the pipeline.
     ///
     /// # Errors
     /// [`ModelError::State`] if they were not prepared.
@@ -180,7 +180,7 @@ impl StatePool {
         Ok(())
     }
 
-    /// Fewest tokens, other than none, that a sequence can be [`Self::truncate`]d to.
+    /// The fewest tokens, other than none, to which a sequence can be [`Self::truncate`]d.
     ///
     /// # Errors
     /// [`ModelError::State`] if there is no such sequence.
@@ -192,11 +192,12 @@ impl StatePool {
         Ok(held.shortest(&self.tables.groups, self.tables.page_len))
     }
 
-    /// Goes back to the first `len` tokens.
+    /// Returns to the first `len` tokens.
     ///
     /// # Errors
-    /// [`ModelError::State`] if the sequence is shorter, a window has left rows that would be visible again, or there
-    /// is per-sequence state (which cannot be truncated, only restored from a snapshot, or dropped by truncating to 0).
+    /// [`ModelError::State`] if the sequence is shorter, a window has dropped rows that would be visible again, or
+    /// there is per-sequence state (which cannot be truncated, only restored from a snapshot, or dropped by truncating
+    /// to 0).
     pub fn truncate(&mut self, sequence: SequenceId, len: usize) -> Result<()> {
         let held = self.len(sequence)?;
         if len > held {
@@ -237,7 +238,7 @@ impl StatePool {
             }
         }
         for (group, table) in self.tables.groups.iter_mut().zip(&mut twin.tables) {
-            // Pages that were prepared and hold no token are the other's alone.
+            // Pages that were prepared and hold no token belong to the other alone.
             table.pages.truncate(twin.len.div_ceil(page_len).saturating_sub(table.first));
             table.pages.iter().for_each(|page| group.share(*page));
         }
@@ -250,7 +251,7 @@ impl StatePool {
     /// A point to come back to.
     ///
     /// # Errors
-    /// [`ModelError::State`] if there is no such sequence; what the backend reports.
+    /// [`ModelError::State`] if there is no such sequence; errors of the backend.
     pub fn snapshot(&mut self, sequence: SequenceId) -> Result<Snapshot> {
         self.check_kept(sequence)?;
         let len = self.len(sequence)?;
@@ -274,11 +275,11 @@ impl StatePool {
         Ok(Snapshot { mark, len, values })
     }
 
-    /// Goes back to a snapshot of the same sequence, or of the one it was forked from.
+    /// Returns to a snapshot of the same sequence, or of the one from which it was forked.
     ///
     /// # Errors
     /// [`ModelError::State`] if the snapshot is of another sequence, rows below it were truncated since, or a window
-    /// has left rows that would be visible again and that were not [`Self::retain`]ed.
+    /// has dropped rows that would be visible again and that were not [`Self::retain`]ed.
     pub fn restore(&mut self, sequence: SequenceId, snapshot: &Snapshot) -> Result<()> {
         let held = self.tables.sequence(sequence)?;
         let Some(mark) = held.marks.iter().find(|mark| snapshot.is_of(mark)) else {
@@ -304,8 +305,8 @@ impl StatePool {
         Ok(())
     }
 
-    /// Whether the memory that a sequence's tokens were in is lost ([`StateBacking::epoch`]): it can only be truncated
-    /// to 0.
+    /// Whether the memory of a sequence's tokens is lost ([`StateBacking::epoch`]): the sequence can then only be
+    /// truncated to 0.
     ///
     /// # Errors
     /// [`ModelError::State`] if there is no such sequence.
@@ -314,7 +315,7 @@ impl StatePool {
         Ok(held.len > 0 && held.epoch != self.epoch())
     }
 
-    /// Refuses a sequence whose memory is lost, with what happened to it.
+    /// Refuses a sequence whose memory is lost, with the reason.
     fn check_kept(&self, sequence: SequenceId) -> Result<()> {
         if !self.is_lost(sequence)? {
             return Ok(());
@@ -327,7 +328,7 @@ impl StatePool {
         }))
     }
 
-    /// Which memory is there now: what was written into an earlier one is lost.
+    /// The number of the current memory: everything written into an earlier one is lost.
     fn epoch(&self) -> u64 {
         self.backings.first().map_or(0, |backing| backing.epoch())
     }
@@ -339,7 +340,7 @@ impl StatePool {
         one * self.backings.len()
     }
 
-    /// Refuses to go back to where rows are visible that a window has left.
+    /// Refuses to return to a length at which rows are visible that a window has dropped.
     fn check_visible(&self, sequence: SequenceId, len: usize) -> Result<()> {
         let held = self.tables.sequence(sequence)?;
         let shortest = held.shortest(&self.tables.groups, self.tables.page_len);

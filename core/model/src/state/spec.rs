@@ -10,7 +10,7 @@ pub enum StateSpec {
     PerToken {
         /// For errors and listings, e.g. `blk.3.k`.
         name: String,
-        /// How rows are stored; absent = as the pool's cache type says.
+        /// How rows are stored; absent = the pool's cache type.
         dtype: Option<KvType>,
         /// Heads per row.
         heads: usize,
@@ -45,7 +45,7 @@ impl StateSpec {
     }
 }
 
-/// Hands out state ids while a model is assembled.
+/// Assigns state ids while a model is assembled.
 #[derive(Clone, Debug, Default)]
 pub struct StateDeclarations {
     specs: Vec<StateSpec>,
@@ -58,13 +58,13 @@ impl StateDeclarations {
         StateId(self.specs.len() - 1)
     }
 
-    /// The state that was declared last under this name: of blocks that are run several times, that of the same time.
+    /// The state that was declared last under this name; for blocks that run several times, that of the same run.
     pub fn find(&self, name: &str) -> Option<(StateId, &StateSpec)> {
         let index = self.specs.iter().rposition(|spec| spec.name() == name)?;
         Some((StateId(index), &self.specs[index]))
     }
 
-    /// What was declared so far, in the order of the ids.
+    /// The states declared so far, in the order of the ids.
     pub fn specs(&self) -> &[StateSpec] {
         &self.specs
     }

@@ -45,7 +45,7 @@ fn routing(tokens: usize, top_k: usize) -> Routing {
     Routing { top_k, experts, weights }
 }
 
-/// What `combine` gives for rows of experts that lie packed by expert.
+/// The result of `combine` for rows of experts that are packed by expert.
 fn combined(backend: &dyn Backend, routing: &Routing, outputs: &[Vec<f32>], apply: RouterApply) -> Vec<f32> {
     let plan = ExpertPlan::new(routing, 9).unwrap();
     let mut packed = vec![Vec::new(); outputs.len()];
@@ -128,7 +128,7 @@ impl Weights {
         let one = stack.len() / EXPERTS;
         let w = Matrix::new(self.block, rows, cols, &stack[expert * one..(expert + 1) * one]).unwrap();
         match self.block {
-            BlockType::Float(_) => float_product::product(&w, x, float_product::Factors::Plain).unwrap(),
+            BlockType::Float(_) => float_product::product(&w, x, float_product::FactorForm::Plain).unwrap(),
             BlockType::Quant(_) => product::product(&w, x).unwrap(),
         }
     }
@@ -136,7 +136,7 @@ impl Weights {
     /// One row through the router and its experts.
     fn row(&self, x: &[f32], rule: &RouterRule, apply: RouterApply) -> Vec<f32> {
         let router = Matrix::new(BlockType::F32, EXPERTS, D, &self.router).unwrap();
-        let logits = float_product::product(&router, x, float_product::Factors::Plain).unwrap();
+        let logits = float_product::product(&router, x, float_product::FactorForm::Plain).unwrap();
         let (experts, weights) = ordered::route(&logits, rule, None);
         let outputs: Vec<Vec<f32>> = experts
             .iter()
@@ -188,7 +188,7 @@ impl Weights {
     }
 }
 
-/// What a feed-forward gives the rows of one step.
+/// The result of a feed-forward for the rows of one step.
 fn step(compute: &Compute, part: &MoeFeedForward, x: &[f32]) -> Vec<f32> {
     let options = PoolOptions::sequences(KvType::F32, 1, 2 * ROWS);
     let specs = StateDeclarations::default().into_specs();

@@ -1,14 +1,14 @@
 //! The order of a router and of the sum over experts, in plain code.
 //!
-//! A softmax takes `libm`'s exponential of what is left of each after the largest, adds them up from the first to the
-//! last, and divides each by the sum. Of equal scores the lower index is chosen; what is not a number is below all. The
-//! weights of the chosen are added up best first, divided by that sum, and then scaled. A row's experts are added up
-//! best first, from 0, each product with a weight rounded before it is added.
+//! A softmax takes `libm`'s exponential of the difference of each logit to the largest, adds them from the first to the
+//! last, and divides each by the sum. Of equal scores the lower index is chosen; NaN is below everything. The weights
+//! of the chosen experts are added best first, divided by that sum, and then scaled. A row's experts are added best
+//! first, from 0; each product with a weight is rounded before it is added.
 
 use menagerie_formulas::{GroupScore, RouterScore, RouterSelect, RouterWeights, SparseMixer};
 use menagerie_model::{GroupSelection, RouterApply, RouterRule};
 
-/// A wrong order, planted to show that a test tells it from the right one.
+/// A wrong order, to show that a test distinguishes it from the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Sums of a softmax, and of chosen weights, from the last to the first.
@@ -21,7 +21,7 @@ pub(crate) enum Fault {
     HigherOfEquals,
     /// The weights scaled before they are divided by their sum.
     ScaledFirst,
-    /// Weights are what was chosen by: with the selection bias in them.
+    /// Weights are the scores of the choice, including the selection bias.
     BiasInWeights,
     /// Experts added up from the last choice to the first.
     LastFirst,
@@ -85,7 +85,7 @@ fn ranked(scores: &[f32], fault: Option<Fault>) -> Vec<usize> {
     order
 }
 
-/// What of `selection` is within reach after groups were chosen.
+/// The part of `selection` that remains after groups were chosen.
 fn within_groups(selection: &[f32], groups: GroupSelection, fault: Option<Fault>) -> Vec<f32> {
     let size = selection.len() / groups.count;
     let score = |group: &[f32]| {
@@ -100,14 +100,14 @@ fn within_groups(selection: &[f32], groups: GroupSelection, fault: Option<Fault>
     (0..selection.len()).map(within).collect()
 }
 
-/// SparseMixer: one expert after the other, and its share of those left that are near it.
+/// SparseMixer: one expert after the other, and its share of the remaining ones that are near it.
 fn mixed(row: &[f32], (k, jitter): (usize, f32), fault: Option<Fault>) -> (Vec<usize>, Vec<f32>) {
     let (mut left, mut chosen, mut weights) = (row.to_vec(), Vec::new(), Vec::new());
     for _ in 0..k {
         let best = ranked(&left, fault)[0];
         let top = left[best];
         let near = |at: &usize| {
-            // What is no number is near.
+            // NaN is near.
             let far = (top - row[*at]) / row[*at].abs().max(top) > 2.0 * jitter;
             !far
         };

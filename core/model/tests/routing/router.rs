@@ -109,7 +109,7 @@ fn every_rule_follows_the_order_in_any_company() {
     }
 }
 
-/// The comparison above is not empty: every wrong order gives other experts or other weights, under some rule.
+/// The comparison above can fail: every wrong order gives other experts or other weights, under some rule.
 #[test]
 fn a_planted_fault_is_seen() {
     let shape = [60, 4, 6, 3];

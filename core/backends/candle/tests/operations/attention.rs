@@ -20,7 +20,7 @@ fn specs(shape: &AttentionShape) -> Vec<StateSpec> {
     vec![spec("k", shape.key_dim), spec("v", shape.value_dim)]
 }
 
-/// A sequence: every query, key and value it will have.
+/// A sequence: all of its queries, keys and values.
 struct Whole {
     id: SequenceId,
     query: Vec<f32>,
@@ -55,8 +55,8 @@ fn stored(kind: KvType, value: f32) -> f64 {
     f64::from(if kind == KvType::F16 { f16::from_f32(value).to_f32() } else { value })
 }
 
-/// The slope of a head as the paper's code has it: a geometric series where the heads are a power of two, else that of
-/// the power below, then every other one of the series of the power above (Press et al., 2021).
+/// The slope of a head as in the paper's code: a geometric series if the number of heads is a power of two; otherwise
+/// that of the power below, then every other one of the series of the power above (Press et al., 2021).
 fn slope(max_bias: f64, heads: usize, head: usize) -> f64 {
     let series = |count: usize, index: usize| (-max_bias / count as f64).exp2().powi(index as i32 + 1);
     let below = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };
@@ -105,7 +105,7 @@ struct Case {
     shape: AttentionShape,
     kind: KvType,
     sinks: bool,
-    /// How far the biases by distance reach, if there are any.
+    /// The reach of the biases by distance, if there are any.
     reach: Option<usize>,
     page_len: usize,
 }
@@ -232,7 +232,7 @@ fn sinks_caps_and_heads_of_other_sizes() {
     }
 }
 
-/// Pages of a fork are copied where they are written, and those of the first sequence stay.
+/// Pages of a fork are copied where they are written, and those of the first sequence stay unchanged.
 #[test]
 fn a_fork_writes_its_own_pages() {
     let (backend, shape) = (backend(), shape(Mask::Causal));

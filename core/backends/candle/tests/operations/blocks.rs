@@ -1,4 +1,4 @@
-//! Blocks of every type with random contents and scales that are numbers.
+//! Blocks of every type with random contents and finite scales.
 
 use crate::noise;
 use gguf_file::GgmlType;
@@ -31,7 +31,7 @@ const SCALES: &[(GgmlType, &[usize])] = &[
     (GgmlType::BF16, &[]),
 ];
 
-/// The types there are blocks of here.
+/// The tested block types.
 pub(crate) fn types() -> impl Iterator<Item = GgmlType> {
     SCALES.iter().map(|(block, _)| *block)
 }

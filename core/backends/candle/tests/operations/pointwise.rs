@@ -250,7 +250,7 @@ fn rows_come_and_go() {
     assert_eq!((some.rows(), some.cols(), &*backend.read(&some).unwrap()), (T, 5, wanted.as_slice()));
 }
 
-/// A step of which no row wants logits ends in operations over no rows.
+/// A step in which no row requests logits ends in operations over no rows.
 #[test]
 fn no_rows_stay_no_rows() {
     let (backend, (x, _)) = (backend(), rows(1, T, D));

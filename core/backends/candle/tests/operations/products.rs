@@ -1,4 +1,4 @@
-//! Products and rows of every block type, exact and fast; what is refused.
+//! Products and rows of every block type, exact and fast; refusals.
 
 use crate::blocks::{types, weight};
 use crate::{backend, expect, matrix, noise, one, product, rows};
@@ -27,8 +27,8 @@ fn every_block_type_multiplies_and_is_looked_up() {
     const COLS: usize = 256;
     for block in types() {
         let (weight, values) = weight(11, block, one(ROWS, COLS));
-        // Activations are rounded to 8 bits: 1.7e-2 at most where this was measured, but for the ternary type, all of
-        // whose weights are of one size (2.03e-2 on a processor with AVX2 alone).
+        // Activations are rounded to 8 bits: 1.7e-2 at most when this was measured, except for the ternary type, all of
+        // whose weights have the same magnitude (2.03e-2 on a processor with AVX2 alone).
         let fast = if block == GgmlType::TQ2_0 { 2.5e-2 } else { 2e-2 };
         for (arithmetic, tolerance) in [(Arithmetic::Exact, 1e-5), (Arithmetic::Fast, fast)] {
             let backend = backend();
@@ -96,7 +96,7 @@ fn rows_of_one_and_of_three_blocks_multiply() {
     }
 }
 
-/// A row range of a fused matrix is a weight of its own.
+/// A row range of a fused matrix is a separate weight.
 #[test]
 fn parts_of_a_fused_matrix_are_its_rows() {
     for block in [GgmlType::F32, GgmlType::F16, GgmlType::Q4_K, GgmlType::Q8_0] {
@@ -109,7 +109,7 @@ fn parts_of_a_fused_matrix_are_its_rows() {
     }
 }
 
-/// Activations of real models are larger than f16 can say, and smaller.
+/// Activations of real models are larger than f16 can represent, and smaller.
 #[test]
 fn activations_outside_the_range_of_f16_go_through_f16_weights() {
     for block in [GgmlType::F16, GgmlType::BF16] {

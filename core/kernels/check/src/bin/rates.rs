@@ -1,9 +1,10 @@
-//! Prints GB/s of products with one row and GMAC/s of products with many per block type, beside the machine's limits.
+//! Prints GB/s of products with one row and GMAC/s of products with many rows per block type, next to the machine's
+//! limits.
 //!
 //! `rates [--isa NAME] [--threads N] [--tokens N] [--rows N] [--cols N] [--one] [--many] [--exact] [--coarse] [TYPE...]`
 //!
-//! Matrices for one row are larger than the caches unless `--rows` says otherwise; with `--threads 1` only the time
-//! counts that the thread was running. `--coarse`: F16 prompts in bfloat16.
+//! Matrices for one row are larger than the caches unless `--rows` is given; with `--threads 1` only the time that the
+//! thread was running counts. `--coarse`: F16 prompts in bfloat16.
 
 use std::error::Error;
 
@@ -14,7 +15,7 @@ use menagerie_kernels_check::weights::RandomWeights;
 /// Bytes that no cache holds.
 const LARGE: usize = 256 << 20;
 
-struct Options {
+struct RateOptions {
     cpu: CpuOptions,
     tokens: usize,
     rows: Option<usize>,
@@ -36,8 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn options() -> Result<Options, Box<dyn Error>> {
-    let mut options = Options {
+fn options() -> Result<RateOptions, Box<dyn Error>> {
+    let mut options = RateOptions {
         cpu: CpuOptions::default(),
         tokens: 512,
         rows: None,
@@ -67,7 +68,7 @@ fn options() -> Result<Options, Box<dyn Error>> {
     Ok(options)
 }
 
-fn measure(cpu: &Cpu, options: &Options, block: BlockType) -> Result<(), Box<dyn Error>> {
+fn measure(cpu: &Cpu, options: &RateOptions, block: BlockType) -> Result<(), Box<dyn Error>> {
     if options.one || !options.many {
         let row_bytes = block.row_bytes(options.cols).ok_or("blocks do not divide the columns")?;
         let rows = options.rows.unwrap_or(LARGE / row_bytes);

@@ -2,7 +2,7 @@
 
 use menagerie_kernels::{AttentionBiases, AttentionSequence, AttentionShape, KvRows, KvType};
 
-/// One head's row of the cache at a position, as f32. The rows must have been checked to be there.
+/// One head's row of the cache at a position, as f32. The caller must have checked that the row exists.
 pub fn cache_row(rows: &KvRows, position: usize, head: usize) -> Vec<f32> {
     let page = rows.pages[position / rows.page_len - rows.first_page];
     let row = page as usize * rows.page_len + position % rows.page_len;
@@ -25,8 +25,8 @@ fn cache_element(kind: KvType, bytes: &[u8], element: usize) -> f32 {
     }
 }
 
-/// Scaled dot product attention (Vaswani et al. 2017) with grouped key-value heads, masks, soft cap, biases and sinks:
-/// see `menagerie_kernels::attention`, whose arguments these are.
+/// Scaled dot product attention (Vaswani et al. 2017) with grouped key-value heads, masks, soft cap, biases and sinks.
+/// See `menagerie_kernels::attention`, which has the same arguments.
 pub fn attention(
     shape: &AttentionShape,
     sequences: &[AttentionSequence],
@@ -84,7 +84,7 @@ fn one_head(
     result.into_iter().map(|value| value as f32).collect()
 }
 
-/// The value of a head for a key at its distance from the query, or at the largest there is on that side.
+/// A head's bias for a key at its distance from the query, or at the largest distance of the table on that side.
 fn learned(table: &[f32], heads: usize, head: usize, (query, key): (usize, usize)) -> f64 {
     let own: Vec<f64> =
         table.chunks(table.len() / heads).nth(head).unwrap_or(&[]).iter().copied().map(f64::from).collect();
@@ -93,8 +93,8 @@ fn learned(table: &[f32], heads: usize, head: usize, (query, key): (usize, usize
     own[at]
 }
 
-/// The slope of a head as the paper's code has it: a geometric series where the heads are a power of two, else that of the
-/// power below, then every other one of the series of the power above (Press et al. 2021).
+/// The slope of a head as in the paper's code: a geometric series if the number of heads is a power of two; otherwise
+/// that of the power below, then every other one of the series of the power above (Press et al. 2021).
 fn slope(max_bias: f64, heads: usize, head: usize) -> f64 {
     let series = |count: usize, index: usize| (-max_bias / count as f64).exp2().powi(index as i32 + 1);
     let below = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };

@@ -2,7 +2,7 @@
 
 use menagerie_kernels::{KeySharing, LinearAttentionRows, LinearAttentionShape, LogDecay, StateUpdate};
 
-/// See `menagerie_kernels::linear_attention`, whose arguments these are.
+/// See `menagerie_kernels::linear_attention`, which has the same arguments.
 pub fn linear_attention(
     shape: &LinearAttentionShape,
     input: &LinearAttentionRows,

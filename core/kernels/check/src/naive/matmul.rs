@@ -6,7 +6,7 @@ use menagerie_kernels::{KernelError, Matrix, dequantize};
 /// magnitudes of the products, for tolerances.
 ///
 /// # Errors
-/// [`KernelError::Shape`]: `x` that is not rows of `w.cols()` values.
+/// [`KernelError::Shape`]: `x` is not rows of `w.cols()` values.
 pub fn matmul(w: &Matrix, x: &[f32]) -> Result<Vec<(f64, f64)>, KernelError> {
     let cols = w.cols();
     if cols == 0 || !x.len().is_multiple_of(cols) {
@@ -31,8 +31,8 @@ pub fn matmul(w: &Matrix, x: &[f32]) -> Result<Vec<(f64, f64)>, KernelError> {
     Ok(y)
 }
 
-/// The activations as the integer kernels see them: rounded to `scale * q`, `q` from -127 to 127, with one scale
-/// for every `group` values of a row of `cols`.
+/// The activations as the integer kernels use them: rounded to `scale * q`, `q` from -127 to 127, with one scale for
+/// every `group` values of a row of `cols`.
 pub fn rounded(x: &[f32], cols: usize, group: usize) -> Vec<f32> {
     let mut out = Vec::with_capacity(x.len());
     for row in x.chunks(cols) {

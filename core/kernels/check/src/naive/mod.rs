@@ -1,4 +1,4 @@
-//! The kernels as plainly as they can be written, in f64.
+//! The kernels in their plainest form, in f64.
 
 pub mod attention;
 pub mod linear_attention;

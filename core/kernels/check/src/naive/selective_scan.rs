@@ -2,7 +2,7 @@
 
 use menagerie_kernels::SelectiveScan;
 
-/// See `menagerie_kernels::selective_scan`, whose arguments these are.
+/// See `menagerie_kernels::selective_scan`, which has the same arguments.
 pub fn selective_scan(input: &SelectiveScan, state: &mut [f64], out: &mut [f32]) {
     let channels = input.skip.len();
     let size = state.len() / channels;

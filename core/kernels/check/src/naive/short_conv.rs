@@ -1,6 +1,6 @@
 //! The short convolution in f64, one element at a time.
 
-/// See `menagerie_kernels::short_conv`, whose arguments these are.
+/// See `menagerie_kernels::short_conv`, which has the same arguments.
 pub fn short_conv(kernel: &[f32], taps: usize, x: &[f32], state: &mut [f32], out: &mut [f32]) {
     let channels = kernel.len() / taps;
     let inputs: Vec<f32> = state.iter().chain(x).copied().collect();

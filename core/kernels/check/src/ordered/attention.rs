@@ -1,15 +1,16 @@
 //! Attention over cached keys and values.
 //!
-//! * The query is multiplied by the scale. A **score** has four chains: chain `j`, from 0, takes the elements `j`, `j + 4`,
-//!   `j + 8` ... in ascending order, fused; the chains are added in ascending order. Then the soft cap, then what the distance
-//!   adds.
-//! * A row takes the keys that it sees, and no others, in ascending **blocks** of 64 at absolute positions. A block moves the
-//!   largest score; what was summed is multiplied by `exp(old - new)`. The **weights** `exp(score - largest)` of the block are
-//!   added in sixteen lanes, the key at `16 i + l` in lane `l`, and the lanes as a [`tree`]; the **values** are one chain
-//!   per element over ascending keys, fused, that goes on from block to block.
-//! * At every 512th position a **part** begins, from nothing. Parts are put together in ascending order: both sides are brought
-//!   to the larger maximum, the newer fused onto the older.
-//! * At the end a sink adds to the sum of the weights, and all is multiplied by one over it.
+//! * The query is multiplied by the scale. A **score** has four chains: chain `j`, from 0, takes the elements `j`,
+//!   `j + 4`, `j + 8` ... in ascending order, fused; the chains are added in ascending order. Then the soft cap is
+//!   applied, then the bias of the distance.
+//! * A row takes the keys that it sees, and no others, in ascending **blocks** of 64 at absolute positions. A block
+//!   updates the largest score; the sums so far are multiplied by `exp(old - new)`. The **weights**
+//!   `exp(score - largest)` of the block are added in sixteen lanes, the key at `16 i + l` in lane `l`, and the lanes
+//!   as a [`tree`]; the **values** are one chain per element over ascending keys, fused, which continues from block to
+//!   block.
+//! * At every 512th position a **part** begins, with empty sums. Parts are merged in ascending order: both sides are
+//!   brought to the larger maximum, and the newer is fused onto the older.
+//! * At the end a sink is added to the sum of the weights, and everything is multiplied by one over the sum.
 
 use menagerie_kernels::{AttentionBiases, AttentionSequence, AttentionShape, alibi_slope};
 
@@ -20,9 +21,9 @@ use crate::naive::attention::cache_row;
 const BLOCK: usize = 64;
 const PART: usize = 512;
 
-/// A wrong order, planted to show that a test tells it from the right one.
+/// A wrong order, to show that a test distinguishes it from the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum AttentionFault {
     /// A score's elements one after the other, in one chain.
     OneChain,
     /// The chains of a score in halves: 0 with 2, 1 with 3.
@@ -39,20 +40,20 @@ pub enum Fault {
     Unfused,
 }
 
-impl Fault {
+impl AttentionFault {
     /// All of them.
-    pub const ALL: [Fault; 7] = [
-        Fault::OneChain,
-        Fault::ChainsAsTree,
-        Fault::BlocksOfTheRow,
-        Fault::NoParts,
-        Fault::PartsBackwards,
-        Fault::KeysBackwards,
-        Fault::Unfused,
+    pub const ALL: [AttentionFault; 7] = [
+        AttentionFault::OneChain,
+        AttentionFault::ChainsAsTree,
+        AttentionFault::BlocksOfTheRow,
+        AttentionFault::NoParts,
+        AttentionFault::PartsBackwards,
+        AttentionFault::KeysBackwards,
+        AttentionFault::Unfused,
     ];
 }
 
-/// See `menagerie_kernels::attention`, whose arguments these are; a cache of one head serves all.
+/// See `menagerie_kernels::attention`, which has the same arguments; a cache of one head serves all.
 pub fn attention(
     shape: &AttentionShape,
     sequences: &[AttentionSequence],
@@ -63,13 +64,13 @@ pub fn attention(
     faulty_attention(shape, sequences, (q, biases), out, None);
 }
 
-/// As [`attention`], with a fault.
+/// Like [`attention`], with a fault.
 pub fn faulty_attention(
     shape: &AttentionShape,
     sequences: &[AttentionSequence],
     (q, biases): (&[f32], AttentionBiases),
     out: &mut [f32],
-    fault: Option<Fault>,
+    fault: Option<AttentionFault>,
 ) {
     for sequence in sequences {
         for row in 0..sequence.row_count {
@@ -77,8 +78,14 @@ pub fn faulty_attention(
                 let at = (sequence.first_row + row) * shape.heads + head;
                 let query: Vec<f32> =
                     q[at * shape.key_dim..(at + 1) * shape.key_dim].iter().map(|q| q * shape.scale).collect();
-                let head =
-                    Head { shape, sequence, head, position: sequence.first_position + row, biases, fault };
+                let head = HeadQuery {
+                    shape,
+                    sequence,
+                    head,
+                    position: sequence.first_position + row,
+                    biases,
+                    fault,
+                };
                 out[at * shape.value_dim..(at + 1) * shape.value_dim].copy_from_slice(&head.result(&query));
             }
         }
@@ -86,30 +93,30 @@ pub fn faulty_attention(
 }
 
 /// A head of a row.
-struct Head<'a> {
+struct HeadQuery<'a> {
     shape: &'a AttentionShape,
     sequence: &'a AttentionSequence<'a>,
     head: usize,
     position: usize,
     biases: AttentionBiases<'a>,
-    fault: Option<Fault>,
+    fault: Option<AttentionFault>,
 }
 
-/// A softmax that is not at its end.
-struct Part {
+/// A softmax that is not finished.
+struct SoftmaxPart {
     max: f32,
     sum: f32,
     values: Vec<f32>,
 }
 
-impl Head<'_> {
+impl HeadQuery<'_> {
     fn result(&self, query: &[f32]) -> Vec<f32> {
         let total = self.sequence.first_position + self.sequence.row_count;
         let seen: Vec<usize> = (0..total).filter(|&key| self.shape.mask.sees(self.position, key)).collect();
-        let length = if self.fault == Some(Fault::NoParts) { usize::MAX } else { PART };
+        let length = if self.fault == Some(AttentionFault::NoParts) { usize::MAX } else { PART };
         let parts = seen.chunk_by(|a, b| a / length == b / length);
-        let mut parts: Vec<Part> = parts.map(|keys| self.part(query, keys)).collect();
-        if self.fault == Some(Fault::PartsBackwards) {
+        let mut parts: Vec<SoftmaxPart> = parts.map(|keys| self.part(query, keys)).collect();
+        if self.fault == Some(AttentionFault::PartsBackwards) {
             parts.reverse();
         }
         let Some(all) = parts.into_iter().reduce(together) else { return Vec::new() };
@@ -123,16 +130,17 @@ impl Head<'_> {
         all.values.into_iter().map(|value| value * factor).collect()
     }
 
-    fn part(&self, query: &[f32], keys: &[usize]) -> Part {
-        let mut part = Part { max: f32::NEG_INFINITY, sum: 0.0, values: vec![0.0; self.shape.value_dim] };
-        let origin = if self.fault == Some(Fault::BlocksOfTheRow) { keys[0] } else { 0 };
+    fn part(&self, query: &[f32], keys: &[usize]) -> SoftmaxPart {
+        let mut part =
+            SoftmaxPart { max: f32::NEG_INFINITY, sum: 0.0, values: vec![0.0; self.shape.value_dim] };
+        let origin = if self.fault == Some(AttentionFault::BlocksOfTheRow) { keys[0] } else { 0 };
         for block in keys.chunk_by(|a, b| (a - origin) / BLOCK == (b - origin) / BLOCK) {
             self.add_block(&mut part, query, block);
         }
         part
     }
 
-    fn add_block(&self, part: &mut Part, query: &[f32], keys: &[usize]) {
+    fn add_block(&self, part: &mut SoftmaxPart, query: &[f32], keys: &[usize]) {
         let scores: Vec<f32> = keys.iter().map(|key| self.score(query, *key)).collect();
         let max = scores.iter().copied().fold(part.max, f32::max);
         let fade = if max == part.max { 1.0 } else { exp(part.max - max) };
@@ -144,14 +152,14 @@ impl Head<'_> {
         (part.max, part.sum) = (max, part.sum * fade + tree(&lanes, None));
         part.values.iter_mut().for_each(|value| *value *= fade);
         let mut order: Vec<usize> = (0..keys.len()).collect();
-        if self.fault == Some(Fault::KeysBackwards) {
+        if self.fault == Some(AttentionFault::KeysBackwards) {
             order.reverse();
         }
         for at in order {
             let row = cache_row(&self.sequence.values, keys[at], self.stored(self.sequence.values.heads));
             for (value, v) in part.values.iter_mut().zip(row) {
                 *value = match self.fault {
-                    Some(Fault::Unfused) => weights[at] * v + *value,
+                    Some(AttentionFault::Unfused) => weights[at] * v + *value,
                     _ => weights[at].mul_add(v, *value),
                 };
             }
@@ -165,14 +173,14 @@ impl Head<'_> {
 
     fn score(&self, query: &[f32], key: usize) -> f32 {
         let row = cache_row(&self.sequence.keys, key, self.stored(self.sequence.keys.heads));
-        let chains = if self.fault == Some(Fault::OneChain) { 1 } else { 4 };
+        let chains = if self.fault == Some(AttentionFault::OneChain) { 1 } else { 4 };
         let mut sums = [0f32; 4];
         for (at, (q, k)) in query.iter().zip(row).enumerate() {
             sums[at % chains] = q.mul_add(k, sums[at % chains]);
         }
         let [a, b, c, d] = sums;
         let score = match self.fault {
-            Some(Fault::ChainsAsTree) => (a + c) + (b + d),
+            Some(AttentionFault::ChainsAsTree) => (a + c) + (b + d),
             _ => ((a + b) + c) + d,
         };
         let score = self.shape.softcap.map_or(score, |cap| softcap(cap, score));
@@ -188,11 +196,11 @@ impl Head<'_> {
     }
 }
 
-/// The newer part added to the older.
-fn together(older: Part, newer: Part) -> Part {
+/// Adds the newer part to the older one.
+fn together(older: SoftmaxPart, newer: SoftmaxPart) -> SoftmaxPart {
     let max = older.max.max(newer.max);
     let (before, after) = (exp(older.max - max), exp(newer.max - max));
     let add = |(old, new): (f32, f32)| new.mul_add(after, old * before);
     let values = older.values.into_iter().zip(newer.values).map(add).collect();
-    Part { max, sum: add((older.sum, newer.sum)), values }
+    SoftmaxPart { max, sum: add((older.sum, newer.sum)), values }
 }

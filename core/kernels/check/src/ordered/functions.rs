@@ -1,4 +1,4 @@
-//! The exponential and what stands on it, step by step; polynomials by Horner's rule, every step fused.
+//! The exponential and the functions built on it, step by step; polynomials by Horner's rule, every step fused.
 
 use menagerie_kernels::{Activation, Gating, Xielu};
 
@@ -7,18 +7,18 @@ fn polynomial(x: f32, coefficients: &[f32]) -> f32 {
     coefficients[1..].iter().fold(coefficients[0], |value, coefficient| value.mul_add(x, *coefficient))
 }
 
-/// The larger; `b` where either is not a number, and where they are equal.
+/// The larger; `b` if either is NaN, and if they are equal.
 fn max(a: f32, b: f32) -> f32 {
     if a > b { a } else { b }
 }
 
-/// The smaller; `b` where either is not a number, and where they are equal.
+/// The smaller; `b` if either is NaN, and if they are equal.
 fn min(a: f32, b: f32) -> f32 {
     if a < b { a } else { b }
 }
 
-/// e to the power of `x`: `n` is the nearest whole number to `x / ln 2`, ties to even; what is left of `x` after taking `n ln 2`
-/// away in two steps goes into Cephes' polynomial. Below -86.9 zero, from 88.75 on infinite.
+/// e to the power of `x`: `n` is the nearest integer to `x / ln 2`, ties to even; the remainder of `x` after
+/// subtracting `n ln 2` in two steps is the argument of Cephes' polynomial. Below -86.9 zero, from 88.75 on infinite.
 pub fn exp(x: f32) -> f32 {
     let clamped = min(88.75, max(-86.9, x));
     let n = (clamped * std::f32::consts::LOG2_E).round_ties_even();

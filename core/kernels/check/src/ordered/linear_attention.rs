@@ -1,14 +1,14 @@
-//! Attention without softmax: every cell of a state goes its own way through the rows, in ascending order of the rows; what a
-//! row reads is one chain per column over the ascending elements of the key.
+//! Attention without softmax: every cell of a state is updated independently by the rows, in ascending order of the
+//! rows; the output of a row is one chain per column over the ascending elements of the key.
 
 use menagerie_kernels::{KeySharing, LinearAttentionRows, LinearAttentionShape, LogDecay, StateUpdate};
 
 use super::functions::exp;
 use super::rows::tree;
 
-/// A wrong order, planted to show that a test tells it from the right one.
+/// A wrong order, to show that a test distinguishes it from the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum LinearAttentionFault {
     /// Key elements from the last to the first.
     KeysBackwards,
     /// The state decayed before the delta rule reads it, instead of keys and queries.
@@ -17,7 +17,7 @@ pub enum Fault {
     Unfused,
 }
 
-/// See `menagerie_kernels::linear_attention`, whose arguments these are.
+/// See `menagerie_kernels::linear_attention`, which has the same arguments.
 pub fn linear_attention(
     shape: &LinearAttentionShape,
     input: &LinearAttentionRows,
@@ -27,13 +27,13 @@ pub fn linear_attention(
     faulty_linear_attention(shape, input, state, out, None);
 }
 
-/// As [`linear_attention`], with a fault.
+/// Like [`linear_attention`], with a fault.
 pub fn faulty_linear_attention(
     shape: &LinearAttentionShape,
     input: &LinearAttentionRows,
     state: &mut [f32],
     out: &mut [f32],
-    fault: Option<Fault>,
+    fault: Option<LinearAttentionFault>,
 ) {
     let LinearAttentionShape { heads, key_heads, key_dim, value_dim, sharing, .. } = *shape;
     for row in 0..out.len() / (heads * value_dim) {
@@ -48,7 +48,7 @@ pub fn faulty_linear_attention(
                 LogDecay::PerHead(all) => all[row * heads + head],
                 LogDecay::PerChannel(all) => all[(row * heads + head) * key_dim + n],
             };
-            let own = Row {
+            let own = StateRow {
                 key: &input.keys[of_key.clone()],
                 query: &input.queries[of_key],
                 decay: (0..key_dim).map(|n| exp(decay(n))).collect(),
@@ -75,18 +75,18 @@ pub fn faulty_linear_attention(
 }
 
 /// A row of a head.
-struct Row<'a> {
+struct StateRow<'a> {
     key: &'a [f32],
     query: &'a [f32],
     decay: Vec<f32>,
     strength: f32,
-    fault: Option<Fault>,
+    fault: Option<LinearAttentionFault>,
 }
 
-impl Row<'_> {
+impl StateRow<'_> {
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.key.len()).collect();
-        if self.fault == Some(Fault::KeysBackwards) {
+        if self.fault == Some(LinearAttentionFault::KeysBackwards) {
             order.reverse();
         }
         order
@@ -94,7 +94,7 @@ impl Row<'_> {
 
     fn new_cell(&self, n: usize, cell: f32, change: f32) -> f32 {
         match self.fault {
-            Some(Fault::Unfused) => self.key[n] * change + self.decay[n] * cell,
+            Some(LinearAttentionFault::Unfused) => self.key[n] * change + self.decay[n] * cell,
             _ => self.key[n].mul_add(change, self.decay[n] * cell),
         }
     }
@@ -112,7 +112,9 @@ impl Row<'_> {
         let (mut said, mut read) = (0f32, 0f32);
         for n in self.order() {
             let (key, query, cell) = match self.fault {
-                Some(Fault::DecayFirst) => (self.key[n], self.query[n], self.decay[n] * cells[n]),
+                Some(LinearAttentionFault::DecayFirst) => {
+                    (self.key[n], self.query[n], self.decay[n] * cells[n])
+                }
                 _ => (self.decay[n] * self.key[n], self.decay[n] * self.query[n], cells[n]),
             };
             said = key.mul_add(cell, said);

@@ -1,6 +1,6 @@
-//! The order of arithmetic, as plainly as it can be written: f32, one operation after the other, fused where the guide of
-//! `menagerie-kernels` says fused. Where [`naive`](crate::naive) is the reference, this is the definition: every kernel on every
-//! instruction set, for one row and for many, equals it bit for bit. Slow.
+//! The order of arithmetic in its plainest form: f32, one operation after the other, fused where the guide of
+//! `menagerie-kernels` says fused. While [`naive`](crate::naive) is the reference, this is the definition: every kernel
+//! on every instruction set, for one row and for many, equals it bit for bit. Slow.
 
 pub mod attention;
 pub mod float_product;

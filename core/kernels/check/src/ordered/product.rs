@@ -1,14 +1,15 @@
 //! Products of quantized weights with activations rounded to 8 bits (`Arithmetic::Fast`).
 //!
-//! A row is cut into panels of 256 columns. What a panel adds are *steps*, each a product of two f32:
+//! A row is cut into panels of 256 columns. A panel adds *steps*, each a product of two f32:
 //!
-//! * **wide** formats (blocks of 256): the exact whole sum of `scale * q * x`, times `d * dx`; with minima then less the
-//!   exact whole sum of `min * x`, times `dmin * dx`. Steps are fused into the row's sum.
-//! * **narrow** formats (blocks of 32 and 64): per group of 32 (NVFP4: 16) columns in ascending order the exact whole sum of
-//!   `q * x`, times `scale * dx`; with minima then `min` times `dx * sum of x`. Steps are fused into a sum of the panel's
-//!   own, from 0, which is then added to the row's.
+//! * **wide** formats (blocks of 256): the exact integer sum of `scale * q * x`, times `d * dx`; with minima then minus
+//!   the exact integer sum of `min * x`, times `dmin * dx`. Steps are fused into the row's sum.
+//! * **narrow** formats (blocks of 32 and 64): per group of 32 (NVFP4: 16) columns in ascending order the exact integer
+//!   sum of `q * x`, times `scale * dx`; with minima then `min` times `dx * sum of x`. Steps are fused into a sum of
+//!   the panel, from 0, which is then added to the row's.
 //!
-//! Whole numbers come from [`dequantize`] with a block's factors set to one, so that nothing here knows how values lie.
+//! The integers come from [`dequantize`] with a block's factors set to one, so this module does not know the layout of
+//! values.
 
 use half::f16;
 use menagerie_kernels::{BlockType, KernelError, Matrix, QuantType, dequantize};
@@ -18,9 +19,9 @@ use crate::weights::{factors, set_factors};
 /// The columns of a panel.
 const PANEL: usize = 256;
 
-/// A wrong order, planted to show that a test tells it from the right one.
+/// A wrong order, to show that a test distinguishes it from the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ProductFault {
     /// Panels from the last to the first.
     PanelsBackwards,
     /// The steps of a panel from the last to the first.
@@ -29,30 +30,30 @@ pub enum Fault {
     MinimaFirst,
     /// Products rounded before they are added.
     Unfused,
-    /// Narrow formats without sums of the panels' own, wide formats with them.
+    /// Narrow formats without separate sums of the panels, wide formats with them.
     Subtotals,
     /// A step for each 32 columns in formats that have one for a panel.
     GroupsAlone,
 }
 
-impl Fault {
+impl ProductFault {
     /// All of them.
-    pub const ALL: [Fault; 6] = [
-        Fault::PanelsBackwards,
-        Fault::StepsBackwards,
-        Fault::MinimaFirst,
-        Fault::Unfused,
-        Fault::Subtotals,
-        Fault::GroupsAlone,
+    pub const ALL: [ProductFault; 6] = [
+        ProductFault::PanelsBackwards,
+        ProductFault::StepsBackwards,
+        ProductFault::MinimaFirst,
+        ProductFault::Unfused,
+        ProductFault::Subtotals,
+        ProductFault::GroupsAlone,
     ];
 
     /// Whether it changes the order at all for a type.
     pub fn concerns(self, quant: QuantType) -> bool {
         match self {
-            Fault::PanelsBackwards | Fault::Unfused | Fault::Subtotals => true,
-            Fault::StepsBackwards => !is_wide(quant) || has_minima(quant),
-            Fault::MinimaFirst => has_minima(quant),
-            Fault::GroupsAlone => is_wide(quant),
+            ProductFault::PanelsBackwards | ProductFault::Unfused | ProductFault::Subtotals => true,
+            ProductFault::StepsBackwards => !is_wide(quant) || has_minima(quant),
+            ProductFault::MinimaFirst => has_minima(quant),
+            ProductFault::GroupsAlone => is_wide(quant),
         }
     }
 }
@@ -68,16 +69,16 @@ fn has_minima(quant: QuantType) -> bool {
 /// `y[t, r]`, `[tokens, rows]`, of quantized weights and rows of `w.cols()` values.
 ///
 /// # Errors
-/// [`KernelError::Shape`]: weights that are not quantized, `x` that is not rows of `w.cols()` values.
+/// [`KernelError::Shape`]: weights are not quantized, or `x` is not rows of `w.cols()` values.
 pub fn product(w: &Matrix, x: &[f32]) -> Result<Vec<f32>, KernelError> {
     faulty_product(w, x, None)
 }
 
-/// As [`product`], with a fault.
+/// Like [`product`], with a fault.
 ///
 /// # Errors
 /// As [`product`].
-pub fn faulty_product(w: &Matrix, x: &[f32], fault: Option<Fault>) -> Result<Vec<f32>, KernelError> {
+pub fn faulty_product(w: &Matrix, x: &[f32], fault: Option<ProductFault>) -> Result<Vec<f32>, KernelError> {
     let (cols, rows) = (w.cols(), w.rows());
     let BlockType::Quant(quant) = w.block() else {
         return Err(KernelError::shape("ordered::product: w", format!("{} weights", w.block().name())));
@@ -91,7 +92,7 @@ pub fn faulty_product(w: &Matrix, x: &[f32], fault: Option<Fault>) -> Result<Vec
     let x: Vec<Rounded> = x.chunks_exact(cols).map(|row| Rounded::of(row, group)).collect();
     let mut y = vec![0f32; x.len() * rows];
     for r in 0..rows {
-        let weights = Weights::of(quant, w.row(r))?;
+        let weights = IntegerWeights::of(quant, w.row(r))?;
         for (t, x) in x.iter().enumerate() {
             y[t * rows + r] =
                 if is_wide(quant) { wide(&weights, x, fault) } else { narrow(&weights, x, fault) };
@@ -108,8 +109,8 @@ struct Rounded {
 }
 
 impl Rounded {
-    /// `scale = largest / 127` and `q` the nearest whole number to `x / scale`, ties to even, the reciprocal rounded first;
-    /// zeros where the scale is subnormal. A NaN or an infinity makes the scale one.
+    /// `scale = largest / 127` and `q` the nearest integer to `x / scale`, ties to even, the reciprocal rounded first;
+    /// zeros if the scale is subnormal. A NaN or an infinity makes the scale one.
     fn of(row: &[f32], group: usize) -> Rounded {
         let (mut q, mut scale) = (Vec::with_capacity(row.len()), Vec::new());
         for members in row.chunks(group) {
@@ -123,21 +124,21 @@ impl Rounded {
     }
 }
 
-/// A row of weights as whole numbers and what they are multiplied with.
-struct Weights {
+/// A row of weights as integers and their factors.
+struct IntegerWeights {
     minima: bool,
-    /// Wide formats: each value times the whole scale of its group.
+    /// Wide formats: each value times the integer scale of its group.
     whole: Vec<i32>,
-    /// Wide formats: the whole minimum of each value's group.
+    /// Wide formats: the integer minimum of each value's group.
     least: Vec<i32>,
     /// The columns that share a pair of factors.
     group: usize,
-    /// Of each group: what values and minima are multiplied with.
+    /// For each group: the factors of values and minima.
     factors: Vec<(f32, f32)>,
 }
 
-impl Weights {
-    fn of(quant: QuantType, row: &[u8]) -> Result<Weights, KernelError> {
+impl IntegerWeights {
+    fn of(quant: QuantType, row: &[u8]) -> Result<IntegerWeights, KernelError> {
         let (len, step, minima) = (quant.block_len(), step(quant), has_minima(quant));
         let (mut whole, mut least, mut factors) = (Vec::new(), Vec::new(), Vec::new());
         let mut values = vec![0f32; len];
@@ -151,17 +152,17 @@ impl Weights {
             factors.extend(factors_of(quant, block).into_iter().map(|(d, min)| (d * step, min)));
         }
         let group = if quant == QuantType::NVFP4 { 16 } else { len };
-        Ok(Weights { minima, whole, least, group, factors })
+        Ok(IntegerWeights { minima, whole, least, group, factors })
     }
 }
 
-/// The exact whole product of a range of columns.
+/// The exact integer product of a range of columns.
 fn dot(w: &[i32], x: &[i32]) -> i32 {
     w.iter().zip(x).map(|(w, x)| w * x).sum()
 }
 
-fn wide(w: &Weights, x: &Rounded, fault: Option<Fault>) -> f32 {
-    let length = if fault == Some(Fault::GroupsAlone) { 32 } else { PANEL };
+fn wide(w: &IntegerWeights, x: &Rounded, fault: Option<ProductFault>) -> f32 {
+    let length = if fault == Some(ProductFault::GroupsAlone) { 32 } else { PANEL };
     let panels = (0..w.factors.len()).map(|p| {
         let ((d, dmin), dx) = (w.factors[p], x.scale[p]);
         let mut steps: Vec<(f32, f32)> = (PANEL * p..PANEL * (p + 1))
@@ -174,10 +175,10 @@ fn wide(w: &Weights, x: &Rounded, fault: Option<Fault>) -> f32 {
         }
         steps
     });
-    add(panels.collect(), fault, fault == Some(Fault::Subtotals))
+    add(panels.collect(), fault, fault == Some(ProductFault::Subtotals))
 }
 
-fn narrow(w: &Weights, x: &Rounded, fault: Option<Fault>) -> f32 {
+fn narrow(w: &IntegerWeights, x: &Rounded, fault: Option<ProductFault>) -> f32 {
     let mut panels = Vec::new();
     for groups in (0..w.factors.len()).collect::<Vec<_>>().chunks(PANEL / w.group.min(32)) {
         let mut steps = Vec::new();
@@ -191,21 +192,21 @@ fn narrow(w: &Weights, x: &Rounded, fault: Option<Fault>) -> f32 {
         }
         panels.push(steps);
     }
-    add(panels, fault, fault != Some(Fault::Subtotals))
+    add(panels, fault, fault != Some(ProductFault::Subtotals))
 }
 
 /// The steps of all panels, in order, from 0.
-fn add(mut panels: Vec<Vec<(f32, f32)>>, fault: Option<Fault>, subtotals: bool) -> f32 {
+fn add(mut panels: Vec<Vec<(f32, f32)>>, fault: Option<ProductFault>, subtotals: bool) -> f32 {
     match fault {
-        Some(Fault::PanelsBackwards) => panels.reverse(),
-        Some(Fault::StepsBackwards) => panels.iter_mut().for_each(|steps| steps.reverse()),
-        Some(Fault::MinimaFirst) => {
+        Some(ProductFault::PanelsBackwards) => panels.reverse(),
+        Some(ProductFault::StepsBackwards) => panels.iter_mut().for_each(|steps| steps.reverse()),
+        Some(ProductFault::MinimaFirst) => {
             panels.iter_mut().flat_map(|steps| steps.chunks_exact_mut(2)).for_each(|two| two.swap(0, 1));
         }
         _ => {}
     }
     let step = |sum: f32, (a, b): (f32, f32)| match fault {
-        Some(Fault::Unfused) => a * b + sum,
+        Some(ProductFault::Unfused) => a * b + sum,
         _ => a.mul_add(b, sum),
     };
     panels.into_iter().fold(0.0, |sum, steps| match subtotals {
@@ -214,7 +215,7 @@ fn add(mut panels: Vec<Vec<(f32, f32)>>, fault: Option<Fault>, subtotals: bool) 
     })
 }
 
-/// What a block's factor is multiplied with so that all scales are whole numbers: a power of two.
+/// The multiplier of a block's factor that makes all scales integers: a power of two.
 fn step(quant: QuantType) -> f32 {
     match quant {
         QuantType::IQ1_S | QuantType::IQ1_M | QuantType::IQ2_XXS | QuantType::IQ2_XS | QuantType::IQ2_S => {
@@ -229,7 +230,7 @@ fn step(quant: QuantType) -> f32 {
 fn with_factors(quant: QuantType, block: &[u8], (d, min): (f32, f32)) -> Vec<u8> {
     let mut block = block.to_vec();
     match quant {
-        // The bytes that stand for one: 2^(e - 128), and 2^(e - 8) with e in bits 3 to 6.
+        // The bytes that represent one: 2^(e - 128), and 2^(e - 8) with e in bits 3 to 6.
         QuantType::MXFP4 => block[0] = 128,
         QuantType::NVFP4 => block[..4].fill(8 << 3),
         _ => set_factors(quant, &mut block, [d, min].map(|v| f16::from_f32(v).to_bits())),
@@ -254,7 +255,7 @@ fn factors_of(quant: QuantType, block: &[u8]) -> Vec<(f32, f32)> {
     }
 }
 
-/// Half of an unsigned e4m3 number; its NaN stands for zero.
+/// Half of an unsigned e4m3 number; its NaN means zero.
 fn e4m3_half(v: u8) -> f32 {
     let (exponent, mantissa) = (i32::from(v >> 3 & 15), f32::from(v & 7));
     match (exponent, v & 7) {

@@ -7,25 +7,25 @@ use super::functions::exp;
 /// The lanes of a vector.
 const LANES: usize = 16;
 
-/// A wrong order, planted to show that a test tells it from the right one.
+/// A wrong order, to show that a test distinguishes it from the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum RowsFault {
     /// One sum over the row.
     OneSum,
-    /// Sixteen sums where the order has four times as many, and the other way round.
+    /// Sixteen sums where the order has four times as many, and vice versa.
     OtherLanes,
-    /// The sums of lanes are added up from the first to the last.
+    /// The sums of lanes are added from the first to the last.
     NoTree,
 }
 
-impl Fault {
+impl RowsFault {
     /// All of them.
-    pub const ALL: [Fault; 3] = [Fault::OneSum, Fault::OtherLanes, Fault::NoTree];
+    pub const ALL: [RowsFault; 3] = [RowsFault::OneSum, RowsFault::OtherLanes, RowsFault::NoTree];
 }
 
 /// The sum of sixteen lanes: lanes eight apart, then four, two, one.
-pub fn tree(lanes: &[f32], fault: Option<Fault>) -> f32 {
-    if fault == Some(Fault::NoTree) {
+pub fn tree(lanes: &[f32], fault: Option<RowsFault>) -> f32 {
+    if fault == Some(RowsFault::NoTree) {
         return lanes.iter().sum();
     }
     let mut lanes = lanes.to_vec();
@@ -37,12 +37,12 @@ pub fn tree(lanes: &[f32], fault: Option<Fault>) -> f32 {
 }
 
 /// The sum of a row, `step(sum so far, value)` by `step`: sixteen lanes in `vectors` vectors. Element `i` of each whole
-/// `16 * vectors` goes to lane `i % 16` of vector `i / 16`; of what is left whole vectors go to the first one, and the rest
-/// to the second (to the only one, where there is one). Vectors are added up in pairs.
-fn sum(row: &[f32], vectors: usize, fault: Option<Fault>, step: impl Fn(f32, f32) -> f32) -> f32 {
+/// `16 * vectors` goes to lane `i % 16` of vector `i / 16`. Of the remaining elements, whole vectors go to the first
+/// vector, and the rest to the second (to the only one, if there is one). Vectors are added in pairs.
+fn sum(row: &[f32], vectors: usize, fault: Option<RowsFault>, step: impl Fn(f32, f32) -> f32) -> f32 {
     let vectors = match fault {
-        Some(Fault::OneSum) => return row.iter().fold(0.0, |sum, value| step(sum, *value)),
-        Some(Fault::OtherLanes) => 5 - vectors,
+        Some(RowsFault::OneSum) => return row.iter().fold(0.0, |sum, value| step(sum, *value)),
+        Some(RowsFault::OtherLanes) => 5 - vectors,
         _ => vectors,
     };
     let mut sums = vec![[0f32; LANES]; vectors];
@@ -66,7 +66,13 @@ fn sum(row: &[f32], vectors: usize, fault: Option<Fault>, step: impl Fn(f32, f32
 }
 
 /// `x / sqrt(mean(x^2) + eps) * weight`, per row of `width`.
-pub fn rms_norm(x: &[f32], weight: Option<&[f32]>, eps: f32, width: usize, fault: Option<Fault>) -> Vec<f32> {
+pub fn rms_norm(
+    x: &[f32],
+    weight: Option<&[f32]>,
+    eps: f32,
+    width: usize,
+    fault: Option<RowsFault>,
+) -> Vec<f32> {
     let one = |row: &[f32]| -> Vec<f32> {
         let squares = sum(row, 4, fault, |sum, value| value.mul_add(value, sum));
         let factor = 1.0 / (squares / width as f32 + eps).sqrt();
@@ -81,7 +87,7 @@ pub fn layer_norm(
     (weight, bias): (&[f32], &[f32]),
     eps: f32,
     width: usize,
-    fault: Option<Fault>,
+    fault: Option<RowsFault>,
 ) -> Vec<f32> {
     let one = |row: &[f32]| -> Vec<f32> {
         let mean = sum(row, 4, fault, |sum, value| sum + value) / width as f32;
@@ -92,8 +98,8 @@ pub fn layer_norm(
     x.chunks(width).flat_map(one).collect()
 }
 
-/// Softmax of every row of `width`: exponentials of what is left of each after the largest, times one over their sum.
-pub fn softmax_rows(x: &[f32], width: usize, fault: Option<Fault>) -> Vec<f32> {
+/// Softmax of every row of `width`: exponentials of the differences to the largest, times one over their sum.
+pub fn softmax_rows(x: &[f32], width: usize, fault: Option<RowsFault>) -> Vec<f32> {
     let one = |row: &[f32]| -> Vec<f32> {
         let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let powers: Vec<f32> = row.iter().map(|value| exp(value - largest)).collect();
@@ -103,9 +109,9 @@ pub fn softmax_rows(x: &[f32], width: usize, fault: Option<Fault>) -> Vec<f32> {
     x.chunks(width).flat_map(one).collect()
 }
 
-/// Rotates rows of heads: the angle is the f32 product of position and frequency, its cosine and sine are taken in f64, rounded
-/// and then multiplied; the first of a pair `(x, y)` becomes `x cos - y sin`, the second `y cos + x sin`, the product with the
-/// cosine rounded, the other fused.
+/// Rotates rows of heads: the angle is the f32 product of position and frequency; its cosine and sine are computed in
+/// f64, rounded and then multiplied. The first of a pair `(x, y)` becomes `x cos - y sin`, the second `y cos + x sin`;
+/// the product with the cosine is rounded, the other fused.
 pub fn rope(rope: &Rope, positions: &[u32], x: &mut [f32]) {
     let (half, width) = (rope.inv_freq.len(), x.len() / positions.len());
     for (row, &position) in x.chunks_mut(width).zip(positions) {

@@ -1,33 +1,34 @@
 //! The short convolution: one chain per element over ascending taps, from 0, fused.
 
-/// A wrong order, planted to show that a test tells it from the right one.
+/// A wrong order, to show that a test distinguishes it from the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ShortConvFault {
     /// Taps from the last to the first.
     TapsBackwards,
     /// Products rounded before they are added.
     Unfused,
-    /// Even taps and odd ones summed apart.
+    /// Even taps and odd ones summed separately.
     TwoSums,
 }
 
-impl Fault {
+impl ShortConvFault {
     /// All of them.
-    pub const ALL: [Fault; 3] = [Fault::TapsBackwards, Fault::Unfused, Fault::TwoSums];
+    pub const ALL: [ShortConvFault; 3] =
+        [ShortConvFault::TapsBackwards, ShortConvFault::Unfused, ShortConvFault::TwoSums];
 }
 
-/// See `menagerie_kernels::short_conv`, whose arguments these are.
+/// See `menagerie_kernels::short_conv`, which has the same arguments.
 pub fn short_conv(kernel: &[f32], taps: usize, x: &[f32], state: &mut [f32], out: &mut [f32]) {
     faulty_short_conv((kernel, taps), x, state, out, None);
 }
 
-/// As [`short_conv`], with a fault.
+/// Like [`short_conv`], with a fault.
 pub fn faulty_short_conv(
     (kernel, taps): (&[f32], usize),
     x: &[f32],
     state: &mut [f32],
     out: &mut [f32],
-    fault: Option<Fault>,
+    fault: Option<ShortConvFault>,
 ) {
     let channels = kernel.len() / taps;
     let inputs: Vec<f32> = state.iter().chain(x).copied().collect();
@@ -36,11 +37,15 @@ pub fn faulty_short_conv(
         let step = |sum: f32, tap: usize| {
             let (filter, input) =
                 (kernel[tap * channels + channel], inputs[(row + tap) * channels + channel]);
-            if fault == Some(Fault::Unfused) { filter * input + sum } else { filter.mul_add(input, sum) }
+            if fault == Some(ShortConvFault::Unfused) {
+                filter * input + sum
+            } else {
+                filter.mul_add(input, sum)
+            }
         };
         *out = match fault {
-            Some(Fault::TapsBackwards) => (0..taps).rev().fold(0.0, step),
-            Some(Fault::TwoSums) => {
+            Some(ShortConvFault::TapsBackwards) => (0..taps).rev().fold(0.0, step),
+            Some(ShortConvFault::TwoSums) => {
                 (0..taps).step_by(2).fold(0.0, step) + (1..taps).step_by(2).fold(0.0, step)
             }
             _ => (0..taps).fold(0.0, step),

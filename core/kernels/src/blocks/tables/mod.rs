@@ -1,4 +1,4 @@
-//! The code books of the IQ formats, unpacked at compile time, and their sign table.
+//! The codebooks of the IQ formats, unpacked at compile time, and their sign table.
 
 mod one_bit;
 mod three_bit;
@@ -62,24 +62,24 @@ const fn even_masks() -> [u64; 128] {
     out
 }
 
-/// The levels of the IQ2 books; the last is not used.
+/// The levels of the IQ2 codebooks; the last is not used.
 pub(crate) const TWO_BIT_LEVELS: [i8; 4] = [8, 25, 43, 0];
-/// The levels of the book of IQ3_XXS.
+/// The levels of the codebook of IQ3_XXS.
 pub(crate) const IQ3_XXS_LEVELS: [u8; 8] = [4, 12, 20, 28, 36, 44, 52, 62];
-/// The levels of the book of IQ3_S.
+/// The levels of the codebook of IQ3_S.
 pub(crate) const IQ3_S_LEVELS: [u8; 8] = [1, 3, 5, 7, 9, 11, 13, 15];
 
-/// The packed book of IQ2_XXS: eight indices of two bits into `TWO_BIT_LEVELS` an entry, lowest first.
+/// The packed codebook of IQ2_XXS: eight indices of two bits into `TWO_BIT_LEVELS` per entry, lowest first.
 pub(crate) static IQ2_XXS_PACKED: [u16; 256] = two_bit::IQ2_XXS;
 /// The packed book of IQ2_XS.
 pub(crate) static IQ2_XS_PACKED: [u16; 512] = two_bit::IQ2_XS;
 /// The packed book of IQ2_S.
 pub(crate) static IQ2_S_PACKED: [u16; 1024] = two_bit::IQ2_S;
-/// The packed book of IQ1_S and IQ1_M: eight values of two bits, plus one, lowest first; sorted.
+/// The packed codebook of IQ1_S and IQ1_M: eight values of two bits, plus one, lowest first; sorted.
 pub(crate) static IQ1_PACKED: [u16; 2048] = one_bit::IQ1_S;
-/// The packed book of IQ3_XXS: four indices of four bits into `IQ3_XXS_LEVELS`.
+/// The packed codebook of IQ3_XXS: four indices of four bits into `IQ3_XXS_LEVELS`.
 pub(crate) static IQ3_XXS_PACKED: [u16; 256] = three_bit::IQ3_XXS;
-/// The packed book of IQ3_S: four indices of four bits into `IQ3_S_LEVELS`.
+/// The packed codebook of IQ3_S: four indices of four bits into `IQ3_S_LEVELS`.
 pub(crate) static IQ3_S_PACKED: [u16; 512] = three_bit::IQ3_S;
 
 /// IQ2_XXS: 256 groups of eight.
@@ -92,7 +92,7 @@ pub(crate) static IQ2_S: [u64; 1024] = eights(&two_bit::IQ2_S, TWO_BIT_LEVELS);
 pub(crate) static IQ3_XXS: [u32; 256] = fours(&three_bit::IQ3_XXS, IQ3_XXS_LEVELS);
 /// IQ3_S: 512 groups of four.
 pub(crate) static IQ3_S: [u32; 512] = fours(&three_bit::IQ3_S, IQ3_S_LEVELS);
-/// IQ1_S and IQ1_M: 2048 groups of eight, times eight so that the shift of an eighth is a whole number.
+/// IQ1_S and IQ1_M: 2048 groups of eight, times eight so that the shift of an eighth is an integer.
 pub(crate) static IQ1_TIMES_8: [u64; 2048] = eights(&one_bit::IQ1_S, [-8, 0, 8, 0]);
 /// Masks by the lower seven bits of a sign byte.
 pub(crate) static EVEN_MASKS: [u64; 128] = even_masks();

@@ -1,6 +1,5 @@
-//! Code book of IQ1_S and IQ1_M: constants of the file format (`iq1s_grid` in ggml-common.h; this
-//! packing is that of gguf-py's quants.py). Eight values of two bits per entry, lowest first: 0, 1, 2
-//! stand for -1, 0, 1.
+//! Codebook of IQ1_S and IQ1_M: constants of the file format (`iq1s_grid` in ggml-common.h; this packing is that of
+//! gguf-py's quants.py). Eight values of two bits per entry, lowest first: 0, 1, 2 stand for -1, 0, 1.
 
 /// IQ1_S and IQ1_M: 2048 groups of eight.
 #[rustfmt::skip]

@@ -1,6 +1,6 @@
-//! Code books of IQ3_XXS and IQ3_S: constants of the file format (`iq3xxs_grid`, `iq3s_grid` in
-//! ggml-common.h; this packing is that of gguf-py's quants.py). Four values of four bits per entry,
-//! lowest first, each an index into eight levels.
+//! Codebooks of IQ3_XXS and IQ3_S: constants of the file format (`iq3xxs_grid`, `iq3s_grid` in ggml-common.h; this
+//! packing is that of gguf-py's quants.py). Four values of four bits per entry, lowest first, each an index into eight
+//! levels.
 
 /// IQ3_XXS: 256 groups of four.
 #[rustfmt::skip]

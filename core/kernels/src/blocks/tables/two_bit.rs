@@ -1,6 +1,6 @@
-//! Code books of IQ2_XXS, IQ2_XS and IQ2_S: constants of the file format (`iq2xxs_grid` and so on in
-//! ggml-common.h; this packing is that of gguf-py's quants.py). Eight values of two bits per entry,
-//! lowest first: 0, 1, 2 stand for 8, 25, 43.
+//! Codebooks of IQ2_XXS, IQ2_XS and IQ2_S: constants of the file format (`iq2xxs_grid` and so on in ggml-common.h; this
+//! packing is that of gguf-py's quants.py). Eight values of two bits per entry, lowest first: 0, 1, 2 stand for 8, 25,
+//! 43.
 
 /// IQ2_XXS: 256 groups of eight.
 #[rustfmt::skip]

@@ -11,7 +11,7 @@ pub(super) const fn fits<F: Format>() -> bool {
     F::SPAN <= 126
 }
 
-/// What is added to weights before they are stored as bytes.
+/// The offset that is added to weights before they are stored as bytes.
 pub(super) const fn offset<F: Format>() -> i8 {
     if fits::<F>() { F::OFFSET as i8 } else { 0 }
 }
@@ -23,7 +23,7 @@ pub(super) fn correction<F: Format>(neg128: i32) -> i32 {
 }
 
 avx2! {
-/// Sums of two neighboring products in 16 bits: weights with their offset, or as they are if they do not fit.
+/// Sums of two neighboring products in 16 bits: weights with their offset, or without it if they do not fit.
 #[inline]
 pub(super) fn pairs<F: Format>(w: __m256i, x: __m256i) -> __m256i {
     if fits::<F>() {

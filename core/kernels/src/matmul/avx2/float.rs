@@ -7,9 +7,11 @@ use std::marker::PhantomData;
 use super::transpose::transpose8;
 use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantize_row};
 use crate::isa::{Avx2, avx2};
-use crate::matmul::order::{BFloat16Input, F32Input, Input, SUMS};
-use crate::matmul::tiles::{self, LANES, Place, TOKENS, TileProduct};
-use crate::matmul::types::{BFloat16, Choice, Float, Form, Function, Job, Kernel, ProductKind};
+use crate::matmul::order::{BFloat16Input, F32Input, FloatInput, SUMS};
+use crate::matmul::tiles::{self, LANES, TOKENS, TileProduct, TileRegion};
+use crate::matmul::types::{
+    BFloat16, Float, Function, InputForm, Kernel, KernelChoice, MatmulJob, ProductKind,
+};
 use crate::memory::Scratch;
 
 /// Sixteen rows by 256 columns: `[column][row]`.
@@ -18,32 +20,32 @@ type Tile = [[f32; LANES]; SUPER];
 /// Converted panels, one row each.
 type Converted = [[f32; SUPER]; LANES];
 
-/// Panels of a row whose sums wait until they are added up together.
+/// Panels of a row whose sums wait until they are added together.
 const WAITING: usize = 8;
 
 /// The kernel for any type.
-pub(super) fn choose(_: Avx2, block: BlockType, kind: ProductKind) -> Choice<Float> {
+pub(super) fn choose(_: Avx2, block: BlockType, kind: ProductKind) -> KernelChoice<Float> {
     let (function, tile): (Function<Float>, usize) = match kind {
         ProductKind::Gemv => (gemv::<F32Input>, 2),
         ProductKind::Gemm => (gemm::<F32Input>, LANES),
     };
     // SAFETY: the token is proof of the features; the functions ask for the type.
-    Choice { kernel: unsafe { Kernel::new(block, function) }, tile }
+    KernelChoice { kernel: unsafe { Kernel::new(block, function) }, tile }
 }
 
 /// The kernel for BF16 weights and activations rounded to bfloat16.
-pub(super) fn bfloat16(_: Avx2, kind: ProductKind) -> Choice<BFloat16> {
+pub(super) fn bfloat16(_: Avx2, kind: ProductKind) -> KernelChoice<BFloat16> {
     let (function, tile): (Function<BFloat16>, usize) = match kind {
         ProductKind::Gemv => (gemv::<BFloat16Input>, 2),
         ProductKind::Gemm => (gemm::<BFloat16Input>, LANES),
     };
     // SAFETY: the token is proof of the features; the functions ask for the type.
-    Choice { kernel: unsafe { Kernel::new(FloatType::BF16, function) }, tile }
+    KernelChoice { kernel: unsafe { Kernel::new(FloatType::BF16, function) }, tile }
 }
 
 avx2! {
 /// One row of activations.
-fn gemv<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
+fn gemv<I: FloatInput>(job: &mut MatmulJob<'_, I::Form>, _: &mut Scratch) {
     let (rows, cols) = (job.w.rows(), job.w.cols());
     let x = &I::row(job.x, job.tokens.row(0))[..cols];
     let far = rows.div_ceil(2);
@@ -76,9 +78,9 @@ fn gemv<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
 }
 }
 
-/// Activations as floats: as they are, or widened into `room`.
+/// Activations as floats: in place, or widened into `room`.
 #[inline(always)]
-fn floats<'a, I: Input>(x: &[I::Value], room: &'a mut [f32; SUPER]) -> &'a [f32] {
+fn floats<'a, I: FloatInput>(x: &[I::Value], room: &'a mut [f32; SUPER]) -> &'a [f32] {
     for (to, x) in room.iter_mut().zip(x) {
         *to = I::float(*x);
     }
@@ -88,7 +90,7 @@ fn floats<'a, I: Input>(x: &[I::Value], room: &'a mut [f32; SUPER]) -> &'a [f32]
 avx2! {
 /// Eight sums of the products of up to a panel.
 #[inline]
-fn dot<I: Input>(w: &[f32], x: &[f32]) -> __m256 {
+fn dot<I: FloatInput>(w: &[f32], x: &[f32]) -> __m256 {
     let mut sums = _mm256_setzero_ps();
     let step = SUMS * I::WIDTH;
     let whole = x.len() / step * step;
@@ -113,7 +115,7 @@ avx2! {
 /// # Safety
 /// Eight times `I::WIDTH` floats behind each pointer.
 #[inline]
-unsafe fn add_step<I: Input>(w: *const f32, x: *const f32, sums: __m256) -> __m256 {
+unsafe fn add_step<I: FloatInput>(w: *const f32, x: *const f32, sums: __m256) -> __m256 {
     // SAFETY: the promise of the caller.
     unsafe {
         if I::WIDTH == 1 {
@@ -154,7 +156,7 @@ fn add(y: f32, sums: &[__m256; WAITING], panels: usize) -> f32 {
 avx2! {
 /// Converts `out.len()` columns of a row from column `start` on, a multiple of 256.
 #[inline]
-fn convert<I: Input>(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
+fn convert<I: FloatInput>(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
     let block = w.block();
     let bytes = block.row_bytes(start).unwrap_or(0);
     let blocks = &w.row(row)[bytes..bytes + block.row_bytes(out.len()).unwrap_or(0)];
@@ -181,13 +183,13 @@ fn convert<I: Input>(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
 }
 
 /// Tiles of f32.
-struct Floats<I>(PhantomData<I>);
+struct Avx2FloatTiles<I>(PhantomData<I>);
 
 avx2! {
 /// Many rows of activations.
-fn gemm<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
+fn gemm<I: FloatInput>(job: &mut MatmulJob<'_, I::Form>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { tiles::run::<Floats<I>, 1>(job, scratch, pack::<I>) }
+    unsafe { tiles::run::<Avx2FloatTiles<I>, 1>(job, scratch, pack::<I>) }
 }
 }
 
@@ -196,9 +198,9 @@ avx2! {
 ///
 /// # Safety
 /// The place is in the matrix.
-unsafe fn pack<I: Input>(
+unsafe fn pack<I: FloatInput>(
     w: &Matrix,
-    place: Place,
+    place: TileRegion,
     tile: &mut Tile,
     _: usize,
     converted: &mut Converted,
@@ -223,7 +225,7 @@ unsafe fn pack<I: Input>(
 }
 
 // SAFETY: floats; the size of a tile is a multiple of a column's, 64 bytes.
-unsafe impl<I: Input> TileProduct for Floats<I> {
+unsafe impl<I: FloatInput> TileProduct for Avx2FloatTiles<I> {
     type Form = I::Form;
     type Tile = Tile;
     type Scratch = Converted;
@@ -233,9 +235,9 @@ unsafe impl<I: Input> TileProduct for Floats<I> {
     avx2! {
     unsafe fn multiply<const R: usize>(
         tile: &Tile,
-        x: <I::Form as Form>::Rows<'_>,
+        x: <I::Form as InputForm>::Rows<'_>,
         tokens: [usize; TOKENS],
-        place: Place,
+        place: TileRegion,
         out: &mut [f32],
     ) {
         let x = tokens.map(|t| &I::row(x, t)[place.start..place.start + place.cols]);
@@ -266,7 +268,7 @@ avx2! {
 /// One of the eight sums of a panel, for sixteen rows and four tokens: that of the columns, or pairs, `start`, `start + 8`
 /// and so on before `end`.
 #[inline]
-fn one_of_eight<I: Input>(
+fn one_of_eight<I: FloatInput>(
     tile: &Tile,
     x: [&[I::Value]; TOKENS],
     (start, end): (usize, usize),

@@ -9,14 +9,14 @@ use super::unpack::fill;
 use crate::activations::{Int8Rows, Meta};
 use crate::blocks::{Format, GROUPS, Matrix, SUPER};
 use crate::isa::{Avx2, avx2};
-use crate::matmul::tiles::{self, LANES, Place, TOKENS, TileProduct};
-use crate::matmul::types::{Choice, Int8Activations, Job, Kernel};
+use crate::matmul::tiles::{self, LANES, TOKENS, TileProduct, TileRegion};
+use crate::matmul::types::{Int8Activations, Kernel, KernelChoice, MatmulJob};
 use crate::matmul::unpacked::Unpacked;
 use crate::memory::Scratch;
 
 /// Unpacked weights of 16 rows by 256 columns.
 #[repr(C, align(64))]
-struct Tile {
+struct Avx2NarrowTile {
     /// `[columns / 32][dword][16 rows x 4 columns]`: values plus their offset.
     q: [[[i8; 64]; 8]; 8],
     /// The scales of each group.
@@ -26,18 +26,18 @@ struct Tile {
 }
 
 /// Tiles of a format, 8-bit products.
-struct Narrow<F: Format>(PhantomData<F>);
+struct Avx2NarrowTiles<F: Format>(PhantomData<F>);
 
 /// The kernel for a format.
-pub(super) fn choose<F: Format>(_: Avx2) -> Choice<Int8Activations> {
+pub(super) fn choose<F: Format>(_: Avx2) -> KernelChoice<Int8Activations> {
     // SAFETY: the token is proof of the features; the function is for this format.
-    Choice { kernel: unsafe { Kernel::new(F::QUANT, gemm::<F>) }, tile: LANES }
+    KernelChoice { kernel: unsafe { Kernel::new(F::QUANT, gemm::<F>) }, tile: LANES }
 }
 
 avx2! {
-fn gemm<F: Format>(job: &mut Job<'_, Int8Activations>, scratch: &mut Scratch) {
+fn gemm<F: Format>(job: &mut MatmulJob<'_, Int8Activations>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { tiles::run::<Narrow<F>, 1>(job, scratch, pack::<F>) }
+    unsafe { tiles::run::<Avx2NarrowTiles<F>, 1>(job, scratch, pack::<F>) }
 }
 }
 
@@ -46,7 +46,7 @@ avx2! {
 ///
 /// # Safety
 /// The place is in the matrix.
-unsafe fn pack<F: Format>(matrix: &Matrix, place: Place, tile: &mut Tile, _: usize, _: &mut ()) {
+unsafe fn pack<F: Format>(matrix: &Matrix, place: TileRegion, tile: &mut Avx2NarrowTile, _: usize, _: &mut ()) {
     let at = place.start / F::LEN * F::BYTES;
     let bytes = place.cols / F::LEN * F::BYTES;
     let mut w = [Unpacked::ZERO; LANES];
@@ -61,20 +61,20 @@ unsafe fn pack<F: Format>(matrix: &Matrix, place: Place, tile: &mut Tile, _: usi
 }
 }
 
-// SAFETY: a `Tile` is numbers, aligned to 64; there is no scratch.
-unsafe impl<F: Format> TileProduct for Narrow<F> {
+// SAFETY: a `Avx2NarrowTile` is numbers, aligned to 64; there is no scratch.
+unsafe impl<F: Format> TileProduct for Avx2NarrowTiles<F> {
     type Form = Int8Activations;
-    type Tile = Tile;
+    type Tile = Avx2NarrowTile;
     type Scratch = ();
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
     avx2! {
     unsafe fn multiply<const R: usize>(
-        tile: &Tile,
+        tile: &Avx2NarrowTile,
         x: &Int8Rows,
         tokens: [usize; TOKENS],
-        place: Place,
+        place: TileRegion,
         out: &mut [f32],
     ) {
         let panel = place.start / SUPER;
@@ -106,7 +106,7 @@ avx2! {
 /// Adds the products of one group of `4 * STEPS` columns, those from dword `first` of `tile.q[at]` on.
 #[inline]
 fn group<F: Format, const STEPS: usize>(
-    tile: &Tile,
+    tile: &Avx2NarrowTile,
     group: usize,
     (at, first): (usize, usize),
     x: [&[i8; SUPER]; TOKENS],

@@ -1,4 +1,4 @@
-//! The engine for the wide formats (see `tiles`): 16 weight rows in lanes, four columns per dword, whole numbers until a
+//! The engine for the wide formats (see `tiles`): 16 weight rows in lanes, four columns per dword, integers until a
 //! tile's columns are done.
 
 use std::arch::x86_64::*;
@@ -10,19 +10,19 @@ use super::unpack::fill;
 use crate::activations::{Int8Rows, Meta};
 use crate::blocks::{GROUPS, Matrix, SUPER, WideFormat};
 use crate::isa::{Avx2, avx2};
-use crate::matmul::tiles::{self, LANES, Place, TOKENS, TileProduct};
-use crate::matmul::types::{Choice, Int8Activations, Job, Kernel};
-use crate::matmul::unpacked::{Unpacked, Whole};
+use crate::matmul::tiles::{self, LANES, TOKENS, TileProduct, TileRegion};
+use crate::matmul::types::{Int8Activations, Kernel, KernelChoice, MatmulJob};
+use crate::matmul::unpacked::{IntegerScales, Unpacked};
 use crate::memory::Scratch;
 
 /// Unpacked weights of 16 rows by 256 columns.
 #[repr(C, align(64))]
-struct Tile {
+struct Avx2WideTile {
     /// `[columns / 32][dword][16 rows x 4 columns]`: values plus their offset.
     q: [[[i8; 64]; 8]; 8],
-    /// The whole scale of each group, in both halves of a dword.
+    /// The integer scale of each group, in both halves of a dword.
     scale: [[u32; LANES]; GROUPS],
-    /// Of two neighboring groups, in the halves of a dword: the whole minima or, in formats without, the scales.
+    /// Of two neighboring groups, in the halves of a dword: the integer minima or, in formats without, the scales.
     less: [[u32; LANES]; GROUPS / 2],
     /// The factors of the scales.
     d: [f32; LANES],
@@ -31,18 +31,18 @@ struct Tile {
 }
 
 /// Tiles of a format, 8-bit products.
-struct Wide<F: WideFormat>(PhantomData<F>);
+struct Avx2WideTiles<F: WideFormat>(PhantomData<F>);
 
 /// The kernel for a format.
-pub(super) fn choose<F: WideFormat>(_: Avx2) -> Choice<Int8Activations> {
+pub(super) fn choose<F: WideFormat>(_: Avx2) -> KernelChoice<Int8Activations> {
     // SAFETY: the token is proof of the features; the function is for this format.
-    Choice { kernel: unsafe { Kernel::new(F::QUANT, gemm::<F>) }, tile: LANES }
+    KernelChoice { kernel: unsafe { Kernel::new(F::QUANT, gemm::<F>) }, tile: LANES }
 }
 
 avx2! {
-fn gemm<F: WideFormat>(job: &mut Job<'_, Int8Activations>, scratch: &mut Scratch) {
+fn gemm<F: WideFormat>(job: &mut MatmulJob<'_, Int8Activations>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { tiles::run::<Wide<F>, 1>(job, scratch, pack::<F>) }
+    unsafe { tiles::run::<Avx2WideTiles<F>, 1>(job, scratch, pack::<F>) }
 }
 }
 
@@ -57,13 +57,13 @@ avx2! {
 ///
 /// # Safety
 /// The place is in the matrix.
-unsafe fn pack<F: WideFormat>(matrix: &Matrix, place: Place, tile: &mut Tile, _: usize, _: &mut ()) {
+unsafe fn pack<F: WideFormat>(matrix: &Matrix, place: TileRegion, tile: &mut Avx2WideTile, _: usize, _: &mut ()) {
     let at = place.start / SUPER * F::BYTES;
     let mut w = [Unpacked::ZERO; LANES];
     for (i, w) in w.iter_mut().enumerate() {
         let block = &matrix.row(place.row + i.min(place.count - 1))[at..at + F::BYTES];
         fill::<F>(w, block);
-        let whole = Whole::of::<F>(block);
+        let whole = IntegerScales::of::<F>(block);
         for (to, scale) in tile.scale.iter_mut().zip(whole.scale) {
             to[i] = two(scale, scale);
         }
@@ -77,20 +77,20 @@ unsafe fn pack<F: WideFormat>(matrix: &Matrix, place: Place, tile: &mut Tile, _:
 }
 }
 
-// SAFETY: a `Tile` is numbers, aligned to 64; there is no scratch.
-unsafe impl<F: WideFormat> TileProduct for Wide<F> {
+// SAFETY: a `Avx2WideTile` is numbers, aligned to 64; there is no scratch.
+unsafe impl<F: WideFormat> TileProduct for Avx2WideTiles<F> {
     type Form = Int8Activations;
-    type Tile = Tile;
+    type Tile = Avx2WideTile;
     type Scratch = ();
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
     avx2! {
     unsafe fn multiply<const R: usize>(
-        tile: &Tile,
+        tile: &Avx2WideTile,
         x: &Int8Rows,
         tokens: [usize; TOKENS],
-        place: Place,
+        place: TileRegion,
         out: &mut [f32],
     ) {
         let panel = place.start / SUPER;
@@ -116,7 +116,7 @@ avx2! {
 /// Adds the products of one group of `4 * STEPS` columns, those from dword `first` of `tile.q[at]` on, times its scales.
 #[inline]
 fn group<F: WideFormat, const STEPS: usize>(
-    tile: &Tile,
+    tile: &Avx2WideTile,
     group: usize,
     (at, first): (usize, usize),
     x: [&[i8; SUPER]; TOKENS],
@@ -153,9 +153,9 @@ fn group<F: WideFormat, const STEPS: usize>(
 }
 
 avx2! {
-/// The whole minima, or scales, times the sums of the activations.
+/// The integer minima, or scales, times the sums of the activations.
 #[inline]
-fn less<F: WideFormat>(tile: &Tile, meta: &Meta) -> [__m256i; 2] {
+fn less<F: WideFormat>(tile: &Avx2WideTile, meta: &Meta) -> [__m256i; 2] {
     let mut less = [_mm256_setzero_si256(); 2];
     if !F::MIN && offset::<F>() == 0 {
         return less;
@@ -174,10 +174,10 @@ fn less<F: WideFormat>(tile: &Tile, meta: &Meta) -> [__m256i; 2] {
 }
 
 avx2! {
-/// Adds the whole sums of a token, times both factors, and subtracts the minima: see the order in `matmul`.
+/// Adds the integer sums of a token, times both factors, and subtracts the minima: see the order in `matmul`.
 #[inline]
 fn finish<F: WideFormat>(
-    tile: &Tile,
+    tile: &Avx2WideTile,
     dx: f32,
     (totals, less): ([__m256i; 2], [__m256i; 2]),
     out: &mut [f32; LANES],

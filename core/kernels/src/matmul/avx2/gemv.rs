@@ -1,24 +1,24 @@
-//! One row of activations: products straight on the blocks.
+//! One row of activations: products directly on the blocks.
 //!
-//! Two rows of weights are read in turn, half of the task's rows apart: neighbors would confuse the hardware's
-//! prefetching. What eight rows leave behind is then added up with the rows in the lanes of vectors.
+//! Two rows of weights are read in turn, half of the task's rows apart: adjacent rows would confuse the hardware
+//! prefetcher. The partial results of eight rows are then added with the rows in the lanes of vectors.
 
 use std::arch::x86_64::*;
 
-use super::gemv_lanes::Parts;
-use crate::activations::{Int8Rows, Layout, Meta};
+use super::gemv_lanes::PanelSums;
+use crate::activations::{ActivationLayout, Int8Rows, Meta};
 use crate::blocks::{Format, SUPER};
 use crate::isa::{Avx2, avx2};
 use crate::matmul::prefetch::prefetch;
-use crate::matmul::types::{Choice, Int8Activations, Job, Kernel};
+use crate::matmul::types::{Int8Activations, Kernel, KernelChoice, MatmulJob};
 use crate::memory::Scratch;
 
 /// One panel of the single row of rounded activations, padded with zeros.
 #[derive(Clone, Copy)]
-pub(super) struct Row {
+pub(super) struct ActivationPanel {
     /// The 256 values in order.
     pub(super) values: *const i8,
-    /// The values with the halves of four 32s apart.
+    /// The values with the halves of four 32s separated.
     pub(super) halved: *const i8,
     /// Scales and sums.
     pub(super) meta: *const Meta,
@@ -26,43 +26,43 @@ pub(super) struct Row {
     pub(super) groups: usize,
 }
 
-impl Row {
-    fn of(x: &Int8Rows, panel: usize) -> Row {
-        Row {
+impl ActivationPanel {
+    fn of(x: &Int8Rows, panel: usize) -> ActivationPanel {
+        ActivationPanel {
             values: x.values(panel, 0).as_ptr(),
-            halved: x.arranged(Layout::Halved)[panel * SUPER..(panel + 1) * SUPER].as_ptr(),
+            halved: x.arranged(ActivationLayout::Halved)[panel * SUPER..(panel + 1) * SUPER].as_ptr(),
             meta: x.meta(panel, 0),
             groups: (x.cols() / 32 - panel * 8).min(8),
         }
     }
 }
 
-/// The rows of weights of a job that are in the lanes of vectors together: as many of its first half as of its second.
+/// The rows of weights of a job that share the lanes of vectors: as many from its first half as from its second.
 #[derive(Clone, Copy)]
-struct Lanes {
+struct LaneRows {
     /// The first row of each half.
     halves: [usize; 2],
-    /// How many rows of each half there are, 0 to 4; no fewer of the first.
+    /// How many rows of each half there are, 0 to 4; the first half has at least as many as the second.
     counts: [usize; 2],
 }
 
-impl Lanes {
+impl LaneRows {
     /// All rows of a job, eight at a time.
-    fn of(rows: usize) -> impl Iterator<Item = Lanes> {
+    fn of(rows: usize) -> impl Iterator<Item = LaneRows> {
         let far = rows.div_ceil(2);
-        (0..far).step_by(4).map(move |first| Lanes {
+        (0..far).step_by(4).map(move |first| LaneRows {
             halves: [first, far + first],
             counts: [(far - first).min(4), (rows - far).saturating_sub(first).min(4)],
         })
     }
 
-    /// The `i`th rows of both halves; where the second has none, the first's again.
+    /// The `i`th rows of both halves; if the second half has no such row, the first's again.
     fn rows(&self, i: usize) -> [usize; 2] {
         [self.halves[0] + i, self.halves[usize::from(i < self.counts[1])] + i]
     }
 
     /// Stores the results of the lanes for all tokens.
-    fn store(&self, job: &mut Job<'_, Int8Activations>, values: &[f32; 8]) {
+    fn store(&self, job: &mut MatmulJob<'_, Int8Activations>, values: &[f32; 8]) {
         for token in 0..job.tokens.len() {
             for half in 0..2 {
                 job.out.store(token, self.halves[half], &values[4 * half..4 * half + self.counts[half]]);
@@ -71,49 +71,49 @@ impl Lanes {
     }
 }
 
-/// The two ways through a panel: what the rows leave behind, one after the other, and what is made of it with the rows in
-/// the lanes of vectors. So each row's f32 sums have the order that `matmul` defines, and rows are still read as memory
-/// likes it.
+/// The two passes over a panel: computing the partial results of the rows one after the other, and adding them with the
+/// rows in the lanes of vectors. So each row's f32 sums have the order that `matmul` defines, and rows are still read
+/// sequentially.
 pub(super) trait Avx2GemvFormat: Format {
-    /// What eight rows leave of a panel.
-    type Parts: Parts;
+    /// The partial results of eight rows for a panel.
+    type Parts: PanelSums;
 
     /// Multiplies the blocks at `blocks` with the panel `x`, as row `lane`.
     ///
     /// # Safety
     /// The processor has AVX2, FMA and F16C; the blocks of `x.groups` groups are readable.
-    unsafe fn panel(blocks: *const u8, x: &Row, parts: &mut Self::Parts, lane: usize);
+    unsafe fn panel(blocks: *const u8, x: &ActivationPanel, parts: &mut Self::Parts, lane: usize);
 }
 
 /// The kernel for a format.
-pub(super) fn choose<F: Avx2GemvFormat>(_: Avx2) -> Choice<Int8Activations> {
+pub(super) fn choose<F: Avx2GemvFormat>(_: Avx2) -> KernelChoice<Int8Activations> {
     // SAFETY: the token is proof of the features; the function is for this format.
     let kernel = unsafe { Kernel::new(F::QUANT, gemv::<F>) };
-    Choice { kernel: kernel.with_layout(Some(Layout::Halved)), tile: 8 }
+    KernelChoice { kernel: kernel.with_layout(Some(ActivationLayout::Halved)), tile: 8 }
 }
 
-/// The bytes of parts that wait: most of a first-level cache.
+/// The bytes of pending partial results: most of a first-level cache.
 const WAITING: usize = 16 << 10;
 
 avx2! {
-fn gemv<F: Avx2GemvFormat>(job: &mut Job<'_, Int8Activations>, scratch: &mut Scratch) {
+fn gemv<F: Avx2GemvFormat>(job: &mut MatmulJob<'_, Int8Activations>, scratch: &mut Scratch) {
     let (x, w) = (job.x, job.w);
     let panels = x.panels();
     let chunk = (WAITING / size_of::<F::Parts>()).clamp(1, panels.max(1));
     let parts = scratch.bytes(chunk * size_of::<F::Parts>()).as_mut_ptr().cast::<F::Parts>();
     let panel_bytes = SUPER / F::LEN * F::BYTES;
-    for lanes in Lanes::of(w.rows()) {
+    for lanes in LaneRows::of(w.rows()) {
         let mut sums = _mm256_setzero_ps();
         for start in (0..panels).step_by(chunk) {
             let end = (start + chunk).min(panels);
             for i in 0..lanes.counts[0] {
                 let rows = lanes.rows(i).map(|row| w.row(row).as_ptr());
                 for panel in start..end {
-                    // SAFETY: the rows have whole blocks for all columns (`Matrix::new`), `x` as many columns (checked
-                    // by `matmul`), padded to whole panels; the scratch is aligned and holds `chunk` parts, whose bits
-                    // are all valid.
+                    // SAFETY: the rows have whole blocks for all columns (`Matrix::new`), `x` has as many columns
+                    // (checked by `matmul`), padded to whole panels; the scratch is aligned and holds `chunk` parts,
+                    // all of whose bits are valid.
                     unsafe {
-                        let (x, parts) = (Row::of(x, panel), &mut *parts.add(panel - start));
+                        let (x, parts) = (ActivationPanel::of(x, panel), &mut *parts.add(panel - start));
                         for (half, row) in rows.into_iter().enumerate() {
                             let blocks = row.add(panel * panel_bytes);
                             prefetch(blocks, panel_bytes);
@@ -123,8 +123,8 @@ fn gemv<F: Avx2GemvFormat>(job: &mut Job<'_, Int8Activations>, scratch: &mut Scr
                 }
             }
             for panel in start..end {
-                // SAFETY: as above; lanes that were not left are not stored below.
-                sums = unsafe { (*parts.add(panel - start)).add(&Row::of(x, panel), sums) };
+                // SAFETY: as above; lanes without a row are not stored below.
+                sums = unsafe { (*parts.add(panel - start)).add(&ActivationPanel::of(x, panel), sums) };
             }
         }
         let mut values = [0f32; 8];
@@ -181,11 +181,11 @@ pub(super) unsafe fn half(p: *const u8) -> f32 {
 
 /// A table of `N` entries for a load of 32 bytes.
 #[repr(C, align(32))]
-pub(super) struct Bytes<const N: usize>(pub(super) [[u8; 32]; N]);
+pub(super) struct ByteTable<const N: usize>(pub(super) [[u8; 32]; N]);
 
-/// Entry `n` of eight: bytes `width * n` and the one after it, sixteen times. As a shuffle it spreads the `n`th 16-bit number
-/// (`width` 2) or the lower half of the `n`th dword (4) of each 128 bits over them.
-pub(super) const fn words(width: u8) -> Bytes<8> {
+/// Entry `n` of eight: bytes `width * n` and the next one, sixteen times. As a shuffle it broadcasts the `n`th 16-bit
+/// number (`width` 2) or the lower half of the `n`th dword (4) of each 128 bits.
+pub(super) const fn words(width: u8) -> ByteTable<8> {
     let mut out = [[0; 32]; 8];
     let mut n = 0;
     while n < 8 {
@@ -196,11 +196,11 @@ pub(super) const fn words(width: u8) -> Bytes<8> {
         }
         n += 1;
     }
-    Bytes(out)
+    ByteTable(out)
 }
 
 /// Spreads 16-bit numbers.
-pub(super) static WORDS: Bytes<8> = words(2);
+pub(super) static WORDS: ByteTable<8> = words(2);
 
 avx2! {
 /// Adds 32 products of bytes in pairs of 16 bits, times the `n`th 16-bit number of each 128 bits of `scales`.

@@ -1,9 +1,9 @@
-//! Products of one row: the code books (IQ1, IQ2, IQ3) and the ternary formats.
+//! Products of one row: the codebook formats (IQ1, IQ2, IQ3) and the ternary formats.
 
 use std::arch::x86_64::*;
 
-use super::gemv::{Avx2GemvFormat, Row, add_scaled, float, half, load};
-use super::gemv_lanes::WideParts;
+use super::gemv::{ActivationPanel, Avx2GemvFormat, add_scaled, float, half, load};
+use super::gemv_lanes::WidePanelSums;
 use crate::blocks::{
     EVEN_MASKS, IQ1_TIMES_8, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S,
     Iq3Xxs, Tq1_0, Tq2_0,
@@ -29,8 +29,8 @@ fn eights(v: [u64; 4]) -> __m256i {
 }
 
 avx2! {
-/// The products of 32 positive values and activations, in pairs of 16 bits; those values count as negative whose byte of
-/// `minus` is full.
+/// The products of 32 positive values and activations, in pairs of 16 bits; values whose byte of `minus` has all bits
+/// set count as negative.
 #[inline]
 fn signed_pairs(q: __m256i, minus: __m256i, x: __m256i) -> __m256i {
     let sign = _mm256_or_si256(minus, _mm256_set1_epi8(1));
@@ -50,7 +50,7 @@ fn masks(bits: u32) -> __m256i {
 }
 }
 
-/// The masks of four times seven sign bits, of which the eighth makes the number even.
+/// The masks of four times seven sign bits; an eighth bit makes the number even.
 #[inline(always)]
 fn even_masks(bits: u32) -> [u64; 4] {
     [0, 7, 14, 21].map(|shift| EVEN_MASKS[(bits >> shift & 127) as usize])
@@ -73,7 +73,8 @@ fn nibbles(bytes: u64) -> __m128i {
 }
 }
 
-/// Whole sums of eight groups of 32 with a scale each: `pairs` are the products of a group in pairs of 16 bits, and its scale.
+/// Integer sums of eight groups of 32 with a scale each: `pairs` returns the products of a group in pairs of 16 bits,
+/// and its scale.
 macro_rules! sum_of_groups {
     ($pairs:expr) => {{
         let mut total = _mm256_setzero_si256();
@@ -86,11 +87,11 @@ macro_rules! sum_of_groups {
 }
 
 impl Avx2GemvFormat for Iq2Xxs {
-    type Parts = WideParts<false>;
+    type Parts = WidePanelSums<false>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
         // SAFETY: the caller promises a block of 66 bytes and the panel.
         let total = sum_of_groups!(|g: usize| unsafe {
             let (index, bits) = (read::<u32>(p, 2 + 8 * g), read::<u32>(p, 6 + 8 * g));
@@ -104,11 +105,11 @@ impl Avx2GemvFormat for Iq2Xxs {
 }
 
 impl Avx2GemvFormat for Iq2Xs {
-    type Parts = WideParts<false>;
+    type Parts = WidePanelSums<false>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
         // SAFETY: the caller promises a block of 74 bytes and the panel.
         unsafe {
             let scales = odd(nibbles(read::<u64>(p, 66)));
@@ -127,11 +128,11 @@ impl Avx2GemvFormat for Iq2Xs {
 }
 
 impl Avx2GemvFormat for Iq2S {
-    type Parts = WideParts<false>;
+    type Parts = WidePanelSums<false>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
         // SAFETY: the caller promises a block of 82 bytes and the panel.
         unsafe {
             let scales = odd(nibbles(read::<u64>(p, 74)));
@@ -150,10 +151,10 @@ impl Avx2GemvFormat for Iq2S {
 }
 
 avx2! {
-/// Eight entries of four bytes of a book.
+/// Eight entries of four bytes of a codebook.
 ///
 /// # Safety
-/// The indices lie in the book.
+/// The indices are within the codebook.
 #[inline]
 unsafe fn entries(book: &[u32], index: __m256i) -> __m256i {
     // SAFETY: the promise of the caller.
@@ -162,11 +163,11 @@ unsafe fn entries(book: &[u32], index: __m256i) -> __m256i {
 }
 
 impl Avx2GemvFormat for Iq3Xxs {
-    type Parts = WideParts<false>;
+    type Parts = WidePanelSums<false>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
         // SAFETY: the caller promises a block of 98 bytes and the panel; the book has 256 entries.
         let total = sum_of_groups!(|g: usize| unsafe {
             let bits = read::<u32>(p, 66 + 4 * g);
@@ -180,11 +181,11 @@ impl Avx2GemvFormat for Iq3Xxs {
 }
 
 impl Avx2GemvFormat for Iq3S {
-    type Parts = WideParts<false>;
+    type Parts = WidePanelSums<false>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
         let (left, bit) = (_mm256_setr_epi32(8, 7, 6, 5, 4, 3, 2, 1), _mm256_set1_epi32(256));
         // SAFETY: the caller promises a block of 110 bytes and the panel; the book has 512 entries.
         let total = sum_of_groups!(|g: usize| unsafe {
@@ -203,12 +204,12 @@ impl Avx2GemvFormat for Iq3S {
 }
 
 impl Avx2GemvFormat for Iq1S {
-    type Parts = WideParts<false>;
+    type Parts = WidePanelSums<false>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<false>, lane: usize) {
-        // The entries of the book are -8, 0 and 8; with 8 more they are positive.
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
+        // The entries of the codebook are -8, 0 and 8; with 8 added they are not negative.
         let eight = _mm256_set1_epi8(8);
         // SAFETY: the caller promises a block of 50 bytes and the panel.
         unsafe {
@@ -218,7 +219,7 @@ impl Avx2GemvFormat for Iq1S {
                 let q = _mm256_add_epi8(eights([0, 1, 2, 3].map(|i| IQ1_TIMES_8[index(i)])), eight);
                 (_mm256_maddubs_epi16(q, load(x.values.add(32 * g))), 1 + 2 * (word >> 12 & 7) as i16)
             });
-            // A group's shift is 1 or, where the top bit is set, -1; with the 8 from above -7 or -9 are missing.
+            // A group's shift is 1 or, if the top bit is set, -1; with the 8 from above -7 or -9 remains to be added.
             let words = _mm_loadu_si128(p.add(34).cast());
             let scale = _mm_and_si128(_mm_srli_epi16::<11>(words), _mm_set1_epi16(14));
             let scale = _mm_add_epi16(scale, _mm_set1_epi16(1));
@@ -256,13 +257,13 @@ fn even_odd(v: __m256i) -> __m256i {
 }
 
 impl Avx2GemvFormat for Iq1M {
-    type Parts = WideParts<false>;
+    type Parts = WidePanelSums<false>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
         let ones = 0x0101_0101_0101_0101;
-        // Each eight values have a nibble with their shift's sign in its top bit.
+        // Each eight values have a nibble with the sign of their shift in its top bit.
         let (bytes, bit) = (
             _mm256_setr_epi64x(0, 0, ones, ones),
             _mm256_setr_epi64x(8 * ones, (128 * ones as u64) as i64, 8 * ones, (128 * ones as u64) as i64),
@@ -294,12 +295,12 @@ impl Avx2GemvFormat for Iq1M {
 }
 
 avx2! {
-/// The whole product of 256 values of -1, 0 and 1, given with 1 more, eight parts of it.
+/// The integer product of 256 values of -1, 0 and 1, stored plus 1, in eight parts.
 ///
 /// # Safety
 /// The panel of activations.
 #[inline]
-unsafe fn ternary(q: [__m256i; 8], x: &Row) -> __m256i {
+unsafe fn ternary(q: [__m256i; 8], x: &ActivationPanel) -> __m256i {
     let mut pairs = _mm256_setzero_si256();
     for (g, q) in q.into_iter().enumerate() {
         // Eight sums of two products of up to 3 and 127 fit in 16 bits.
@@ -313,11 +314,11 @@ unsafe fn ternary(q: [__m256i; 8], x: &Row) -> __m256i {
 }
 
 impl Avx2GemvFormat for Tq2_0 {
-    type Parts = WideParts<false>;
+    type Parts = WidePanelSums<false>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
         let m2 = _mm256_set1_epi8(3);
         // SAFETY: the caller promises a block of 66 bytes and the panel.
         unsafe {
@@ -345,17 +346,18 @@ fn digits(v: __m256i) -> __m256i {
 }
 
 impl Avx2GemvFormat for Tq1_0 {
-    type Parts = WideParts<false>;
+    type Parts = WidePanelSums<false>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
         let thrice = |v| _mm256_add_epi8(_mm256_add_epi8(v, v), v);
         let thrice_half = |v| _mm_add_epi8(_mm_add_epi8(v, v), v);
         let join = |a, b| _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(a), b);
         // SAFETY: the caller promises a block of 54 bytes and the panel.
         unsafe {
-            // Five digits of 32 bytes, five of 16, four of 4: each the first one once the byte is three times as large.
+            // Five digits of 32 bytes, five of 16, four of 4: each is the first digit after the byte was multiplied by
+            // three.
             let mut q = [load(p); 8];
             for n in 1..5 {
                 q[n] = thrice(q[n - 1]);

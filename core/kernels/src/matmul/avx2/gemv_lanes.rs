@@ -1,13 +1,13 @@
-//! What eight rows leave of a panel, and its sums with the rows in lanes.
+//! The partial results of eight rows for a panel, and their sums with the rows in lanes.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::gemv::{Row, load};
+use super::gemv::{ActivationPanel, load};
 use super::transpose::transpose8;
 use crate::isa::avx2;
 
-/// Where row `lane` of eight lies among four vectors of two: so that [`reduce`] leaves it in its lane.
+/// The place of row `lane` of eight among four vectors of two, from which [`reduce`] puts it in its lane.
 const fn slot(lane: usize) -> usize {
     lane % 4 * 2 + lane / 4
 }
@@ -30,30 +30,31 @@ fn reduce(rows: &[[i32; 4]; 8]) -> __m256i {
 }
 }
 
-/// What eight rows leave of a panel.
+/// The partial results of eight rows for a panel.
 ///
 /// # Safety
-/// All bits are valid, and it is aligned to no more than 64 bytes.
-pub(super) unsafe trait Parts {
+/// All bits are valid, and its alignment is at most 64 bytes.
+pub(super) unsafe trait PanelSums {
     /// Adds it to the sums of the rows.
     ///
     /// # Safety
     /// The processor has AVX2, FMA and F16C; `x` is the panel.
-    unsafe fn add(&self, x: &Row, sums: __m256) -> __m256;
+    unsafe fn add(&self, x: &ActivationPanel, sums: __m256) -> __m256;
 }
 
-/// What rows of a wide format, with minima or without, leave of a panel: whole numbers, in four parts each, and their factors.
+/// The partial results of rows of a wide format, with minima or without, for a panel: integers, in four parts each, and
+/// their factors.
 #[repr(C, align(32))]
-pub(super) struct WideParts<const MIN: bool> {
+pub(super) struct WidePanelSums<const MIN: bool> {
     products: [[i32; 4]; 8],
     minima: [[i32; 4]; 8],
     d: [f32; 8],
     dmin: [f32; 8],
 }
 
-impl<const MIN: bool> WideParts<MIN> {
+impl<const MIN: bool> WidePanelSums<MIN> {
     avx2! {
-    /// Leaves the products of a row, eight parts of them, and their factor.
+    /// Stores the products of a row, in eight parts, and their factor.
     #[inline]
     pub(super) fn leave(&mut self, lane: usize, products: __m256i, d: f32) {
         let four = _mm_add_epi32(_mm256_castsi256_si128(products), _mm256_extracti128_si256::<1>(products));
@@ -64,7 +65,7 @@ impl<const MIN: bool> WideParts<MIN> {
     }
 
     avx2! {
-    /// Leaves the minima of a row, four parts of them, and their factor.
+    /// Stores the minima of a row, in four parts, and their factor.
     #[inline]
     pub(super) fn leave_minima(&mut self, lane: usize, minima: __m128i, dmin: f32) {
         // SAFETY: four numbers.
@@ -75,11 +76,11 @@ impl<const MIN: bool> WideParts<MIN> {
 }
 
 // SAFETY: numbers, aligned to 32.
-unsafe impl<const MIN: bool> Parts for WideParts<MIN> {
+unsafe impl<const MIN: bool> PanelSums for WidePanelSums<MIN> {
     avx2! {
     /// Adds the products, less the minima.
     #[inline]
-    unsafe fn add(&self, x: &Row, sums: __m256) -> __m256 {
+    unsafe fn add(&self, x: &ActivationPanel, sums: __m256) -> __m256 {
         // SAFETY: eight factors; the caller's panel.
         unsafe {
             let dx = _mm256_set1_ps((*x.meta).d[0]);
@@ -95,9 +96,9 @@ unsafe impl<const MIN: bool> Parts for WideParts<MIN> {
     }
 }
 
-/// How a narrow format writes the scales of its groups.
-pub(super) trait Scale {
-    /// The scales of eight rows, whose bits are given.
+/// How a narrow format stores the scales of its groups.
+pub(super) trait ScaleFormat {
+    /// The scales of eight rows with these bits.
     ///
     /// # Safety
     /// The processor has AVX2 and F16C.
@@ -105,13 +106,13 @@ pub(super) trait Scale {
 }
 
 /// Numbers in f16.
-pub(super) struct Halves;
-/// Halves of powers of two (MXFP4's e8m0).
+pub(super) struct HalfScales;
+/// HalfScales of powers of two (MXFP4's e8m0).
 pub(super) struct Powers;
-/// Halves of unsigned e4m3 numbers.
+/// HalfScales of unsigned e4m3 numbers.
 pub(super) struct SmallFloats;
 
-impl Scale for Halves {
+impl ScaleFormat for HalfScales {
     avx2! {
     #[inline]
     unsafe fn floats(bits: __m128i) -> __m256 {
@@ -120,7 +121,7 @@ impl Scale for Halves {
     }
 }
 
-impl Scale for Powers {
+impl ScaleFormat for Powers {
     avx2! {
     #[inline]
     unsafe fn floats(bits: __m128i) -> __m256 {
@@ -133,7 +134,7 @@ impl Scale for Powers {
     }
 }
 
-impl Scale for SmallFloats {
+impl ScaleFormat for SmallFloats {
     avx2! {
     #[inline]
     unsafe fn floats(bits: __m128i) -> __m256 {
@@ -142,17 +143,17 @@ impl Scale for SmallFloats {
         let small = _mm256_mul_ps(_mm256_cvtepi32_ps(v), _mm256_set1_ps(f32::from_bits((127 - 10) << 23)));
         let is_small = _mm256_cmpgt_epi32(_mm256_set1_epi32(8), v);
         let scale = _mm256_blendv_epi8(normal, _mm256_castps_si256(small), is_small);
-        // What is no number stands for zero.
+        // NaN stands for zero.
         let none = _mm256_cmpeq_epi32(v, _mm256_set1_epi32(0x7f));
         _mm256_castsi256_ps(_mm256_andnot_si256(none, scale))
     }
     }
 }
 
-/// What rows of a narrow format leave of a panel's `G` groups: their products, and the bits of their scales and minima with
-/// the rows next to each other.
+/// The partial results of rows of a narrow format for a panel's `G` groups: their products, and the bits of their
+/// scales and minima with the rows adjacent.
 #[repr(C, align(32))]
-pub(super) struct NarrowParts<S: Scale, const G: usize, const MIN: bool> {
+pub(super) struct NarrowPanelSums<S: ScaleFormat, const G: usize, const MIN: bool> {
     pub(super) products: [[f32; G]; 8],
     pub(super) scale: [[u16; 8]; G],
     pub(super) min: [[u16; 8]; 8],
@@ -160,7 +161,7 @@ pub(super) struct NarrowParts<S: Scale, const G: usize, const MIN: bool> {
 }
 
 avx2! {
-/// Of eight rows, `stride` floats apart, the eight columns from `at` on, rows in lanes.
+/// The eight columns from `at` on of eight rows that are `stride` floats apart, rows in lanes.
 ///
 /// # Safety
 /// Eight readable floats in every row.
@@ -173,11 +174,11 @@ unsafe fn columns(at: *const f32, stride: usize) -> [__m256; 8] {
 }
 
 // SAFETY: numbers, aligned to 32.
-unsafe impl<S: Scale, const G: usize, const MIN: bool> Parts for NarrowParts<S, G, MIN> {
+unsafe impl<S: ScaleFormat, const G: usize, const MIN: bool> PanelSums for NarrowPanelSums<S, G, MIN> {
     avx2! {
     /// Adds the products of the panel's groups, in order.
     #[inline]
-    unsafe fn add(&self, x: &Row, sums: __m256) -> __m256 {
+    unsafe fn add(&self, x: &ActivationPanel, sums: __m256) -> __m256 {
         let groups = x.groups * G / 8;
         let mut total = _mm256_setzero_ps();
         for first in (0..groups).step_by(8) {
@@ -190,7 +191,7 @@ unsafe impl<S: Scale, const G: usize, const MIN: bool> Parts for NarrowParts<S, 
                     let scale = _mm256_mul_ps(scale, _mm256_set1_ps((*x.meta).d[part]));
                     total = _mm256_fmadd_ps(product, scale, total);
                     if MIN {
-                        let min = Halves::floats(_mm_loadu_si128(self.min[part].as_ptr().cast()));
+                        let min = HalfScales::floats(_mm_loadu_si128(self.min[part].as_ptr().cast()));
                         total = _mm256_fmadd_ps(min, _mm256_set1_ps((*x.meta).dsum[part]), total);
                     }
                 }

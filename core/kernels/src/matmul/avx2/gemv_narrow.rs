@@ -2,21 +2,20 @@
 
 use std::arch::x86_64::*;
 
-use super::gemv::{Avx2GemvFormat, Row, load, load_two};
-use super::gemv_lanes::{Halves, NarrowParts, Powers, Scale, SmallFloats, merge};
+use super::gemv::{ActivationPanel, Avx2GemvFormat, load, load_two};
+use super::gemv_lanes::{HalfScales, NarrowPanelSums, Powers, ScaleFormat, SmallFloats, merge};
 use crate::blocks::{Format, IQ4_LEVELS, Iq4Nl, MXFP4_LEVELS, Mxfp4, Nvfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 use crate::isa::avx2;
 
-/// The blocks of one panel of one row; those that are not there are read from the last one (the activations are
-/// zero there).
+/// The blocks of one panel of one row; missing blocks are read from the last one (the activations are zero there).
 #[derive(Clone, Copy)]
-struct Panel {
+struct RowBlocks {
     start: *const u8,
     bytes: usize,
     last: usize,
 }
 
-impl Panel {
+impl RowBlocks {
     /// Where block `i` lies.
     ///
     /// # Safety
@@ -28,22 +27,22 @@ impl Panel {
     }
 }
 
-/// Leaves the 16 bits at `at` of the eight blocks as those of row `lane`.
+/// Stores the 16 bits at `at` of the eight blocks as those of row `lane`.
 ///
 /// # Safety
 /// Two readable bytes there in every block.
 #[inline(always)]
-unsafe fn leave_words<const FULL: bool>(panel: Panel, at: usize, to: &mut [[u16; 8]; 8], lane: usize) {
+unsafe fn leave_words<const FULL: bool>(panel: RowBlocks, at: usize, to: &mut [[u16; 8]; 8], lane: usize) {
     for (i, to) in to.iter_mut().enumerate() {
         // SAFETY: the promise of the caller.
         to[lane] = unsafe { panel.block::<FULL>(i).add(at).cast::<u16>().read_unaligned() };
     }
 }
 
-/// A format of blocks of 32, by the unsigned or signed bytes that two blocks come to.
-trait Pairs: Format {
-    /// How the scales that open the blocks are written.
-    type Scale: Scale;
+/// A format of blocks of 32, as the unsigned or signed bytes of two blocks.
+trait BlockPairs: Format {
+    /// How the scales at the beginning of the blocks are stored.
+    type Scale: ScaleFormat;
     /// Where the f16 minimum lies.
     const MINIMUM: Option<usize>;
 
@@ -51,11 +50,11 @@ trait Pairs: Format {
     ///
     /// # Safety
     /// The processor has AVX2; blocks 0 to `panel.last` of the format are readable.
-    unsafe fn two<const FULL: bool>(panel: Panel, n: usize) -> [__m256i; 2];
+    unsafe fn two<const FULL: bool>(panel: RowBlocks, n: usize) -> [__m256i; 2];
 }
 
-/// Whether the values with their offset and the sums of four products fit in 8 and 16 bits; else they are signed.
-const fn fits<P: Pairs>() -> bool {
+/// Whether the values with their offset and the sums of four products fit in 8 and 16 bits; otherwise they are signed.
+const fn fits<P: BlockPairs>() -> bool {
     4 * 127 * P::SPAN <= 32767
 }
 
@@ -64,19 +63,19 @@ const fn fits<P: Pairs>() -> bool {
 enum Nibble {
     /// Themselves.
     Itself,
-    /// Entries of a table, and how much larger they are to be.
+    /// Entries of a table, and the offset that is added to them.
     Level(&'static [i8; 16], i8),
-    /// The lower bits; the fifth ones lie at an offset in the block.
+    /// The lower bits; the fifth ones are at an offset in the block.
     Fifth(usize),
 }
 
 avx2! {
-/// As `Pairs::two`, of blocks that end in 16 bytes of nibbles.
+/// Like `BlockPairs::two`, for blocks that end in 16 bytes of nibbles.
 ///
 /// # Safety
 /// Blocks 0 to `panel.last` are readable.
 #[inline]
-unsafe fn nibbles<const FULL: bool>(panel: Panel, n: usize, nibble: Nibble) -> [__m256i; 2] {
+unsafe fn nibbles<const FULL: bool>(panel: RowBlocks, n: usize, nibble: Nibble) -> [__m256i; 2] {
     let m4 = _mm256_set1_epi8(15);
     // SAFETY: the promise of the caller; a table has 16 bytes.
     unsafe {
@@ -94,7 +93,7 @@ unsafe fn nibbles<const FULL: bool>(panel: Panel, n: usize, nibble: Nibble) -> [
                 let bits = |p: *const u8| _mm256_set1_epi32(p.add(at).cast::<i32>().read_unaligned());
                 let bits = _mm256_blend_epi32::<0xf0>(bits(a), bits(b));
                 let own = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
-                // Every byte gets the byte of the bits that holds its own.
+                // Every byte gets the byte that holds its bit.
                 let ones = 0x0101_0101_0101_0101;
                 let add = |q, first: i64| {
                     let which = _mm256_setr_epi64x(first * ones, (first + 1) * ones, first * ones, (first + 1) * ones);
@@ -111,7 +110,7 @@ unsafe fn nibbles<const FULL: bool>(panel: Panel, n: usize, nibble: Nibble) -> [
 avx2! {
 /// The products of two blocks, four parts of each.
 #[inline]
-fn dot<P: Pairs>(q: [__m256i; 2], x: [__m256i; 2]) -> __m256i {
+fn dot<P: BlockPairs>(q: [__m256i; 2], x: [__m256i; 2]) -> __m256i {
     let ones = _mm256_set1_epi16(1);
     if fits::<P>() {
         let pairs = _mm256_add_epi16(_mm256_maddubs_epi16(q[0], x[0]), _mm256_maddubs_epi16(q[1], x[1]));
@@ -123,15 +122,15 @@ fn dot<P: Pairs>(q: [__m256i; 2], x: [__m256i; 2]) -> __m256i {
 }
 
 avx2! {
-/// Leaves the products of one panel.
+/// Stores the products of one panel.
 ///
 /// # Safety
 /// Blocks 0 to `panel.last` of the format are readable; the panel of activations.
 #[inline]
-unsafe fn leave<P: Pairs, const MIN: bool, const FULL: bool>(
-    panel: Panel,
-    x: &Row,
-    parts: &mut NarrowParts<P::Scale, 8, MIN>,
+unsafe fn leave<P: BlockPairs, const MIN: bool, const FULL: bool>(
+    panel: RowBlocks,
+    x: &ActivationPanel,
+    parts: &mut NarrowPanelSums<P::Scale, 8, MIN>,
     lane: usize,
 ) {
     // SAFETY: the promise of the caller; eight products; blocks open with two bytes at least.
@@ -144,7 +143,7 @@ unsafe fn leave<P: Pairs, const MIN: bool, const FULL: bool>(
         let sums = merge([two(0), two(1), two(2), two(3)]);
         let mut sums = _mm256_permutevar8x32_epi32(sums, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
         if fits::<P>() && P::OFFSET > 0 {
-            // -128 times the sums, to -OFFSET times.
+            // From -128 times the sums to -OFFSET times.
             let shift = _mm_cvtsi32_si128(7 - P::OFFSET.ilog2() as i32);
             sums = _mm256_add_epi32(sums, _mm256_sra_epi32(load((*x.meta).neg32.as_ptr()), shift));
         }
@@ -159,13 +158,13 @@ unsafe fn leave<P: Pairs, const MIN: bool, const FULL: bool>(
 
 macro_rules! narrow {
     ($($name:ident: $nibble:expr, $minimum:expr, $scale:ident;)*) => {$(
-        impl Pairs for $name {
+        impl BlockPairs for $name {
             type Scale = $scale;
             const MINIMUM: Option<usize> = $minimum;
 
             avx2! {
             #[inline]
-            unsafe fn two<const FULL: bool>(panel: Panel, n: usize) -> [__m256i; 2] {
+            unsafe fn two<const FULL: bool>(panel: RowBlocks, n: usize) -> [__m256i; 2] {
                 let nibble: Option<Nibble> = $nibble;
                 // SAFETY: the promise of the caller.
                 unsafe {
@@ -182,12 +181,12 @@ macro_rules! narrow {
         }
 
         impl Avx2GemvFormat for $name {
-            type Parts = NarrowParts<$scale, 8, { $name::MIN }>;
+            type Parts = NarrowPanelSums<$scale, 8, { $name::MIN }>;
 
             avx2! {
             #[inline]
-            unsafe fn panel(start: *const u8, x: &Row, parts: &mut Self::Parts, lane: usize) {
-                let panel = Panel { start, bytes: Self::BYTES, last: x.groups - 1 };
+            unsafe fn panel(start: *const u8, x: &ActivationPanel, parts: &mut Self::Parts, lane: usize) {
+                let panel = RowBlocks { start, bytes: Self::BYTES, last: x.groups - 1 };
                 // SAFETY: the caller promises the blocks of `x.groups` groups and padded activations.
                 unsafe {
                     if x.groups == 8 {
@@ -203,13 +202,13 @@ macro_rules! narrow {
 }
 
 narrow! {
-    Q4_0: Some(Nibble::Itself), None, Halves;
-    Q4_1: Some(Nibble::Itself), Some(2), Halves;
-    Q5_0: Some(Nibble::Fifth(2)), None, Halves;
-    Q5_1: Some(Nibble::Fifth(4)), Some(2), Halves;
-    Iq4Nl: Some(Nibble::Level(&IQ4_LEVELS, 0)), None, Halves;
+    Q4_0: Some(Nibble::Itself), None, HalfScales;
+    Q4_1: Some(Nibble::Itself), Some(2), HalfScales;
+    Q5_0: Some(Nibble::Fifth(2)), None, HalfScales;
+    Q5_1: Some(Nibble::Fifth(4)), Some(2), HalfScales;
+    Iq4Nl: Some(Nibble::Level(&IQ4_LEVELS, 0)), None, HalfScales;
     Mxfp4: Some(Nibble::Level(&MXFP4_LEVELS, Mxfp4::OFFSET as i8)), None, Powers;
-    Q8_0: None, None, Halves;
+    Q8_0: None, None, HalfScales;
 }
 
 avx2! {
@@ -218,7 +217,7 @@ avx2! {
 /// # Safety
 /// Block `i` and the panel of activations are readable.
 #[inline]
-unsafe fn four_groups(block: *const u8, x: &Row, i: usize) -> [__m256i; 2] {
+unsafe fn four_groups(block: *const u8, x: &ActivationPanel, i: usize) -> [__m256i; 2] {
     let (m4, ones) = (_mm256_set1_epi8(15), _mm256_set1_epi16(1));
     // SAFETY: the promise of the caller: 36 bytes, of which the last 32 are nibbles; a table of 16.
     unsafe {
@@ -239,12 +238,12 @@ unsafe fn four_groups(block: *const u8, x: &Row, i: usize) -> [__m256i; 2] {
 }
 
 impl Avx2GemvFormat for Nvfp4 {
-    type Parts = NarrowParts<SmallFloats, 16, false>;
+    type Parts = NarrowPanelSums<SmallFloats, 16, false>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(start: *const u8, x: &Row, parts: &mut Self::Parts, lane: usize) {
-        let panel = Panel { start, bytes: Self::BYTES, last: x.groups.div_ceil(2) - 1 };
+    unsafe fn panel(start: *const u8, x: &ActivationPanel, parts: &mut Self::Parts, lane: usize) {
+        let panel = RowBlocks { start, bytes: Self::BYTES, last: x.groups.div_ceil(2) - 1 };
         // SAFETY: the caller promises the blocks of `x.groups` groups and padded activations; sixteen products and scales.
         unsafe {
             for half in 0..2 {
@@ -252,7 +251,7 @@ impl Avx2GemvFormat for Nvfp4 {
                 let ([v0, v1], [v2, v3]) = (four_groups(a, x, 2 * half), four_groups(b, x, 2 * half + 1));
                 let sums = merge([v0, v1, v2, v3]);
                 let sums = _mm256_permutevar8x32_epi32(sums, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-                // -128 times the sums, to -OFFSET times.
+                // From -128 times the sums to -OFFSET times.
                 let less = load((*x.meta).neg16.as_ptr().add(8 * half));
                 let sums = _mm256_add_epi32(sums, _mm256_srai_epi32::<{ 7 - Nvfp4::OFFSET.ilog2() as i32 }>(less));
                 _mm256_storeu_ps(parts.products[lane].as_mut_ptr().add(8 * half), _mm256_cvtepi32_ps(sums));

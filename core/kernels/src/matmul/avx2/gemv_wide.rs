@@ -2,8 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use super::gemv::{Avx2GemvFormat, Bytes, Row, add_scaled, half, load, words};
-use super::gemv_lanes::WideParts;
+use super::gemv::{ActivationPanel, Avx2GemvFormat, ByteTable, add_scaled, half, load, words};
+use super::gemv_lanes::WidePanelSums;
 use crate::blocks::{IQ4_LEVELS, Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
 use crate::isa::avx2;
 
@@ -12,8 +12,8 @@ static SCALES: [u8; 16] = [0, 128, 1, 128, 2, 128, 3, 128, 8, 128, 9, 128, 10, 1
 static MINIMA: [u8; 16] = [4, 128, 5, 128, 6, 128, 7, 128, 12, 128, 13, 128, 14, 128, 15, 128];
 /// Sixteen bytes: the even ones, then the odd ones.
 static EVEN_ODD: [u8; 16] = [0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15];
-/// Spreads the lower halves of dwords.
-static DWORDS: Bytes<8> = words(4);
+/// Broadcasts the lower halves of dwords.
+static DWORDS: ByteTable<8> = words(4);
 
 avx2! {
 /// Shuffles 16 bytes by a table.
@@ -42,7 +42,7 @@ unsafe fn scale_bytes(p: *const u8) -> __m128i {
 }
 
 avx2! {
-/// Leaves the products and minima of a block of Q4_K or Q5_K whose 32 values of group `g` are `q(g / 2)[g % 2]`.
+/// Stores the products and minima of a block of Q4_K or Q5_K whose 32 values of group `g` are `q(g / 2)[g % 2]`.
 ///
 /// # Safety
 /// A block that opens with d, dmin and twelve scale bytes; the panel of activations.
@@ -50,8 +50,8 @@ avx2! {
 unsafe fn leave_pairs(
     p: *const u8,
     q: impl Fn(usize) -> [__m256i; 2],
-    x: &Row,
-    (parts, lane): (&mut WideParts<true>, usize),
+    x: &ActivationPanel,
+    (parts, lane): (&mut WidePanelSums<true>, usize),
 ) {
     // SAFETY: the promise of the caller.
     unsafe {
@@ -72,11 +72,11 @@ unsafe fn leave_pairs(
 }
 
 impl Avx2GemvFormat for Q4K {
-    type Parts = WideParts<true>;
+    type Parts = WidePanelSums<true>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<true>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<true>, lane: usize) {
         let m4 = _mm256_set1_epi8(15);
         let q = |pair: usize| {
             // SAFETY: the caller promises a block of 144 bytes, of which the last 128 are nibbles.
@@ -90,11 +90,11 @@ impl Avx2GemvFormat for Q4K {
 }
 
 impl Avx2GemvFormat for Q5K {
-    type Parts = WideParts<true>;
+    type Parts = WidePanelSums<true>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<true>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<true>, lane: usize) {
         let (m4, m16) = (_mm256_set1_epi8(15), _mm256_set1_epi8(16));
         // SAFETY: the caller promises a block of 176 bytes: 16 of scales, 32 of high bits, 128 of nibbles.
         let high = unsafe { load(p.add(16)) };
@@ -123,19 +123,20 @@ avx2! {
 /// # Safety
 /// The panel of activations.
 #[inline]
-unsafe fn add(total: __m256i, q: __m256i, x: &Row, scales: __m256i, n: usize) -> __m256i {
+unsafe fn add(total: __m256i, q: __m256i, x: &ActivationPanel, scales: __m256i, n: usize) -> __m256i {
     // SAFETY: the promise of the caller; `n < 8`.
     add_scaled(total, _mm256_maddubs_epi16(q, unsafe { load(x.values.add(32 * n)) }), scales, n)
 }
 }
 
 avx2! {
-/// `2^SHIFT` times the scales times the sums of 16 activations, negated: where whole sums of values plus `2^SHIFT` start.
+/// `2^SHIFT` times the scales times the sums of 16 activations, negated: the initial integer sums of values plus
+/// `2^SHIFT`.
 ///
 /// # Safety
 /// The panel of activations.
 #[inline]
-unsafe fn less<const SHIFT: i32>(scales: __m128i, x: &Row) -> __m256i {
+unsafe fn less<const SHIFT: i32>(scales: __m128i, x: &ActivationPanel) -> __m256i {
     // SAFETY: the promise of the caller.
     let sums = unsafe { load((&raw const (*x.meta).sum16).cast::<i16>()) };
     let whole = _mm256_slli_epi32::<SHIFT>(_mm256_madd_epi16(_mm256_cvtepi8_epi16(scales), sums));
@@ -144,11 +145,11 @@ unsafe fn less<const SHIFT: i32>(scales: __m128i, x: &Row) -> __m256i {
 }
 
 impl Avx2GemvFormat for Q6K {
-    type Parts = WideParts<false>;
+    type Parts = WidePanelSums<false>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
         let (m4, m48) = (_mm256_set1_epi8(15), _mm256_set1_epi8(48));
         // SAFETY: the caller promises a block of 210 bytes: 128 low, 64 high, 16 scales, d.
         unsafe {
@@ -176,7 +177,7 @@ impl Avx2GemvFormat for Q6K {
 }
 
 avx2! {
-/// The two bits of each of 32 bytes that belong to the `n`th 32 of four, and six more.
+/// The two bits of each of 32 bytes that belong to the `n`th 32 of four, and six more bits.
 #[inline]
 fn shifted(v: __m256i, n: usize) -> __m256i {
     match n {
@@ -189,11 +190,11 @@ fn shifted(v: __m256i, n: usize) -> __m256i {
 }
 
 impl Avx2GemvFormat for Q2K {
-    type Parts = WideParts<true>;
+    type Parts = WidePanelSums<true>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<true>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<true>, lane: usize) {
         let (m2, m4) = (_mm256_set1_epi8(3), _mm_set1_epi8(15));
         // SAFETY: the caller promises a block of 84 bytes: 16 scales and minima, 64 of values, d, dmin.
         unsafe {
@@ -234,11 +235,11 @@ unsafe fn six_bits(p: *const u8) -> __m128i {
 }
 
 impl Avx2GemvFormat for Q3K {
-    type Parts = WideParts<false>;
+    type Parts = WidePanelSums<false>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
         let (m2, m4) = (_mm256_set1_epi8(3), _mm256_set1_epi8(4));
         // SAFETY: the caller promises a block of 110 bytes: 32 of high bits, 64 of two bits, 12 of scales, d.
         unsafe {
@@ -270,11 +271,11 @@ impl Avx2GemvFormat for Q3K {
 }
 
 impl Avx2GemvFormat for Iq4Xs {
-    type Parts = WideParts<false>;
+    type Parts = WidePanelSums<false>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, parts: &mut WideParts<false>, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
         let m4 = _mm256_set1_epi8(15);
         // SAFETY: the caller promises a block of 136 bytes: d, 6 of scales, 128 of nibbles; a table of 16.
         unsafe {

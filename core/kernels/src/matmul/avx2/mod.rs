@@ -1,4 +1,4 @@
-//! Products through AVX2: of many rows through the unpacked form of every format, of one row straight on the blocks.
+//! Products through AVX2: for many rows through the unpacked form of every format, for one row directly on the blocks.
 
 mod bytes;
 mod float;
@@ -12,20 +12,20 @@ mod gemv_wide;
 mod transpose;
 mod unpack;
 
-use super::types::{BFloat16, Choice, Float, Int8Activations, IsaKernels, ProductKind};
+use super::types::{BFloat16, Float, Int8Activations, IsaKernels, KernelChoice, ProductKind};
 use crate::blocks::{BlockType, QuantType, with_format, with_width};
 use crate::isa::Avx2;
 
 impl IsaKernels for Avx2 {
-    fn float(&self, block: BlockType, kind: ProductKind) -> Choice<Float> {
+    fn float(&self, block: BlockType, kind: ProductKind) -> KernelChoice<Float> {
         float::choose(*self, block, kind)
     }
 
-    fn bfloat16(&self, kind: ProductKind) -> Choice<BFloat16> {
+    fn bfloat16(&self, kind: ProductKind) -> KernelChoice<BFloat16> {
         float::bfloat16(*self, kind)
     }
 
-    fn int8(&self, quant: QuantType, kind: ProductKind) -> Choice<Int8Activations> {
+    fn int8(&self, quant: QuantType, kind: ProductKind) -> KernelChoice<Int8Activations> {
         match kind {
             ProductKind::Gemv => with_format!(quant, F => gemv::choose::<F>(*self)),
             ProductKind::Gemm => {

@@ -33,7 +33,8 @@ pub(super) fn transpose8(a: [__m256i; 8]) -> [__m256i; 8] {
 }
 
 avx2! {
-/// Turns unpacked values, with `plus` added, so that rows are in lanes: `[columns / 32][dword][16 rows x 4 columns]`.
+/// Transposes unpacked values, with `plus` added, so that rows are in lanes:
+/// `[columns / 32][dword][16 rows x 4 columns]`.
 #[inline]
 pub(super) fn turn(w: &[Unpacked; LANES], plus: i8, to: &mut [[[i8; 64]; 8]; 8]) {
     let plus = _mm256_set1_epi8(plus);

@@ -7,7 +7,7 @@ use crate::isa::avx2;
 use crate::matmul::unpacked::Unpacked;
 
 avx2! {
-/// As `Unpacked::fill`: the blocks of one panel, up to 256 values; of the wide formats the values alone.
+/// Like `Unpacked::fill`: the blocks of one panel, up to 256 values; for the wide formats only the values.
 #[inline]
 pub(super) fn fill<F: Format>(w: &mut Unpacked, blocks: &[u8]) {
     let whole = blocks.len() >= SUPER / F::LEN * F::BYTES;
@@ -56,7 +56,7 @@ unsafe fn eight_halves<F: Format>(p: *const u8, at: usize) -> __m256 {
 }
 
 avx2! {
-/// The scales, and minima if there are any, of eight blocks of 32.
+/// The scales, and minima if the format has them, of eight blocks of 32.
 ///
 /// # Safety
 /// Eight blocks.
@@ -102,7 +102,7 @@ avx2! {
 unsafe fn fifth(v: __m256i, block: *const u8, at: usize) -> __m256i {
     // SAFETY: the promise of the caller.
     let bits = _mm256_set1_epi32(unsafe { block.add(at).cast::<i32>().read_unaligned() });
-    // Every byte gets the byte of the bits that holds its own.
+    // Every byte gets the byte that holds its bit.
     let ones = 0x0101_0101_0101_0101;
     let bits = _mm256_shuffle_epi8(bits, _mm256_setr_epi64x(0, ones, 2 * ones, 3 * ones));
     let own = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 /// A 16-bit float that weights are stored in.
-pub(super) trait Stored {
+pub(super) trait StoredHalf {
     /// 32 stored values as bfloat16, rounded to nearest; below 2^-63 they are zero (see `order`).
     ///
     /// # Safety
@@ -14,7 +14,7 @@ pub(super) trait Stored {
 /// Weights in bfloat16.
 pub(super) struct BFloat16Weights;
 
-impl Stored for BFloat16Weights {
+impl StoredHalf for BFloat16Weights {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
     unsafe fn halves(stored: __m512i) -> __m512i {
@@ -26,7 +26,7 @@ impl Stored for BFloat16Weights {
 /// Weights in IEEE half precision: the smallest is 2^-24.
 pub(super) struct F16Weights;
 
-impl Stored for F16Weights {
+impl StoredHalf for F16Weights {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
     unsafe fn halves(stored: __m512i) -> __m512i {

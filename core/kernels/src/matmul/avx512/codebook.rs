@@ -1,8 +1,9 @@
-//! Values of the code-book formats, looked up for tiles.
+//! Values of the codebook formats, looked up for tiles.
 //!
-//! Vector `n` of four has in quadword `g` the `n`th eight values of group `g` of 32: an entry's eight
-//! values, or two entries' four, are then taken out of the words that the books keep by one instruction. Small books lie in
-//! registers, large ones are read entry by entry (a gather of Zen 4 is no faster). One row of activations has `planes`.
+//! Vector `n` of four has in quadword `g` the `n`th eight values of group `g` of 32: one instruction then extracts an
+//! entry's eight values, or two entries' four, from the words that the codebooks store. Small codebooks are kept in
+//! registers, large ones are read entry by entry (a gather of Zen 4 is no faster). One row of activations uses
+//! `planes`.
 
 use std::arch::x86_64::*;
 
@@ -22,13 +23,13 @@ pub(super) struct LookedUp {
 pub(super) trait CodebookFormat: WideFormat {
     /// What is in registers.
     type Tables: Copy;
-    /// By how much the values are too large: not 0 only where there are no signs.
+    /// The excess of the values; nonzero only without signs.
     const TOO_LARGE: i16;
 
     /// The tables.
     ///
     /// # Safety
-    /// The processor has the features of `Avx512Bytes`; so everywhere below.
+    /// The processor has the features of `Avx512Bytes`; this holds for all functions below.
     unsafe fn tables() -> Self::Tables;
 
     /// The values of the block at `p`.
@@ -52,7 +53,7 @@ fn vectors<const V: usize>(table: &[u16]) -> [__m512i; V] {
 }
 
 avx512_bytes! {
-/// The entries of a book of 256 at the lower eight bits of 32 words.
+/// The entries of a codebook of 256 at the lower eight bits of 32 words.
 #[inline]
 fn of_256(book: &[__m512i; 8], index: __m512i) -> __m512i {
     let pair = |i: usize| _mm512_permutex2var_epi16(book[2 * i], index, book[2 * i + 1]);
@@ -64,7 +65,7 @@ fn of_256(book: &[__m512i; 8], index: __m512i) -> __m512i {
 }
 
 avx512_bytes! {
-/// Of every quadword the eight bytes that begin `start + step * j` bits into it.
+/// From every quadword the eight bytes that begin `start + step * j` bits into it.
 #[inline]
 fn bytes_at(v: __m512i, start: usize, step: usize) -> __m512i {
     let from = |j: usize| ((start + step * j) as i64 & 63) << (8 * j);
@@ -142,7 +143,7 @@ fn words_of(v: __m512i, part: i64) -> __m512i {
 }
 
 avx512_bytes! {
-/// The entries of a book at 32 indices: quadword `g` of vector `n` is that of index `4 g + n`.
+/// The entries of a codebook at 32 indices: quadword `g` of vector `n` is that of index `4 g + n`.
 ///
 /// # Safety
 /// The book has such entries.
@@ -204,7 +205,7 @@ impl CodebookFormat for Iq2Xs {
 }
 
 avx512_bytes! {
-/// The entries of a book of 512 at the lower eight bits of 32 words and a ninth bit.
+/// The entries of a codebook of 512 at the lower eight bits of 32 words and a ninth bit.
 #[inline]
 fn of_512(book: &[__m512i; 16], index: __m512i, ninth: __mmask32) -> __m512i {
     let ([low, high], _) = book.as_chunks::<8>() else { return index };

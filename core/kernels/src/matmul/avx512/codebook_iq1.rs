@@ -1,4 +1,4 @@
-//! Values of the code books of IQ1, looked up: see `codebook`.
+//! Values of the codebooks of IQ1, looked up: see `codebook`.
 
 use std::arch::x86_64::*;
 
@@ -7,7 +7,8 @@ use crate::blocks::{IQ1_TIMES_8, Iq1M, Iq1S};
 use crate::isa::avx512_bytes;
 
 avx512_bytes! {
-/// The values of the book of IQ1 at 32 indices, times eight, plus 16, moved up or for the words of `down` down by one.
+/// The values of the codebook of IQ1 at 32 indices, times eight, plus 16, shifted up by one, or down for the words of
+/// `down`.
 #[inline]
 fn shifted(index: __m512i, down: __mmask32) -> [__m512i; 4] {
     let (up, two) = (_mm512_set1_epi8(17), _mm512_set1_epi8(2));
@@ -17,7 +18,7 @@ fn shifted(index: __m512i, down: __mmask32) -> [__m512i; 4] {
         let v = _mm512_add_epi8(v, up);
         let down = _pext_u32(down, 0x1111_1111 << n) as u8;
         n += 1;
-        // Bytes are 7 at least: nothing is borrowed from the next one.
+        // Bytes are at least 7: nothing is borrowed from the next one.
         _mm512_mask_sub_epi64(v, down, v, two)
     })
 }

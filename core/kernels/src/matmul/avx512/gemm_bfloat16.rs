@@ -1,16 +1,17 @@
-//! The engine for 16-bit float weights and activations rounded to bfloat16 (AVX-512 BF16): see `tiles`. BF16 weights are
-//! multiplied so, as llama.cpp does; F16 weights, which lose three bits, only where a `Cpu` was told to.
+//! The engine for 16-bit float weights and activations rounded to bfloat16 (AVX-512 BF16): see `tiles`. BF16 weights
+//! are always multiplied in this way, as in llama.cpp; F16 weights, which lose three bits, only if the `Cpu` was told
+//! to.
 
 use std::arch::x86_64::*;
 
-use super::bfloat16_weights::{BFloat16Weights, F16Weights, Stored, half_pairs};
+use super::bfloat16_weights::{BFloat16Weights, F16Weights, StoredHalf, half_pairs};
 use super::tile_narrow::transpose16;
 use crate::activations::BFloat16Rows;
 use crate::blocks::{FloatType, Matrix};
 use crate::isa::Avx512BFloat16;
-use crate::matmul::order::{BFloat16Input, Input, SUMS};
-use crate::matmul::tiles::{self, LANES, Pack, Place, TOKENS, TileProduct};
-use crate::matmul::types::{BFloat16, Choice, Job, Kernel};
+use crate::matmul::order::{BFloat16Input, FloatInput, SUMS};
+use crate::matmul::tiles::{self, LANES, Pack, TOKENS, TileProduct, TileRegion};
+use crate::matmul::types::{BFloat16, Kernel, KernelChoice, MatmulJob};
 use crate::memory::Scratch;
 
 /// The row vectors of a tile.
@@ -22,7 +23,7 @@ const COLS: usize = BFloat16Input::PANEL;
 type Tile = [[[u32; LANES]; VECTORS]; COLS / 2];
 
 /// The kernel for a type of 16 bits; none for F32.
-pub(super) fn choose(_: Avx512BFloat16, float: FloatType) -> Option<Choice<BFloat16>> {
+pub(super) fn choose(_: Avx512BFloat16, float: FloatType) -> Option<KernelChoice<BFloat16>> {
     // SAFETY: the token is proof of the features; the functions are for these types.
     let kernel = unsafe {
         match float {
@@ -31,11 +32,11 @@ pub(super) fn choose(_: Avx512BFloat16, float: FloatType) -> Option<Choice<BFloa
             FloatType::BF16 => Kernel::new(float, gemm::<BFloat16Weights>),
         }
     };
-    Some(Choice { kernel, tile: VECTORS * LANES })
+    Some(KernelChoice { kernel, tile: VECTORS * LANES })
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
-fn gemm<W: Stored>(job: &mut Job<'_, BFloat16>, scratch: &mut Scratch) {
+fn gemm<W: StoredHalf>(job: &mut MatmulJob<'_, BFloat16>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
     unsafe { run(job, scratch, pack::<W>) }
 }
@@ -46,7 +47,7 @@ fn gemm<W: Stored>(job: &mut Job<'_, BFloat16>, scratch: &mut Scratch) {
 /// The processor has what `pack` needs.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
-unsafe fn run(job: &mut Job<'_, BFloat16>, scratch: &mut Scratch, pack: Pack<BFloat16Product>) {
+unsafe fn run(job: &mut MatmulJob<'_, BFloat16>, scratch: &mut Scratch, pack: Pack<BFloat16Product>) {
     // SAFETY: the features are this function's own; the promise of the caller.
     unsafe { tiles::run::<BFloat16Product, VECTORS>(job, scratch, pack) }
 }
@@ -56,7 +57,7 @@ unsafe fn run(job: &mut Job<'_, BFloat16>, scratch: &mut Scratch, pack: Pack<BFl
 /// # Safety
 /// The place is in the matrix.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
-unsafe fn pack<W: Stored>(w: &Matrix, place: Place, tile: &mut Tile, r: usize, _: &mut ()) {
+unsafe fn pack<W: StoredHalf>(w: &Matrix, place: TileRegion, tile: &mut Tile, r: usize, _: &mut ()) {
     for k in (0..place.cols).step_by(32) {
         let n = (place.cols - k).min(32);
         let mask = 0xffff_ffffu32 >> (32 - n);
@@ -90,7 +91,7 @@ unsafe impl TileProduct for BFloat16Product {
         tile: &Tile,
         x: &BFloat16Rows,
         tokens: [usize; TOKENS],
-        place: Place,
+        place: TileRegion,
         out: &mut [f32],
     ) {
         let pairs = place.cols.div_ceil(2);

@@ -7,9 +7,9 @@ use crate::activations::Activations;
 use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantize_row};
 use crate::isa::Avx512;
 use crate::isa::avx512;
-use crate::matmul::order::{F32Input, Input, SUMS};
-use crate::matmul::tiles::{self, LANES, Place, TOKENS, TileProduct};
-use crate::matmul::types::{Choice, Float, Job, Kernel};
+use crate::matmul::order::{F32Input, FloatInput, SUMS};
+use crate::matmul::tiles::{self, LANES, TOKENS, TileProduct, TileRegion};
+use crate::matmul::types::{Float, Kernel, KernelChoice, MatmulJob};
 use crate::memory::Scratch;
 
 /// The row vectors of a tile.
@@ -24,18 +24,18 @@ type Tile = [[[f32; LANES]; VECTORS]; COLS];
 type Converted = [[f32; SUPER]; LANES];
 
 /// The kernel for any type.
-pub(super) fn choose(_: Avx512, block: BlockType) -> Choice<Float> {
+pub(super) fn choose(_: Avx512, block: BlockType) -> KernelChoice<Float> {
     // SAFETY: the token is proof of the features; the function asks for the type.
-    Choice { kernel: unsafe { Kernel::new(block, gemm) }, tile: VECTORS * LANES }
+    KernelChoice { kernel: unsafe { Kernel::new(block, gemm) }, tile: VECTORS * LANES }
 }
 
 /// Tiles of f32.
-struct Floats;
+struct Avx512FloatTiles;
 
 avx512! {
-fn gemm(job: &mut Job<'_, Float>, scratch: &mut Scratch) {
+fn gemm(job: &mut MatmulJob<'_, Float>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { tiles::run::<Floats, VECTORS>(job, scratch, pack) }
+    unsafe { tiles::run::<Avx512FloatTiles, VECTORS>(job, scratch, pack) }
 }
 }
 
@@ -44,7 +44,7 @@ avx512! {
 ///
 /// # Safety
 /// The place is in the matrix.
-unsafe fn pack(w: &Matrix, place: Place, tile: &mut Tile, r: usize, converted: &mut Converted) {
+unsafe fn pack(w: &Matrix, place: TileRegion, tile: &mut Tile, r: usize, converted: &mut Converted) {
     if let BlockType::Quant(_) = w.block() {
         convert(w, place, converted);
     }
@@ -53,7 +53,7 @@ unsafe fn pack(w: &Matrix, place: Place, tile: &mut Tile, r: usize, converted: &
 }
 
 // SAFETY: floats; the size of a tile is a multiple of a vector's, 64 bytes.
-unsafe impl TileProduct for Floats {
+unsafe impl TileProduct for Avx512FloatTiles {
     type Form = Float;
     type Tile = Tile;
     type Scratch = Converted;
@@ -65,7 +65,7 @@ unsafe impl TileProduct for Floats {
         tile: &Tile,
         x: Activations<'_>,
         tokens: [usize; TOKENS],
-        place: Place,
+        place: TileRegion,
         out: &mut [f32],
     ) {
         let x = tokens.map(|t| &x.row(t)[place.start..place.start + place.cols]);
@@ -136,8 +136,8 @@ unsafe fn one_of_eight<const R: usize>(
 }
 }
 
-/// Converts the whole panels of 256 columns that a place lies in, one row each.
-fn convert(w: &Matrix, place: Place, converted: &mut Converted) {
+/// Converts the whole panels of 256 columns that contain a place, one row each.
+fn convert(w: &Matrix, place: TileRegion, converted: &mut Converted) {
     let block = w.block();
     let (panel, bytes) = (place.start / SUPER, block.row_bytes(SUPER).unwrap_or(0));
     let len = (w.cols() - panel * SUPER).min(SUPER);
@@ -148,9 +148,9 @@ fn convert(w: &Matrix, place: Place, converted: &mut Converted) {
 }
 
 avx512! {
-/// Transposes a place to row vector `r` of the tile, from the matrix if it is of floats, else from `converted`.
+/// Transposes a place to row vector `r` of the tile, from the matrix if it stores floats, else from `converted`.
 #[inline]
-fn turn(w: &Matrix, place: Place, tile: &mut Tile, r: usize, converted: &Converted) {
+fn turn(w: &Matrix, place: TileRegion, tile: &mut Tile, r: usize, converted: &Converted) {
     for k in (0..place.cols).step_by(16) {
         let n = (place.cols - k).min(16);
         let mask = (0xffffu32 >> (16 - n)) as __mmask16;

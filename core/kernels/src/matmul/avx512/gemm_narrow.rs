@@ -2,23 +2,23 @@
 
 use std::marker::PhantomData;
 
-use super::multiply_narrow::{Columns, multiply};
-use super::tile_narrow::{Rows, Tile, TileFormat, VECTORS};
+use super::multiply_narrow::{ActivationColumns, multiply};
+use super::tile_narrow::{NarrowTile, TileFormat, TileRows, VECTORS};
 use crate::activations::{Int8Rows, Meta};
 use crate::blocks::{Format, GroupShape, Matrix, SUPER};
 use crate::isa::{Avx512, avx512};
-use crate::matmul::tiles::{self, LANES, Pack, Place, TOKENS, TileProduct};
-use crate::matmul::types::{Choice, Int8Activations, Job, Kernel};
+use crate::matmul::tiles::{self, LANES, Pack, TOKENS, TileProduct, TileRegion};
+use crate::matmul::types::{Int8Activations, Kernel, KernelChoice, MatmulJob};
 use crate::memory::Scratch;
 
 /// The kernel for a format.
-pub(super) fn choose<P: TileFormat>(_: Avx512) -> Choice<Int8Activations> {
+pub(super) fn choose<P: TileFormat>(_: Avx512) -> KernelChoice<Int8Activations> {
     // SAFETY: the token is proof of the features; the function is for this format.
-    Choice { kernel: unsafe { Kernel::new(P::Blocks::QUANT, gemm::<P>) }, tile: VECTORS * LANES }
+    KernelChoice { kernel: unsafe { Kernel::new(P::Blocks::QUANT, gemm::<P>) }, tile: VECTORS * LANES }
 }
 
 avx512! {
-fn gemm<P: TileFormat>(job: &mut Job<'_, Int8Activations>, scratch: &mut Scratch) {
+fn gemm<P: TileFormat>(job: &mut MatmulJob<'_, Int8Activations>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
     unsafe { run::<<P::Blocks as Format>::Shape>(job, scratch, pack::<P>) }
 }
@@ -30,7 +30,7 @@ avx512! {
 /// # Safety
 /// The processor has what `pack` needs.
 #[inline(never)]
-unsafe fn run<S: GroupShape>(job: &mut Job<'_, Int8Activations>, scratch: &mut Scratch, pack: Pack<NarrowProduct<S>>) {
+unsafe fn run<S: GroupShape>(job: &mut MatmulJob<'_, Int8Activations>, scratch: &mut Scratch, pack: Pack<NarrowProduct<S>>) {
     // SAFETY: the features are this function's own; the promise of the caller.
     unsafe { tiles::run::<NarrowProduct<S>, VECTORS>(job, scratch, pack) }
 }
@@ -41,8 +41,8 @@ avx512! {
 ///
 /// # Safety
 /// The place is in the matrix.
-unsafe fn pack<P: TileFormat>(w: &Matrix, place: Place, tile: &mut Tile, r: usize, _: &mut ()) {
-    let rows = Rows {
+unsafe fn pack<P: TileFormat>(w: &Matrix, place: TileRegion, tile: &mut NarrowTile, r: usize, _: &mut ()) {
+    let rows = TileRows {
         start: w.row(place.row)[place.start / P::Blocks::LEN * P::Blocks::BYTES..].as_ptr(),
         stride: w.row_bytes(),
         last: place.count - 1,
@@ -57,24 +57,24 @@ unsafe fn pack<P: TileFormat>(w: &Matrix, place: Place, tile: &mut Tile, r: usiz
 /// Multiplies tiles of formats of a shape.
 struct NarrowProduct<S: GroupShape>(PhantomData<S>);
 
-// SAFETY: a `Tile` is numbers, aligned to 64; there is no scratch.
+// SAFETY: a `NarrowTile` is numbers, aligned to 64; there is no scratch.
 unsafe impl<S: GroupShape> TileProduct for NarrowProduct<S> {
     type Form = Int8Activations;
-    type Tile = Tile;
+    type Tile = NarrowTile;
     type Scratch = ();
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
     avx512! {
     unsafe fn multiply<const R: usize>(
-        tile: &Tile,
+        tile: &NarrowTile,
         x: &Int8Rows,
         tokens: [usize; TOKENS],
-        place: Place,
+        place: TileRegion,
         out: &mut [f32],
     ) {
         let panel = place.start / SUPER;
-        let columns = Columns {
+        let columns = ActivationColumns {
             values: tokens.map(|t| x.values(panel, t).as_ptr()),
             meta: tokens.map(|t| &raw const *x.meta(panel, t)),
         };

@@ -2,42 +2,42 @@
 
 use std::marker::PhantomData;
 
-use super::multiply_narrow::Columns;
+use super::multiply_narrow::ActivationColumns;
 use super::multiply_wide::multiply;
-use super::tile_narrow::Rows;
+use super::tile_narrow::TileRows;
 use super::tile_wide::{PackWide, VECTORS, WideTile, order};
 use crate::activations::{Int8Rows, Meta};
 use crate::blocks::{Format, GroupShape, Matrix, SUPER};
 use crate::isa::{Avx512, Avx512Bytes, avx512};
-use crate::matmul::tiles::{self, LANES, Pack, Place, TOKENS, TileProduct};
-use crate::matmul::types::{Choice, Int8Activations, Job, Kernel};
+use crate::matmul::tiles::{self, LANES, Pack, TOKENS, TileProduct, TileRegion};
+use crate::matmul::types::{Int8Activations, Kernel, KernelChoice, MatmulJob};
 use crate::memory::Scratch;
 
 /// The kernel for a format.
-pub(super) fn choose<P: PackWide>(_: Avx512) -> Choice<Int8Activations> {
+pub(super) fn choose<P: PackWide>(_: Avx512) -> KernelChoice<Int8Activations> {
     // SAFETY: the token is proof of the features.
     unsafe { kernel::<P>() }
 }
 
 /// The kernel for a format whose unpacking needs more features.
-pub(super) fn choose_with<P: PackWide>(_: Avx512Bytes) -> Choice<Int8Activations> {
-    // SAFETY: the token is proof of those too.
+pub(super) fn choose_with<P: PackWide>(_: Avx512Bytes) -> KernelChoice<Int8Activations> {
+    // SAFETY: the token is proof of those features too.
     unsafe { kernel::<P>() }
 }
 
 /// # Safety
 /// The processor has AVX-512 VNNI, and what the unpacking of the format needs.
-unsafe fn kernel<P: PackWide>() -> Choice<Int8Activations> {
+unsafe fn kernel<P: PackWide>() -> KernelChoice<Int8Activations> {
     // SAFETY: the promise of the caller; the function is for this format.
     let kernel = unsafe { Kernel::new(P::Blocks::QUANT, gemm::<P>) };
-    Choice {
+    KernelChoice {
         kernel: kernel.with_layout(Some(order::<<P::Blocks as Format>::Shape>())),
         tile: VECTORS * LANES,
     }
 }
 
 avx512! {
-fn gemm<P: PackWide>(job: &mut Job<'_, Int8Activations>, scratch: &mut Scratch) {
+fn gemm<P: PackWide>(job: &mut MatmulJob<'_, Int8Activations>, scratch: &mut Scratch) {
     const { assert!(P::Blocks::SPAN < 128, "a format whose sums would often not fit in 16 bits") }
     // SAFETY: the features are this function's own, and those of the unpacking `kernel`'s caller promised.
     unsafe { run::<<P::Blocks as Format>::Shape>(job, scratch, pack::<P>) }
@@ -50,7 +50,7 @@ avx512! {
 /// # Safety
 /// The processor has what `pack` needs.
 #[inline(never)]
-unsafe fn run<S: GroupShape>(job: &mut Job<'_, Int8Activations>, scratch: &mut Scratch, pack: Pack<WideProduct<S>>) {
+unsafe fn run<S: GroupShape>(job: &mut MatmulJob<'_, Int8Activations>, scratch: &mut Scratch, pack: Pack<WideProduct<S>>) {
     // SAFETY: the features are this function's own; the promise of the caller.
     unsafe { tiles::run::<WideProduct<S>, VECTORS>(job, scratch, pack) }
 }
@@ -61,8 +61,8 @@ avx512! {
 ///
 /// # Safety
 /// The place is in the matrix; the processor has what the unpacking of the format needs.
-unsafe fn pack<P: PackWide>(w: &Matrix, place: Place, tile: &mut WideTile, r: usize, _: &mut ()) {
-    let rows = Rows {
+unsafe fn pack<P: PackWide>(w: &Matrix, place: TileRegion, tile: &mut WideTile, r: usize, _: &mut ()) {
+    let rows = TileRows {
         start: w.row(place.row)[place.start / SUPER * P::Blocks::BYTES..].as_ptr(),
         stride: w.row_bytes(),
         last: place.count - 1,
@@ -90,7 +90,7 @@ unsafe impl<S: GroupShape> TileProduct for WideProduct<S> {
         tile: &WideTile,
         x: &Int8Rows,
         tokens: [usize; TOKENS],
-        place: Place,
+        place: TileRegion,
         out: &mut [f32],
     ) {
         let panel = place.start / SUPER;
@@ -99,7 +99,7 @@ unsafe impl<S: GroupShape> TileProduct for WideProduct<S> {
         let meta = x.all_meta()[first..][..x.rows()].as_ptr();
         // SAFETY: the caller promises that the tokens are rows of `x`, of which every panel has all, and the length of `out`.
         unsafe {
-            let columns = Columns {
+            let columns = ActivationColumns {
                 values: tokens.map(|t| values.add(t * SUPER)),
                 meta: tokens.map(|t| meta.add(t)),
             };

@@ -1,24 +1,24 @@
-//! One row of activations for formats with many scales: some rows of weights by some panels fill the lanes of vectors, in
-//! which what they leave behind is added up.
+//! One row of activations for formats with many scales: some rows of weights by some panels fill the lanes of vectors,
+//! in which their partial results are added.
 
 use std::arch::x86_64::*;
 
-use super::gemv::{GemvFormat, Row, row_of};
+use super::gemv::{ActivationPanels, GemvFormat, row_of};
 use super::gemv_lanes::LaneParts;
 use super::tile_narrow::store_floats;
 use crate::activations::{Int8Rows, LANES, LaneScales, panels_together};
 use crate::blocks::{Format, SUPER};
 use crate::isa::avx512;
 use crate::matmul::prefetch::prefetch;
-use crate::matmul::types::{Int8Activations, Job};
+use crate::matmul::types::{Int8Activations, MatmulJob};
 
-/// How a job fills the sixteen places of vectors: `panels` panels by `width` rows, half of these of the job's first half,
-/// half of its second, by turns; the rows of a panel lie together.
+/// How a job fills the sixteen places of vectors: `panels` panels by `width` rows, alternately from the first and the
+/// second half of the job; the rows of a panel are adjacent.
 #[derive(Clone, Copy)]
 struct Filling {
     /// The rows of the job.
     rows: usize,
-    /// The panels of a row that lie in the lanes together.
+    /// The panels of a row that share the lanes.
     panels: usize,
     /// The rows there.
     width: usize,
@@ -30,7 +30,7 @@ impl Filling {
         Filling { rows, panels, width: LANES / panels }
     }
 
-    /// Rows `first` of both halves; where the second has no such, the last row of the job.
+    /// TileRows `first` of both halves; if the second half has no such row, the last row of the job.
     #[inline(always)]
     fn pair(self, first: usize) -> [usize; 2] {
         [first, (first + self.rows.div_ceil(2)).min(self.rows - 1)]
@@ -39,17 +39,17 @@ impl Filling {
 
 /// The scales and sums of the panels in the lanes.
 #[derive(Clone, Copy)]
-pub(super) struct Factors {
+pub(super) struct LaneFactors {
     /// Of each of `LaneScales`.
     spreads: [*const u8; LaneScales::COUNT],
     /// The lanes whose panels have group `g` of 32 columns.
     lanes: [__mmask16; 8],
 }
 
-impl Factors {
+impl LaneFactors {
     /// Those of the first panels.
-    fn of(x: &Int8Rows) -> Factors {
-        Factors { spreads: LaneScales::ALL.map(|spread| x.spread_out(spread).as_ptr()), lanes: [!0; 8] }
+    fn of(x: &Int8Rows) -> LaneFactors {
+        LaneFactors { spreads: LaneScales::ALL.map(|spread| x.spread_out(spread).as_ptr()), lanes: [!0; 8] }
     }
 
     /// Goes on to the next panels.
@@ -60,7 +60,7 @@ impl Factors {
         }
     }
 
-    /// Notes that there are `groups` groups from the first of these panels on.
+    /// Records that there are `groups` groups from the first of these panels on.
     fn end(&mut self, groups: usize, filling: Filling) {
         for (g, lanes) in self.lanes.iter_mut().enumerate() {
             *lanes = !(!0u32 << ((groups + 7 - g) / 8 * filling.width)) as __mmask16;
@@ -68,10 +68,10 @@ impl Factors {
     }
 
     avx512! {
-    /// Vector `i` of a spread that the format asks for.
+    /// Vector `i` of the scales and sums that the format reads.
     ///
     /// # Safety
-    /// It asks for it (`Parts::SPREADS`); there are so many vectors.
+    /// The format reads it (`RowSums::SPREADS`), and there are so many vectors.
     #[inline]
     pub(super) unsafe fn vector(&self, spread: LaneScales, i: usize) -> __m512i {
         // SAFETY: the promise of the caller.
@@ -91,7 +91,7 @@ impl Factors {
 /// # Safety
 /// The features of the format are there.
 #[inline(always)]
-pub(super) unsafe fn run<D>(job: &mut Job<'_, Int8Activations>)
+pub(super) unsafe fn run<D>(job: &mut MatmulJob<'_, Int8Activations>)
 where
     D: GemvFormat<Parts: LaneParts>,
 {
@@ -100,7 +100,7 @@ where
     let filling = Filling::new(job.w.rows(), panels);
     // SAFETY: the promise of the caller; all bits of the parts are valid.
     let (constants, mut parts) = unsafe { (D::constants(), std::mem::zeroed::<D::Parts>()) };
-    let (all, far) = (Factors::of(job.x), filling.rows.div_ceil(2));
+    let (all, far) = (LaneFactors::of(job.x), filling.rows.div_ceil(2));
     for first in (0..far).step_by(filling.width / 2) {
         let end = (first + filling.width / 2).min(far);
         // SAFETY: the promise of the caller.
@@ -122,7 +122,7 @@ where
             if x.groups < 8 * filling.panels {
                 factors.end(x.groups, filling);
             }
-            // SAFETY: the promise of the caller; what was left of the panels.
+            // SAFETY: the promise of the caller; the partial results of the panels.
             sums = unsafe { in_order(parts.add(&factors), here, filling.width, sums) };
             factors.next();
         }
@@ -151,7 +151,7 @@ fn panel_bytes<D: GemvFormat>() -> usize {
 #[inline(always)]
 unsafe fn leave<D: GemvFormat>(
     rows: [*const u8; 2],
-    x: &Row,
+    x: &ActivationPanels,
     constants: &D::Constants,
     (parts, lane): (&mut D::Parts, usize),
     (panels, width): (usize, usize),

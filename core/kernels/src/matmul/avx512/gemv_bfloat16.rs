@@ -1,18 +1,18 @@
-//! One row of activations rounded to bfloat16, on 16-bit float weights as they lie (AVX-512 BF16): as `gemm_bfloat16`.
+//! One row of activations rounded to bfloat16, on 16-bit float weights in place (AVX-512 BF16): see `gemm_bfloat16`.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::bfloat16_weights::{BFloat16Weights, F16Weights, Stored, half_pairs};
-use super::gemv_row_pair::{Pair, row_pairs};
+use super::bfloat16_weights::{BFloat16Weights, F16Weights, StoredHalf, half_pairs};
+use super::gemv_row_pair::{RowPairProduct, row_pairs};
 use crate::blocks::FloatType;
 use crate::isa::Avx512BFloat16;
 use crate::matmul::order::{BFloat16Input, SUMS};
-use crate::matmul::types::{BFloat16, Choice, Job, Kernel};
+use crate::matmul::types::{BFloat16, Kernel, KernelChoice, MatmulJob};
 use crate::memory::Scratch;
 
 /// The kernel for a type of 16 bits; none for F32.
-pub(super) fn choose(_: Avx512BFloat16, float: FloatType) -> Option<Choice<BFloat16>> {
+pub(super) fn choose(_: Avx512BFloat16, float: FloatType) -> Option<KernelChoice<BFloat16>> {
     // SAFETY: the token is proof of the features; the functions are for these types.
     let kernel = unsafe {
         match float {
@@ -21,20 +21,20 @@ pub(super) fn choose(_: Avx512BFloat16, float: FloatType) -> Option<Choice<BFloa
             FloatType::BF16 => Kernel::new(float, gemv::<BFloat16Weights>),
         }
     };
-    Some(Choice { kernel, tile: 2 })
+    Some(KernelChoice { kernel, tile: 2 })
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16,f16c,fma,avx2")]
-fn gemv<W: Stored>(job: &mut Job<'_, BFloat16>, _: &mut Scratch) {
+fn gemv<W: StoredHalf>(job: &mut MatmulJob<'_, BFloat16>, _: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { row_pairs::<Products<W>>(job) }
+    unsafe { row_pairs::<BFloat16Products<W>>(job) }
 }
 
 /// Weights stored as `W`.
-struct Products<W>(PhantomData<W>);
+struct BFloat16Products<W>(PhantomData<W>);
 
 // SAFETY: whole numbers; eight pairs of two bytes each.
-unsafe impl<W: Stored> Pair for Products<W> {
+unsafe impl<W: StoredHalf> RowPairProduct for BFloat16Products<W> {
     type Input = BFloat16Input;
     const BYTES: usize = 2;
 

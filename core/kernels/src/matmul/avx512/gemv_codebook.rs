@@ -1,28 +1,28 @@
-//! One row of activations for formats with code books, which look up two rows of weights at once: a panel of one lies in the
-//! lower halves of vectors, the same of the other in the upper.
+//! One row of activations for codebook formats, which look up two rows of weights at once: a panel of one row is in the
+//! lower halves of vectors, the same panel of the other row in the upper halves.
 
 use std::arch::x86_64::*;
 
-use super::gemv::{Row, row_of};
+use super::gemv::{ActivationPanels, row_of};
 use super::gemv_panels::{pairs, store};
-use crate::activations::Layout;
+use crate::activations::ActivationLayout;
 use crate::blocks::{Format, SUPER, WideFormat};
 use crate::isa::{Avx512Bytes, avx512_bytes};
 use crate::matmul::prefetch::prefetch;
-use crate::matmul::types::{Choice, Int8Activations, Job, Kernel};
+use crate::matmul::types::{Int8Activations, Kernel, KernelChoice, MatmulJob};
 use crate::memory::Scratch;
 
 /// The blocks of two panels of two rows: `[panel][row]`.
 pub(super) type Blocks = [[*const u8; 2]; 2];
 
-/// The products of a format's blocks, two panels of two rows at once, so that large books are read once for all four. Its
-/// functions want the features of `Avx512Bytes`.
-pub(super) trait Pairs {
+/// The products of a format's blocks, two panels of two rows at once, so that large codebooks are read once for all
+/// four. Its functions need the features of `Avx512Bytes`.
+pub(super) trait CodebookProducts {
     /// The block layout.
     type Blocks: WideFormat;
     /// The layout of the activations that it reads.
-    const ORDER: Layout;
-    /// What the factor of a block is multiplied with to make its scales and values whole.
+    const ORDER: ActivationLayout;
+    /// The multiplier of a block's factor that makes its scales and values integers.
     const TIMES: f32;
 
     /// The f16 factor of the block at `p`.
@@ -35,22 +35,22 @@ pub(super) trait Pairs {
         unsafe { p.cast::<u16>().read_unaligned() }
     }
 
-    /// The whole products of both panels in parts: those of the first row in the lower eight lanes.
+    /// The integer products of both panels in parts: those of the first row in the lower eight lanes.
     ///
     /// # Safety
     /// The processor has the features of `Avx512Bytes`; four blocks, and two panels of activations.
-    unsafe fn products(blocks: &Blocks, x: [&Row; 2]) -> [__m512i; 2];
+    unsafe fn products(blocks: &Blocks, x: [&ActivationPanels; 2]) -> [__m512i; 2];
 }
 
 /// The kernel for a format.
-pub(super) fn choose<D: Pairs>(_: Avx512Bytes) -> Choice<Int8Activations> {
+pub(super) fn choose<D: CodebookProducts>(_: Avx512Bytes) -> KernelChoice<Int8Activations> {
     // SAFETY: the token is proof of the features; the function is for this format.
     let kernel = unsafe { Kernel::new(D::Blocks::QUANT, gemv::<D>) };
-    Choice { kernel: kernel.with_layout(Some(D::ORDER)), tile: 2 }
+    KernelChoice { kernel: kernel.with_layout(Some(D::ORDER)), tile: 2 }
 }
 
 avx512_bytes! {
-fn gemv<D: Pairs>(job: &mut Job<'_, Int8Activations>, _: &mut Scratch) {
+fn gemv<D: CodebookProducts>(job: &mut MatmulJob<'_, Int8Activations>, _: &mut Scratch) {
     let x = row_of(job.x, Some(D::ORDER));
     for at in pairs(job.w.rows()) {
         // SAFETY: both rows have whole blocks for all columns (`Matrix::new`), `x` as many columns (checked by `matmul`),
@@ -67,7 +67,7 @@ avx512_bytes! {
 /// # Safety
 /// Both rows have `x.groups` groups of 32 columns, and so has `x`.
 #[inline]
-unsafe fn two_rows<D: Pairs>(rows: [*const u8; 2], x: &Row) -> [f32; 2] {
+unsafe fn two_rows<D: CodebookProducts>(rows: [*const u8; 2], x: &ActivationPanels) -> [f32; 2] {
     let (panel_bytes, panels) = (SUPER / D::Blocks::LEN * D::Blocks::BYTES, x.groups.div_ceil(8));
     let mut sums = _mm_setzero_ps();
     for start in (0..panels).step_by(2) {

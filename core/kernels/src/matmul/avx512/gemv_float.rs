@@ -1,18 +1,18 @@
-//! One row of activations in f32, on F32, F16 and BF16 weights as they lie.
+//! One row of activations in f32, on StoredF32, StoredF16 and BF16 weights in place.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::gemv_row_pair::{Pair, row_pairs};
+use super::gemv_row_pair::{RowPairProduct, row_pairs};
 use crate::blocks::FloatType;
 use crate::isa::Avx512;
 use crate::isa::avx512;
 use crate::matmul::order::{F32Input, SUMS};
-use crate::matmul::types::{Choice, Float, Function, Job, Kernel};
+use crate::matmul::types::{Float, Function, Kernel, KernelChoice, MatmulJob};
 use crate::memory::Scratch;
 
 /// A float format: how eight values of two rows become a vector.
-trait Floats {
+trait FloatFormat {
     /// Bytes per value.
     const BYTES: usize;
 
@@ -23,11 +23,11 @@ trait Floats {
     unsafe fn load(rows: [*const u8; 2]) -> __m512;
 }
 
-struct F32;
-struct F16;
-struct Bf16;
+struct StoredF32;
+struct StoredF16;
+struct StoredBf16;
 
-impl Floats for F32 {
+impl FloatFormat for StoredF32 {
     const BYTES: usize = 4;
     avx512! {
     #[inline]
@@ -52,7 +52,7 @@ unsafe fn halves(rows: [*const u8; 2]) -> __m256i {
 }
 }
 
-impl Floats for F16 {
+impl FloatFormat for StoredF16 {
     const BYTES: usize = 2;
     avx512! {
     #[inline]
@@ -63,7 +63,7 @@ impl Floats for F16 {
     }
 }
 
-impl Floats for Bf16 {
+impl FloatFormat for StoredBf16 {
     const BYTES: usize = 2;
     avx512! {
     #[inline]
@@ -75,11 +75,11 @@ impl Floats for Bf16 {
     }
 }
 
-/// Weights of a format and activations as they are.
-struct Products<F>(PhantomData<F>);
+/// Weights of a format, and activations in f32.
+struct FloatProducts<F>(PhantomData<F>);
 
 // SAFETY: floats; at most eight times four bytes.
-unsafe impl<F: Floats> Pair for Products<F> {
+unsafe impl<F: FloatFormat> RowPairProduct for FloatProducts<F> {
     type Input = F32Input;
     const BYTES: usize = F::BYTES;
 
@@ -101,19 +101,19 @@ unsafe impl<F: Floats> Pair for Products<F> {
 }
 
 /// The kernel for a float type.
-pub(super) fn choose(_: Avx512, float: FloatType) -> Choice<Float> {
+pub(super) fn choose(_: Avx512, float: FloatType) -> KernelChoice<Float> {
     let function: Function<Float> = match float {
-        FloatType::F32 => gemv::<F32>,
-        FloatType::F16 => gemv::<F16>,
-        FloatType::BF16 => gemv::<Bf16>,
+        FloatType::F32 => gemv::<StoredF32>,
+        FloatType::F16 => gemv::<StoredF16>,
+        FloatType::BF16 => gemv::<StoredBf16>,
     };
     // SAFETY: the token is proof of the features; the function is for this type.
-    Choice { kernel: unsafe { Kernel::new(float, function) }, tile: 2 }
+    KernelChoice { kernel: unsafe { Kernel::new(float, function) }, tile: 2 }
 }
 
 avx512! {
-fn gemv<F: Floats>(job: &mut Job<'_, Float>, _: &mut Scratch) {
+fn gemv<F: FloatFormat>(job: &mut MatmulJob<'_, Float>, _: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { row_pairs::<Products<F>>(job) }
+    unsafe { row_pairs::<FloatProducts<F>>(job) }
 }
 }

@@ -1,39 +1,45 @@
-//! Dot products of one row: IQ1_S and IQ1_M, whose book has 2,048 entries of eight values of -1, 0 and 1.
+//! Dot products of one row: IQ1_S and IQ1_M, whose codebook has 2,048 entries of eight values of -1, 0 and 1.
 //!
-//! Vectors have the shape of `gemv_iq2`. The first four values of an entry are looked up in a plane; the second four
-//! need less, because the entries are sorted by them: within sixteen neighbors they change once at most, to what is next.
+//! Vectors have the shape of `gemv_iq2`. The first four values of an entry are looked up in a plane. The second four
+//! need less, because the entries are sorted by them: within sixteen neighbors they change at most once, to the next
+//! combination.
 
 use std::arch::x86_64::*;
 
-use super::gemv::{Row, load};
-use super::gemv_codebook::{Blocks, Pairs, both_8, both_16, both_32, bytes_from, odd, twice};
+use super::gemv::{ActivationPanels, load};
+use super::gemv_codebook::{Blocks, CodebookProducts, both_8, both_16, both_32, bytes_from, odd, twice};
 use super::gemv_panels::add_products;
-use super::planes::{Indices, Planes, Table, digit, eights, of_128};
-use crate::activations::Layout;
+use super::planes::{AlignedTable, Indices, Planes, digit, eights, of_128};
+use crate::activations::ActivationLayout;
 use crate::blocks::{IQ1_PACKED, Iq1M, Iq1S};
 use crate::isa::avx512_bytes;
 
 static BOOK: Planes<2048> = eights(&IQ1_PACKED);
 /// The values times eight, plus eight.
 const LEVELS: [u8; 4] = [0, 8, 16, 0];
-static DIGITS: [Table<64>; 3] = [digit(LEVELS, 0), digit(LEVELS, 2), digit(LEVELS, 4)];
+static DIGITS: [AlignedTable<64>; 3] = [digit(LEVELS, 0), digit(LEVELS, 2), digit(LEVELS, 4)];
 static SECOND: SecondHalf = SecondHalf::new(&BOOK.0[1].0);
 
-/// The second four values of the entries: which of 81 it is, of the first of each sixteen, and the last of the sixteen before the
-/// next of the 81.
+/// The second four values of the entries: which of the 81 combinations the first of each sixteen entries has, and the
+/// last of the sixteen before the next combination.
 struct SecondHalf {
-    first: Table<128>,
-    last: Table<128>,
-    /// The values of each of the 81.
-    values: [Table<128>; 4],
+    first: AlignedTable<128>,
+    last: AlignedTable<128>,
+    /// The values of each of the 81 combinations.
+    values: [AlignedTable<128>; 4],
 }
 
 impl SecondHalf {
     const fn new(plane: &[u8; 2048]) -> SecondHalf {
         let mut second = SecondHalf {
-            first: Table([0; 128]),
-            last: Table([15; 128]),
-            values: [Table([0; 128]), Table([0; 128]), Table([0; 128]), Table([0; 128])],
+            first: AlignedTable([0; 128]),
+            last: AlignedTable([15; 128]),
+            values: [
+                AlignedTable([0; 128]),
+                AlignedTable([0; 128]),
+                AlignedTable([0; 128]),
+                AlignedTable([0; 128]),
+            ],
         };
         let (mut which, mut i) = (0, 0);
         while i < 2048 {
@@ -80,18 +86,18 @@ impl SecondHalf {
     }
 }
 
-/// What a panel of two rows has of indices.
-struct Entries {
+/// The indices of a panel of two rows.
+struct Iq1Indices {
     /// The lower eight bits.
     low: __m512i,
-    /// The other three, below what does not matter.
+    /// The other three bits; higher bits do not matter.
     high: __m512i,
 }
 
 avx512_bytes! {
-/// The four values of two bits of every byte. `digits` are tables of six bits: what lies above does not matter.
+/// The four values of two bits of every byte. `digits` are tables of six bits: higher bits do not matter.
 #[inline]
-fn four_values(plane: __m512i, digits: &[Table<64>; 3]) -> [__m512i; 4] {
+fn four_values(plane: __m512i, digits: &[AlignedTable<64>; 3]) -> [__m512i; 4] {
     // SAFETY: tables of 64 bytes.
     let [a, b, c] = digits.each_ref().map(|table| unsafe { load(table.0.as_ptr()) });
     let last = _mm512_srli_epi16::<2>(plane);
@@ -100,9 +106,9 @@ fn four_values(plane: __m512i, digits: &[Table<64>; 3]) -> [__m512i; 4] {
 }
 
 avx512_bytes! {
-/// Gives `add` all values of two panels times eight, plus eight: of which panel, which of an entry, and the values.
+/// Passes all values of two panels times eight, plus eight, to `add`: the panel, the half of an entry, and the values.
 #[inline]
-fn each_value([a, b]: [&Entries; 2], mut add: impl FnMut(usize, usize, __m512i)) {
+fn each_value([a, b]: [&Iq1Indices; 2], mut add: impl FnMut(usize, usize, __m512i)) {
     let (low, high) = ([a.low, b.low], [a.high, b.high]);
     let second = SECOND.look(low, high);
     for (j, table) in SECOND.values.iter().enumerate() {
@@ -120,24 +126,24 @@ fn each_value([a, b]: [&Entries; 2], mut add: impl FnMut(usize, usize, __m512i))
 }
 }
 
-impl Pairs for Iq1S {
+impl CodebookProducts for Iq1S {
     type Blocks = Iq1S;
-    const ORDER: Layout = Layout::EveryEighth;
+    const ORDER: ActivationLayout = ActivationLayout::EveryEighth;
     const TIMES: f32 = 0.125;
 
     avx512_bytes! {
     #[inline]
-    unsafe fn products(blocks: &Blocks, x: [&Row; 2]) -> [__m512i; 2] {
+    unsafe fn products(blocks: &Blocks, x: [&ActivationPanels; 2]) -> [__m512i; 2] {
         // SAFETY: the caller's blocks of 50 bytes: 32 of indices, 8 words of high bits after two; the panels.
         unsafe {
             let words = blocks.map(|rows| _mm512_cvtepu16_epi32(both_16(rows.map(|p| p.add(34)))));
-            let entries = [0, 1].map(|i| Entries {
+            let entries = [0, 1].map(|i| Iq1Indices {
                 low: both_32(blocks[i].map(|p| p.add(2))),
                 high: bytes_from(words[i], [0, 3, 6, 9, 32, 35, 38, 41]),
             });
             let mut totals = [[_mm512_setzero_si512(); 4]; 2];
             for i in 0..2 {
-                // What the values are too large: eight, less or more the shift of an eighth.
+                // The excess of the values: eight, plus or minus the shift of an eighth.
                 let less = twice((&raw const (*x[i].meta).neg32).cast());
                 let (eight, one) = (_mm512_srai_epi32::<4>(less), _mm512_srai_epi32::<7>(less));
                 let down = _mm512_test_epi32_mask(words[i], _mm512_set1_epi32(0x8000));
@@ -170,9 +176,9 @@ unsafe fn sixteens(rows: [*const u8; 2]) -> __m512i {
 }
 }
 
-impl Pairs for Iq1M {
+impl CodebookProducts for Iq1M {
     type Blocks = Iq1M;
-    const ORDER: Layout = Layout::EveryEighth;
+    const ORDER: ActivationLayout = ActivationLayout::EveryEighth;
     const TIMES: f32 = 0.125;
 
     #[inline(always)]
@@ -184,10 +190,10 @@ impl Pairs for Iq1M {
 
     avx512_bytes! {
     #[inline]
-    unsafe fn products(blocks: &Blocks, x: [&Row; 2]) -> [__m512i; 2] {
+    unsafe fn products(blocks: &Blocks, x: [&ActivationPanels; 2]) -> [__m512i; 2] {
         // SAFETY: the caller's blocks of 56 bytes: 32 of indices, 16 of high bits; the panels.
         unsafe {
-            let entries = blocks.map(|rows| Entries {
+            let entries = blocks.map(|rows| Iq1Indices {
                 low: both_32(rows),
                 high: bytes_from(
                     _mm512_cvtepu16_epi32(both_16(rows.map(|p| p.add(32)))),

@@ -1,17 +1,17 @@
-//! Dot products of one row: IQ2_XXS, IQ2_XS and IQ2_S, whose books have entries of eight values.
+//! Dot products of one row: IQ2_XXS, IQ2_XS and IQ2_S, whose codebooks have entries of eight values.
 //!
-//! A vector of indices has four of each group of 32, the groups of one row and then those of another. The books' two planes
-//! have four values of two bits in a byte; taken out of it, vector `j` of eight has the `j`th value of all 64 entries, as
-//! `Layout::EveryEighth` has the activations.
+//! A vector of indices has four of each group of 32, first the groups of one row and then those of another. Each byte
+//! of the codebooks' two planes has four values of two bits; once extracted, vector `j` of eight has the `j`th value of
+//! all 64 entries, which is the order of the activations in `ActivationLayout::EveryEighth`.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::gemv::{Row, load};
-use super::gemv_codebook::{Blocks, Pairs, both_8, both_32, bytes_from, odd, twice};
+use super::gemv::{ActivationPanels, load};
+use super::gemv_codebook::{Blocks, CodebookProducts, both_8, both_32, bytes_from, odd, twice};
 use super::gemv_panels::add_products;
-use super::planes::{Indices, Planes, Table, eights};
-use crate::activations::Layout;
+use super::planes::{AlignedTable, Indices, Planes, eights};
+use crate::activations::ActivationLayout;
 use crate::blocks::{
     IQ2_S_PACKED, IQ2_XS_PACKED, IQ2_XXS_PACKED, Iq2S, Iq2Xs, Iq2Xxs, TWO_BIT_LEVELS, WideFormat,
 };
@@ -26,11 +26,11 @@ const LEVELS: [u8; 4] = {
     [a as u8, b as u8, c as u8, d as u8]
 };
 
-/// What a panel of two rows has besides values.
-pub(super) struct Entries {
+/// The data of a panel of two rows besides values.
+pub(super) struct PanelEntries {
     /// The lower eight bits of the indices.
     low: __m512i,
-    /// The other bits, below what does not matter.
+    /// The other bits; higher bits do not matter.
     high: __m512i,
     /// The signs of each entry.
     signs: __m512i,
@@ -38,16 +38,16 @@ pub(super) struct Entries {
     scales: __m512i,
 }
 
-/// A format with a book of eights.
+/// A format with a codebook of entries of eight.
 pub(super) trait Iq2Codebook: WideFormat {
     /// Whether scales belong to 16 values.
     const SIXTEENS: bool;
 
-    /// What the blocks of two rows have.
+    /// Reads the blocks of two rows.
     ///
     /// # Safety
-    /// The features of `Avx512Bytes`, and blocks.
-    unsafe fn entries(blocks: &[*const u8; 2]) -> Entries;
+    /// The features of `Avx512Bytes`, and readable blocks.
+    unsafe fn entries(blocks: &[*const u8; 2]) -> PanelEntries;
 
     /// Looks up both planes.
     ///
@@ -56,12 +56,12 @@ pub(super) trait Iq2Codebook: WideFormat {
     unsafe fn look(x: &Indices) -> [[__m512i; 2]; 2];
 }
 
-/// By how much values looked up together with their signs are too large.
+/// The excess of values that are looked up together with their signs.
 const MORE: u8 = 64;
 
 /// The values of the two digits in the lower four bits of a number, negative where the bits above say so, plus `MORE`.
-static SIGNED: [Table<64>; 2] = {
-    let (mut tables, mut i) = ([Table([0; 64]), Table([0; 64])], 0);
+static SIGNED: [AlignedTable<64>; 2] = {
+    let (mut tables, mut i) = ([AlignedTable([0; 64]), AlignedTable([0; 64])], 0);
     while i < 128 {
         let (digit, n) = (i / 64, i % 64);
         let level = LEVELS[n >> (2 * digit) & 3];
@@ -75,7 +75,7 @@ avx512_bytes! {
 /// The values of every byte of the two planes with their signs, plus `MORE`: vector `j` has the `j`th.
 #[inline]
 fn signed_values([low, high]: [__m512i; 2], signs: __m512i) -> [__m512i; 8] {
-    // Two digits and above them their signs; bits 6 and 7 do not matter.
+    // Two digits, and their signs above them; bits 6 and 7 do not matter.
     let both = |digits, signs| _mm512_ternarylogic_epi64::<0xca>(_mm512_set1_epi8(15), digits, signs);
     let pairs = [
         both(low, _mm512_slli_epi16::<4>(signs)),
@@ -92,12 +92,12 @@ fn signed_values([low, high]: [__m512i; 2], signs: __m512i) -> [__m512i; 8] {
 }
 
 avx512_bytes! {
-/// The products of one panel: values are those of the two planes.
+/// The products of one panel with the values of the two planes.
 ///
 /// # Safety
 /// The panel of activations.
 #[inline]
-unsafe fn multiply<F: Iq2Codebook>(planes: [__m512i; 2], entries: &Entries, x: &Row) -> __m512i {
+unsafe fn multiply<F: Iq2Codebook>(planes: [__m512i; 2], entries: &PanelEntries, x: &ActivationPanels) -> __m512i {
     // Several sums: one would be a long chain.
     let mut totals = [_mm512_setzero_si512(); 4];
     // SAFETY: the promise of the caller; as many sums as there are groups.
@@ -124,17 +124,17 @@ unsafe fn multiply<F: Iq2Codebook>(planes: [__m512i; 2], entries: &Entries, x: &
 }
 }
 
-/// The products of a format with a book of eights.
+/// The products of a format with a codebook of entries of eight.
 pub(super) struct Iq2<F>(PhantomData<F>);
 
-impl<F: Iq2Codebook> Pairs for Iq2<F> {
+impl<F: Iq2Codebook> CodebookProducts for Iq2<F> {
     type Blocks = F;
-    const ORDER: Layout = Layout::EveryEighth;
+    const ORDER: ActivationLayout = ActivationLayout::EveryEighth;
     const TIMES: f32 = 0.125;
 
     avx512_bytes! {
     #[inline]
-    unsafe fn products(blocks: &Blocks, x: [&Row; 2]) -> [__m512i; 2] {
+    unsafe fn products(blocks: &Blocks, x: [&ActivationPanels; 2]) -> [__m512i; 2] {
         // SAFETY: the promise of the caller.
         unsafe {
             let entries = blocks.each_ref().map(|rows| F::entries(rows));
@@ -165,17 +165,17 @@ impl Iq2Codebook for Iq2Xxs {
 
     avx512_bytes! {
     #[inline]
-    unsafe fn entries(blocks: &[*const u8; 2]) -> Entries {
+    unsafe fn entries(blocks: &[*const u8; 2]) -> PanelEntries {
         // SAFETY: the caller's blocks of 66 bytes.
         let [a, b] = blocks.map(|p| unsafe { load(p.add(2)) });
         let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
         let words = _mm512_permutex2var_epi32(a, _mm512_or_si512(even, _mm512_set1_epi32(1)), b);
         let low = _mm512_permutex2var_epi32(a, even, b);
-        // Seven bits each; the eighth makes their number even.
+        // Seven bits each; an eighth bit makes the number of signs even.
         let parity = _mm512_set1_epi64(0x0102_0408_1020_407f);
         let signs = bytes_from(words, [0, 7, 14, 21, 32, 39, 46, 53]);
         let signs = _mm512_gf2p8affine_epi64_epi8::<0>(signs, parity);
-        Entries { low, high: low, signs, scales: odd(_mm512_srli_epi32::<27>(words), 0x1e, 1) }
+        PanelEntries { low, high: low, signs, scales: odd(_mm512_srli_epi32::<27>(words), 0x1e, 1) }
     }
     }
 
@@ -192,7 +192,7 @@ impl Iq2Codebook for Iq2Xs {
 
     avx512_bytes! {
     #[inline]
-    unsafe fn entries(blocks: &[*const u8; 2]) -> Entries {
+    unsafe fn entries(blocks: &[*const u8; 2]) -> PanelEntries {
         // SAFETY: the caller's blocks of 74 bytes: 64 of indices and signs, 8 of scales after two.
         let ([a, b], scales) = unsafe { (blocks.map(|p| load(p.add(2))), nibbles(blocks.map(|p| p.add(66)))) };
         let even: [u8; 64] = const { every_other(0) };
@@ -200,10 +200,10 @@ impl Iq2Codebook for Iq2Xs {
         // SAFETY: 64 bytes each.
         let (even, odd) = unsafe { (load(even.as_ptr()), load(odd.as_ptr())) };
         let high = _mm512_permutex2var_epi8(a, odd, b);
-        // Seven bits above the ninth of the index; the eighth makes their number even.
+        // Seven bits above the ninth of the index; an eighth bit makes the number of signs even.
         let parity = _mm512_set1_epi64(0x0204_0810_2040_80fe);
         let signs = _mm512_gf2p8affine_epi64_epi8::<0>(high, parity);
-        Entries { low: _mm512_permutex2var_epi8(a, even, b), high, signs, scales }
+        PanelEntries { low: _mm512_permutex2var_epi8(a, even, b), high, signs, scales }
     }
     }
 
@@ -230,11 +230,11 @@ impl Iq2Codebook for Iq2S {
 
     avx512_bytes! {
     #[inline]
-    unsafe fn entries(blocks: &[*const u8; 2]) -> Entries {
+    unsafe fn entries(blocks: &[*const u8; 2]) -> PanelEntries {
         // SAFETY: the caller's blocks of 82 bytes: 32 of indices, 32 of signs, 8 of high bits, 8 of scales after two.
         unsafe {
             let high = _mm512_cvtepu8_epi32(both_8(blocks.map(|p| p.add(66))));
-            Entries {
+            PanelEntries {
                 low: both_32(blocks.map(|p| p.add(2))),
                 high: bytes_from(high, [0, 2, 4, 6, 32, 34, 36, 38]),
                 signs: both_32(blocks.map(|p| p.add(34))),

@@ -1,28 +1,28 @@
-//! Dot products of one row: IQ3_XXS and IQ3_S, whose books have entries of four values.
+//! Dot products of one row: IQ3_XXS and IQ3_S, whose codebooks have entries of four values.
 //!
-//! A block has 64 indices. The books' two planes have two values of three bits in a byte; taken out of it, vector `j` of four
-//! has the `j`th value of all entries, as `Layout::EveryFourth` has the activations.
+//! A block has 64 indices. Each byte of the codebooks' two planes has two values of three bits; once extracted, vector
+//! `j` of four has the `j`th value of all entries, which is the order of the activations in `ActivationLayout::EveryFourth`.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::gemv::{Row, load};
-use super::gemv_codebook::{Blocks, Pairs, bytes_from, negated, odd};
-use super::planes::{Indices, Planes, Table, digit, fours};
-use crate::activations::Layout;
+use super::gemv::{ActivationPanels, load};
+use super::gemv_codebook::{Blocks, CodebookProducts, bytes_from, negated, odd};
+use super::planes::{AlignedTable, Indices, Planes, digit, fours};
+use crate::activations::ActivationLayout;
 use crate::blocks::{IQ3_S_LEVELS, IQ3_S_PACKED, IQ3_XXS_LEVELS, IQ3_XXS_PACKED, Iq3S, Iq3Xxs, WideFormat};
 use crate::isa::avx512_bytes;
 
 static XXS: Planes<256> = fours(&IQ3_XXS_PACKED);
 static S: Planes<512> = fours(&IQ3_S_PACKED);
-static XXS_DIGITS: [Table<64>; 2] = [digit(IQ3_XXS_LEVELS, 0), digit(IQ3_XXS_LEVELS, 3)];
-static S_DIGITS: [Table<64>; 2] = [digit(IQ3_S_LEVELS, 0), digit(IQ3_S_LEVELS, 3)];
+static XXS_DIGITS: [AlignedTable<64>; 2] = [digit(IQ3_XXS_LEVELS, 0), digit(IQ3_XXS_LEVELS, 3)];
+static S_DIGITS: [AlignedTable<64>; 2] = [digit(IQ3_S_LEVELS, 0), digit(IQ3_S_LEVELS, 3)];
 
-/// A format with a book of fours. Its functions want the features of `Avx512Bytes`.
+/// A format with a codebook of entries of four. Its functions need the features of `Avx512Bytes`.
 pub(super) trait Iq3Codebook: WideFormat {
     /// The values of the two digits of a byte.
-    const DIGITS: &'static [Table<64>; 2];
-    /// What the factor of a block is multiplied with.
+    const DIGITS: &'static [AlignedTable<64>; 2];
+    /// The multiplier of a block's factor.
     const TIMES: f32;
 
     /// Looks up both planes at the indices of two blocks.
@@ -44,17 +44,17 @@ pub(super) trait Iq3Codebook: WideFormat {
     unsafe fn scales(p: *const u8) -> __m512i;
 }
 
-/// The products of a format with a book of fours.
+/// The products of a format with a codebook of entries of four.
 pub(super) struct Iq3<F>(PhantomData<F>);
 
-impl<F: Iq3Codebook> Pairs for Iq3<F> {
+impl<F: Iq3Codebook> CodebookProducts for Iq3<F> {
     type Blocks = F;
-    const ORDER: Layout = Layout::EveryFourth;
+    const ORDER: ActivationLayout = ActivationLayout::EveryFourth;
     const TIMES: f32 = F::TIMES;
 
     avx512_bytes! {
     #[inline]
-    unsafe fn products(blocks: &Blocks, x: [&Row; 2]) -> [__m512i; 2] {
+    unsafe fn products(blocks: &Blocks, x: [&ActivationPanels; 2]) -> [__m512i; 2] {
         [0, 1].map(|i| {
             let (rows, x) = (&blocks[i], x[i].ordered);
             // SAFETY: the promise of the caller.
@@ -69,7 +69,7 @@ impl<F: Iq3Codebook> Pairs for Iq3<F> {
 }
 
 avx512_bytes! {
-/// The products of one block: values are those of the two planes.
+/// The products of one block with the values of the two planes.
 ///
 /// # Safety
 /// The block, and the panel of activations.
@@ -81,7 +81,7 @@ unsafe fn multiply<F: Iq3Codebook>(planes: [__m512i; 2], p: *const u8, x: *const
         let mut totals = [_mm512_setzero_si512(); 2];
         for j in 0..4 {
             let values = _mm512_permutexvar_epi8(planes[j / 2], load(F::DIGITS[j % 2].0.as_ptr()));
-            // Of the first of two entries bits 0 to 3, of the second 4 to 7.
+            // Bits 0 to 3 of the first of two entries, bits 4 to 7 of the second.
             let negative = _mm512_test_epi8_mask(signs, _mm512_set1_epi16(0x1001 << j));
             totals[j / 2] = _mm512_dpbusd_epi32(totals[j / 2], values, negated(load(x.add(64 * j)), negative));
         }
@@ -103,7 +103,7 @@ unsafe fn words(p: *const u8) -> __m512i {
 }
 
 impl Iq3Codebook for Iq3Xxs {
-    const DIGITS: &'static [Table<64>; 2] = &XXS_DIGITS;
+    const DIGITS: &'static [AlignedTable<64>; 2] = &XXS_DIGITS;
     const TIMES: f32 = 0.25;
 
     avx512_bytes! {
@@ -119,7 +119,7 @@ impl Iq3Codebook for Iq3Xxs {
     avx512_bytes! {
     #[inline]
     unsafe fn signs(p: *const u8) -> __m512i {
-        // Seven bits each; the eighth makes their number even.
+        // Seven bits each; an eighth bit makes the number of signs even.
         let parity = _mm512_set1_epi64(0x0102_0408_1020_407f);
         // SAFETY: the caller's block.
         let signs = bytes_from(unsafe { words(p) }, [0, 0, 7, 7, 14, 14, 21, 21]);
@@ -137,17 +137,17 @@ impl Iq3Codebook for Iq3Xxs {
 }
 
 /// Each number below 32 twice.
-const TWICE: Table<64> = {
+const TWICE: AlignedTable<64> = {
     let (mut twice, mut i) = ([0; 64], 0);
     while i < 64 {
         twice[i] = i as u8 / 2;
         i += 1;
     }
-    Table(twice)
+    AlignedTable(twice)
 };
 
 impl Iq3Codebook for Iq3S {
-    const DIGITS: &'static [Table<64>; 2] = &S_DIGITS;
+    const DIGITS: &'static [AlignedTable<64>; 2] = &S_DIGITS;
     const TIMES: f32 = 1.0;
 
     avx512_bytes! {

@@ -1,21 +1,21 @@
-//! What rows of a format with blocks of 32 leave of panels, and its sums with rows and panels in lanes.
+//! The partial results of rows of a format with blocks of 32 for panels, and their sums with rows and panels in lanes.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::gemv::{GemvFormat, Parts, load};
-use super::gemv_batches::{self, Factors};
+use super::gemv::{GemvFormat, RowSums, load};
+use super::gemv_batches::{self, LaneFactors};
 use crate::activations::LaneScales;
 use crate::blocks::Format;
 use crate::isa::avx512;
-use crate::matmul::types::{Int8Activations, Job};
+use crate::matmul::types::{Int8Activations, MatmulJob};
 
-/// Where the words of place `lane` lie among four vectors of four: so that [`two_groups`] leaves them in its lane.
+/// The place of the words of `lane` among four vectors of four, from which [`two_groups`] puts them in their lane.
 const fn slot(lane: usize) -> usize {
     lane % 4 * 4 + lane / 4
 }
 
-/// What rows leave of panels, sixteen of them.
+/// The partial results of sixteen rows and panels.
 ///
 /// # Safety
 /// All bits are valid.
@@ -23,13 +23,13 @@ pub(super) unsafe trait LaneParts: Sized {
     /// The sum of each lane's panel.
     ///
     /// # Safety
-    /// The processor has AVX-512; `x` belongs to the panels and has what `Parts::SPREADS` says.
-    unsafe fn add(&self, x: &Factors) -> __m512;
+    /// The processor has AVX-512; `x` belongs to the panels and has what `RowSums::SPREADS` says.
+    unsafe fn add(&self, x: &LaneFactors) -> __m512;
 }
 
 /// A format with blocks of 32.
-pub(super) trait Narrow: Format {
-    /// As unsigned bytes the values are too large by `2^(7 - SHIFT)`; of no matter to formats with minima.
+pub(super) trait NarrowFormat: Format {
+    /// The excess of values stored as unsigned bytes is `2^(7 - SHIFT)`; not used by formats with minima.
     const SHIFT: u32;
 
     avx512! {
@@ -44,21 +44,21 @@ pub(super) trait Narrow: Format {
     }
 }
 
-/// What rows of a format with blocks of 32 leave of panels, each a lane.
+/// The partial results of rows of a format with blocks of 32 for panels, one per lane.
 #[repr(C, align(64))]
 pub(super) struct NarrowParts<F> {
     /// In quarter `l` of a row: two parts of the product of group `l`, then two of group `l + 4`.
     products: [[i32; 16]; 16],
-    /// The scales of the groups of a row as they are in the blocks, row `i` at `slot(i)`.
+    /// The scales of the groups of a row as stored in the blocks, row `i` at `slot(i)`.
     scales: [[u16; 8]; 16],
     /// The minima, f16.
     minima: [[u16; 8]; 16],
     format: PhantomData<F>,
 }
 
-impl<F: Narrow> NarrowParts<F> {
+impl<F: NarrowFormat> NarrowParts<F> {
     avx512! {
-    /// Leaves the products of a row: four parts of each of the groups 0 to 3, and of 4 to 7.
+    /// Stores the products of a row: four parts of each of the groups 0 to 3, and of 4 to 7.
     #[inline]
     pub(super) fn leave(&mut self, lane: usize, low: __m512i, high: __m512i) {
         let two = _mm512_add_epi32(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));
@@ -68,7 +68,7 @@ impl<F: Narrow> NarrowParts<F> {
     }
 
     avx512! {
-    /// Leaves the scales of a row and, for formats that have them, its minima.
+    /// Stores the scales of a row and, for formats that have them, its minima.
     #[inline]
     pub(super) fn leave_words(&mut self, lane: usize, scales: __m128i, minima: Option<__m128i>) {
         // SAFETY: eight words each.
@@ -109,8 +109,8 @@ fn words(pairs: [__m512i; 4], g: usize) -> __m256i {
 }
 
 avx512! {
-/// Four vectors with a row each in their quarters, as `NarrowParts` has them: the sums of the groups 0 to 3, in a quarter
-/// the four rows, and of 4 to 7.
+/// Four vectors with a row in each quarter, as in `NarrowParts`: the sums of the groups 0 to 3, with the four rows in a
+/// quarter, and of 4 to 7.
 #[inline]
 fn four_rows(z: [__m512i; 4]) -> [__m512i; 2] {
     let sum = |a, b| {
@@ -141,11 +141,11 @@ pub(super) fn quarters(q: [__m512i; 4]) -> [__m512i; 4] {
 }
 
 // SAFETY: numbers, aligned to 64.
-unsafe impl<F: Narrow> LaneParts for NarrowParts<F> {
+unsafe impl<F: NarrowFormat> LaneParts for NarrowParts<F> {
     avx512! {
     /// The products of the panels' groups, added in order.
     #[inline]
-    unsafe fn add(&self, x: &Factors) -> __m512 {
+    unsafe fn add(&self, x: &LaneFactors) -> __m512 {
         let mut halves = [[_mm512_setzero_si512(); 4]; 2];
         let [low, high] = &mut halves;
         for (k, (low, high)) in low.iter_mut().zip(high).enumerate() {
@@ -183,7 +183,7 @@ unsafe impl<F: Narrow> LaneParts for NarrowParts<F> {
     }
 }
 
-impl<F: Narrow> Parts for NarrowParts<F> {
+impl<F: NarrowFormat> RowSums for NarrowParts<F> {
     const SPREADS: &'static [LaneScales] = if F::MIN {
         &[LaneScales::Scales, LaneScales::Sums]
     } else {
@@ -191,7 +191,7 @@ impl<F: Narrow> Parts for NarrowParts<F> {
     };
 
     #[inline(always)]
-    unsafe fn run<D: GemvFormat<Parts = Self>>(job: &mut Job<'_, Int8Activations>) {
+    unsafe fn run<D: GemvFormat<Parts = Self>>(job: &mut MatmulJob<'_, Int8Activations>) {
         // SAFETY: the promise of the caller.
         unsafe { gemv_batches::run::<D>(job) }
     }

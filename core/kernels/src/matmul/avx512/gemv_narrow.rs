@@ -2,23 +2,22 @@
 
 use std::arch::x86_64::*;
 
-use super::gemv::{GemvFormat, Row, load};
-use super::gemv_lanes::{Narrow, NarrowParts};
-use crate::activations::Layout;
+use super::gemv::{ActivationPanels, GemvFormat, load};
+use super::gemv_lanes::{NarrowFormat, NarrowParts};
+use crate::activations::ActivationLayout;
 use crate::blocks::{Format, IQ4_LEVELS, Iq4Nl, MXFP4_LEVELS, Mxfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 use crate::isa::avx512;
 
-/// The blocks of one panel of one row; those that are not there are read from the last one (the activations are
-/// zero there).
+/// The blocks of one panel of one row; missing blocks are read from the last one (the activations are zero there).
 #[derive(Clone, Copy)]
-struct Panel {
+struct PanelBlocks {
     start: *const u8,
     bytes: usize,
     last: usize,
 }
 
-impl Panel {
-    /// Where block `i` of 0 to 7 lies.
+impl PanelBlocks {
+    /// The address of block `i` of 0 to 7.
     ///
     /// # Safety
     /// Blocks 0 to `last` are readable.
@@ -30,8 +29,8 @@ impl Panel {
 }
 
 /// A format with 16 bytes of nibbles at the end of a block of 32.
-trait Nibbles: Narrow {
-    /// The nibbles' meaning plus 128; `None`: themselves.
+trait Nibbles: NarrowFormat {
+    /// The values of the nibbles plus 128; `None`: the nibbles themselves.
     const LEVELS: Option<&'static [i8; 16]>;
     /// Where the fifth bits lie.
     const FIFTH: Option<usize>;
@@ -39,7 +38,7 @@ trait Nibbles: Narrow {
     const MINIMUM: Option<usize>;
 }
 
-impl Narrow for Q4_0 {
+impl NarrowFormat for Q4_0 {
     const SHIFT: u32 = 4;
 }
 impl Nibbles for Q4_0 {
@@ -47,7 +46,7 @@ impl Nibbles for Q4_0 {
     const FIFTH: Option<usize> = None;
     const MINIMUM: Option<usize> = None;
 }
-impl Narrow for Q4_1 {
+impl NarrowFormat for Q4_1 {
     const SHIFT: u32 = 0;
 }
 impl Nibbles for Q4_1 {
@@ -55,7 +54,7 @@ impl Nibbles for Q4_1 {
     const FIFTH: Option<usize> = None;
     const MINIMUM: Option<usize> = Some(2);
 }
-impl Narrow for Q5_0 {
+impl NarrowFormat for Q5_0 {
     const SHIFT: u32 = 3;
 }
 impl Nibbles for Q5_0 {
@@ -63,7 +62,7 @@ impl Nibbles for Q5_0 {
     const FIFTH: Option<usize> = Some(2);
     const MINIMUM: Option<usize> = None;
 }
-impl Narrow for Q5_1 {
+impl NarrowFormat for Q5_1 {
     const SHIFT: u32 = 0;
 }
 impl Nibbles for Q5_1 {
@@ -71,7 +70,7 @@ impl Nibbles for Q5_1 {
     const FIFTH: Option<usize> = Some(4);
     const MINIMUM: Option<usize> = Some(2);
 }
-impl Narrow for Iq4Nl {
+impl NarrowFormat for Iq4Nl {
     const SHIFT: u32 = 0;
 }
 impl Nibbles for Iq4Nl {
@@ -79,11 +78,11 @@ impl Nibbles for Iq4Nl {
     const FIFTH: Option<usize> = None;
     const MINIMUM: Option<usize> = None;
 }
-impl Narrow for Mxfp4 {
+impl NarrowFormat for Mxfp4 {
     const SHIFT: u32 = 0;
 
     avx512! {
-    /// Halves of powers of two, whose exponents are in the lower bytes.
+    /// Halves of powers of two whose exponents are in the lower bytes.
     #[inline]
     unsafe fn scales(words: __m256i) -> __m512 {
         let e = _mm512_and_si512(_mm512_cvtepu16_epi32(words), _mm512_set1_epi32(255));
@@ -107,7 +106,7 @@ avx512! {
 /// # Safety
 /// Two readable bytes there in every block.
 #[inline]
-unsafe fn eight_words<const FULL: bool>(panel: Panel, at: usize) -> __m128i {
+unsafe fn eight_words<const FULL: bool>(panel: PanelBlocks, at: usize) -> __m128i {
     // SAFETY: the promise of the caller.
     let w = |i: usize| unsafe { panel.block::<FULL>(i).add(at).cast::<i16>().read_unaligned() };
     _mm_setr_epi16(w(0), w(1), w(2), w(3), w(4), w(5), w(6), w(7))
@@ -116,10 +115,10 @@ unsafe fn eight_words<const FULL: bool>(panel: Panel, at: usize) -> __m128i {
 
 /// A whole panel of blocks of an even number of bytes, 18 to 24, in three vectors: bytes 0 to 63, 64 to 127, the last 64.
 #[derive(Clone, Copy)]
-struct Whole([__m512i; 3]);
+struct PanelBytes([__m512i; 3]);
 
-/// Which words of two neighboring vectors of a `Whole` are in quarter `i`: `count` words, again and again, from byte `at` of
-/// block `4 n + i` on.
+/// Which words of two neighboring vectors of a `PanelBytes` belong to quarter `i`: `count` words, repeated, from byte `at`
+/// of block `4 n + i` on.
 const fn quarter_words(bytes: usize, n: usize, at: usize, count: usize) -> [u16; 32] {
     let mut words = [0; 32];
     let mut i = 0;
@@ -135,7 +134,7 @@ const fn quarter_words(bytes: usize, n: usize, at: usize, count: usize) -> [u16;
     words
 }
 
-/// Which words of a `Whole` are at byte `at` of the eight blocks, and which of these are in its last vector.
+/// Which words of a `PanelBytes` are at byte `at` of the eight blocks, and which of these are in its last vector.
 const fn words_of_all(bytes: usize, at: usize) -> ([u16; 32], u32) {
     let (mut words, mut last) = ([0; 32], 0);
     let mut i = 0;
@@ -152,16 +151,16 @@ const fn words_of_all(bytes: usize, at: usize) -> ([u16; 32], u32) {
     (words, last)
 }
 
-impl Whole {
+impl PanelBytes {
     avx512! {
     /// Those of a format.
     ///
     /// # Safety
     /// Eight blocks at `p`.
     #[inline]
-    unsafe fn of<N: Nibbles>(p: *const u8) -> Whole {
+    unsafe fn of<N: Nibbles>(p: *const u8) -> PanelBytes {
         // SAFETY: the promise of the caller: at least 144 bytes.
-        unsafe { Whole([load(p), load(p.add(64)), load(p.add(8 * N::BYTES - 64))]) }
+        unsafe { PanelBytes([load(p), load(p.add(64)), load(p.add(8 * N::BYTES - 64))]) }
     }
     }
 
@@ -187,8 +186,8 @@ impl Whole {
     }
 }
 
-/// What lies in a panel's eight blocks.
-struct Found {
+/// The contents of a panel's eight blocks.
+struct PanelContents {
     /// The nibbles of blocks `4 n` to `4 n + 3`, one to a quarter.
     nibbles: [__m512i; 2],
     /// In every dword the fifth bits of its block.
@@ -205,9 +204,9 @@ avx512! {
 /// # Safety
 /// Eight blocks at `p`.
 #[inline]
-unsafe fn find_whole<N: Nibbles>(p: *const u8) -> Found {
+unsafe fn find_whole<N: Nibbles>(p: *const u8) -> PanelContents {
     // SAFETY: the promise of the caller.
-    let whole = unsafe { Whole::of::<N>(p) };
+    let whole = unsafe { PanelBytes::of::<N>(p) };
     let nibbles = const { [quarter_words(N::BYTES, 0, N::BYTES - 16, 8), quarter_words(N::BYTES, 1, N::BYTES - 16, 8)] };
     let fifths = const {
         let at = match N::FIFTH {
@@ -222,7 +221,7 @@ unsafe fn find_whole<N: Nibbles>(p: *const u8) -> Found {
             None => None,
         }
     };
-    Found {
+    PanelContents {
         nibbles: [whole.quarters(0, &nibbles[0]), whole.quarters(1, &nibbles[1])],
         fifths: [whole.quarters(0, &fifths[0]), whole.quarters(1, &fifths[1])],
         scales: whole.eight(&const { words_of_all(N::BYTES, 0) }),
@@ -237,7 +236,7 @@ avx512! {
 /// # Safety
 /// Blocks 0 to `panel.last` of the format are readable.
 #[inline]
-unsafe fn find<N: Nibbles, const FULL: bool>(panel: Panel) -> Found {
+unsafe fn find<N: Nibbles, const FULL: bool>(panel: PanelBlocks) -> PanelContents {
     // SAFETY: the promise of the caller: the last 16 bytes of a block, four bytes inside one.
     unsafe {
         let four = |n: usize| {
@@ -254,7 +253,7 @@ unsafe fn find<N: Nibbles, const FULL: bool>(panel: Panel) -> Found {
             let bits = _mm_setr_epi32(bits(0), bits(1), bits(2), bits(3));
             _mm512_permutexvar_epi32(block, _mm512_castsi128_si512(bits))
         };
-        Found {
+        PanelContents {
             nibbles: [four(0), four(1)],
             fifths: [fifths(0), fifths(1)],
             scales: eight_words::<FULL>(panel, 0),
@@ -277,7 +276,7 @@ fn values<N: Nibbles>(nibbles: __m512i, fifths: __m512i) -> [__m512i; 2] {
         q = q.map(|q| _mm512_shuffle_epi8(table, q));
     }
     if N::FIFTH.is_some() {
-        // Every byte gets the byte of its block's bits that holds its own.
+        // Every byte gets the byte of its block that holds its bit.
         let bytes = |a: i64| _mm512_broadcast_i32x4(_mm_set_epi64x(a | 0x0101_0101_0101_0101, a));
         let one = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
         let sixteen = _mm512_set1_epi8(16);
@@ -291,14 +290,14 @@ fn values<N: Nibbles>(nibbles: __m512i, fifths: __m512i) -> [__m512i; 2] {
 }
 
 avx512! {
-/// Leaves the products of one panel of nibbles.
+/// Stores the products of one panel of nibbles.
 ///
 /// # Safety
 /// Blocks 0 to `panel.last` of the format are readable; all 256 values of `x`.
 #[inline]
 unsafe fn leave_nibbles<N: Nibbles, const FULL: bool>(
-    panel: Panel,
-    x: &Row,
+    panel: PanelBlocks,
+    x: &ActivationPanels,
     parts: &mut NarrowParts<N>,
     lane: usize,
 ) {
@@ -323,7 +322,7 @@ macro_rules! nibble_rows {
             type Blocks = $name;
             type Parts = NarrowParts<$name>;
             type Constants = ();
-            const ORDER: Option<Layout> = Some(Layout::Halved);
+            const ORDER: Option<ActivationLayout> = Some(ActivationLayout::Halved);
 
             avx512! {
             #[inline]
@@ -332,8 +331,8 @@ macro_rules! nibble_rows {
 
             avx512! {
             #[inline]
-            unsafe fn panel(start: *const u8, x: &Row, _: &(), parts: &mut Self::Parts, lane: usize) {
-                let blocks = Panel { start, bytes: Self::BYTES, last: 7 };
+            unsafe fn panel(start: *const u8, x: &ActivationPanels, _: &(), parts: &mut Self::Parts, lane: usize) {
+                let blocks = PanelBlocks { start, bytes: Self::BYTES, last: 7 };
                 // SAFETY: the caller promises eight blocks and the panel.
                 unsafe { leave_nibbles::<$name, true>(blocks, x, parts, lane) }
             }
@@ -341,8 +340,8 @@ macro_rules! nibble_rows {
 
             avx512! {
             #[inline(never)]
-            unsafe fn last(start: *const u8, x: &Row, _: &(), parts: &mut Self::Parts, lane: usize) {
-                let blocks = Panel { start, bytes: Self::BYTES, last: x.groups - 1 };
+            unsafe fn last(start: *const u8, x: &ActivationPanels, _: &(), parts: &mut Self::Parts, lane: usize) {
+                let blocks = PanelBlocks { start, bytes: Self::BYTES, last: x.groups - 1 };
                 // SAFETY: the caller promises the blocks of `x.groups` groups and padded activations.
                 unsafe { leave_nibbles::<$name, false>(blocks, x, parts, lane) }
             }
@@ -353,17 +352,17 @@ macro_rules! nibble_rows {
 
 nibble_rows! { Q4_0 Q4_1 Q5_0 Q5_1 Iq4Nl Mxfp4 }
 
-impl Narrow for Q8_0 {
+impl NarrowFormat for Q8_0 {
     const SHIFT: u32 = 0;
 }
 
 avx512! {
-/// Leaves the products of one panel of Q8_0.
+/// Stores the products of one panel of Q8_0.
 ///
 /// # Safety
 /// Blocks 0 to `panel.last` are readable; all 256 values of `x`.
 #[inline]
-unsafe fn leave_bytes<const FULL: bool>(panel: Panel, x: &Row, parts: &mut NarrowParts<Q8_0>, lane: usize) {
+unsafe fn leave_bytes<const FULL: bool>(panel: PanelBlocks, x: &ActivationPanels, parts: &mut NarrowParts<Q8_0>, lane: usize) {
     let flip = _mm512_set1_epi8(-128);
     // SAFETY: the promise of the caller.
     unsafe {
@@ -387,7 +386,7 @@ impl GemvFormat for Q8_0 {
     type Blocks = Q8_0;
     type Parts = NarrowParts<Q8_0>;
     type Constants = ();
-    const ORDER: Option<Layout> = None;
+    const ORDER: Option<ActivationLayout> = None;
 
     avx512! {
     #[inline]
@@ -396,8 +395,8 @@ impl GemvFormat for Q8_0 {
 
     avx512! {
     #[inline]
-    unsafe fn panel(start: *const u8, x: &Row, _: &(), parts: &mut Self::Parts, lane: usize) {
-        let blocks = Panel { start, bytes: Self::BYTES, last: 7 };
+    unsafe fn panel(start: *const u8, x: &ActivationPanels, _: &(), parts: &mut Self::Parts, lane: usize) {
+        let blocks = PanelBlocks { start, bytes: Self::BYTES, last: 7 };
         // SAFETY: the caller promises eight blocks and the panel.
         unsafe { leave_bytes::<true>(blocks, x, parts, lane) }
     }
@@ -405,8 +404,8 @@ impl GemvFormat for Q8_0 {
 
     avx512! {
     #[inline(never)]
-    unsafe fn last(start: *const u8, x: &Row, _: &(), parts: &mut Self::Parts, lane: usize) {
-        let blocks = Panel { start, bytes: Self::BYTES, last: x.groups - 1 };
+    unsafe fn last(start: *const u8, x: &ActivationPanels, _: &(), parts: &mut Self::Parts, lane: usize) {
+        let blocks = PanelBlocks { start, bytes: Self::BYTES, last: x.groups - 1 };
         // SAFETY: the caller promises the blocks of `x.groups` groups and padded activations.
         unsafe { leave_bytes::<false>(blocks, x, parts, lane) }
     }

@@ -2,16 +2,16 @@
 
 use std::arch::x86_64::*;
 
-use super::gemv::{GemvFormat, Parts, Row, load};
-use super::gemv_batches::{self, Factors};
+use super::gemv::{ActivationPanels, GemvFormat, RowSums, load};
+use super::gemv_batches::{self, LaneFactors};
 use super::gemv_lanes::LaneParts;
 use super::tile_narrow::{halves, transpose16};
-use crate::activations::{LaneScales, Layout};
+use crate::activations::{ActivationLayout, LaneScales};
 use crate::blocks::{Format, MXFP4_LEVELS, Nvfp4};
 use crate::isa::avx512;
-use crate::matmul::types::{Int8Activations, Job};
+use crate::matmul::types::{Int8Activations, MatmulJob};
 
-/// What rows of NVFP4 leave of panels, each a lane.
+/// The partial results of rows of NVFP4 for panels, one per lane.
 #[repr(C, align(64))]
 pub(super) struct SixteenParts {
     /// The products of a row's groups: in quarter `l` those of 2 l, 2 l + 1, 8 + 2 l and 9 + 2 l.
@@ -20,13 +20,14 @@ pub(super) struct SixteenParts {
     scales: [[u32; 16]; 4],
 }
 
-/// Where the product of a group lies.
+/// The place of the product of a group.
 const fn place(group: usize) -> usize {
     group % 8 / 2 * 4 + group / 8 * 2 + group % 2
 }
 
 avx512! {
-/// The scale in byte `k` of the sixteen dwords: as `ue4m3_half`, by way of f16, which has three more bits of exponent.
+/// The scale in byte `k` of the sixteen dwords: like `ue4m3_half`, by way of f16, which has three more bits of
+/// exponent.
 #[inline]
 fn scale(dwords: __m512i, k: usize) -> __m512 {
     let byte = _mm512_and_si512(_mm512_srlv_epi32(dwords, _mm512_set1_epi32(8 * k as i32)), _mm512_set1_epi32(127));
@@ -40,7 +41,7 @@ unsafe impl LaneParts for SixteenParts {
     avx512! {
     /// The products of the panels' groups, added in order.
     #[inline]
-    unsafe fn add(&self, x: &Factors) -> __m512 {
+    unsafe fn add(&self, x: &LaneFactors) -> __m512 {
         // SAFETY: sixteen numbers each.
         let products = transpose16(self.products.each_ref().map(|place| unsafe { load(place.as_ptr()) }));
         let mut total = _mm512_setzero_ps();
@@ -60,11 +61,11 @@ unsafe impl LaneParts for SixteenParts {
     }
 }
 
-impl Parts for SixteenParts {
+impl RowSums for SixteenParts {
     const SPREADS: &'static [LaneScales] = &[LaneScales::Scales, LaneScales::Less16];
 
     #[inline(always)]
-    unsafe fn run<D: GemvFormat<Parts = Self>>(job: &mut Job<'_, Int8Activations>) {
+    unsafe fn run<D: GemvFormat<Parts = Self>>(job: &mut MatmulJob<'_, Int8Activations>) {
         // SAFETY: the promise of the caller.
         unsafe { gemv_batches::run::<D>(job) }
     }
@@ -74,7 +75,7 @@ impl GemvFormat for Nvfp4 {
     type Blocks = Nvfp4;
     type Parts = SixteenParts;
     type Constants = __m512i;
-    const ORDER: Option<Layout> = Some(Layout::Sixteens);
+    const ORDER: Option<ActivationLayout> = Some(ActivationLayout::Sixteens);
 
     avx512! {
     /// The levels plus 16.
@@ -88,7 +89,7 @@ impl GemvFormat for Nvfp4 {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, levels: &__m512i, parts: &mut SixteenParts, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanels, levels: &__m512i, parts: &mut SixteenParts, lane: usize) {
         // SAFETY: the promise of the caller.
         unsafe { leave(p, 3, x, levels, (parts, lane)) }
     }
@@ -96,7 +97,7 @@ impl GemvFormat for Nvfp4 {
 
     avx512! {
     #[inline(never)]
-    unsafe fn last(p: *const u8, x: &Row, levels: &__m512i, parts: &mut SixteenParts, lane: usize) {
+    unsafe fn last(p: *const u8, x: &ActivationPanels, levels: &__m512i, parts: &mut SixteenParts, lane: usize) {
         // SAFETY: the promise of the caller.
         unsafe { leave(p, x.groups / 2 - 1, x, levels, (parts, lane)) }
     }
@@ -104,16 +105,16 @@ impl GemvFormat for Nvfp4 {
 }
 
 avx512! {
-/// Leaves the products of one panel, whose blocks are 0 to `last`.
+/// Stores the products of one panel, whose blocks are 0 to `last`.
 ///
 /// # Safety
 /// These blocks are readable; all 256 values of `x`.
 #[inline]
-unsafe fn leave(p: *const u8, last: usize, x: &Row, levels: &__m512i, (parts, lane): (&mut SixteenParts, usize)) {
+unsafe fn leave(p: *const u8, last: usize, x: &ActivationPanels, levels: &__m512i, (parts, lane): (&mut SixteenParts, usize)) {
     let m4 = _mm512_set1_epi8(15);
     // SAFETY: the caller promises the blocks of `x.groups` groups, two of them each, and padded activations.
     unsafe {
-        // Blocks that are not there are read from the last one; nobody takes what they leave.
+        // Missing blocks are read from the last one; their results are not used.
         let block = |i: usize| p.add(i.min(last) * Nvfp4::BYTES);
         let dot = |half: usize| {
             let at = |i: usize| _mm256_loadu_si256(block(2 * half + i).add(4).cast());

@@ -1,16 +1,16 @@
-//! One row of activations for formats with whole sums: a panel of a row leaves one whole number, and two panels of two rows
+//! One row of activations for formats with integer sums: a panel of a row gives one integer, and two panels of two rows
 //! are reduced at once.
 
 use std::arch::x86_64::*;
 
-use super::gemv::{GemvFormat, Parts, Row, row_of};
+use super::gemv::{ActivationPanels, GemvFormat, RowSums, row_of};
 use crate::blocks::{Format, SUPER};
 use crate::isa::avx512;
 use crate::matmul::prefetch::prefetch;
-use crate::matmul::types::{Int8Activations, Job};
+use crate::matmul::types::{Int8Activations, MatmulJob};
 
-/// What two rows of a wide format leave of two panels: whole numbers in parts, and their factors. The rows are the places
-/// 0 and 1 for the first panel, 2 and 3 for the second.
+/// The partial results of two rows of a wide format for two panels: integers in parts, and their factors. The rows are
+/// the places 0 and 1 for the first panel, 2 and 3 for the second.
 pub(super) struct WideParts {
     products: [__m512i; 4],
     d: [f32; 4],
@@ -18,7 +18,7 @@ pub(super) struct WideParts {
 
 impl WideParts {
     avx512! {
-    /// Leaves the products of a panel, sixteen parts of them, and their factor.
+    /// Stores the products of a panel, in sixteen parts, and their factor.
     #[inline]
     pub(super) fn leave(&mut self, lane: usize, products: __m512i, d: f32) {
         (self.products[lane], self.d[lane]) = (products, d);
@@ -26,7 +26,7 @@ impl WideParts {
     }
 }
 
-/// What two rows of a wide format with minima leave of two panels, as in [`WideParts`].
+/// The partial results of two rows of a wide format with minima for two panels, as in [`WideParts`].
 pub(super) struct WideMinParts {
     products: [__m512i; 4],
     minima: [__m128i; 4],
@@ -35,8 +35,8 @@ pub(super) struct WideMinParts {
 
 impl WideMinParts {
     avx512! {
-    /// Leaves the products of a panel, sixteen parts of them, its minima, four parts of them, and the factors of both, f16,
-    /// those of the minima above.
+    /// Stores the products of a panel in sixteen parts, its minima in four parts, and the factors of both as f16; those
+    /// of the minima are above.
     #[inline]
     pub(super) fn leave(&mut self, lane: usize, products: __m512i, minima: __m128i, factors: i32) {
         (self.products[lane], self.minima[lane], self.words[lane]) = (products, minima, factors);
@@ -44,7 +44,7 @@ impl WideMinParts {
     }
 }
 
-/// What two rows leave of two panels.
+/// The partial results of two rows for two panels.
 pub(super) trait PanelParts: Sized {
     /// Nothing left.
     ///
@@ -52,8 +52,8 @@ pub(super) trait PanelParts: Sized {
     /// The processor has AVX-512.
     unsafe fn zero() -> Self;
 
-    /// Adds the first panel and, if `both`, the second to the sums of the two rows in the lower lanes; `dx` are the scales of
-    /// the activations, of the first panel twice, then of the second.
+    /// Adds the first panel and, if `both`, the second to the sums of the two rows in the lower lanes; `dx` are the
+    /// scales of the activations: twice those of the first panel, then those of the second.
     ///
     /// # Safety
     /// The processor has AVX-512.
@@ -111,7 +111,7 @@ impl PanelParts for WideMinParts {
 }
 
 avx512! {
-/// `total` plus the products of 16-bit numbers, two to a lane. By hand: the compiler takes the instruction apart, which
+/// `total` plus the products of 16-bit numbers, two per lane. In assembly: the compiler splits the instruction, which
 /// costs a tenth of the rate (Q4_K on Zen 4).
 #[inline]
 pub(super) fn add_products(total: __m512i, a: __m512i, b: __m512i) -> __m512i {
@@ -159,9 +159,9 @@ fn four_short_sums(z: [__m128i; 4]) -> __m128i {
 }
 }
 
-impl<P: PanelParts> Parts for P {
+impl<P: PanelParts> RowSums for P {
     #[inline(always)]
-    unsafe fn run<D: GemvFormat<Parts = P>>(job: &mut Job<'_, Int8Activations>) {
+    unsafe fn run<D: GemvFormat<Parts = P>>(job: &mut MatmulJob<'_, Int8Activations>) {
         let x = row_of(job.x, D::ORDER);
         // SAFETY: the promise of the caller.
         let constants = unsafe { D::constants() };
@@ -174,7 +174,7 @@ impl<P: PanelParts> Parts for P {
     }
 }
 
-/// The rows of weights that are read in turn, half of all apart.
+/// The rows of weights that are read in turn, half of the rows apart.
 #[inline(always)]
 pub(super) fn pairs(rows: usize) -> impl Iterator<Item = [usize; 2]> {
     let far = rows.div_ceil(2);
@@ -183,7 +183,7 @@ pub(super) fn pairs(rows: usize) -> impl Iterator<Item = [usize; 2]> {
 
 /// Stores the products of two rows of weights.
 #[inline(always)]
-pub(super) fn store(job: &mut Job<'_, Int8Activations>, rows: [usize; 2], dots: [f32; 2]) {
+pub(super) fn store(job: &mut MatmulJob<'_, Int8Activations>, rows: [usize; 2], dots: [f32; 2]) {
     for token in 0..job.tokens.len() {
         for (row, dot) in rows.iter().zip(&dots) {
             job.out.store(token, *row, std::slice::from_ref(dot));
@@ -198,7 +198,7 @@ pub(super) fn store(job: &mut Job<'_, Int8Activations>, rows: [usize; 2], dots: 
 #[inline(always)]
 unsafe fn two_rows<D: GemvFormat<Parts: PanelParts>>(
     rows: [*const u8; 2],
-    x: &Row,
+    x: &ActivationPanels,
     constants: &D::Constants,
 ) -> [f32; 2] {
     let (panel_bytes, panels) = (SUPER / D::Blocks::LEN * D::Blocks::BYTES, x.groups.div_ceil(8));
@@ -209,7 +209,7 @@ unsafe fn two_rows<D: GemvFormat<Parts: PanelParts>>(
             let both = start + 1 < panels;
             let at = [start, start + usize::from(both)];
             let [first, second] = at.map(|panel| x.panel(panel));
-            let mut leave = |row: *const u8, panel: usize, x: &Row, lane| {
+            let mut leave = |row: *const u8, panel: usize, x: &ActivationPanels, lane| {
                 let blocks = row.add(panel * panel_bytes);
                 prefetch(blocks, panel_bytes);
                 D::panel(blocks, x, constants, &mut parts, lane);

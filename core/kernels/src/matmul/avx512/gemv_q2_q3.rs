@@ -2,20 +2,20 @@
 
 use std::arch::x86_64::*;
 
-use super::gemv::{GemvFormat, Row, half, load};
+use super::gemv::{ActivationPanels, GemvFormat, half, load};
 use super::gemv_panels::{WideMinParts, WideParts, add_products};
-use crate::activations::Layout;
+use crate::activations::ActivationLayout;
 use crate::blocks::{Q2K, Q3K};
 use crate::isa::avx512;
 
-/// What both kernels need: which scale goes to which 16-bit lane, and the shifts of two neighboring 32s.
+/// What both kernels need: which scale belongs to which 16-bit lane, and the shifts of two neighboring 32s.
 #[derive(Clone, Copy)]
-pub(super) struct Lanes {
+pub(super) struct ScaleLanes {
     index: [__m512i; 4],
     shift: [__m512i; 2],
 }
 
-impl Lanes {
+impl ScaleLanes {
     avx512! {
     #[inline]
     pub(super) fn new() -> Self {
@@ -23,7 +23,7 @@ impl Lanes {
         let lane = _mm512_srli_epi32::<2>(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
         let lane = _mm512_or_si512(lane, _mm512_slli_epi32::<16>(lane));
         let both = |low, high| _mm512_inserti64x4::<1>(_mm512_set1_epi16(low), _mm256_set1_epi16(high));
-        Lanes {
+        ScaleLanes {
             index: [0, 4, 8, 12].map(|n| _mm512_add_epi16(lane, _mm512_set1_epi16(n))),
             shift: [both(0, 2), both(4, 6)],
         }
@@ -53,7 +53,7 @@ impl Lanes {
     /// # Safety
     /// The panel of activations.
     #[inline]
-    unsafe fn add(&self, total: __m512i, q: [__m512i; 4], scale: __m256i, x: &Row) -> __m512i {
+    unsafe fn add(&self, total: __m512i, q: [__m512i; 4], scale: __m256i, x: &ActivationPanels) -> __m512i {
         let (mut total, scale) = (total, _mm512_castsi256_si512(scale));
         for (n, q) in q.into_iter().enumerate() {
             // SAFETY: the promise of the caller.
@@ -68,19 +68,19 @@ impl Lanes {
 impl GemvFormat for Q2K {
     type Blocks = Q2K;
     type Parts = WideMinParts;
-    type Constants = Lanes;
-    const ORDER: Option<Layout> = None;
+    type Constants = ScaleLanes;
+    const ORDER: Option<ActivationLayout> = None;
 
     avx512! {
     #[inline]
-    unsafe fn constants() -> Lanes {
-        Lanes::new()
+    unsafe fn constants() -> ScaleLanes {
+        ScaleLanes::new()
     }
     }
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, lanes: &Lanes, parts: &mut WideMinParts, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanels, lanes: &ScaleLanes, parts: &mut WideMinParts, lane: usize) {
         // SAFETY: the caller promises a block of 84 bytes and the panel.
         unsafe {
             let sum16 = _mm256_loadu_si256((&raw const (*x.meta).sum16).cast());
@@ -117,7 +117,7 @@ unsafe fn six_bits(p: *const u8) -> __m256i {
 /// Constants of the Q3_K kernel.
 #[derive(Clone, Copy)]
 pub(super) struct ThreeBits {
-    lanes: Lanes,
+    lanes: ScaleLanes,
     /// Bit 2 n of the high bits for the lower 32 values of vector n, bit 2 n + 1 for the upper ones.
     bits: [__m512i; 4],
 }
@@ -126,7 +126,7 @@ impl GemvFormat for Q3K {
     type Blocks = Q3K;
     type Parts = WideParts;
     type Constants = ThreeBits;
-    const ORDER: Option<Layout> = None;
+    const ORDER: Option<ActivationLayout> = None;
 
     avx512! {
     #[inline]
@@ -134,13 +134,13 @@ impl GemvFormat for Q3K {
         let bits = [0u32, 2, 4, 6].map(|n| {
             _mm512_inserti64x4::<1>(_mm512_set1_epi8((1u8 << n) as i8), _mm256_set1_epi8((2u8 << n) as i8))
         });
-        ThreeBits { lanes: Lanes::new(), bits }
+        ThreeBits { lanes: ScaleLanes::new(), bits }
     }
     }
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, three: &ThreeBits, parts: &mut WideParts, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanels, three: &ThreeBits, parts: &mut WideParts, lane: usize) {
         let four = _mm512_set1_epi8(4);
         // SAFETY: the caller promises a block of 110 bytes and the panel.
         unsafe {
@@ -151,7 +151,7 @@ impl GemvFormat for Q3K {
             for (q, bits) in q.iter_mut().zip(three.bits) {
                 *q = _mm512_mask_add_epi8(*q, _mm512_test_epi8_mask(high, bits), *q, four);
             }
-            // The values are q - 4; whole numbers, so exact.
+            // The values are q - 4; integers, so exact.
             let offset = _mm256_slli_epi32::<2>(_mm256_madd_epi16(scale, sum16));
             let start = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_zextsi256_si512(offset));
             parts.leave(lane, three.lanes.add(start, q, scale, x), half(p.add(108)));

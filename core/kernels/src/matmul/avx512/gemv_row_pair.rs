@@ -1,26 +1,26 @@
-//! One row of activations on float weights as they lie: two rows of weights at a time, half of the task's rows apart (see
+//! One row of activations on float weights in place: two rows of weights at a time, half of the task's rows apart (see
 //! `gemv`), eight sums of each in a vector. The order of the sums: `order`.
 
 use std::arch::x86_64::*;
 
 use super::tile_narrow::store_floats;
 use crate::isa::avx512;
-use crate::matmul::order::{Input, SUMS};
+use crate::matmul::order::{FloatInput, SUMS};
 use crate::matmul::prefetch::prefetch;
-use crate::matmul::types::Job;
+use crate::matmul::types::MatmulJob;
 
-/// Panels whose sums wait until they are added up together.
+/// Panels whose sums wait until they are added together.
 const WAITING: usize = 8;
-/// The bytes of a step in each row, at most.
+/// The most bytes of a step in each row.
 const STEP_BYTES: usize = 32;
 
 /// Products of two rows of weights with one of activations.
 ///
 /// # Safety
-/// All bits are valid values; a step of eight times `Input::WIDTH` columns has at most 32 bytes.
-pub(super) unsafe trait Pair {
+/// All bits are valid values; a step of eight times `FloatInput::WIDTH` columns has at most 32 bytes.
+pub(super) unsafe trait RowPairProduct {
     /// The activations.
-    type Input: Input;
+    type Input: FloatInput;
     /// Bytes per weight.
     const BYTES: usize;
 
@@ -30,7 +30,7 @@ pub(super) unsafe trait Pair {
     /// The processor has the instructions; so many weights and activations are readable.
     unsafe fn add(
         rows: [*const u8; 2],
-        x: *const <Self::Input as Input>::Value,
+        x: *const <Self::Input as FloatInput>::Value,
         steps: usize,
         sums: __m512,
     ) -> __m512;
@@ -41,7 +41,7 @@ pub(super) unsafe trait Pair {
 /// # Safety
 /// The processor has the instructions of `P`, whose weights these are.
 #[inline(always)]
-pub(super) unsafe fn row_pairs<P: Pair>(job: &mut Job<'_, <P::Input as Input>::Form>) {
+pub(super) unsafe fn row_pairs<P: RowPairProduct>(job: &mut MatmulJob<'_, <P::Input as FloatInput>::Form>) {
     let (w, tokens) = (job.w, job.tokens.len());
     let (rows, x) = (w.rows(), &P::Input::row(job.x, job.tokens.row(0))[..w.cols()]);
     let far = rows.div_ceil(2);
@@ -61,7 +61,10 @@ pub(super) unsafe fn row_pairs<P: Pair>(job: &mut Job<'_, <P::Input as Input>::F
 /// # Safety
 /// As `one_row`; both rows have `x.len()` values.
 #[inline(always)]
-unsafe fn two_rows<P: Pair>(rows: [*const u8; 2], x: &[<P::Input as Input>::Value]) -> [f32; 2] {
+unsafe fn two_rows<P: RowPairProduct>(
+    rows: [*const u8; 2],
+    x: &[<P::Input as FloatInput>::Value],
+) -> [f32; 2] {
     let (panel, step) = (P::Input::PANEL, SUMS * P::Input::WIDTH);
     let mut dots = [0f32; 2];
     let mut sums = [[0f32; 16]; WAITING];
@@ -96,9 +99,13 @@ unsafe fn two_rows<P: Pair>(rows: [*const u8; 2], x: &[<P::Input as Input>::Valu
 /// # Safety
 /// As `two_rows`; fewer columns than a step.
 #[inline(always)]
-unsafe fn last<P: Pair>(rows: [*const u8; 2], x: &[<P::Input as Input>::Value], sums: __m512) -> __m512 {
+unsafe fn last<P: RowPairProduct>(
+    rows: [*const u8; 2],
+    x: &[<P::Input as FloatInput>::Value],
+    sums: __m512,
+) -> __m512 {
     let mut weights = [[0u8; STEP_BYTES]; 2];
-    let mut values = [<P::Input as Input>::Value::default(); 2 * SUMS];
+    let mut values = [<P::Input as FloatInput>::Value::default(); 2 * SUMS];
     values[..x.len()].copy_from_slice(x);
     for (to, row) in weights.iter_mut().zip(rows) {
         // SAFETY: so many weights are readable, and fewer than a step fit.

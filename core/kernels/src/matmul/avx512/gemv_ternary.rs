@@ -2,12 +2,12 @@
 
 use std::arch::x86_64::*;
 
-use super::gemv::{GemvFormat, Row, half, load};
-use super::gemv_codebook::{Blocks, Pairs, twice};
+use super::gemv::{ActivationPanels, GemvFormat, half, load};
+use super::gemv_codebook::{Blocks, CodebookProducts, twice};
 use super::gemv_panels::WideParts;
-use super::gemv_q2_q3::Lanes;
-use super::planes::{Indices, Table};
-use crate::activations::Layout;
+use super::gemv_q2_q3::ScaleLanes;
+use super::planes::{AlignedTable, Indices};
+use crate::activations::ActivationLayout;
 use crate::blocks::{Tq1_0, Tq2_0};
 use crate::isa::{avx512, avx512_bytes};
 
@@ -17,7 +17,7 @@ avx512! {
 /// # Safety
 /// The panel.
 #[inline]
-unsafe fn less(x: &Row) -> __m512i {
+unsafe fn less(x: &ActivationPanels) -> __m512i {
     // SAFETY: the promise of the caller.
     let neg = unsafe { _mm256_loadu_si256((&raw const (*x.meta).neg32).cast()) };
     _mm512_zextsi256_si512(_mm256_srai_epi32::<7>(neg))
@@ -27,19 +27,19 @@ unsafe fn less(x: &Row) -> __m512i {
 impl GemvFormat for Tq2_0 {
     type Blocks = Tq2_0;
     type Parts = WideParts;
-    type Constants = Lanes;
-    const ORDER: Option<Layout> = None;
+    type Constants = ScaleLanes;
+    const ORDER: Option<ActivationLayout> = None;
 
     avx512! {
     #[inline]
-    unsafe fn constants() -> Lanes {
-        Lanes::new()
+    unsafe fn constants() -> ScaleLanes {
+        ScaleLanes::new()
     }
     }
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, lanes: &Lanes, parts: &mut WideParts, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanels, lanes: &ScaleLanes, parts: &mut WideParts, lane: usize) {
         // SAFETY: the caller promises a block of 66 bytes and the panel.
         unsafe {
             let mut total = less(x);
@@ -56,7 +56,7 @@ impl GemvFormat for Tq1_0 {
     type Blocks = Tq1_0;
     type Parts = WideParts;
     type Constants = ();
-    const ORDER: Option<Layout> = Some(Layout::Digits);
+    const ORDER: Option<ActivationLayout> = Some(ActivationLayout::Digits);
 
     avx512! {
     #[inline]
@@ -65,7 +65,7 @@ impl GemvFormat for Tq1_0 {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, _: &(), parts: &mut WideParts, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanels, _: &(), parts: &mut WideParts, lane: usize) {
         let zero = _mm512_setzero_si512();
         let top = _mm512_set1_epi8(0xc0_u8 as i8);
         // SAFETY: the caller promises a block of 54 bytes and the panel, 320 values in this order.
@@ -73,7 +73,7 @@ impl GemvFormat for Tq1_0 {
             let mut v = _mm512_maskz_loadu_epi8((1 << 52) - 1, p.cast());
             let mut total = zero;
             for n in 0..5 {
-                // The digit is the upper byte of 3 v: the two upper bits of v less its quarter, rounded up.
+                // The digit is the upper byte of 3 v: the two upper bits of v minus its quarter, rounded up.
                 let quarter = _mm512_avg_epu8(_mm512_avg_epu8(v, zero), zero);
                 let digits = _mm512_and_si512(_mm512_sub_epi8(v, quarter), top);
                 total = _mm512_dpbusd_epi32(total, digits, load(x.ordered.add(64 * n)));
@@ -88,7 +88,7 @@ impl GemvFormat for Tq1_0 {
 }
 
 /// The digits of a byte of TQ1_0 after the first, two bits each.
-static DIGITS: Table<256> = {
+static DIGITS: AlignedTable<256> = {
     let (mut table, mut byte) = ([0; 256], 0);
     while byte < 256 {
         let (mut v, mut n) = (byte * 3 % 256, 0);
@@ -98,7 +98,7 @@ static DIGITS: Table<256> = {
         }
         byte += 1;
     }
-    Table(table)
+    AlignedTable(table)
 };
 
 avx512_bytes! {
@@ -112,7 +112,7 @@ unsafe fn digit_products(v: __m512i, later: __m512i, x: *const i8) -> __m512i {
     let of = |digits, mask: u8| _mm512_and_si512(digits, _mm512_set1_epi8(mask as i8));
     // SAFETY: the promise of the caller: 320 values.
     let x = |n: usize| unsafe { load(x.add(64 * n)) };
-    // The first digit is the upper byte of 3 v: the two upper bits of v less its quarter, rounded up.
+    // The first digit is the upper byte of 3 v: the two upper bits of v minus its quarter, rounded up.
     let quarter = _mm512_avg_epu8(_mm512_avg_epu8(v, zero), zero);
     let first = of(_mm512_sub_epi8(v, quarter), 0xc0);
     // 1, 4, 16 and 64 times digits.
@@ -127,9 +127,9 @@ unsafe fn digit_products(v: __m512i, later: __m512i, x: *const i8) -> __m512i {
 }
 }
 
-impl Pairs for Tq1_0 {
+impl CodebookProducts for Tq1_0 {
     type Blocks = Tq1_0;
-    const ORDER: Layout = Layout::Digits;
+    const ORDER: ActivationLayout = ActivationLayout::Digits;
     const TIMES: f32 = 1.0;
 
     #[inline(always)]
@@ -140,7 +140,7 @@ impl Pairs for Tq1_0 {
 
     avx512_bytes! {
     #[inline]
-    unsafe fn products(blocks: &Blocks, x: [&Row; 2]) -> [__m512i; 2] {
+    unsafe fn products(blocks: &Blocks, x: [&ActivationPanels; 2]) -> [__m512i; 2] {
         [0, 1].map(|i| {
             // SAFETY: the caller's blocks, 52 bytes of digits each, and the panels.
             unsafe {

@@ -2,13 +2,13 @@
 
 use std::arch::x86_64::*;
 
-use super::gemv::{GemvFormat, Row, load};
+use super::gemv::{ActivationPanels, GemvFormat, load};
 use super::gemv_panels::WideParts;
 use super::tile_wide::UnpackWide;
-use crate::activations::Layout;
+use crate::activations::ActivationLayout;
 use crate::blocks::{Format, SUPER, WideFormat};
 use crate::isa::avx512;
-use crate::matmul::unpacked::{Unpacked, Whole};
+use crate::matmul::unpacked::{IntegerScales, Unpacked};
 
 avx512! {
 /// Lane n of 16 takes the scale of the group that the `part`th 64 values have there.
@@ -29,7 +29,7 @@ avx512! {
 /// # Safety
 /// All 256 values of the panel `x`.
 #[inline]
-unsafe fn dot<F: Format>(w: &Unpacked, x: &Row, part: usize) -> __m512i {
+unsafe fn dot<F: Format>(w: &Unpacked, x: &ActivationPanels, part: usize) -> __m512i {
     let starts = if F::GROUP == 16 { 0x1111 } else { 0x0101 };
     // SAFETY: 256 values on both sides; the sums of a `Meta`.
     unsafe {
@@ -49,7 +49,7 @@ impl<F: WideFormat> GemvFormat for UnpackWide<F> {
     type Blocks = F;
     type Parts = WideParts;
     type Constants = ();
-    const ORDER: Option<Layout> = None;
+    const ORDER: Option<ActivationLayout> = None;
 
     avx512! {
     #[inline]
@@ -58,14 +58,14 @@ impl<F: WideFormat> GemvFormat for UnpackWide<F> {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, _: &(), parts: &mut Self::Parts, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanels, _: &(), parts: &mut Self::Parts, lane: usize) {
         const { assert!(!F::MIN, "a format that keeps no minima") }
         let mut w = Unpacked::ZERO;
         // SAFETY: the caller promises a block and the panel.
         unsafe {
             let block = std::slice::from_raw_parts(p, F::BYTES);
             w.fill::<F>(block);
-            let whole = Whole::of::<F>(block);
+            let whole = IntegerScales::of::<F>(block);
             let scale = _mm512_cvtepi16_epi32(_mm256_loadu_si256(whole.scale.as_ptr().cast()));
             let mut total = _mm512_setzero_si512();
             for part in 0..SUPER / 64 {

@@ -2,13 +2,13 @@
 
 use std::arch::x86_64::*;
 
-use super::gemv::{GemvFormat, Row, half, load};
+use super::gemv::{ActivationPanels, GemvFormat, half, load};
 use super::gemv_panels::{WideMinParts, WideParts, add_products};
-use crate::activations::Layout;
+use crate::activations::ActivationLayout;
 use crate::blocks::{IQ4_LEVELS, Iq4Xs, Q4K, Q5K, Q6K};
 use crate::isa::avx512;
 
-/// A byte shuffle that spreads scale bytes to 16-bit lanes: `low` over the lower 32 bytes, `high` over the rest.
+/// A byte shuffle that broadcasts scale bytes to 16-bit lanes: `low` to the lower 32 bytes, `high` to the rest.
 const fn spread(low: u8, high: u8) -> [u8; 64] {
     let mut r = [0x80; 64];
     let mut i = 0;
@@ -19,14 +19,14 @@ const fn spread(low: u8, high: u8) -> [u8; 64] {
     r
 }
 
-/// Unpacked scales lie in 16 bytes as: scales 0 to 3, minima 0 to 3, scales 4 to 7, minima 4 to 7. One shuffle per
-/// 64 values, in the order 0 2 | 1 3 | 4 6 | 5 7.
+/// The order of unpacked scales in 16 bytes: scales 0 to 3, minima 0 to 3, scales 4 to 7, minima 4 to 7. One shuffle
+/// per 64 values, in the order 0 2 | 1 3 | 4 6 | 5 7.
 static SCALES: [[u8; 64]; 4] = [spread(0, 2), spread(1, 3), spread(8, 10), spread(9, 11)];
 static MINIMA: [u8; 16] = [4, 128, 5, 128, 6, 128, 7, 128, 12, 128, 13, 128, 14, 128, 15, 128];
 
-/// Which of the twelve bytes, how far to the right as dwords and with which mask, once for the bits below and once for those
-/// above: the first eight bytes have six bits of the scales and minima 0 to 3 and the upper two of 4 to 7, the last four
-/// have the lower four of these.
+/// Which of the twelve bytes, by how much to shift them right as dwords, and with which mask, once for the lower bits
+/// and once for the upper ones: the first eight bytes have six bits of the scales and minima 0 to 3 and the upper two
+/// of 4 to 7, the last four have the lower four of these.
 static SIX_BYTES: [u8; 32] = [
     0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, //
     128, 128, 128, 128, 128, 128, 128, 128, 8, 9, 10, 11, 8, 9, 10, 11,
@@ -78,12 +78,12 @@ impl Shuffles {
     }
 
     avx512! {
-    /// Leaves the products and minima of a block at `p` whose values are `q`, in the order 0 2 | 1 3 | 4 6 | 5 7.
+    /// Stores the products and minima of a block at `p` whose values are `q`, in the order 0 2 | 1 3 | 4 6 | 5 7.
     ///
     /// # Safety
     /// A block that opens with d, dmin and twelve scale bytes; the panel of activations.
     #[inline]
-    unsafe fn leave(&self, p: *const u8, q: [__m512i; 4], x: &Row, (parts, lane): (&mut WideMinParts, usize)) {
+    unsafe fn leave(&self, p: *const u8, q: [__m512i; 4], x: &ActivationPanels, (parts, lane): (&mut WideMinParts, usize)) {
         // SAFETY: the promise of the caller.
         unsafe {
             let bytes = self.scale_bytes(p.add(4));
@@ -106,7 +106,7 @@ impl GemvFormat for Q4K {
     type Blocks = Q4K;
     type Parts = WideMinParts;
     type Constants = Shuffles;
-    const ORDER: Option<Layout> = Some(Layout::Paired);
+    const ORDER: Option<ActivationLayout> = Some(ActivationLayout::Paired);
 
     avx512! {
     #[inline]
@@ -117,7 +117,7 @@ impl GemvFormat for Q4K {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, shuffles: &Shuffles, parts: &mut WideMinParts, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanels, shuffles: &Shuffles, parts: &mut WideMinParts, lane: usize) {
         let m4 = _mm512_set1_epi8(15);
         // SAFETY: the caller promises a block of 144 bytes and the panel.
         unsafe {
@@ -138,7 +138,7 @@ impl GemvFormat for Q5K {
     type Blocks = Q5K;
     type Parts = WideMinParts;
     type Constants = Shuffles;
-    const ORDER: Option<Layout> = Some(Layout::Paired);
+    const ORDER: Option<ActivationLayout> = Some(ActivationLayout::Paired);
 
     avx512! {
     #[inline]
@@ -149,7 +149,7 @@ impl GemvFormat for Q5K {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, shuffles: &Shuffles, parts: &mut WideMinParts, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanels, shuffles: &Shuffles, parts: &mut WideMinParts, lane: usize) {
         let (m4, m16) = (_mm512_set1_epi8(15), _mm512_set1_epi8(16));
         let both = |low, high| _mm512_inserti64x4::<1>(_mm512_set1_epi16(low), _mm256_set1_epi16(high));
         let (l42, l31, r02, r13) = (both(4, 2), both(3, 1), both(0, 2), both(1, 3));
@@ -184,7 +184,7 @@ impl GemvFormat for Q6K {
     type Blocks = Q6K;
     type Parts = WideParts;
     type Constants = SixBits;
-    const ORDER: Option<Layout> = None;
+    const ORDER: Option<ActivationLayout> = None;
 
     avx512! {
     #[inline]
@@ -201,13 +201,13 @@ impl GemvFormat for Q6K {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, bits: &SixBits, parts: &mut WideParts, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanels, bits: &SixBits, parts: &mut WideParts, lane: usize) {
         let (m4, m48) = (_mm512_set1_epi8(15), _mm512_set1_epi8(48));
         // SAFETY: the caller promises a block of 210 bytes and the panel.
         unsafe {
             let sum16 = _mm256_loadu_si256((&raw const (*x.meta).sum16).cast());
             let scale = _mm256_cvtepi8_epi16(_mm_loadu_si128(p.add(192).cast()));
-            // The values are q - 32; whole numbers, so exact.
+            // The values are q - 32; integers, so exact.
             let offset = _mm256_slli_epi32::<5>(_mm256_madd_epi16(scale, sum16));
             let scale = _mm512_castsi256_si512(scale);
             let mut total = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_zextsi256_si512(offset));
@@ -235,7 +235,7 @@ impl GemvFormat for Q6K {
 
 /// Constants of the IQ4_XS kernel.
 #[derive(Clone, Copy)]
-pub(super) struct Levels {
+pub(super) struct Iq4Levels {
     /// The levels plus 128.
     table: __m512i,
     /// Lane n of 16 takes the scale of group n / 4, plus 4 in the second half.
@@ -245,16 +245,16 @@ pub(super) struct Levels {
 impl GemvFormat for Iq4Xs {
     type Blocks = Iq4Xs;
     type Parts = WideParts;
-    type Constants = Levels;
-    const ORDER: Option<Layout> = Some(Layout::Halved);
+    type Constants = Iq4Levels;
+    const ORDER: Option<ActivationLayout> = Some(ActivationLayout::Halved);
 
     avx512! {
     #[inline]
-    unsafe fn constants() -> Levels {
+    unsafe fn constants() -> Iq4Levels {
         // SAFETY: the table has 16 bytes.
         let table = unsafe { _mm_loadu_si128(IQ4_LEVELS.as_ptr().cast()) };
         let lane = _mm512_srli_epi32::<2>(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-        Levels {
+        Iq4Levels {
             table: _mm512_xor_si512(_mm512_broadcast_i32x4(table), _mm512_set1_epi8(-128)),
             index: [lane, _mm512_add_epi32(lane, _mm512_set1_epi32(4))],
         }
@@ -263,7 +263,7 @@ impl GemvFormat for Iq4Xs {
 
     avx512! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &Row, levels: &Levels, parts: &mut WideParts, lane: usize) {
+    unsafe fn panel(p: *const u8, x: &ActivationPanels, levels: &Iq4Levels, parts: &mut WideParts, lane: usize) {
         let m4 = _mm512_set1_epi8(15);
         let by_two = _mm256_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14);
         let by_four = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);

@@ -1,8 +1,8 @@
 //! Products with rounded activations through AVX-512 VNNI.
 //!
-//! Many rows: a tile of 48 weight rows (32 of most wide formats; or 16) by 256 columns is unpacked once to bytes, weight rows in
-//! lanes and four columns per dword; then all tokens run over it, four at a time. Its results stay in a scratch in the
-//! second-level cache until the last columns are done.
+//! Many rows: a tile of 48 weight rows (32 for most wide formats; or 16) by 256 columns is unpacked once to bytes,
+//! weight rows in lanes and four columns per dword; then it is multiplied with all tokens, four at a time. Results stay
+//! in a scratch in the second-level cache until the last columns are done.
 
 mod bfloat16_weights;
 mod codebook;
@@ -39,11 +39,11 @@ mod tests;
 mod tile_narrow;
 mod tile_wide;
 
-use super::types::{BFloat16, Choice, Float, Int8Activations, IsaKernels, ProductKind};
+use super::types::{BFloat16, Float, Int8Activations, IsaKernels, KernelChoice, ProductKind};
 use crate::blocks::*;
 use crate::isa::Avx512;
 use codebook::CodebookFormat;
-use gemv_codebook::Pairs;
+use gemv_codebook::CodebookProducts;
 use gemv_iq2::Iq2;
 use gemv_iq3::Iq3;
 use pack_codebook::PackCodebook;
@@ -51,27 +51,27 @@ use tile_narrow::Unpack;
 use tile_wide::UnpackWide;
 
 impl IsaKernels for Avx512 {
-    fn float(&self, block: BlockType, kind: ProductKind) -> Choice<Float> {
+    fn float(&self, block: BlockType, kind: ProductKind) -> KernelChoice<Float> {
         match (kind, block) {
             (ProductKind::Gemv, BlockType::Float(float)) => gemv_float::choose(*self, float),
-            // Dominated by the conversion, which AVX2 does as well.
+            // The conversion dominates, and AVX2 is as fast at it.
             (ProductKind::Gemv, BlockType::Quant(_)) => self.avx2().float(block, kind),
             (ProductKind::Gemm, _) => gemm_float::choose(*self, block),
         }
     }
 
-    fn int8(&self, quant: QuantType, kind: ProductKind) -> Choice<Int8Activations> {
+    fn int8(&self, quant: QuantType, kind: ProductKind) -> KernelChoice<Int8Activations> {
         match kind {
             ProductKind::Gemv => choose_one(*self, quant),
             ProductKind::Gemm => choose_many(*self, quant),
         }
     }
 
-    fn bfloat16(&self, kind: ProductKind) -> Choice<BFloat16> {
+    fn bfloat16(&self, kind: ProductKind) -> KernelChoice<BFloat16> {
         self.native_bfloat16(FloatType::BF16, kind).unwrap_or_else(|| self.avx2().bfloat16(kind))
     }
 
-    fn native_bfloat16(&self, float: FloatType, kind: ProductKind) -> Option<Choice<BFloat16>> {
+    fn native_bfloat16(&self, float: FloatType, kind: ProductKind) -> Option<KernelChoice<BFloat16>> {
         let isa = Avx512::bfloat16(*self)?;
         match kind {
             ProductKind::Gemv => gemv_bfloat16::choose(isa, float),
@@ -80,16 +80,16 @@ impl IsaKernels for Avx512 {
     }
 }
 
-/// The many-row kernel of a code-book format.
-fn gemm_of_codebook<F: CodebookFormat>(isa: Avx512) -> Choice<Int8Activations> {
+/// The many-row kernel of a codebook format.
+fn gemm_of_codebook<F: CodebookFormat>(isa: Avx512) -> KernelChoice<Int8Activations> {
     match isa.bytes() {
         Some(bytes) => gemm_wide::choose_with::<PackCodebook<F>>(bytes),
         None => gemm_wide::choose::<UnpackWide<F>>(isa),
     }
 }
 
-/// The one-row kernel of a code-book format.
-fn gemv_of_codebook<D: Pairs>(isa: Avx512) -> Choice<Int8Activations> {
+/// The one-row kernel of a codebook format.
+fn gemv_of_codebook<D: CodebookProducts>(isa: Avx512) -> KernelChoice<Int8Activations> {
     match isa.bytes() {
         Some(bytes) => gemv_codebook::choose::<D>(bytes),
         None => gemv::choose::<UnpackWide<D::Blocks>>(isa),
@@ -97,7 +97,7 @@ fn gemv_of_codebook<D: Pairs>(isa: Avx512) -> Choice<Int8Activations> {
 }
 
 /// The many-row kernel of a quantized type.
-fn choose_many(isa: Avx512, quant: QuantType) -> Choice<Int8Activations> {
+fn choose_many(isa: Avx512, quant: QuantType) -> KernelChoice<Int8Activations> {
     use {gemm_narrow::choose, gemm_wide::choose as wide};
     match quant {
         QuantType::Q4_0 => choose::<Q4_0>(isa),
@@ -127,7 +127,7 @@ fn choose_many(isa: Avx512, quant: QuantType) -> Choice<Int8Activations> {
 }
 
 /// The one-row kernel of a quantized type.
-fn choose_one(isa: Avx512, quant: QuantType) -> Choice<Int8Activations> {
+fn choose_one(isa: Avx512, quant: QuantType) -> KernelChoice<Int8Activations> {
     use gemv::choose;
     match quant {
         QuantType::Q4_0 => choose::<Q4_0>(isa),

@@ -1,17 +1,17 @@
-//! The innermost kernel of the narrow formats, and of IQ4_XS, whose values of all sizes would often make sums that the other wide
-//! formats' kernel (`multiply_wide`) has no room for: one tile times a few tokens.
+//! The innermost kernel of the narrow formats, and of IQ4_XS, whose values would often exceed the sums of the other
+//! wide formats' kernel (`multiply_wide`): one tile times a few tokens.
 #![allow(clippy::needless_range_loop, reason = "several arrays are indexed by row vector and token")]
 
 use std::arch::x86_64::*;
 
-use super::tile_narrow::{Tile, VECTORS};
+use super::tile_narrow::{NarrowTile, VECTORS};
 use crate::activations::Meta;
 use crate::blocks::GroupShape;
 use crate::isa::avx512;
 
 /// Where the rounded activations of `T` tokens lie in one panel.
 #[derive(Clone, Copy)]
-pub(super) struct Columns<const T: usize> {
+pub(super) struct ActivationColumns<const T: usize> {
     /// 256 values each.
     pub(super) values: [*const i8; T],
     /// Their scales and sums.
@@ -63,20 +63,20 @@ unsafe fn dot<const R: usize, const T: usize, const STEPS: usize>(
 }
 
 avx512! {
-/// Adds the products of a tile and `T` tokens to `out`, `[T][16 R]`, in the order that `matmul` defines, whatever `R` and
-/// `T` are.
+/// Adds the products of a tile and `T` tokens to `out`, `[T][16 R]`, in the order that `matmul` defines, for any `R`
+/// and `T`.
 ///
 /// # Safety
 /// The processor has AVX-512 VNNI; the pointers of `x` are valid; `out` has room for `16 * R * T` floats.
 #[inline]
 pub(super) unsafe fn multiply<S: GroupShape, const R: usize, const T: usize>(
-    w: &Tile,
-    x: &Columns<T>,
+    w: &NarrowTile,
+    x: &ActivationColumns<T>,
     groups: usize,
     out: *mut f32,
 ) {
     const { assert!(!S::WIDE || !S::MIN, "a tile that has no room for whole minima") }
-    // Of IQ4_XS the bits of whole numbers.
+    // For IQ4_XS the bits of integers.
     let mut total = [[_mm512_setzero_ps(); T]; R];
     for g in 0..groups.min(8) {
         // SAFETY: `g < 8`: 32 values and the g-th scale and sums are there.
@@ -126,7 +126,7 @@ pub(super) unsafe fn multiply<S: GroupShape, const R: usize, const T: usize>(
 }
 
 avx512! {
-/// What the integer sums start from: minus 128 times the sum of x, or nothing for formats with minima.
+/// The initial integer sums: minus 128 times the sum of x, or zero for formats with minima.
 #[inline]
 unsafe fn start<const R: usize, const T: usize>(neg: [*const i32; T], min: bool) -> [[__m512i; T]; R] {
     let mut sum = [[_mm512_setzero_si512(); T]; R];
@@ -144,13 +144,13 @@ unsafe fn start<const R: usize, const T: usize>(neg: [*const i32; T], min: bool)
 }
 
 avx512! {
-/// Adds a group's whole sums, scaled, to the totals: of IQ4_XS whole numbers, else f32.
+/// Adds a group's integer sums, scaled, to the totals: integers for IQ4_XS, else f32.
 #[inline]
 unsafe fn scale<S: GroupShape, const R: usize, const T: usize>(
-    w: &Tile,
+    w: &NarrowTile,
     group: usize,
     sum: [[__m512i; T]; R],
-    x: &Columns<T>,
+    x: &ActivationColumns<T>,
     total: &mut [[__m512; T]; R],
 ) {
     for t in 0..T {

@@ -1,23 +1,23 @@
-//! The innermost kernel of the wide formats (but IQ4_XS: see `multiply_narrow`): one tile times a few tokens.
+//! The innermost kernel of the wide formats (except IQ4_XS: see `multiply_narrow`): one tile times a few tokens.
 //!
-//! A lane adds up one group of one row, its neighbor the other group of the pair. Sums of a group nearly always fit into 16
-//! bits: then those of 16 rows are packed into one vector, whose dwords have two groups of a row, and scaled and added by one
-//! instruction, where 32-bit sums take two multiplications and two additions. What does not fit is seen (packing saturates), and
-//! the tile is multiplied again with 32 bits: whole sums are exact either way.
+//! A lane sums one group of one row, its neighbor the other group of the pair. Sums of a group nearly always fit into
+//! 16 bits: then those of 16 rows are packed into one vector, whose dwords have two groups of a row, and one
+//! instruction scales and adds them, whereas 32-bit sums take two multiplications and two additions. An overflow is
+//! detected (packing saturates), and the tile is multiplied again with 32 bits: integer sums are exact either way.
 #![allow(clippy::needless_range_loop, reason = "several arrays are indexed by row vector and token")]
 
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-use super::multiply_narrow::{Columns, spread, vector};
+use super::multiply_narrow::{ActivationColumns, spread, vector};
 use super::tile_wide::{WideTile, pair, steps};
 use crate::activations::Meta;
 use crate::blocks::{GroupShape, SUPER};
 use crate::isa::avx512;
 
 avx512! {
-/// `_mm512_dpbusd_epi32`, in the order of the source: the compiler would follow one sum through all steps, whose weights take
-/// all registers, and keep the totals in memory.
+/// `_mm512_dpbusd_epi32`, in the order of the source: the compiler would compute one sum through all steps, whose
+/// weights take all registers, and keep the totals in memory.
 #[inline]
 fn add_products(sum: __m512i, w: __m512i, x: __m512i) -> __m512i {
     let mut sum = sum;
@@ -54,14 +54,14 @@ fn add_scaled(sum: __m512i, pairs: __m512i, scales: __m512i) -> __m512i {
 }
 }
 
-/// Whole sums of 16 rows in order, and of the tokens.
+/// Integer sums of 16 rows in order, and of the tokens.
 type Sums<const R: usize, const T: usize> = [[__m512i; T]; R];
-/// Whole sums of both groups of a pair, as a `Step` has them.
+/// Integer sums of both groups of a pair, in the order of a `Step`.
 type PairSums<const R: usize, const T: usize> = [[[__m512i; T]; 2]; R];
 
 avx512! {
-/// Adds the products of a tile and `T` tokens to `out`, `[T][16 R]`, in the order that `matmul` defines, whatever `R` and
-/// `T` are.
+/// Adds the products of a tile and `T` tokens to `out`, `[T][16 R]`, in the order that `matmul` defines, for any `R`
+/// and `T`.
 ///
 /// # Safety
 /// The processor has AVX-512 VNNI; the pointers of `x` are valid, the values in the order of the format; `out` has room for
@@ -69,7 +69,7 @@ avx512! {
 #[inline]
 pub(super) unsafe fn multiply<S: GroupShape, const R: usize, const T: usize>(
     w: &WideTile,
-    x: &Columns<T>,
+    x: &ActivationColumns<T>,
     out: *mut f32,
 ) {
     // SAFETY: the caller's promises.
@@ -96,15 +96,16 @@ pub(super) unsafe fn multiply<S: GroupShape, const R: usize, const T: usize>(
 }
 
 avx512! {
-/// As `multiply`, with sums of any size: token by token, so that the other way's inner loop has one user and becomes part of it.
+/// Like `multiply`, with sums of any size: token by token, so that the inner loop of the other form has one user and is
+/// inlined into it.
 ///
 /// # Safety
 /// As `multiply`.
 #[cold]
 #[inline(never)]
-unsafe fn exactly<S: GroupShape, const R: usize, const T: usize>(w: &WideTile, x: &Columns<T>, out: *mut f32) {
+unsafe fn exactly<S: GroupShape, const R: usize, const T: usize>(w: &WideTile, x: &ActivationColumns<T>, out: *mut f32) {
     for t in 0..T {
-        let x = Columns { values: [x.values[t]], meta: [x.meta[t]] };
+        let x = ActivationColumns { values: [x.values[t]], meta: [x.meta[t]] };
         // SAFETY: the caller's promises.
         unsafe {
             let total = large_sums::<S, R>(w, &x);
@@ -115,12 +116,12 @@ unsafe fn exactly<S: GroupShape, const R: usize, const T: usize>(w: &WideTile, x
 }
 
 avx512! {
-/// The scaled whole sums, with 32 bits for each.
+/// The scaled integer sums, with 32 bits for each.
 ///
 /// # Safety
 /// As `multiply`.
 #[inline]
-unsafe fn large_sums<S: GroupShape, const R: usize>(w: &WideTile, x: &Columns<1>) -> Sums<R, 1> {
+unsafe fn large_sums<S: GroupShape, const R: usize>(w: &WideTile, x: &ActivationColumns<1>) -> Sums<R, 1> {
     let mut total = [[_mm512_setzero_si512()]; R];
     for at in 0..SUPER / 2 / S::GROUP {
         // SAFETY: the caller's promises; there are so many pairs.
@@ -128,7 +129,7 @@ unsafe fn large_sums<S: GroupShape, const R: usize>(w: &WideTile, x: &Columns<1>
         for r in 0..R {
             // SAFETY: 64 bytes.
             let scale = unsafe { vector(w.scale[at][r].as_ptr()) };
-            // Each half in a dword of its own, as the sums have them.
+            // Each half in its own dword, in the order of the sums.
             let first = _mm512_srai_epi32::<16>(_mm512_unpacklo_epi16(scale, scale));
             let second = _mm512_srai_epi32::<16>(_mm512_unpackhi_epi16(scale, scale));
             let a = _mm512_castsi512_ps(_mm512_mullo_epi32(sums[r][0][0], first));
@@ -143,14 +144,14 @@ unsafe fn large_sums<S: GroupShape, const R: usize>(w: &WideTile, x: &Columns<1>
 }
 
 avx512! {
-/// The whole sums of the groups of pair `at`, each lane one.
+/// The integer sums of the groups of pair `at`, one per lane.
 ///
 /// # Safety
 /// As `multiply`; there is such a pair.
 #[inline]
 unsafe fn dot<S: GroupShape, const R: usize, const T: usize>(
     w: &WideTile,
-    x: &Columns<T>,
+    x: &ActivationColumns<T>,
     at: usize,
 ) -> PairSums<R, T> {
     let mut sums = [[[_mm512_setzero_si512(); T]; 2]; R];
@@ -162,7 +163,7 @@ unsafe fn dot<S: GroupShape, const R: usize, const T: usize>(
                 (sums[r][0][t], sums[r][1][t]) = (start, start);
             }
         }
-        // One after the other: a loop's end, not foreseen, would cost more than a step.
+        // One after the other: a mispredicted end of a loop would cost more than a step.
         let first = at * steps::<S>();
         step(w, x, first, &mut sums);
         step(w, x, first + 1, &mut sums);
@@ -185,7 +186,7 @@ avx512! {
 /// # Safety
 /// As `multiply`; there is such a step.
 #[inline]
-unsafe fn step<const R: usize, const T: usize>(w: &WideTile, x: &Columns<T>, at: usize, sums: &mut PairSums<R, T>) {
+unsafe fn step<const R: usize, const T: usize>(w: &WideTile, x: &ActivationColumns<T>, at: usize, sums: &mut PairSums<R, T>) {
     let mut values = [_mm512_setzero_si512(); T];
     for t in 0..T {
         // SAFETY: the caller's pointers to 256 values.
@@ -204,7 +205,7 @@ unsafe fn step<const R: usize, const T: usize>(w: &WideTile, x: &Columns<T>, at:
 }
 
 avx512! {
-/// What the whole sums of a pair start from: minus 128 times the sums of x, or nothing for formats with minima.
+/// The initial integer sums of a pair: minus 128 times the sums of x, or zero for formats with minima.
 ///
 /// # Safety
 /// A valid pointer; there is such a pair.
@@ -226,7 +227,7 @@ unsafe fn start<S: GroupShape>(meta: *const Meta, at: usize) -> __m512i {
 }
 
 avx512! {
-/// Adds the converted sums times both factors, less the minima, to `out`.
+/// Adds the converted sums times both factors, minus the minima, to `out`.
 ///
 /// # Safety
 /// As `multiply`.
@@ -258,7 +259,7 @@ unsafe fn finish<S: GroupShape, const R: usize, const T: usize>(
 }
 
 avx512! {
-/// The whole sums of the minima.
+/// The integer sums of the minima.
 ///
 /// # Safety
 /// As `multiply`.

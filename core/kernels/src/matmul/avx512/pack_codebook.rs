@@ -1,23 +1,23 @@
-//! Unpacking to wide tiles: the code-book formats.
+//! Unpacking to wide tiles: the codebook formats.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use super::codebook::CodebookFormat;
-use super::tile_narrow::Rows;
+use super::tile_narrow::TileRows;
 use super::tile_wide::{PackWide, WideTile, halves_of, steps_of, store_step};
 use crate::blocks::SUPER;
 use crate::isa::avx512_bytes;
-use crate::matmul::unpacked::Whole;
+use crate::matmul::unpacked::IntegerScales;
 
-/// Unpacks a code-book format; its function needs the features of `Avx512Bytes`.
+/// Unpacks a codebook format; its function needs the features of `Avx512Bytes`.
 pub(super) struct PackCodebook<F>(PhantomData<F>);
 
 impl<F: CodebookFormat> PackWide for PackCodebook<F> {
     type Blocks = F;
 
     avx512_bytes! {
-    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
+    unsafe fn pack(rows: &TileRows, tile: &mut WideTile, r: usize) {
         let zero = _mm512_setzero_si512();
         // The tile holds the value plus 128.
         let more = _mm512_set1_epi8((128 - F::TOO_LARGE) as i8);
@@ -31,7 +31,7 @@ impl<F: CodebookFormat> PackWide for PackCodebook<F> {
                 for (v, (q, signs)) in v.iter_mut().zip(looked.values.into_iter().zip(looked.signs)) {
                     v[i] = _mm512_add_epi8(_mm512_mask_sub_epi8(q, signs, zero, q), more);
                 }
-                let whole = Whole::of::<F>(std::slice::from_raw_parts(block, F::BYTES));
+                let whole = IntegerScales::of::<F>(std::slice::from_raw_parts(block, F::BYTES));
                 for (pair, scales) in tile.scale[..SUPER / 2 / F::GROUP].iter_mut().enumerate() {
                     scales[r][i] = halves_of::<F::Shape>(&whole, pair);
                 }

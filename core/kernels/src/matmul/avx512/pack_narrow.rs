@@ -2,13 +2,13 @@
 
 use std::arch::x86_64::*;
 
-use super::tile_narrow::{Rows, Tile, TileFormat, halves, store, store_floats, transpose16};
+use super::tile_narrow::{NarrowTile, TileFormat, TileRows, halves, store, store_floats, transpose16};
 use crate::blocks::{Format, IQ4_LEVELS, Iq4Nl, Iq4Xs, MXFP4_LEVELS, Mxfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 use crate::isa::avx512;
 
 /// How nibbles become bytes.
 #[derive(Clone, Copy)]
-enum Code {
+enum NibbleMap {
     /// The nibble plus so much.
     Plus(i8),
     /// An entry of a table, plus 128.
@@ -18,11 +18,11 @@ enum Code {
 avx512! {
 /// The bytes for nibbles in the lower halves of bytes.
 #[inline]
-fn decode(code: Code, v: __m512i) -> __m512i {
+fn decode(code: NibbleMap, v: __m512i) -> __m512i {
     match code {
-        Code::Plus(0) => v,
-        Code::Plus(n) => _mm512_add_epi8(v, _mm512_set1_epi8(n)),
-        Code::Table(table) => {
+        NibbleMap::Plus(0) => v,
+        NibbleMap::Plus(n) => _mm512_add_epi8(v, _mm512_set1_epi8(n)),
+        NibbleMap::Table(table) => {
             // SAFETY: the table has 16 bytes.
             let table = unsafe { _mm_loadu_si128(table.as_ptr().cast()) };
             _mm512_xor_si512(_mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), v), _mm512_set1_epi8(-128))
@@ -32,18 +32,18 @@ fn decode(code: Code, v: __m512i) -> __m512i {
 }
 
 avx512! {
-/// Four groups' 16 bytes of nibbles each, of 16 rows, to bytes of the tile. `groups` are at `first + i * step`
-/// in a row; those from `rows.groups` on are read from the last group there is.
+/// Four groups' 16 bytes of nibbles each, for 16 rows, to bytes of the tile. `groups` are at `first + i * step` in a
+/// row; groups from `rows.groups` on are read from the last group that exists.
 ///
 /// # Safety
-/// Every row has `rows.groups` groups that far apart; each has 16 readable bytes.
+/// Every row has `rows.groups` groups at this distance; each has 16 readable bytes.
 #[inline]
 unsafe fn four_groups(
-    rows: &Rows,
+    rows: &TileRows,
     (first, step): (usize, usize),
     group: usize,
-    code: Code,
-    (tile, r): (&mut Tile, usize),
+    code: NibbleMap,
+    (tile, r): (&mut NarrowTile, usize),
 ) {
     let mut a = [_mm512_setzero_si512(); 16];
     for (i, a) in a.iter_mut().enumerate() {
@@ -71,7 +71,7 @@ avx512! {
 /// # Safety
 /// Every row has `rows.groups` blocks.
 #[inline]
-unsafe fn all_groups<F: Format>(rows: &Rows, code: Code, (tile, r): (&mut Tile, usize)) {
+unsafe fn all_groups<F: Format>(rows: &TileRows, code: NibbleMap, (tile, r): (&mut NarrowTile, usize)) {
     for group in (0..rows.groups).step_by(4) {
         // SAFETY: the promise of the caller.
         unsafe { four_groups(rows, (F::BYTES - 16, F::BYTES), group, code, (tile, r)) }
@@ -85,23 +85,23 @@ avx512! {
 /// # Safety
 /// Every row has such a block, four bytes from `at` on lie in it.
 #[inline]
-unsafe fn dwords<F: Format>(rows: &Rows, g: usize, at: usize) -> __m512i {
+unsafe fn dwords<F: Format>(rows: &TileRows, g: usize, at: usize) -> __m512i {
     // SAFETY: the promise of the caller.
     unsafe { _mm512_i32gather_epi32::<1>(rows.offsets(), rows.start.add(g * F::BYTES + at).cast()) }
 }
 }
 
 avx512! {
-/// Adds the fifth bits, whose 32 lie at `at` in a block, to group `g` of the tile.
+/// Adds the fifth bits, 32 of them at `at` in a block, to group `g` of the tile.
 ///
 /// # Safety
 /// As `dwords`.
 #[inline]
 unsafe fn fifth_bits<F: Format>(
-    rows: &Rows,
+    rows: &TileRows,
     g: usize,
     at: usize,
-    (tile, r): (&mut Tile, usize),
+    (tile, r): (&mut NarrowTile, usize),
 ) {
     // Entry n: bit i of n as bit 4 of byte i.
     let spread = _mm512_setr_epi32(
@@ -127,7 +127,7 @@ macro_rules! f16_nibbles {
             type Blocks = $name;
 
             avx512! {
-            unsafe fn pack(rows: &Rows, tile: &mut Tile, r: usize) {
+            unsafe fn pack(rows: &TileRows, tile: &mut NarrowTile, r: usize) {
                 // SAFETY: the caller promises `rows.groups` whole blocks in every row; the offsets lie in a block.
                 unsafe {
                     all_groups::<$name>(rows, $code, (tile, r));
@@ -152,21 +152,21 @@ macro_rules! f16_nibbles {
 }
 
 f16_nibbles! {
-    Q4_0: Code::Plus(120), min: false, fifth: None;
-    Q4_1: Code::Plus(0), min: true, fifth: None;
-    Q5_0: Code::Plus(112), min: false, fifth: Some(2);
-    Q5_1: Code::Plus(0), min: true, fifth: Some(4);
-    Iq4Nl: Code::Table(&IQ4_LEVELS), min: false, fifth: None;
+    Q4_0: NibbleMap::Plus(120), min: false, fifth: None;
+    Q4_1: NibbleMap::Plus(0), min: true, fifth: None;
+    Q5_0: NibbleMap::Plus(112), min: false, fifth: Some(2);
+    Q5_1: NibbleMap::Plus(0), min: true, fifth: Some(4);
+    Iq4Nl: NibbleMap::Table(&IQ4_LEVELS), min: false, fifth: None;
 }
 
 impl TileFormat for Mxfp4 {
     type Blocks = Mxfp4;
 
     avx512! {
-    unsafe fn pack(rows: &Rows, tile: &mut Tile, r: usize) {
+    unsafe fn pack(rows: &TileRows, tile: &mut NarrowTile, r: usize) {
         // SAFETY: the caller promises `rows.groups` whole blocks in every row.
         unsafe {
-            all_groups::<Mxfp4>(rows, Code::Table(&MXFP4_LEVELS), (tile, r));
+            all_groups::<Mxfp4>(rows, NibbleMap::Table(&MXFP4_LEVELS), (tile, r));
             for g in 0..rows.groups {
                 let e = _mm512_and_si512(dwords::<Mxfp4>(rows, g, 0), _mm512_set1_epi32(255));
                 // Half of 2^(e - 127): a normal number from e = 2 on, a subnormal below.
@@ -186,7 +186,7 @@ impl TileFormat for Q8_0 {
     type Blocks = Q8_0;
 
     avx512! {
-    unsafe fn pack(rows: &Rows, tile: &mut Tile, r: usize) {
+    unsafe fn pack(rows: &TileRows, tile: &mut NarrowTile, r: usize) {
         let flip = _mm512_set1_epi8(-128);
         for g in (0..rows.groups).step_by(2) {
             let next = (g + 1).min(rows.groups - 1);
@@ -217,11 +217,11 @@ impl TileFormat for Iq4Xs {
     type Blocks = Iq4Xs;
 
     avx512! {
-    unsafe fn pack(rows: &Rows, tile: &mut Tile, r: usize) {
+    unsafe fn pack(rows: &TileRows, tile: &mut NarrowTile, r: usize) {
         // SAFETY: the caller promises a whole block of 136 bytes, eight groups, in every row.
         let (head, low) = unsafe {
             for group in [0, 4] {
-                four_groups(rows, (8, 16), group, Code::Table(&IQ4_LEVELS), (tile, r));
+                four_groups(rows, (8, 16), group, NibbleMap::Table(&IQ4_LEVELS), (tile, r));
             }
             (dwords::<Iq4Xs>(rows, 0, 0), dwords::<Iq4Xs>(rows, 0, 4))
         };

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::tile_narrow::{Rows, halves, store_dwords, store_floats};
+use super::tile_narrow::{TileRows, halves, store_dwords, store_floats};
 use super::tile_wide::{PackWide, WideTile, columns, pair, side_by_side, steps_of, store_step};
 use crate::blocks::{Format, GroupShape, Q2K, Q3K, Q4K, Q5K, Q6K};
 use crate::isa::avx512;
@@ -13,7 +13,7 @@ avx512! {
 /// # Safety
 /// Every row has four readable bytes there.
 #[inline]
-unsafe fn dwords(rows: &Rows, at: usize) -> __m512i {
+unsafe fn dwords(rows: &TileRows, at: usize) -> __m512i {
     // SAFETY: the promise of the caller.
     unsafe { _mm512_i32gather_epi32::<1>(rows.offsets(), rows.start.add(at).cast()) }
 }
@@ -47,12 +47,12 @@ fn store_scales<S: GroupShape>(tile: &mut WideTile, r: usize, scale: [__m512i; 8
 }
 
 avx512! {
-/// The d, dmin and twelve scale bytes that open a Q4_K or Q5_K block.
+/// The d, dmin and twelve scale bytes at the beginning of a Q4_K or Q5_K block.
 ///
 /// # Safety
 /// Every row has a whole block.
 #[inline]
-unsafe fn open_block<S: GroupShape>(rows: &Rows, tile: &mut WideTile, r: usize) {
+unsafe fn open_block<S: GroupShape>(rows: &TileRows, tile: &mut WideTile, r: usize) {
     // SAFETY: the promise of the caller: 16 bytes open the block.
     let [head, u0, u1, u2] = unsafe { [dwords(rows, 0), dwords(rows, 4), dwords(rows, 8), dwords(rows, 12)] };
     store_floats(&mut tile.d[r], halves(head));
@@ -80,7 +80,7 @@ impl PackWide for Q4K {
     type Blocks = Q4K;
 
     avx512! {
-    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
+    unsafe fn pack(rows: &TileRows, tile: &mut WideTile, r: usize) {
         let m4 = _mm512_set1_epi8(15);
         for half in 0..2 {
             // SAFETY: the caller promises a whole block of 144 bytes in every row.
@@ -104,7 +104,7 @@ avx512! {
 /// # Safety
 /// Every row has a whole block.
 #[inline]
-unsafe fn high_bits(rows: &Rows) -> [[__m512i; 2]; 8] {
+unsafe fn high_bits(rows: &TileRows) -> [[__m512i; 2]; 8] {
     let mut a = [_mm512_setzero_si512(); 16];
     for (i, a) in a.iter_mut().enumerate() {
         // SAFETY: the promise of the caller.
@@ -119,7 +119,7 @@ impl PackWide for Q5K {
     type Blocks = Q5K;
 
     avx512! {
-    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
+    unsafe fn pack(rows: &TileRows, tile: &mut WideTile, r: usize) {
         let (m4, m16) = (_mm512_set1_epi8(15), _mm512_set1_epi8(16));
         // SAFETY: the caller promises a whole block of 176 bytes in every row: 16 of scales, 32 of high bits, 128
         // of nibbles.
@@ -163,7 +163,7 @@ impl PackWide for Q6K {
     type Blocks = Q6K;
 
     avx512! {
-    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
+    unsafe fn pack(rows: &TileRows, tile: &mut WideTile, r: usize) {
         let (m4, m48) = (_mm512_set1_epi8(15), _mm512_set1_epi8(48));
         // The value is q - 32; the tile holds 128 more.
         let plus = _mm512_set1_epi8(96);
@@ -200,18 +200,18 @@ impl PackWide for Q6K {
 }
 
 avx512! {
-/// The whole scales of a Q3_K block, four bytes to a dword.
+/// The integer scales of a Q3_K block, four bytes per dword.
 ///
 /// # Safety
 /// Every row has a whole block.
 #[inline]
-unsafe fn six_bits(rows: &Rows) -> [__m512i; 4] {
+unsafe fn six_bits(rows: &TileRows) -> [__m512i; 4] {
     // SAFETY: the promise of the caller: 12 bytes after 32 of high bits and 64 of values.
     let [a, b, high] = unsafe { [dwords(rows, 96), dwords(rows, 100), dwords(rows, 104)] };
     let (m15, m48) = (_mm512_set1_epi8(15), _mm512_set1_epi8(48));
     let mut scale = [a, b, shift(a, 4), shift(b, 4)];
     for (i, scale) in scale.iter_mut().enumerate() {
-        // Bits across the edges of bytes are masked away.
+        // Bits that cross the edges of bytes are masked away.
         let up = _mm512_and_si512(_mm512_slli_epi32::<4>(shift(high, 2 * i)), m48);
         *scale = _mm512_sub_epi8(_mm512_or_si512(_mm512_and_si512(*scale, m15), up), _mm512_set1_epi8(32));
     }
@@ -223,7 +223,7 @@ impl PackWide for Q3K {
     type Blocks = Q3K;
 
     avx512! {
-    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
+    unsafe fn pack(rows: &TileRows, tile: &mut WideTile, r: usize) {
         let (m2, m4) = (_mm512_set1_epi8(3), _mm512_set1_epi8(4));
         // The value is q - 4; the tile holds 128 more.
         let plus = _mm512_set1_epi8(124);
@@ -257,7 +257,7 @@ impl PackWide for Q2K {
     type Blocks = Q2K;
 
     avx512! {
-    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
+    unsafe fn pack(rows: &TileRows, tile: &mut WideTile, r: usize) {
         let m2 = _mm512_set1_epi8(3);
         // SAFETY: the caller promises a whole block of 84 bytes in every row: 16 scales, 64 of values, d, dmin.
         let (q, head) = unsafe { (columns::<<Q2K as Format>::Shape>(rows, 16), dwords(rows, 80)) };

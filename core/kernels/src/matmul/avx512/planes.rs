@@ -1,4 +1,4 @@
-//! Code books as planes of bytes: byte `i` of a plane is a part of entry `i`, and 64 indices are looked up at once, 128
+//! Codebooks as planes of bytes: byte `i` of a plane is a part of entry `i`, and 64 indices are looked up at once, 128
 //! entries at a time.
 
 use std::arch::x86_64::*;
@@ -6,14 +6,14 @@ use std::arch::x86_64::*;
 use super::gemv::load;
 use crate::isa::avx512_bytes;
 
-/// A table that begins with a line of the cache.
+/// A table aligned to a cache line.
 #[repr(align(64))]
-pub(super) struct Table<const N: usize>(pub(super) [u8; N]);
+pub(super) struct AlignedTable<const N: usize>(pub(super) [u8; N]);
 
-/// A book as two planes: the first and the second half of each entry, as many values in a byte.
-pub(super) struct Planes<const N: usize>(pub(super) [Table<N>; 2]);
+/// A codebook as two planes: the first and the second half of each entry, with all values of a half in a byte.
+pub(super) struct Planes<const N: usize>(pub(super) [AlignedTable<N>; 2]);
 
-/// The planes of a book with eight values of two bits in an entry.
+/// The planes of a codebook whose entries have eight values of two bits.
 pub(super) const fn eights<const N: usize>(packed: &[u16; N]) -> Planes<N> {
     let (mut low, mut high) = ([0; N], [0; N]);
     let mut i = 0;
@@ -21,10 +21,10 @@ pub(super) const fn eights<const N: usize>(packed: &[u16; N]) -> Planes<N> {
         [low[i], high[i]] = packed[i].to_le_bytes();
         i += 1;
     }
-    Planes([Table(low), Table(high)])
+    Planes([AlignedTable(low), AlignedTable(high)])
 }
 
-/// The planes of a book with four values of four bits in an entry, of which three are used.
+/// The planes of a codebook whose entries have four values of four bits, of which three bits are used.
 pub(super) const fn fours<const N: usize>(packed: &[u16; N]) -> Planes<N> {
     let (mut low, mut high) = ([0; N], [0; N]);
     let mut i = 0;
@@ -33,23 +33,23 @@ pub(super) const fn fours<const N: usize>(packed: &[u16; N]) -> Planes<N> {
         (low[i], high[i]) = (a & 7 | a >> 4 << 3, b & 7 | b >> 4 << 3);
         i += 1;
     }
-    Planes([Table(low), Table(high)])
+    Planes([AlignedTable(low), AlignedTable(high)])
 }
 
 /// The level of the digit of `bits` bits that begins at bit `shift`, of every number of six bits.
-pub(super) const fn digit<const L: usize>(levels: [u8; L], shift: usize) -> Table<64> {
+pub(super) const fn digit<const L: usize>(levels: [u8; L], shift: usize) -> AlignedTable<64> {
     let mut table = [0; 64];
     let mut i = 0;
     while i < 64 {
         table[i] = levels[(i >> shift) % L];
         i += 1;
     }
-    Table(table)
+    AlignedTable(table)
 }
 
 /// 64 indices of each of two panels.
 pub(super) struct Indices {
-    /// Their lower seven bits, and what follows.
+    /// Their lower seven bits, and the bits above.
     low: [__m512i; 2],
     /// Bits 7 to 10.
     bits: [[__mmask64; 2]; 4],
@@ -57,7 +57,7 @@ pub(super) struct Indices {
 
 impl Indices {
     avx512_bytes! {
-    /// Those with these lower eight bits, and in the lower bits of each byte of `high` the others.
+    /// Indices with these lower eight bits; the lower bits of each byte of `high` are the others.
     #[inline]
     pub(super) fn new(low: [__m512i; 2], high: [__m512i; 2]) -> Indices {
         let bit = |n: i8| high.map(|high| _mm512_test_epi8_mask(high, _mm512_set1_epi8(n)));
@@ -66,7 +66,7 @@ impl Indices {
     }
 
     avx512_bytes! {
-    /// Those of eight bits and a ninth.
+    /// Indices of eight bits and a ninth.
     #[inline]
     pub(super) fn of_nine(low: [__m512i; 2], ninth: [__mmask64; 2]) -> Indices {
         Indices { low, bits: [low.map(|low| _mm512_movepi8_mask(low)), ninth, [0; 2], [0; 2]] }
@@ -97,7 +97,7 @@ pub(super) unsafe fn of_128(table: *const u8, low: [__m512i; 2]) -> [__m512i; 2]
 avx512_bytes! {
 #[inline]
 unsafe fn of_256(plane: *const u8, x: &Indices) -> [__m512i; 2] {
-    // SAFETY: the caller promises so many bytes; so everywhere below.
+    // SAFETY: the caller promises so many bytes; this holds for all loads below.
     unsafe { x.choose(0, of_128(plane, x.low), of_128(plane.add(128), x.low)) }
 }
 }
@@ -118,7 +118,7 @@ unsafe fn of_1024(plane: *const u8, x: &Indices) -> [__m512i; 2] {
 }
 }
 
-impl<const N: usize> Table<N> {
+impl<const N: usize> AlignedTable<N> {
     avx512_bytes! {
     /// The bytes at 64 indices of each of two panels.
     #[inline]

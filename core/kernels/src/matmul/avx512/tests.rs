@@ -1,7 +1,7 @@
 //! Kernels for processors with and without `Avx512Bytes` against each other.
 
 use super::codebook::CodebookFormat;
-use super::gemv_codebook::Pairs;
+use super::gemv_codebook::CodebookProducts;
 use super::gemv_iq2::Iq2;
 use super::gemv_iq3::Iq3;
 use super::pack_codebook::PackCodebook;
@@ -10,11 +10,11 @@ use super::{gemm_wide, gemv, gemv_codebook};
 use crate::activations::{ActivationCache, Activations, Rounding};
 use crate::blocks::*;
 use crate::isa::{Avx512, Avx512Bytes};
-use crate::matmul::types::{Choice, Int8Activations, Job, Output, Tokens};
+use crate::matmul::types::{Int8Activations, KernelChoice, MatmulJob, Output, TokenSelection};
 use crate::{Cpu, Isa};
 
-/// Bits of the product of a matrix of made-up blocks with some rows.
-fn product<F: WideFormat>(choice: Choice<Int8Activations>, (rows, tokens): (usize, usize)) -> Vec<u32> {
+/// Bits of the product of a matrix of generated blocks with some rows.
+fn product<F: WideFormat>(choice: KernelChoice<Int8Activations>, (rows, tokens): (usize, usize)) -> Vec<u32> {
     let cols = 768;
     let bytes: Vec<u8> =
         (0..rows * cols / F::LEN * F::BYTES).map(|i| (i * 37 % 61 + i / 7 % 190) as u8).collect();
@@ -27,10 +27,10 @@ fn product<F: WideFormat>(choice: Choice<Int8Activations>, (rows, tokens): (usiz
     }
     let mut y = vec![f32::NAN; tokens * rows];
     let output = Output::new(&mut y, rows);
-    let mut job = Job {
+    let mut job = MatmulJob {
         w: Matrix::new(F::QUANT.into(), rows, cols, &bytes).unwrap(),
         x: rounded,
-        tokens: Tokens::All(tokens),
+        tokens: TokenSelection::All(tokens),
         // SAFETY: the only columns.
         out: unsafe { output.columns(0..rows) },
         caches: cpu.caches(),
@@ -39,7 +39,7 @@ fn product<F: WideFormat>(choice: Choice<Int8Activations>, (rows, tokens): (usiz
     y.iter().map(|v| v.to_bits()).collect()
 }
 
-fn compare<F: CodebookFormat, P: Pairs<Blocks = F>>(isa: Avx512, bytes: Avx512Bytes) {
+fn compare<F: CodebookFormat, P: CodebookProducts<Blocks = F>>(isa: Avx512, bytes: Avx512Bytes) {
     for rows in [1, 16, 37] {
         let bits = product::<F>(gemv_codebook::choose::<P>(bytes), (rows, 1));
         let other = product::<F>(gemv::choose::<UnpackWide<F>>(isa), (rows, 1));

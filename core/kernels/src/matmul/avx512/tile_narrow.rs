@@ -12,35 +12,35 @@ pub(super) const VECTORS: usize = 3;
 /// Unpacked weights. A dword of `q` holds four neighboring columns of one row as unsigned bytes: the value plus
 /// 128, or, for formats with minima, the value.
 #[repr(C, align(64))]
-pub(super) struct Tile {
+pub(super) struct NarrowTile {
     /// `[columns / 32][dword][row vector][16 rows x 4 columns]`.
     pub(super) q: [[[[u8; 64]; VECTORS]; 8]; 8],
-    /// The scale of each group of 16 or 32 columns; of IQ4_XS the bits of whole numbers.
+    /// The scale of each group of 16 or 32 columns; for IQ4_XS the bits of integers.
     pub(super) scale: [[[f32; 16]; VECTORS]; GROUPS],
     /// The minimum of each group of 32.
     pub(super) min: [[[f32; 16]; VECTORS]; 8],
-    /// IQ4_XS: the factor of the whole scales.
+    /// IQ4_XS: the factor of the integer scales.
     pub(super) d: [[f32; 16]; VECTORS],
 }
 
-/// Where the blocks of a tile lie: 16 rows from `start` on, some of which may be the same row.
+/// The location of the blocks of a tile: 16 rows from `start` on, some of which may be the same row.
 #[derive(Clone, Copy)]
-pub(super) struct Rows {
+pub(super) struct TileRows {
     /// The first block of the panel in the first row.
     pub(super) start: *const u8,
     /// From one row to the next, in bytes.
     pub(super) stride: usize,
-    /// The last row that is there; rows after it are read from it.
+    /// The last row that exists; rows after it are read from it.
     pub(super) last: usize,
     /// The number of groups of 32 columns in the panel, 1 to 8.
     pub(super) groups: usize,
 }
 
-impl Rows {
+impl TileRows {
     /// The panel's first block in row `i`.
     ///
     /// # Safety
-    /// As promised by whoever made the value: `last + 1` rows are readable.
+    /// As promised where the value was made: `last + 1` rows are readable.
     #[inline(always)]
     pub(super) unsafe fn row(&self, i: usize) -> *const u8 {
         // SAFETY: the row is at most the last one.
@@ -67,17 +67,17 @@ pub(super) trait TileFormat {
     ///
     /// # Safety
     /// The processor has AVX-512; every row of `rows` has whole blocks of `rows.groups * 32` readable columns.
-    unsafe fn pack(rows: &Rows, tile: &mut Tile, r: usize);
+    unsafe fn pack(rows: &TileRows, tile: &mut NarrowTile, r: usize);
 }
 
-/// Unpacks any format of one activation scale per 32 values through `Format::expand`.
+/// Unpacks any format with one activation scale per 32 values through `Format::expand`.
 pub(super) struct Unpack<F: Format>(F);
 
 impl<F: Format> TileFormat for Unpack<F> {
     type Blocks = F;
 
     avx512! {
-    unsafe fn pack(rows: &Rows, tile: &mut Tile, r: usize) {
+    unsafe fn pack(rows: &TileRows, tile: &mut NarrowTile, r: usize) {
         let mut w = [Unpacked::ZERO; 16];
         for (i, w) in w.iter_mut().enumerate() {
             // SAFETY: the caller promises this many readable bytes in every row.
@@ -96,15 +96,15 @@ impl<F: Format> TileFormat for Unpack<F> {
 /// # Safety
 /// Every row of `rows` has whole blocks of `rows.groups * 32` readable columns.
 #[inline(always)]
-pub(super) unsafe fn blocks<F: Format>(rows: &Rows, i: usize) -> &[u8] {
+pub(super) unsafe fn blocks<F: Format>(rows: &TileRows, i: usize) -> &[u8] {
     // SAFETY: the promise of the caller.
     unsafe { std::slice::from_raw_parts(rows.row(i), rows.groups * 32 / F::LEN * F::BYTES) }
 }
 
 avx512! {
-/// Turns unpacked values so that rows are in lanes.
+/// Transposes unpacked values so that rows are in lanes.
 #[inline]
-fn values<S: GroupShape>(w: &[Unpacked; 16], tile: &mut Tile, r: usize) {
+fn values<S: GroupShape>(w: &[Unpacked; 16], tile: &mut NarrowTile, r: usize) {
     let flip = _mm512_set1_epi8(if S::MIN { 0 } else { -128 });
     for part in 0..SUPER / 64 {
         // SAFETY: `part * 64 + 64 <= 256`, the length of `q`.

@@ -2,33 +2,33 @@
 
 use std::arch::x86_64::*;
 
-use super::tile_narrow::{Rows, blocks, store};
-use crate::activations::Layout;
+use super::tile_narrow::{TileRows, blocks, store};
+use crate::activations::ActivationLayout;
 use crate::blocks::{Format, GroupShape, SUPER, WideFormat};
 use crate::isa::avx512;
-use crate::matmul::unpacked::{Unpacked, Whole};
+use crate::matmul::unpacked::{IntegerScales, Unpacked};
 
-/// The eight columns of a step for 16 rows: rows 0, 1, 4, 5, 8, 9, 12 and 13, then the others. A quadword holds four columns
-/// of each of two groups as unsigned bytes: the value plus 128, or, for formats with minima, the value.
+/// The eight columns of a step for 16 rows: rows 0, 1, 4, 5, 8, 9, 12 and 13, then the others. A quadword holds four
+/// columns of each of two groups as unsigned bytes: the value plus 128, or, for formats with minima, the value.
 pub(super) type Step = [[u8; 64]; 2];
 
 /// The row vectors of a tile: with four tokens 16 sums and 8 totals in registers.
 pub(super) const VECTORS: usize = 2;
 
-/// Unpacked weights. Groups come in pairs, those of 16 columns next to each other, those of 32 one apart: 0 and 2, 1 and 3,
-/// 4 and 6, 5 and 7, as `Layout::PairedSixteens` and `Layout::PairedGroups` have the activations. Two sums of a pair, as 16-bit
-/// halves of a dword, are then scaled by one instruction (`multiply_wide`).
+/// Unpacked weights. Groups form pairs: adjacent groups of 16 columns; groups of 32 that are one apart: 0 and 2, 1 and
+/// 3, 4 and 6, 5 and 7, the order of the activations in `ActivationLayout::PairedSixteens` and `ActivationLayout::PairedGroups`. One
+/// instruction then scales two sums of a pair, as 16-bit halves of a dword (`multiply_wide`).
 #[repr(C, align(64))]
 pub(super) struct WideTile {
     /// `[pair][step][row vector]`: four steps for a pair of groups of 16, eight for one of 32.
     pub(super) q: [[Step; VECTORS]; 32],
-    /// The whole scales of each pair as 16-bit halves.
+    /// The integer scales of each pair as 16-bit halves.
     pub(super) scale: [[[u32; 16]; VECTORS]; 8],
-    /// Whole minima of two neighboring groups as 16-bit halves.
+    /// Integer minima of two neighboring groups as 16-bit halves.
     pub(super) min: [[[u32; 16]; VECTORS]; 8],
-    /// The factor of the whole scales.
+    /// The factor of the integer scales.
     pub(super) d: [[f32; 16]; VECTORS],
-    /// The factor of the whole minima.
+    /// The factor of the integer minima.
     pub(super) dmin: [[f32; 16]; VECTORS],
 }
 
@@ -41,12 +41,12 @@ pub(super) trait PackWide {
     ///
     /// # Safety
     /// The processor has AVX-512; every row of `rows` has a whole block.
-    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize);
+    unsafe fn pack(rows: &TileRows, tile: &mut WideTile, r: usize);
 }
 
 /// The order of activations for a shape.
-pub(super) const fn order<S: GroupShape>() -> Layout {
-    if S::GROUP == 16 { Layout::PairedSixteens } else { Layout::PairedGroups }
+pub(super) const fn order<S: GroupShape>() -> ActivationLayout {
+    if S::GROUP == 16 { ActivationLayout::PairedSixteens } else { ActivationLayout::PairedGroups }
 }
 
 /// How many steps a pair of groups has.
@@ -62,14 +62,14 @@ pub(super) const fn pair<S: GroupShape>(pair: usize) -> [usize; 2] {
     }
 }
 
-/// The whole scales of a pair in one dword.
-pub(super) fn halves_of<S: GroupShape>(whole: &Whole, at: usize) -> u32 {
+/// The integer scales of a pair in one dword.
+pub(super) fn halves_of<S: GroupShape>(whole: &IntegerScales, at: usize) -> u32 {
     let [first, second] = pair::<S>(at).map(|group| u32::from(whole.scale[group] as u16));
     first | second << 16
 }
 
 avx512! {
-/// Of 16 rows of 64 bytes, in each of which two dwords of a pair follow one another, the quadwords in lanes: steps of a tile.
+/// From 16 rows of 64 bytes, in which two consecutive dwords belong to a pair, the quadwords in lanes: steps of a tile.
 #[inline]
 pub(super) fn steps_of(rows: [__m512i; 16]) -> [[__m512i; 2]; 8] {
     let each = |from: usize| transpose8([0, 1, 4, 5, 8, 9, 12, 13].map(|row| rows[row + from]));
@@ -106,7 +106,8 @@ fn transpose8(a: [__m512i; 8]) -> [__m512i; 8] {
 }
 
 avx512! {
-/// Puts dwords that are `F::GROUP` bytes apart next to each other: of 64 bytes that hold two pairs of 16, or one pair of 32.
+/// Puts dwords that are `F::GROUP` bytes apart next to each other, in 64 bytes that hold two pairs of 16 or one pair of
+/// 32.
 #[inline]
 pub(super) fn side_by_side<S: GroupShape>(v: __m512i) -> __m512i {
     let order = if S::GROUP == 16 {
@@ -124,7 +125,7 @@ avx512! {
 /// # Safety
 /// Every row has 64 readable bytes there.
 #[inline]
-pub(super) unsafe fn columns<S: GroupShape>(rows: &Rows, at: usize) -> [[__m512i; 2]; 8] {
+pub(super) unsafe fn columns<S: GroupShape>(rows: &TileRows, at: usize) -> [[__m512i; 2]; 8] {
     let mut a = [_mm512_setzero_si512(); 16];
     for (i, a) in a.iter_mut().enumerate() {
         // SAFETY: the promise of the caller.
@@ -151,14 +152,14 @@ impl<F: WideFormat> PackWide for UnpackWide<F> {
     type Blocks = F;
 
     avx512! {
-    unsafe fn pack(rows: &Rows, tile: &mut WideTile, r: usize) {
+    unsafe fn pack(rows: &TileRows, tile: &mut WideTile, r: usize) {
         const { assert!(!F::MIN, "a format that keeps no minima") }
         let mut w = [Unpacked::ZERO; 16];
         for (i, w) in w.iter_mut().enumerate() {
             // SAFETY: the caller promises a whole block in every row.
             let blocks = unsafe { blocks::<F>(rows, i) };
             w.fill::<F>(blocks);
-            let whole = Whole::of::<F>(blocks);
+            let whole = IntegerScales::of::<F>(blocks);
             for (pair, scales) in tile.scale[..SUPER / 2 / F::GROUP].iter_mut().enumerate() {
                 scales[r][i] = halves_of::<F::Shape>(&whole, pair);
             }
@@ -166,7 +167,7 @@ impl<F: WideFormat> PackWide for UnpackWide<F> {
         }
         let flip = _mm512_set1_epi8(-128);
         for part in 0..4 {
-            // Two pairs of 16 lie there in order, of a pair of 32 the second is 64 bytes on.
+            // Two pairs of 16 follow each other there; the second group of a pair of 32 is 64 bytes further on.
             let [first, second] = if F::GROUP == 16 { [64 * part, 64 * part + 32] } else { pair::<F::Shape>(part).map(|g| 32 * g) };
             let a = w.each_ref().map(|w| {
                 // SAFETY: both begin at most 32 before the end of 256.

@@ -1,4 +1,4 @@
-//! The instruction-set attributes, and the instructions that `std::arch` has in no stable form.
+//! The instruction-set attributes, and instructions that `std::arch` does not offer in stable Rust.
 
 use std::arch::aarch64::*;
 use std::arch::asm;
@@ -39,7 +39,7 @@ pub(super) fn dot(sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
 }
 
 dotprod! {
-/// As `dot`, with the four bytes of dword `LANE` (0 to 3) of `b` for all dwords of `a`.
+/// Like `dot`, with the four bytes of dword `LANE` (0 to 3) of `b` for all dwords of `a`.
 #[inline]
 pub(super) fn dot_lane<const LANE: i32>(sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
     let mut sum = sum;

@@ -1,5 +1,5 @@
 //! Products in f32: weights are converted to f32 in the first-level cache, then multiplied. Advanced SIMD belongs to
-//! the baseline of aarch64, so these are for every processor. The order of the sums: `order`.
+//! the baseline of aarch64, so these run on every processor. The order of the sums: `order`.
 
 use std::arch::aarch64::*;
 use std::marker::PhantomData;
@@ -8,9 +8,11 @@ use super::features::halves_to_floats;
 use super::tile::{VECTORS, add_to, no_totals};
 use crate::blocks::{BlockType, FloatType, Matrix, SUPER, dequantize_row};
 use crate::isa::Neon;
-use crate::matmul::order::{BFloat16Input, F32Input, Input, SUMS, total};
-use crate::matmul::tiles::{self, LANES, Place, TOKENS, TileProduct};
-use crate::matmul::types::{BFloat16, Choice, Float, Form, Function, Job, Kernel, ProductKind};
+use crate::matmul::order::{BFloat16Input, F32Input, FloatInput, SUMS, total};
+use crate::matmul::tiles::{self, LANES, TOKENS, TileProduct, TileRegion};
+use crate::matmul::types::{
+    BFloat16, Float, Function, InputForm, Kernel, KernelChoice, MatmulJob, ProductKind,
+};
 use crate::memory::Scratch;
 
 /// Sixteen rows by 256 columns: `[column][row]`.
@@ -23,28 +25,28 @@ type Totals = [[float32x4_t; VECTORS]; TOKENS];
 type Converted = [[f32; SUPER]; LANES];
 
 /// The kernel for any type.
-pub(super) fn choose(_: Neon, block: BlockType, kind: ProductKind) -> Choice<Float> {
+pub(super) fn choose(_: Neon, block: BlockType, kind: ProductKind) -> KernelChoice<Float> {
     let (function, tile): (Function<Float>, usize) = match kind {
         ProductKind::Gemv => (gemv::<F32Input>, 2),
         ProductKind::Gemm => (gemm::<F32Input>, LANES),
     };
     // SAFETY: the token is proof of the feature; the functions ask for the type.
-    Choice { kernel: unsafe { Kernel::new(block, function) }, tile }
+    KernelChoice { kernel: unsafe { Kernel::new(block, function) }, tile }
 }
 
 /// The kernel for BF16 weights and activations rounded to bfloat16.
-pub(super) fn bfloat16(_: Neon, kind: ProductKind) -> Choice<BFloat16> {
+pub(super) fn bfloat16(_: Neon, kind: ProductKind) -> KernelChoice<BFloat16> {
     let (function, tile): (Function<BFloat16>, usize) = match kind {
         ProductKind::Gemv => (gemv::<BFloat16Input>, 2),
         ProductKind::Gemm => (gemm::<BFloat16Input>, LANES),
     };
     // SAFETY: the token is proof of the feature; the functions ask for the type.
-    Choice { kernel: unsafe { Kernel::new(FloatType::BF16, function) }, tile }
+    KernelChoice { kernel: unsafe { Kernel::new(FloatType::BF16, function) }, tile }
 }
 
 /// One row of activations.
 #[target_feature(enable = "neon")]
-fn gemv<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
+fn gemv<I: FloatInput>(job: &mut MatmulJob<'_, I::Form>, _: &mut Scratch) {
     let (rows, cols) = (job.w.rows(), job.w.cols());
     let x = &I::row(job.x, job.tokens.row(0))[..cols];
     let mut converted = [0f32; SUPER];
@@ -65,7 +67,7 @@ fn gemv<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
 /// The product of up to a panel.
 #[target_feature(enable = "neon")]
 #[inline]
-fn panel<I: Input>(w: &[f32], x: &[I::Value]) -> f32 {
+fn panel<I: FloatInput>(w: &[f32], x: &[I::Value]) -> f32 {
     let mut sums = [vdupq_n_f32(0.0); 2];
     let step = SUMS * I::WIDTH;
     let mut wide = [0f32; 2 * SUMS];
@@ -73,7 +75,7 @@ fn panel<I: Input>(w: &[f32], x: &[I::Value]) -> f32 {
     for (w, x) in w.chunks(step).zip(x.chunks(step)) {
         wide.fill(0.0);
         weights.fill(0.0);
-        // Pairs apart: even columns first.
+        // Separates the pairs: even columns first.
         for (n, (w, x)) in w.iter().zip(x).enumerate() {
             let at = n % I::WIDTH * SUMS + n / I::WIDTH;
             (weights[at], wide[at]) = (*w, I::float(*x));
@@ -100,7 +102,7 @@ fn panel<I: Input>(w: &[f32], x: &[I::Value]) -> f32 {
 /// Converts `out.len()` columns of a row from column `start` on, a multiple of 256.
 #[target_feature(enable = "neon")]
 #[inline]
-fn convert<I: Input>(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
+fn convert<I: FloatInput>(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
     let block = w.block();
     let bytes = block.row_bytes(start).unwrap_or(0);
     let blocks = &w.row(row)[bytes..bytes + block.row_bytes(out.len()).unwrap_or(0)];
@@ -126,13 +128,13 @@ fn convert<I: Input>(w: &Matrix, row: usize, start: usize, out: &mut [f32]) {
 }
 
 /// Tiles of f32.
-struct Floats<I>(PhantomData<I>);
+struct NeonFloatTiles<I>(PhantomData<I>);
 
 /// Many rows of activations.
 #[target_feature(enable = "neon")]
-fn gemm<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
+fn gemm<I: FloatInput>(job: &mut MatmulJob<'_, I::Form>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
-    unsafe { tiles::run::<Floats<I>, 1>(job, scratch, pack::<I>) }
+    unsafe { tiles::run::<NeonFloatTiles<I>, 1>(job, scratch, pack::<I>) }
 }
 
 /// Unpacks a place of the weights: see `tiles::Pack`.
@@ -140,7 +142,13 @@ fn gemm<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
 /// # Safety
 /// The place is in the matrix.
 #[target_feature(enable = "neon")]
-unsafe fn pack<I: Input>(w: &Matrix, place: Place, tile: &mut Tile, _: usize, converted: &mut Converted) {
+unsafe fn pack<I: FloatInput>(
+    w: &Matrix,
+    place: TileRegion,
+    tile: &mut Tile,
+    _: usize,
+    converted: &mut Converted,
+) {
     for (i, out) in converted.iter_mut().enumerate() {
         convert::<I>(w, place.row + i.min(place.count - 1), place.start, &mut out[..place.cols]);
     }
@@ -161,7 +169,7 @@ unsafe fn pack<I: Input>(w: &Matrix, place: Place, tile: &mut Tile, _: usize, co
 }
 
 // SAFETY: floats; the size of a tile is a multiple of a column's, 64 bytes.
-unsafe impl<I: Input> TileProduct for Floats<I> {
+unsafe impl<I: FloatInput> TileProduct for NeonFloatTiles<I> {
     type Form = I::Form;
     type Tile = Tile;
     type Scratch = Converted;
@@ -171,9 +179,9 @@ unsafe impl<I: Input> TileProduct for Floats<I> {
     #[target_feature(enable = "neon")]
     unsafe fn multiply<const R: usize>(
         tile: &Tile,
-        x: <I::Form as Form>::Rows<'_>,
+        x: <I::Form as InputForm>::Rows<'_>,
         tokens: [usize; TOKENS],
-        place: Place,
+        place: TileRegion,
         out: &mut [f32],
     ) {
         let x = tokens.map(|t| &I::row(x, t)[place.start..place.start + place.cols]);
@@ -197,7 +205,11 @@ unsafe impl<I: Input> TileProduct for Floats<I> {
 /// and so on before `end`.
 #[target_feature(enable = "neon")]
 #[inline]
-fn one_of_eight<I: Input>(tile: &Tile, x: [&[I::Value]; TOKENS], (start, end): (usize, usize)) -> Totals {
+fn one_of_eight<I: FloatInput>(
+    tile: &Tile,
+    x: [&[I::Value]; TOKENS],
+    (start, end): (usize, usize),
+) -> Totals {
     let mut sums = no_totals();
     let mut at = start;
     while at < end {

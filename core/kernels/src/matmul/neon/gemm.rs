@@ -5,25 +5,25 @@ use std::arch::aarch64::*;
 use std::marker::PhantomData;
 
 use super::features::{dot_lane, dotprod};
-use super::tile::{Scaled, Sums, Tile, VECTORS, transpose};
+use super::tile::{NeonFormat, NeonTile, Sums, VECTORS, transpose};
 use crate::activations::{Int8Rows, Meta};
 use crate::blocks::{Format, Matrix, SUPER};
 use crate::isa::DotProducts;
-use crate::matmul::tiles::{self, LANES, Place, TOKENS, TileProduct};
-use crate::matmul::types::{Choice, Int8Activations, Job, Kernel};
+use crate::matmul::tiles::{self, LANES, TOKENS, TileProduct, TileRegion};
+use crate::matmul::types::{Int8Activations, Kernel, KernelChoice, MatmulJob};
 use crate::memory::Scratch;
 
 /// Tiles of a format, `q` as `[columns / 4][rows / 4][4 rows x 4 columns]`.
-struct Dots<S: Scaled>(PhantomData<S>);
+struct Dots<S: NeonFormat>(PhantomData<S>);
 
 /// The kernel for a format.
-pub(super) fn choose<S: Scaled>(_: DotProducts) -> Choice<Int8Activations> {
+pub(super) fn choose<S: NeonFormat>(_: DotProducts) -> KernelChoice<Int8Activations> {
     // SAFETY: the token is proof of the feature; the function is for this format.
-    Choice { kernel: unsafe { Kernel::new(S::Blocks::QUANT, gemm::<S>) }, tile: LANES }
+    KernelChoice { kernel: unsafe { Kernel::new(S::Blocks::QUANT, gemm::<S>) }, tile: LANES }
 }
 
 dotprod! {
-fn gemm<S: Scaled>(job: &mut Job<'_, Int8Activations>, scratch: &mut Scratch) {
+fn gemm<S: NeonFormat>(job: &mut MatmulJob<'_, Int8Activations>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
     unsafe { tiles::run::<Dots<S>, 1>(job, scratch, pack::<S>) }
 }
@@ -34,7 +34,7 @@ dotprod! {
 ///
 /// # Safety
 /// The place is in the matrix.
-unsafe fn pack<S: Scaled>(matrix: &Matrix, place: Place, tile: &mut Tile, _: usize, _: &mut ()) {
+unsafe fn pack<S: NeonFormat>(matrix: &Matrix, place: TileRegion, tile: &mut NeonTile, _: usize, _: &mut ()) {
     let w = tile.unpack::<S>(matrix, place);
     for (c, to) in tile.q.as_chunks_mut::<{ 4 * VECTORS }>().0.iter_mut().enumerate() {
         for v in 0..VECTORS {
@@ -50,20 +50,20 @@ unsafe fn pack<S: Scaled>(matrix: &Matrix, place: Place, tile: &mut Tile, _: usi
 }
 }
 
-// SAFETY: a `Tile` is numbers, aligned to 64; there is no scratch.
-unsafe impl<S: Scaled> TileProduct for Dots<S> {
+// SAFETY: a `NeonTile` is numbers, aligned to 64; there is no scratch.
+unsafe impl<S: NeonFormat> TileProduct for Dots<S> {
     type Form = Int8Activations;
-    type Tile = Tile;
+    type Tile = NeonTile;
     type Scratch = ();
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
     dotprod! {
     unsafe fn multiply<const R: usize>(
-        tile: &Tile,
+        tile: &NeonTile,
         x: &Int8Rows,
         tokens: [usize; TOKENS],
-        place: Place,
+        place: TileRegion,
         out: &mut [f32],
     ) {
         let panel = place.start / SUPER;
@@ -92,7 +92,7 @@ unsafe impl<S: Scaled> TileProduct for Dots<S> {
 dotprod! {
 /// Adds the products of 16 columns.
 #[inline]
-fn add(tile: &Tile, sixteen: usize, x: &[&[i8; SUPER]; TOKENS], sums: &mut Sums) {
+fn add(tile: &NeonTile, sixteen: usize, x: &[&[i8; SUPER]; TOKENS], sums: &mut Sums) {
     // SAFETY: `16 sixteen + 16 <= 256`: there are 16 in a tile, as in a panel.
     let x = x.map(|x| unsafe { vld1q_s8(x.as_ptr().add(16 * sixteen)) });
     macro_rules! column {

@@ -1,16 +1,16 @@
 //! The engine for rounded activations (see `tiles`) with matrix products of bytes: two tokens times two rows, eight
-//! columns at once. Whole-number sums are exact, so results are those of the engine with dot products.
+//! columns at once. Integer sums are exact, so results equal those of the engine with dot products.
 
 use std::arch::aarch64::*;
 use std::marker::PhantomData;
 
 use super::features::{i8mm, square};
-use super::tile::{Scaled, Sums, Tile, VECTORS};
+use super::tile::{NeonFormat, NeonTile, Sums, VECTORS};
 use crate::activations::{Int8Rows, Meta};
 use crate::blocks::{Format, Matrix, SUPER};
 use crate::isa::MatrixProducts;
-use crate::matmul::tiles::{self, LANES, Place, TOKENS, TileProduct};
-use crate::matmul::types::{Choice, Int8Activations, Job, Kernel};
+use crate::matmul::tiles::{self, LANES, TOKENS, TileProduct, TileRegion};
+use crate::matmul::types::{Int8Activations, Kernel, KernelChoice, MatmulJob};
 use crate::memory::Scratch;
 
 /// The pairs of rows in a tile.
@@ -20,16 +20,16 @@ const PAIRS: usize = LANES / 2;
 type Squares = [[int32x4_t; PAIRS]; TOKENS / 2];
 
 /// Tiles of a format, `q` as `[columns / 8][rows / 2][2 rows x 8 columns]`.
-struct Square<S: Scaled>(PhantomData<S>);
+struct Square<S: NeonFormat>(PhantomData<S>);
 
 /// The kernel for a format.
-pub(super) fn choose<S: Scaled>(_: MatrixProducts) -> Choice<Int8Activations> {
+pub(super) fn choose<S: NeonFormat>(_: MatrixProducts) -> KernelChoice<Int8Activations> {
     // SAFETY: the token is proof of the feature; the function is for this format.
-    Choice { kernel: unsafe { Kernel::new(S::Blocks::QUANT, gemm::<S>) }, tile: LANES }
+    KernelChoice { kernel: unsafe { Kernel::new(S::Blocks::QUANT, gemm::<S>) }, tile: LANES }
 }
 
 i8mm! {
-fn gemm<S: Scaled>(job: &mut Job<'_, Int8Activations>, scratch: &mut Scratch) {
+fn gemm<S: NeonFormat>(job: &mut MatmulJob<'_, Int8Activations>, scratch: &mut Scratch) {
     // SAFETY: the features are this function's own.
     unsafe { tiles::run::<Square<S>, 1>(job, scratch, pack::<S>) }
 }
@@ -40,7 +40,7 @@ i8mm! {
 ///
 /// # Safety
 /// The place is in the matrix.
-unsafe fn pack<S: Scaled>(matrix: &Matrix, place: Place, tile: &mut Tile, _: usize, _: &mut ()) {
+unsafe fn pack<S: NeonFormat>(matrix: &Matrix, place: TileRegion, tile: &mut NeonTile, _: usize, _: &mut ()) {
     let w = tile.unpack::<S>(matrix, place);
     for (c, to) in tile.q.as_chunks_mut::<{ 2 * PAIRS }>().0.iter_mut().enumerate() {
         for pair in 0..PAIRS {
@@ -55,20 +55,20 @@ unsafe fn pack<S: Scaled>(matrix: &Matrix, place: Place, tile: &mut Tile, _: usi
 }
 }
 
-// SAFETY: a `Tile` is numbers, aligned to 64; there is no scratch.
-unsafe impl<S: Scaled> TileProduct for Square<S> {
+// SAFETY: a `NeonTile` is numbers, aligned to 64; there is no scratch.
+unsafe impl<S: NeonFormat> TileProduct for Square<S> {
     type Form = Int8Activations;
-    type Tile = Tile;
+    type Tile = NeonTile;
     type Scratch = ();
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
     i8mm! {
     unsafe fn multiply<const R: usize>(
-        tile: &Tile,
+        tile: &NeonTile,
         x: &Int8Rows,
         tokens: [usize; TOKENS],
-        place: Place,
+        place: TileRegion,
         out: &mut [f32],
     ) {
         let panel = place.start / SUPER;
@@ -97,7 +97,7 @@ unsafe impl<S: Scaled> TileProduct for Square<S> {
 i8mm! {
 /// Adds the products of 16 columns.
 #[inline]
-fn add(tile: &Tile, sixteen: usize, x: &[&[i8; SUPER]; TOKENS], sums: &mut Squares) {
+fn add(tile: &NeonTile, sixteen: usize, x: &[&[i8; SUPER]; TOKENS], sums: &mut Squares) {
     // SAFETY: `16 sixteen + 16 <= 256`: there are 16 in a tile, as in a panel.
     let x = x.map(|x| unsafe { vld1q_s8(x.as_ptr().add(16 * sixteen)) });
     let x = [eights(x[0], x[1]), eights(x[2], x[3])];

@@ -1,28 +1,28 @@
-//! One row of activations: blocks are unpacked to bytes in the first-level cache, then multiplied; what four rows come to is
-//! added up with the rows in lanes.
+//! One row of activations: blocks are unpacked to bytes in the first-level cache, then multiplied; the sums of four
+//! rows are added with the rows in lanes.
 
 use std::arch::aarch64::*;
 
 use super::features::{dot, dotprod};
-use super::tile::{Scaled, Scales, transpose};
+use super::tile::{NeonFormat, Scales, transpose};
 use crate::activations::{Int8Rows, Meta};
 use crate::blocks::{Format, GROUPS, SUPER};
 use crate::isa::DotProducts;
-use crate::matmul::types::{Choice, Int8Activations, Job, Kernel};
+use crate::matmul::types::{Int8Activations, Kernel, KernelChoice, MatmulJob};
 use crate::matmul::unpacked::Unpacked;
 use crate::memory::Scratch;
 
-/// Rows that are in lanes together.
+/// Rows that share the lanes.
 const ROWS: usize = 4;
 
 /// The kernel for a format.
-pub(super) fn choose<S: Scaled>(_: DotProducts) -> Choice<Int8Activations> {
+pub(super) fn choose<S: NeonFormat>(_: DotProducts) -> KernelChoice<Int8Activations> {
     // SAFETY: the token is proof of the feature; the function is for this format.
-    Choice { kernel: unsafe { Kernel::new(S::Blocks::QUANT, gemv::<S>) }, tile: ROWS }
+    KernelChoice { kernel: unsafe { Kernel::new(S::Blocks::QUANT, gemv::<S>) }, tile: ROWS }
 }
 
 dotprod! {
-fn gemv<S: Scaled>(job: &mut Job<'_, Int8Activations>, _: &mut Scratch) {
+fn gemv<S: NeonFormat>(job: &mut MatmulJob<'_, Int8Activations>, _: &mut Scratch) {
     let rows = job.w.rows();
     for first in (0..rows).step_by(ROWS) {
         let four = [0, 1, 2, 3].map(|i| job.w.row((first + i).min(rows - 1)));
@@ -38,7 +38,7 @@ fn gemv<S: Scaled>(job: &mut Job<'_, Int8Activations>, _: &mut Scratch) {
 
 dotprod! {
 #[inline]
-fn four_rows<S: Scaled>(rows: [&[u8]; ROWS], x: &Int8Rows) -> float32x4_t {
+fn four_rows<S: NeonFormat>(rows: [&[u8]; ROWS], x: &Int8Rows) -> float32x4_t {
     let panel_bytes = SUPER / S::Blocks::LEN * S::Blocks::BYTES;
     let mut sums = vdupq_n_f32(0.0);
     let mut w = [Unpacked::ZERO; ROWS];
@@ -61,7 +61,7 @@ fn four_rows<S: Scaled>(rows: [&[u8]; ROWS], x: &Int8Rows) -> float32x4_t {
 }
 
 dotprod! {
-/// The products of 16 values from `at` on, four parts of them.
+/// The products of 16 values from `at` on, in four parts.
 #[inline]
 fn sixteen(sum: int32x4_t, w: &Unpacked, x: &[i8; SUPER], at: usize) -> int32x4_t {
     // SAFETY: `at + 16 <= 256`, the length of both.
@@ -71,7 +71,7 @@ fn sixteen(sum: int32x4_t, w: &Unpacked, x: &[i8; SUPER], at: usize) -> int32x4_
 }
 
 dotprod! {
-/// The products of group `g`, four parts of them.
+/// The products of group `g`, in four parts.
 #[inline]
 fn group<F: Format>(w: &Unpacked, x: &[i8; SUPER], g: usize) -> int32x4_t {
     let first = sixteen(vdupq_n_s32(0), w, x, g * F::GROUP);

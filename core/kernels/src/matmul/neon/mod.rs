@@ -10,31 +10,31 @@ mod gemv;
 mod tests;
 mod tile;
 
-use super::types::{BFloat16, Choice, Float, Int8Activations, IsaKernels, ProductKind};
+use super::types::{BFloat16, Float, Int8Activations, IsaKernels, KernelChoice, ProductKind};
 use crate::blocks::{BlockType, QuantType, with_width};
 use crate::isa::{DotProducts, Neon, Portable};
-use tile::Scaled;
+use tile::NeonFormat;
 
 impl IsaKernels for Neon {
-    fn float(&self, block: BlockType, kind: ProductKind) -> Choice<Float> {
+    fn float(&self, block: BlockType, kind: ProductKind) -> KernelChoice<Float> {
         float::choose(*self, block, kind)
     }
 
-    fn bfloat16(&self, kind: ProductKind) -> Choice<BFloat16> {
+    fn bfloat16(&self, kind: ProductKind) -> KernelChoice<BFloat16> {
         float::bfloat16(*self, kind)
     }
 
-    fn int8(&self, quant: QuantType, kind: ProductKind) -> Choice<Int8Activations> {
+    fn int8(&self, quant: QuantType, kind: ProductKind) -> KernelChoice<Int8Activations> {
         let Some(dots) = self.dot_products() else { return Portable.int8(quant, kind) };
         with_width!(quant,
-            F => choose::<tile::Wide<F>>(*self, dots, kind),
-            F => choose::<tile::Narrow<F>>(*self, dots, kind)
+            F => choose::<tile::NeonWide<F>>(*self, dots, kind),
+            F => choose::<tile::NeonNarrow<F>>(*self, dots, kind)
         )
     }
 }
 
 /// The kernel for a format.
-fn choose<S: Scaled>(isa: Neon, dots: DotProducts, kind: ProductKind) -> Choice<Int8Activations> {
+fn choose<S: NeonFormat>(isa: Neon, dots: DotProducts, kind: ProductKind) -> KernelChoice<Int8Activations> {
     match (kind, isa.matrix_products()) {
         (ProductKind::Gemv, _) => gemv::choose::<S>(dots),
         (ProductKind::Gemm, Some(squares)) => gemm_i8mm::choose::<S>(squares),

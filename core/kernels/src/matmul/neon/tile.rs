@@ -1,24 +1,24 @@
-//! Tiles of 16 rows of unpacked weights, and what becomes of whole-number sums: the same for both engines.
+//! Tiles of 16 rows of unpacked weights, and the use of integer sums: the same for both engines.
 
 use std::arch::aarch64::*;
 use std::marker::PhantomData;
 
 use crate::activations::Meta;
 use crate::blocks::{Factors, Format, GROUPS, Matrix, SUPER, WideFormat};
-use crate::matmul::tiles::{LANES, Place, TOKENS};
-use crate::matmul::unpacked::{Unpacked, Whole};
+use crate::matmul::tiles::{LANES, TOKENS, TileRegion};
+use crate::matmul::unpacked::{IntegerScales, Unpacked};
 
 /// The vectors of four rows in a tile.
 pub(super) const VECTORS: usize = LANES / 4;
 
-/// Whole-number sums, `[token][4 rows]`.
+/// Integer sums, `[token][4 rows]`.
 pub(super) type Sums = [[int32x4_t; VECTORS]; TOKENS];
-/// The products so far, `[token][4 rows]`: of wide formats whole numbers, of narrow ones the bits of f32.
+/// The products so far, `[token][4 rows]`: integers for wide formats, the bits of f32 for narrow ones.
 pub(super) type Totals = [[int32x4_t; VECTORS]; TOKENS];
 
-/// What a panel's groups are multiplied with.
+/// The factors of a panel's groups.
 pub(super) struct Scales {
-    /// Wide formats: whole numbers. Narrow ones: the bits of f32.
+    /// NeonWide formats: integers. NeonNarrow ones: the bits of f32.
     pub(super) scale: [u32; GROUPS],
     /// As the scales.
     pub(super) min: [u32; GROUPS],
@@ -27,7 +27,7 @@ pub(super) struct Scales {
 }
 
 /// A format by the width of its activations' scales.
-pub(super) trait Scaled {
+pub(super) trait NeonFormat {
     /// The block layout.
     type Blocks: Format;
 
@@ -36,11 +36,11 @@ pub(super) trait Scaled {
 }
 
 /// One scale per 32 activations.
-pub(super) struct Narrow<F: Format>(PhantomData<F>);
+pub(super) struct NeonNarrow<F: Format>(PhantomData<F>);
 /// One scale per 256.
-pub(super) struct Wide<F: WideFormat>(PhantomData<F>);
+pub(super) struct NeonWide<F: WideFormat>(PhantomData<F>);
 
-impl<F: Format> Scaled for Narrow<F> {
+impl<F: Format> NeonFormat for NeonNarrow<F> {
     type Blocks = F;
 
     #[inline(always)]
@@ -53,12 +53,12 @@ impl<F: Format> Scaled for Narrow<F> {
     }
 }
 
-impl<F: WideFormat> Scaled for Wide<F> {
+impl<F: WideFormat> NeonFormat for NeonWide<F> {
     type Blocks = F;
 
     #[inline(always)]
     fn scales(_: &Unpacked, blocks: &[u8]) -> Scales {
-        let whole = Whole::of::<F>(blocks);
+        let whole = IntegerScales::of::<F>(blocks);
         let wide = |v: i16| i32::from(v) as u32;
         Scales { scale: whole.scale.map(wide), min: whole.min.map(wide), factors: whole.factors }
     }
@@ -66,8 +66,8 @@ impl<F: WideFormat> Scaled for Wide<F> {
 
 /// Unpacked weights of 16 rows by 256 columns.
 #[repr(C, align(64))]
-pub(super) struct Tile {
-    /// The values, in the engine's order.
+pub(super) struct NeonTile {
+    /// The values, in the order of the engine.
     pub(super) q: [[i8; 16]; SUPER],
     /// The scales of each group, as in `Scales`.
     scale: [[u32; LANES]; GROUPS],
@@ -78,10 +78,10 @@ pub(super) struct Tile {
     dmin: [f32; LANES],
 }
 
-impl Tile {
-    /// Unpacks the rows of a place, whose scales and minima are put in the tile; rows that are missing repeat the last.
+impl NeonTile {
+    /// Unpacks the rows of a place, whose scales and minima go into the tile; missing rows repeat the last one.
     #[inline(always)]
-    pub(super) fn unpack<S: Scaled>(&mut self, matrix: &Matrix, place: Place) -> [Unpacked; LANES] {
+    pub(super) fn unpack<S: NeonFormat>(&mut self, matrix: &Matrix, place: TileRegion) -> [Unpacked; LANES] {
         let at = place.start / S::Blocks::LEN * S::Blocks::BYTES;
         let bytes = place.cols / S::Blocks::LEN * S::Blocks::BYTES;
         let mut w = [Unpacked::ZERO; LANES];
@@ -152,7 +152,7 @@ impl Tile {
         }
     }
 
-    /// The whole minima of four rows times the sums of the activations.
+    /// The integer minima of four rows times the sums of the activations.
     #[target_feature(enable = "neon")]
     #[inline]
     fn minima<F: Format>(&self, meta: &Meta, v: usize) -> int32x4_t {

@@ -1,8 +1,8 @@
 //! Products in f32 with weights converted panel by panel, in plain Rust: see `order`.
 
 use crate::blocks::{BlockType, FloatType, SUPER, dequantize_row};
-use crate::matmul::order::{BFloat16Input, F32Input, Input, SUMS, total};
-use crate::matmul::types::{BFloat16, Choice, Float, Function, Job, Kernel, ProductKind};
+use crate::matmul::order::{BFloat16Input, F32Input, FloatInput, SUMS, total};
+use crate::matmul::types::{BFloat16, Float, Function, Kernel, KernelChoice, MatmulJob, ProductKind};
 use crate::memory::Scratch;
 use crate::simd::fused;
 
@@ -10,28 +10,28 @@ use crate::simd::fused;
 const ROWS: usize = 4;
 
 /// The kernel for any type.
-pub(super) fn choose(block: BlockType, kind: ProductKind) -> Choice<Float> {
+pub(super) fn choose(block: BlockType, kind: ProductKind) -> KernelChoice<Float> {
     let function: Function<Float> = match kind {
         ProductKind::Gemv => gemv::<F32Input>,
         ProductKind::Gemm => gemm::<F32Input>,
     };
-    // SAFETY: plain Rust; it asks for the type of the weights.
-    Choice { kernel: unsafe { Kernel::new(block, function) }, tile: ROWS }
+    // SAFETY: plain Rust; it requires the type of the weights.
+    KernelChoice { kernel: unsafe { Kernel::new(block, function) }, tile: ROWS }
 }
 
 /// The kernel for BF16 weights and activations rounded to bfloat16.
-pub(super) fn bfloat16(kind: ProductKind) -> Choice<BFloat16> {
+pub(super) fn bfloat16(kind: ProductKind) -> KernelChoice<BFloat16> {
     let function: Function<BFloat16> = match kind {
         ProductKind::Gemv => gemv::<BFloat16Input>,
         ProductKind::Gemm => gemm::<BFloat16Input>,
     };
-    // SAFETY: plain Rust; it asks for the type of the weights.
-    Choice { kernel: unsafe { Kernel::new(FloatType::BF16, function) }, tile: ROWS }
+    // SAFETY: plain Rust; it requires the type of the weights.
+    KernelChoice { kernel: unsafe { Kernel::new(FloatType::BF16, function) }, tile: ROWS }
 }
 
 /// The product of up to a panel of weights and activations.
 #[inline(always)]
-fn multiply<I: Input>(w: &[f32], x: &[I::Value]) -> f32 {
+fn multiply<I: FloatInput>(w: &[f32], x: &[I::Value]) -> f32 {
     let mut sums = [0f32; SUMS];
     let step = SUMS * I::WIDTH;
     let whole = x.len() / step * step;
@@ -55,17 +55,17 @@ fn multiply<I: Input>(w: &[f32], x: &[I::Value]) -> f32 {
 
 /// Adds the products of a converted panel of blocks to a sum.
 #[inline(always)]
-fn add<I: Input>(sum: f32, w: &[f32], x: &[I::Value]) -> f32 {
+fn add<I: FloatInput>(sum: f32, w: &[f32], x: &[I::Value]) -> f32 {
     w.chunks(I::PANEL).zip(x.chunks(I::PANEL)).fold(sum, |sum, (w, x)| sum + multiply::<I>(w, x))
 }
 
 /// Converts a panel of blocks.
-fn convert<I: Input>(block: BlockType, blocks: &[u8], out: &mut [f32]) {
+fn convert<I: FloatInput>(block: BlockType, blocks: &[u8], out: &mut [f32]) {
     dequantize_row(block, blocks, out);
     out.iter_mut().for_each(|w| *w = I::weight(*w));
 }
 
-fn gemv<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
+fn gemv<I: FloatInput>(job: &mut MatmulJob<'_, I::Form>, _: &mut Scratch) {
     let cols = job.w.cols();
     let x = &I::row(job.x, job.tokens.row(0))[..cols];
     let panel_bytes = job.w.block().row_bytes(SUPER).unwrap_or(1);
@@ -82,7 +82,7 @@ fn gemv<I: Input>(job: &mut Job<'_, I::Form>, _: &mut Scratch) {
     }
 }
 
-fn gemm<I: Input>(job: &mut Job<'_, I::Form>, scratch: &mut Scratch) {
+fn gemm<I: FloatInput>(job: &mut MatmulJob<'_, I::Form>, scratch: &mut Scratch) {
     let x = job.x;
     let panel_bytes = job.w.block().row_bytes(SUPER).unwrap_or(1);
     let sums = scratch.floats(ROWS * job.tokens.len()).as_chunks_mut::<ROWS>().0;

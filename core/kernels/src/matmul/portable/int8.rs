@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 
 use crate::activations::Meta;
 use crate::blocks::{Format, GroupShape, SUPER, WideFormat};
-use crate::matmul::types::{Choice, Function, Int8Activations, Job, Kernel, ProductKind};
-use crate::matmul::unpacked::{Unpacked, Whole};
+use crate::matmul::types::{Function, Int8Activations, Kernel, KernelChoice, MatmulJob, ProductKind};
+use crate::matmul::unpacked::{IntegerScales, Unpacked};
 use crate::memory::Scratch;
 use crate::simd::fused;
 
@@ -14,26 +14,26 @@ use crate::simd::fused;
 const ROWS: usize = 4;
 
 /// The kernel for a format with activations of one scale per 32 values.
-pub(super) fn narrow<F: Format>(kind: ProductKind) -> Choice<Int8Activations> {
-    choose::<Narrow<F>>(kind)
+pub(super) fn narrow<F: Format>(kind: ProductKind) -> KernelChoice<Int8Activations> {
+    choose::<PortableNarrow<F>>(kind)
 }
 
 /// The kernel for a format with activations of one scale per 256 values.
-pub(super) fn wide<F: WideFormat>(kind: ProductKind) -> Choice<Int8Activations> {
-    choose::<Wide<F>>(kind)
+pub(super) fn wide<F: WideFormat>(kind: ProductKind) -> KernelChoice<Int8Activations> {
+    choose::<PortableWide<F>>(kind)
 }
 
-fn choose<P: Panel>(kind: ProductKind) -> Choice<Int8Activations> {
+fn choose<P: PanelProduct>(kind: ProductKind) -> KernelChoice<Int8Activations> {
     let function: Function<Int8Activations> = match kind {
         ProductKind::Gemv => gemv::<P>,
         ProductKind::Gemm => gemm::<P>,
     };
     // SAFETY: plain Rust, for this format.
-    Choice { kernel: unsafe { Kernel::new(P::Blocks::QUANT, function) }, tile: ROWS }
+    KernelChoice { kernel: unsafe { Kernel::new(P::Blocks::QUANT, function) }, tile: ROWS }
 }
 
 /// How 256 weights of a row are unpacked and multiplied.
-trait Panel {
+trait PanelProduct {
     type Blocks: Format;
     type Weights: Copy;
     const ZERO: Self::Weights;
@@ -41,19 +41,19 @@ trait Panel {
     /// Unpacks the blocks of a panel.
     fn unpack(w: &mut Self::Weights, blocks: &[u8]);
 
-    /// The sum so far with the products of a panel: see the order in `matmul`.
+    /// The sum so far plus the products of a panel: see the order in `matmul`.
     fn add(sum: f32, w: &Self::Weights, x: &[i8; SUPER], meta: &Meta) -> f32;
 }
 
-/// The whole product of a group.
+/// The integer product of a group.
 #[inline(always)]
 fn whole_dot(w: &[i8], x: &[i8]) -> i32 {
     w.iter().zip(x).fold(0i32, |sum, (w, x)| sum.wrapping_add(i32::from(*w) * i32::from(*x)))
 }
 
-struct Narrow<F>(PhantomData<F>);
+struct PortableNarrow<F>(PhantomData<F>);
 
-impl<F: Format> Panel for Narrow<F> {
+impl<F: Format> PanelProduct for PortableNarrow<F> {
     type Blocks = F;
     type Weights = Unpacked;
     const ZERO: Unpacked = Unpacked::ZERO;
@@ -84,28 +84,33 @@ fn add_narrow<S: GroupShape>(sum: f32, w: &Unpacked, x: &[i8; SUPER], meta: &Met
     sum + total
 }
 
-struct Wide<F>(PhantomData<F>);
+struct PortableWide<F>(PhantomData<F>);
 
-impl<F: WideFormat> Panel for Wide<F> {
+impl<F: WideFormat> PanelProduct for PortableWide<F> {
     type Blocks = F;
-    type Weights = (Unpacked, Whole);
-    const ZERO: (Unpacked, Whole) = (Unpacked::ZERO, Whole::ZERO);
+    type Weights = (Unpacked, IntegerScales);
+    const ZERO: (Unpacked, IntegerScales) = (Unpacked::ZERO, IntegerScales::ZERO);
 
     #[inline(never)]
-    fn unpack((w, whole): &mut (Unpacked, Whole), blocks: &[u8]) {
+    fn unpack((w, whole): &mut (Unpacked, IntegerScales), blocks: &[u8]) {
         w.fill::<F>(blocks);
-        *whole = Whole::of::<F>(blocks);
+        *whole = IntegerScales::of::<F>(blocks);
     }
 
     #[inline(always)]
-    fn add(sum: f32, w: &(Unpacked, Whole), x: &[i8; SUPER], meta: &Meta) -> f32 {
+    fn add(sum: f32, w: &(Unpacked, IntegerScales), x: &[i8; SUPER], meta: &Meta) -> f32 {
         add_wide::<F::Shape>(sum, w, x, meta)
     }
 }
 
 /// Adds the product of a panel of a wide format.
 #[inline(never)]
-fn add_wide<S: GroupShape>(sum: f32, (w, whole): &(Unpacked, Whole), x: &[i8; SUPER], meta: &Meta) -> f32 {
+fn add_wide<S: GroupShape>(
+    sum: f32,
+    (w, whole): &(Unpacked, IntegerScales),
+    x: &[i8; SUPER],
+    meta: &Meta,
+) -> f32 {
     let (mut products, mut minima) = (0i32, 0i32);
     for g in 0..SUPER / S::GROUP {
         let at = g * S::GROUP;
@@ -123,7 +128,7 @@ const fn panel_bytes<F: Format>() -> usize {
     SUPER / F::LEN * F::BYTES
 }
 
-fn gemv<P: Panel>(job: &mut Job<'_, Int8Activations>, _: &mut Scratch) {
+fn gemv<P: PanelProduct>(job: &mut MatmulJob<'_, Int8Activations>, _: &mut Scratch) {
     let x = job.x;
     let token = job.tokens.row(0);
     let mut w = P::ZERO;
@@ -139,7 +144,7 @@ fn gemv<P: Panel>(job: &mut Job<'_, Int8Activations>, _: &mut Scratch) {
     }
 }
 
-fn gemm<P: Panel>(job: &mut Job<'_, Int8Activations>, scratch: &mut Scratch) {
+fn gemm<P: PanelProduct>(job: &mut MatmulJob<'_, Int8Activations>, scratch: &mut Scratch) {
     let x = job.x;
     let sums = scratch.floats(ROWS * job.tokens.len()).as_chunks_mut::<ROWS>().0;
     let mut w = [P::ZERO; ROWS];

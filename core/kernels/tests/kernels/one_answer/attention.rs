@@ -1,8 +1,8 @@
-//! One answer: what attention gives a row is the same bits alone and in any company, from a cache in any pages, on every
-//! instruction set and any number of threads, and those that `ordered` defines.
+//! One answer: a row's attention is the same bits alone and next to any other rows, from a cache in any pages, on every
+//! instruction set and any number of threads, and equals that of `ordered`.
 
 use menagerie_kernels::*;
-use menagerie_kernels_check::ordered::attention::{self as ordered, Fault};
+use menagerie_kernels_check::ordered::attention::{self as ordered, AttentionFault};
 use menagerie_random::SplitMix64;
 
 use super::{bits, compare};
@@ -14,9 +14,9 @@ struct Case {
     kind: KvType,
     sinks: Option<Vec<f32>>,
     distances: Option<Vec<f32>>,
-    /// Positions of all rows there are.
+    /// The positions of all rows.
     total: usize,
-    /// The first of those that are computed.
+    /// The first of the computed rows.
     from: usize,
     queries: Vec<f32>,
 }
@@ -37,7 +37,7 @@ impl Case {
         self.shape.mask.visible(0, 9).end > 1
     }
 
-    /// The rows from `first` on, `count` of them. With masks that look ahead, what is behind them is not there yet.
+    /// The rows from `first` on, `count` of them. With masks that look ahead, later rows do not exist yet.
     fn call(&self, cpu: &Cpu, (keys, values): (KvRows, KvRows), [first, count]: [usize; 2]) -> Vec<f32> {
         let AttentionShape { heads, key_dim, value_dim, .. } = self.shape;
         let sequence =
@@ -57,7 +57,7 @@ impl Case {
         starts.flat_map(|first| self.call(cpu, rows, [first, piece.min(self.total - first)])).collect()
     }
 
-    fn ordered(&self, cache: &(Cache, Cache), fault: Option<Fault>) -> Vec<f32> {
+    fn ordered(&self, cache: &(Cache, Cache), fault: Option<AttentionFault>) -> Vec<f32> {
         let sequence = AttentionSequence {
             first_row: 0,
             row_count: self.total - self.from,
@@ -180,14 +180,14 @@ fn one_stored_head_has_one_order() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Pages that a window has left behind, and what is behind the last row, are no part of anything.
+/// Pages that a window has dropped, and rows past the last one, affect nothing.
 #[test]
 fn what_is_not_seen_has_no_share() {
     let mut faults = Vec::new();
     for kind in [KvType::F32, KvType::F16] {
         let case = Case::new(shape(4, 2, (32, 32), Mask::Sliding { size: 90 }), kind, 777, 700);
         let cache = caches(&case.shape, kind, 777, 16, 3);
-        // Values that turn what they touch into none, under a weight of 0 too, and zeros whose sign it would change.
+        // Values that turn results into NaN, even with a weight of 0, and zeros whose sign would change.
         let mut broken = caches(&case.shape, kind, 777, 16, 3);
         broken.0.spoil(0..611);
         broken.1.spoil(0..611);
@@ -202,7 +202,7 @@ fn what_is_not_seen_has_no_share() {
                     &mut faults,
                 );
             }
-            // Rows that come later are stored already, and are no numbers.
+            // Rows that come later are stored already, and are NaN.
             let mut later = caches(&case.shape, kind, 777, 16, 3);
             later.0.spoil(740..777);
             later.1.spoil(740..777);
@@ -252,7 +252,7 @@ fn another_order_is_told_from_this_one() {
     let cache = caches(&case.shape, case.kind, 1200, 48, 7);
     let got = case.run(&Cpu::new(Some(1)).unwrap(), &cache, 5);
     assert_eq!(bits(&got), bits(&case.ordered(&cache, None)));
-    for fault in Fault::ALL {
+    for fault in AttentionFault::ALL {
         assert_ne!(bits(&got), bits(&case.ordered(&cache, Some(fault))), "{fault:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Norms, softmax, rotation, and activations with everything that stands on the exponential.
+//! Norms, softmax, rotation, and activations with all functions built on the exponential.
 
 use menagerie_kernels::*;
 use menagerie_kernels_check::ordered::{functions, rows};
@@ -6,14 +6,14 @@ use menagerie_random::SplitMix64;
 
 use super::{bits, compare, cpus};
 
-/// Widths on both sides of a vector, of four of them, and of what a task takes.
+/// Widths on both sides of a vector, of four vectors, and of a task.
 const WIDTHS: [usize; 12] = [1, 7, 15, 16, 17, 63, 64, 65, 100, 576, 2049, 40_003];
 
 fn noise(count: usize, random: &mut SplitMix64) -> Vec<f32> {
     (0..count).map(|_| random.signed() * 7.0).collect()
 }
 
-/// Compares rows with what is expected of them: on every instruction set, all at once and in twos, threes and alone.
+/// Compares rows with the expected ones: on every instruction set, all at once, in twos, in threes and alone.
 fn rows_follow(
     what: &str,
     (x, width): (&[f32], usize),
@@ -63,7 +63,7 @@ fn softmax_follows_the_order() {
     let (mut random, mut faults) = (SplitMix64::new(32), Vec::new());
     for width in WIDTHS {
         let mut x = noise(6 * width, &mut random);
-        // Far below, masked, and rows in which something is not a number.
+        // Far below, masked, and rows in which something is NaN.
         x[0] = -300.0;
         x[width / 2] = f32::NEG_INFINITY;
         (x[4 * width], x[6 * width - 1]) = (f32::INFINITY, f32::NAN);
@@ -118,7 +118,7 @@ const GATINGS: [Gating; 4] = [
     Gating::SwigluOai { alpha: 1.702, limit: 7.0 },
 ];
 
-/// Numbers of every magnitude, of which some need more than one thread; what is not a number at the end.
+/// Numbers of every magnitude, some of them enough for several threads; NaN and infinities at the end.
 fn spread(random: &mut SplitMix64) -> Vec<f32> {
     let wide = |random: &mut SplitMix64| f32::from_bits(random.bits() as u32);
     let finite = |v: f32| if v.is_finite() { v } else { 0.25 };
@@ -164,7 +164,7 @@ fn activations_follow_the_order_wherever_an_element_is() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Products of low rank: one chain over the rank for every element, added to what is there.
+/// Products of low rank: one chain over the rank for every element, added to the value in the output.
 #[test]
 fn low_rank_sums_follow_the_order() {
     let (mut random, mut faults) = (SplitMix64::new(35), Vec::new());
@@ -198,15 +198,15 @@ fn low_rank_sums_follow_the_order() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The comparisons above are not empty: another order gives other bits.
+/// The comparisons above can fail: another order gives other bits.
 #[test]
 fn a_planted_fault_is_seen() {
     let mut random = SplitMix64::new(36);
     let width = 1000;
     let (x, weight, bias) =
         (noise(40 * width, &mut random), noise(width, &mut random), noise(width, &mut random));
-    for fault in rows::Fault::ALL {
-        let differ = |run: &dyn Fn(Option<rows::Fault>) -> Vec<f32>| {
+    for fault in rows::RowsFault::ALL {
+        let differ = |run: &dyn Fn(Option<rows::RowsFault>) -> Vec<f32>| {
             let (found, expected) = (run(Some(fault)), run(None));
             found.iter().zip(&expected).filter(|(a, b)| a.to_bits() != b.to_bits()).count()
         };

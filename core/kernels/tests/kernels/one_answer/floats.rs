@@ -1,17 +1,19 @@
 //! Products in f32 and of bfloat16.
 
 use menagerie_kernels::*;
-use menagerie_kernels_check::ordered::float_product::{Factors, Fault, faulty_product, product as ordered};
+use menagerie_kernels_check::ordered::float_product::{
+    FactorForm, FloatProductFault, faulty_product, product as ordered,
+};
 use menagerie_kernels_check::weights::random_blocks;
 use menagerie_random::SplitMix64;
 
 use super::{bits, compare, cpus, product};
 
-/// What an arithmetic makes of weights of a float type.
-fn factors(arithmetic: Arithmetic, block: BlockType) -> Factors {
+/// The weights of a float type in an arithmetic.
+fn factors(arithmetic: Arithmetic, block: BlockType) -> FactorForm {
     match (arithmetic, block) {
-        (Arithmetic::Fast, BlockType::BF16) => Factors::BFloat16,
-        _ => Factors::Plain,
+        (Arithmetic::Fast, BlockType::BF16) => FactorForm::BFloat16,
+        _ => FactorForm::Plain,
     }
 }
 
@@ -94,7 +96,7 @@ fn every_number_of_rows_and_tokens_follows_the_order() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// F16 weights rounded to bfloat16, where the processor multiplies such pairs: one row as many.
+/// F16 weights rounded to bfloat16, if the processor multiplies such pairs: one row as in many.
 #[test]
 fn coarse_half_prompts_follow_the_order() {
     let mut random = SplitMix64::new(27);
@@ -107,7 +109,7 @@ fn coarse_half_prompts_follow_the_order() {
         let half_prompts = HalfPrompts::BFloat16;
         let options = CpuOptions::default().with_threads(2).with_isa(isa).with_half_prompts(half_prompts);
         let cpu = Cpu::with_options(options).unwrap();
-        let factors = if cpu.has_half_prompts() { Factors::BFloat16 } else { Factors::Plain };
+        let factors = if cpu.has_half_prompts() { FactorForm::BFloat16 } else { FactorForm::Plain };
         let expected = bits(&ordered(&w, &x, factors).unwrap());
         for n in [1, 2, 9] {
             let parts = x.chunks(n * cols);
@@ -118,7 +120,7 @@ fn coarse_half_prompts_follow_the_order() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Weights of all magnitudes there are, subnormal ones too, and activations from 1e-45 to 1e38.
+/// Weights of all magnitudes, including subnormal ones, and activations from 1e-45 to 1e38.
 #[test]
 fn numbers_at_the_edges_follow_the_order() {
     let (mut random, mut faults, cpus) = (SplitMix64::new(28), Vec::new(), cpus(&[1]));
@@ -126,7 +128,7 @@ fn numbers_at_the_edges_follow_the_order() {
     for block in [BlockType::F32, BlockType::F16, BlockType::BF16] {
         let mut bytes: Vec<u8> =
             (0..rows * cols * block.block_bytes()).map(|_| random.bits() as u8).collect();
-        // No weight that is not a number.
+        // No weight is NaN.
         for weight in bytes.chunks_exact_mut(block.block_bytes()) {
             *weight.last_mut().unwrap() &= 0xbf;
         }
@@ -151,25 +153,25 @@ fn numbers_at_the_edges_follow_the_order() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The comparisons above are not empty: another order gives other bits, and is near enough that it is one of the order alone.
+/// The comparisons above can fail: another order gives other bits, near enough to be a difference of order alone.
 #[test]
 fn a_planted_fault_is_seen() {
     let mut random = SplitMix64::new(29);
     for (block, factors) in [
-        (BlockType::F32, Factors::Plain),
-        (BlockType::Q4_K, Factors::Plain),
-        (BlockType::BF16, Factors::BFloat16),
+        (BlockType::F32, FactorForm::Plain),
+        (BlockType::Q4_K, FactorForm::Plain),
+        (BlockType::BF16, FactorForm::BFloat16),
     ] {
         let (rows, cols, tokens) = (37, 1024, 9);
         let bytes = random_blocks(block, rows * cols, &mut random);
         let w = Matrix::new(block, rows, cols, &bytes).unwrap();
         let x: Vec<f32> = (0..tokens * cols).map(|_| random.signed()).collect();
         let expected = ordered(&w, &x, factors).unwrap();
-        for fault in Fault::ALL {
+        for fault in FloatProductFault::ALL {
             let found = faulty_product(&w, &x, factors, Some(fault)).unwrap();
             let differ = bits(&found).iter().zip(bits(&expected)).filter(|(a, b)| **a != *b).count();
             // Products of two bfloat16 are exact in f32.
-            let exact = fault == Fault::Unfused && factors == Factors::BFloat16;
+            let exact = fault == FloatProductFault::Unfused && factors == FactorForm::BFloat16;
             assert_eq!(differ > found.len() / 10, !exact, "{} {fault:?}: {differ}", block.name());
             let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-4 * b.abs().max(1.0);
             assert!(found.iter().zip(&expected).all(near), "{} {fault:?}", block.name());

@@ -1,5 +1,5 @@
-//! One answer: a row's result is the same bits alone and in any company, at any place, on any number of threads and on
-//! every instruction set: those of `menagerie_kernels_check::ordered`.
+//! One answer: a row's result is the same bits alone and next to any other rows, at any place, on any number of threads
+//! and on every instruction set: those of `menagerie_kernels_check::ordered`.
 
 mod attention;
 mod elementwise;
@@ -9,7 +9,7 @@ mod special;
 
 use menagerie_kernels::*;
 
-/// The bits of numbers; one pattern for all NaN, of which processors have several.
+/// The bits of numbers; one pattern for every NaN, because processors have several.
 pub(crate) fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|v| if v.is_nan() { f32::NAN.to_bits() } else { v.to_bits() }).collect()
 }
@@ -30,7 +30,7 @@ fn cpus(threads: &[usize]) -> Vec<Cpu> {
     Isa::available().into_iter().flat_map(with).collect()
 }
 
-/// Says how many differ if any does.
+/// Reports how many differ if any does.
 pub(crate) fn compare(found: &[u32], expected: &[u32], what: impl Fn() -> String, faults: &mut Vec<String>) {
     assert_eq!(found.len(), expected.len(), "{}", what());
     let mut wrong = (0..found.len()).filter(|&i| found[i] != expected[i]);

@@ -1,7 +1,7 @@
 //! Products of quantized weights with activations rounded to 8 bits.
 
 use menagerie_kernels::*;
-use menagerie_kernels_check::ordered::product::{Fault, faulty_product, product as ordered};
+use menagerie_kernels_check::ordered::product::{ProductFault, faulty_product, product as ordered};
 use menagerie_kernels_check::weights::random_blocks;
 use menagerie_random::SplitMix64;
 
@@ -152,17 +152,17 @@ fn other_ways_to_ask_give_the_same_bits() {
     }
 }
 
-/// The comparison above is not empty: another order gives other bits, for every type.
+/// The comparison above can fail: another order gives other bits, for every type.
 #[test]
 fn a_planted_fault_is_seen() {
     let mut random = SplitMix64::new(8);
     for &quant in QuantType::ALL {
         let case = Case::new(quant, (37, odd_columns(quant, 3), 9), &mut random);
         let expected = case.expected();
-        for fault in Fault::ALL {
+        for fault in ProductFault::ALL {
             let found = bits(&faulty_product(&case.matrix(), &case.x, Some(fault)).unwrap());
             let differ = found.iter().zip(&expected).filter(|(a, b)| a != b).count();
-            // Where a fault changes anything it changes many: a sum has a rounding in every step.
+            // A fault that changes anything changes many results: a sum has a rounding in every step.
             let (least, most) = if fault.concerns(quant) { (found.len() / 20, found.len()) } else { (0, 0) };
             assert!(
                 (least..=most).contains(&differ),
@@ -170,7 +170,7 @@ fn a_planted_fault_is_seen() {
                 quant.name(),
                 found.len()
             );
-            // A fault is one of the order alone.
+            // The fault only changes the order.
             for (a, b) in found.iter().zip(&expected) {
                 let (a, b) = (f32::from_bits(*a), f32::from_bits(*b));
                 assert!((a - b).abs() <= 1e-3 * b.abs().max(1.0), "{} {fault:?}: {a} {b}", quant.name());

@@ -7,15 +7,15 @@ use menagerie_random::SplitMix64;
 
 use super::{bits, compare, cpus, product};
 
-/// f16: zeros of both signs, the smallest and the largest subnormal, the smallest normal and the largest number, one that is
-/// neither.
+/// f16: zeros of both signs, the smallest and the largest subnormal, the smallest normal and the largest number, one in
+/// between.
 const FACTORS: [u16; 7] = [0x0000, 0x8000, 0x0001, 0x83ff, 0x0400, 0x7bff, 0x2e66];
 
 fn rows_of_activations(cols: usize, random: &mut SplitMix64) -> Vec<f32> {
     let mut rows: Vec<Vec<f32>> = (0..8).map(|_| (0..cols).map(|_| random.signed()).collect()).collect();
     rows[0].fill(0.0);
     rows[1].fill(-0.0);
-    // One huge among ordinary ones, which round to zero beside it.
+    // One huge value among ordinary ones, which round to zero next to it.
     rows[2][cols / 2] = f32::MAX;
     rows[3][1] = -1e30;
     rows[4].iter_mut().for_each(|v| *v *= 1e-38);
@@ -25,7 +25,7 @@ fn rows_of_activations(cols: usize, random: &mut SplitMix64) -> Vec<f32> {
     rows.concat()
 }
 
-/// The products of a matrix with rows in pieces of so many against the expected ones, on every processor.
+/// The products of a matrix with rows in pieces of this size against the expected ones, on every processor.
 fn in_pieces<const N: usize>(
     cpus: &[Cpu],
     (w, x): (&Matrix, &[f32]),
@@ -62,7 +62,8 @@ fn factors_and_activations_at_the_edges_follow_the_order() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Long runs of extreme values beside activations of one sign: sums of groups that do not fit into 16 bits, next to some that do.
+/// Long runs of extreme values next to activations of one sign: sums of groups that exceed 16 bits, next to some that
+/// do not.
 #[test]
 fn large_sums_follow_the_order() {
     use QuantType::*;
@@ -94,7 +95,8 @@ fn large_sums_follow_the_order() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// What is not a number is the same everywhere: NaN in all rows of the results, and in no other token's.
+/// NaN and infinities behave the same everywhere: NaN in all rows of the results of their token, and in no other
+/// token's.
 #[test]
 fn what_is_not_finite_is_nowhere_a_number() {
     let (mut random, mut faults, cpus) = (SplitMix64::new(16), Vec::new(), cpus(&[1]));

@@ -15,7 +15,7 @@ impl StatePool {
     }
 
     /// The blocks of a per-sequence state in host memory, one after the other, to be read and changed in place; absent
-    /// where they lie elsewhere. [`Self::block_number`] says which is whose.
+    /// if they are elsewhere. [`Self::block_number`] tells which block belongs to which sequence.
     ///
     /// # Errors
     /// [`crate::ModelError::State`] if the state is per token.

@@ -1,4 +1,4 @@
-//! [`PageGroup`]: which pages of a group of states are whose, as numbers.
+//! [`PageGroup`]: which pages of a group of states belong to whom, as numbers.
 
 use crate::state::StateId;
 use crate::state::plan::GroupPlan;
@@ -14,7 +14,7 @@ pub(super) struct PageGroup {
     pub(super) page_bytes: usize,
     /// Sequences that use each page.
     users: Vec<u32>,
-    /// Free pages; the next one last, so that pages are used again before new memory is touched.
+    /// Free pages; the next one last, so that pages are reused before new memory is touched.
     free: Vec<u32>,
 }
 

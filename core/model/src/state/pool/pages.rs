@@ -1,9 +1,9 @@
-//! [`Pages`]: where the token rows of a sequence lie in a state's memory.
+//! [`Pages`]: where the token rows of a sequence are in a state's memory.
 
 use crate::{ModelError, Result};
 use std::ops::Range;
 
-/// Where the token rows of a sequence lie: position `p` is row `p % page_len` of page
+/// Where the token rows of a sequence are: position `p` is row `p % page_len` of page
 /// `pages[p / page_len - first_page]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages<'a> {
@@ -15,7 +15,7 @@ pub struct Pages<'a> {
     pub page_len: usize,
 }
 
-/// Positions in a row that lie on rows in a row.
+/// Consecutive positions whose rows are consecutive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowRun {
     /// The first row, counted over all pages of the state's memory.
@@ -25,7 +25,7 @@ pub struct RowRun {
 }
 
 impl<'a> Pages<'a> {
-    /// The rows of `positions`, in order, as few runs as the pages allow.
+    /// The rows of `positions`, in order, in as few runs as the pages allow.
     ///
     /// # Errors
     /// [`ModelError::State`] if some were dropped from the window, or were not prepared.

@@ -1,12 +1,12 @@
-//! [`Placement`]: where a sequence lies, for a pool elsewhere that keeps some of the same states.
+//! [`Placement`]: the pages and block of a sequence, for a pool in another process that keeps some of the same states.
 
 use super::StatePool;
-use super::sequence::{PageTable, Sequence};
-use super::tables::Slot;
+use super::sequence::{PageTable, PooledSequence};
+use super::tables::SequenceSlot;
 use crate::state::{SequenceId, StateBacking, StateId};
 use crate::{ModelError, Result};
 
-/// Where the states of a sequence lie in a step, as the pool that decides about it says.
+/// Where the states of a sequence are in a step, as decided by the pool that assigns pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// Its place among the sequences, which is its block in every per-sequence state.
@@ -34,7 +34,7 @@ impl StatePool {
         self.tables.groups.iter().map(|group| group.window).collect()
     }
 
-    /// Where a sequence lies, with room for `rows` rows that was made before ([`StatePool::reserve`]).
+    /// The placement of a sequence, with the room for `rows` rows that was reserved before ([`StatePool::reserve`]).
     ///
     /// # Errors
     /// [`ModelError::State`] if there is no such sequence.
@@ -45,8 +45,8 @@ impl StatePool {
         Ok(Placement { slot: sequence.slot() as u32, tokens: held.len, rows, tables })
     }
 
-    /// Puts sequences where the pool of another place says, in place of all that were here; `windows` are the groups
-    /// that it numbers pages by. From then on this pool decides nothing about them.
+    /// Places sequences as the other pool decided, replacing all that were here; `windows` are the groups by which it
+    /// numbers pages. From then on this pool assigns nothing to them.
     ///
     /// # Errors
     /// [`ModelError::State`] for places, pages or windows that this pool does not have.
@@ -64,7 +64,7 @@ impl StatePool {
             let sequence = self.placed(placement, &numbers)?;
             let slot = placement.slot as usize;
             while self.tables.slots.len() <= slot {
-                self.tables.slots.push(Slot { generation: 0, sequence: None });
+                self.tables.slots.push(SequenceSlot { generation: 0, sequence: None });
             }
             if self.tables.slots[slot].sequence.is_some() {
                 return Err(ModelError::State(format!("two sequences of a step have slot {slot}")));
@@ -75,7 +75,7 @@ impl StatePool {
     }
 
     /// A sequence with the tables of a placement, whose groups have these numbers there.
-    fn placed(&self, placement: &Placement, numbers: &[usize]) -> Result<Sequence> {
+    fn placed(&self, placement: &Placement, numbers: &[usize]) -> Result<PooledSequence> {
         let Placement { slot, tokens, rows, tables } = placement;
         let wrong =
             |what: &str| ModelError::State(format!("slot {slot} of a step with {tokens} tokens: {what}"));
@@ -84,7 +84,7 @@ impl StatePool {
         }
         let end = tokens.checked_add(*rows).filter(|end| *end <= self.options.max_sequence_tokens);
         let end = end.ok_or_else(|| wrong("more rows than a sequence may have"))?;
-        let mut sequence = Sequence::new(0, self.epoch());
+        let mut sequence = PooledSequence::new(0, self.epoch());
         sequence.len = *tokens;
         for (group, number) in self.tables.groups.iter().zip(numbers) {
             let table = tables.get(*number).ok_or_else(|| wrong("a page table is missing"))?;
@@ -102,8 +102,8 @@ impl StatePool {
 }
 
 impl StatePool {
-    /// The memory of a state, for a pool to which changes are reported; `places` are pages of a per-token state, blocks
-    /// of a per-sequence one.
+    /// The memory of a state, for a pool that receives changes; `places` are pages of a per-token state, or blocks of a
+    /// per-sequence one.
     ///
     /// # Errors
     /// [`ModelError::State`] for a state or places that this pool does not have.

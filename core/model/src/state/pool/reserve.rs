@@ -9,7 +9,7 @@ use crate::{ModelError, Result};
 use std::ops::Range;
 
 impl StatePool {
-    /// Makes room for the rows of a step; to call it again for the same step changes nothing.
+    /// Makes room for the rows of a step; calling it again for the same step changes nothing.
     ///
     /// # Errors
     /// As [`Self::reserve`], for the first sequence that fails.
@@ -18,12 +18,12 @@ impl StatePool {
         parts.try_for_each(|part| self.reserve(part.sequence, part.first_position, part.rows.len()))
     }
 
-    /// Makes room for `rows` rows of a sequence from `first_position` on, which is where it ends. Room that was made
-    /// for more rows before is given back.
+    /// Makes room for `rows` rows of a sequence from `first_position` on, which must be its end. Room that was reserved
+    /// for more rows before is freed.
     ///
     /// # Errors
-    /// [`ModelError::State`] if the sequence ends elsewhere, would become longer than a sequence may, or pages run out;
-    /// the sequence is then as it was.
+    /// [`ModelError::State`] if the sequence ends elsewhere, would exceed the limit of a sequence, or there are not
+    /// enough pages; the sequence is then unchanged.
     pub fn reserve(&mut self, sequence: SequenceId, first_position: usize, rows: usize) -> Result<()> {
         let (page_len, most) = (self.tables.page_len, self.options.max_sequence_tokens);
         let (sequences, epoch) = (self.tables.sequences(), self.epoch());
@@ -98,8 +98,8 @@ impl StatePool {
         (self.tables.groups.iter().map(PageGroup::pages).sum::<usize>() - free, free)
     }
 
-    /// Tokens that the free pages have room for, those of windows left out; all that can be addressed where no state
-    /// has rows for every token.
+    /// Tokens that the free pages have room for, without those of windows; the largest number if no state has rows for
+    /// every token.
     pub fn free_tokens(&self) -> usize {
         let groups = self.tables.groups.iter().filter(|group| group.window.is_none());
         let free = groups.map(|group| group.free().saturating_mul(self.tables.page_len)).min();
@@ -107,7 +107,7 @@ impl StatePool {
     }
 }
 
-/// What a step asks of a group.
+/// The pages that a step needs from a group.
 struct Need {
     /// Pages the table then has.
     pages: usize,
@@ -120,7 +120,7 @@ struct Need {
 impl Need {
     fn of(table: &PageTable, group: &PageGroup, tokens: &Range<usize>, page_len: usize) -> Self {
         let pages = tokens.end.div_ceil(page_len).saturating_sub(table.first);
-        // Rows of a page that is full are never written again: only the one the sequence ends on can be shared.
+        // Rows of a full page are never written again: only the page on which the sequence ends can be shared.
         let last = (tokens.start / page_len).checked_sub(table.first).filter(|_| !tokens.is_empty());
         let copied = last.filter(|&last| table.pages.get(last).is_some_and(|page| group.is_shared(*page)));
         let new = pages.saturating_sub(table.pages.len()) + usize::from(copied.is_some());
@@ -128,7 +128,7 @@ impl Need {
     }
 }
 
-/// A copy of a shared page that is this sequence's alone.
+/// A copy of a shared page for this sequence alone.
 fn own_copy(page: u32, group: &mut PageGroup, backings: &mut [Box<dyn StateBacking>]) -> Result<u32> {
     let copy = group.take().ok_or_else(|| ModelError::State("no free page for a copy".to_owned()))?;
     for backing in backings {

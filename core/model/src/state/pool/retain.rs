@@ -1,4 +1,4 @@
-//! What windows show at a snapshot, kept for as long as there is room.
+//! The visible pages of windows at a snapshot, retained while there is room.
 
 use super::group::PageGroup;
 use super::sequence::PageTable;
@@ -12,11 +12,12 @@ impl StatePool {
         self.tables.groups.iter().any(|group| group.window.is_some())
     }
 
-    /// Keeps the pages that windows show at a snapshot that was just taken of the sequence, so that it can go back to
-    /// it later; its forks keep them too. They go with what is cut below, or with [`Self::release`].
+    /// Keeps the pages that windows show at a snapshot that was just taken of the sequence, so that the sequence can
+    /// return to it later; its forks keep them too. They are freed when the sequence is truncated below, or by
+    /// [`Self::release`].
     ///
     /// # Errors
-    /// [`ModelError::State`] if the snapshot is not of the sequence as it is now.
+    /// [`ModelError::State`] if the snapshot is not of the sequence's current state.
     pub fn retain(&mut self, sequence: SequenceId, snapshot: &Snapshot) -> Result<()> {
         let page_len = self.tables.page_len;
         let (held, groups) = self.tables.sequence_mut(sequence)?;
@@ -37,7 +38,7 @@ impl StatePool {
         Ok(())
     }
 
-    /// Gives back what [`Self::retain`] kept of a snapshot in this sequence; the snapshot itself stays.
+    /// Frees the pages that [`Self::retain`] kept for a snapshot in this sequence; the snapshot itself stays.
     ///
     /// # Errors
     /// [`ModelError::State`] if there is no such sequence.
@@ -48,7 +49,7 @@ impl StatePool {
         Ok(())
     }
 
-    /// Puts the retained pages of a snapshot in the place of those that windows show now.
+    /// Replaces the pages that windows show now by the retained pages of a snapshot.
     pub(super) fn show_retained(&mut self, sequence: SequenceId, snapshot: &Snapshot) -> Result<()> {
         let (held, groups) = self.tables.sequence_mut(sequence)?;
         let Some(mark) = held.marks.iter().find(|mark| snapshot.is_of(mark)) else { return Ok(()) };
@@ -62,7 +63,7 @@ impl StatePool {
     }
 }
 
-/// The pages of a group that a query after `len` tokens sees; none where every page stays anyway.
+/// The pages of a group that a query after `len` tokens sees; empty if every page stays anyway.
 fn shown(group: &PageGroup, table: &PageTable, len: usize, page_len: usize) -> PageTable {
     if group.window.is_none() {
         return PageTable::default();

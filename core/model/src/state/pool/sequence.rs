@@ -1,17 +1,17 @@
-//! [`Sequence`]: length, page tables and marks of one sequence.
+//! [`PooledSequence`]: length, page tables and marks of one sequence.
 
 use super::group::PageGroup;
 
-/// What a pool keeps for one sequence.
+/// The record of a pool for one sequence.
 #[derive(Clone, Debug)]
-pub(super) struct Sequence {
+pub(super) struct PooledSequence {
     /// Tokens whose rows are complete in every state.
     pub(super) len: usize,
     /// By group.
     pub(super) tables: Vec<PageTable>,
-    /// The memory that its rows are in.
+    /// The memory of its rows.
     pub(super) epoch: u64,
-    /// Snapshots whose rows are still as they were, by length; truncating drops those above.
+    /// Snapshots whose rows are unchanged, by length; truncating drops those above.
     pub(super) marks: Vec<Mark>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct PageTable {
 pub(super) struct Mark {
     pub(super) tokens: usize,
     pub(super) id: u64,
-    /// By group: the pages that a window showed then, where they are retained; groups without a window have none.
+    /// By group: the pages that a window showed then, if they are retained; groups without a window have none.
     pub(super) retained: Vec<PageTable>,
 }
 
@@ -37,7 +37,7 @@ impl Mark {
         Self { tokens, id, retained: Vec::new() }
     }
 
-    /// Gives the pages back that it retains.
+    /// Frees the pages that it retains.
     pub(super) fn release(&mut self, groups: &mut [PageGroup]) {
         for (group, table) in groups.iter_mut().zip(self.retained.drain(..)) {
             table.pages.iter().for_each(|page| group.release(*page));
@@ -45,12 +45,12 @@ impl Mark {
     }
 }
 
-impl Sequence {
+impl PooledSequence {
     pub(super) fn new(groups: usize, epoch: u64) -> Self {
         Self { len: 0, tables: vec![PageTable::default(); groups], epoch, marks: Vec::new() }
     }
 
-    /// Fewest tokens, other than none, that no group has dropped rows for.
+    /// The fewest tokens, other than none, for which no group has dropped rows.
     pub(super) fn shortest(&self, groups: &[PageGroup], page_len: usize) -> usize {
         let shortest = |(group, table): (&PageGroup, &PageTable)| {
             let dropped = table.first * page_len;
@@ -60,7 +60,7 @@ impl Sequence {
         groups.iter().zip(&self.tables).map(shortest).max().unwrap_or(0).min(self.len)
     }
 
-    /// Shortens the sequence to `len` tokens, whose visible rows are there, and gives the other pages back.
+    /// Shortens the sequence to `len` tokens, whose visible rows must exist, and frees the other pages.
     pub(super) fn cut(&mut self, len: usize, groups: &mut [PageGroup], page_len: usize) {
         self.len = len;
         while let Some(mut mark) = self.marks.pop_if(|mark| mark.tokens > len) {
@@ -75,7 +75,7 @@ impl Sequence {
         }
     }
 
-    /// Gives back the pages that no later query sees.
+    /// Frees the pages that no later query sees.
     pub(super) fn drop_unseen(&mut self, groups: &mut [PageGroup], page_len: usize) {
         for (group, table) in groups.iter_mut().zip(&mut self.tables) {
             let first = group.first_visible(self.len) / page_len;

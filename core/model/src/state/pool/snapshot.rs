@@ -1,13 +1,13 @@
-//! [`Snapshot`]: a point a sequence can go back to.
+//! [`Snapshot`]: a point to which a sequence can return.
 
 use super::sequence::Mark;
 use crate::state::BlockCopy;
 
-/// A point a sequence, or a fork of it, can go back to: its length and copies of its per-sequence states.
+/// A point to which a sequence, or a fork of it, can return: its length and copies of its per-sequence states.
 ///
-/// Rows of per-token states are not copied: they stay where they are as long as nothing below the snapshot is
-/// truncated and no window has left them, which [`super::StatePool::restore`] checks. What windows show can be kept
-/// with [`super::StatePool::retain`].
+/// Rows of per-token states are not copied: they stay in place as long as nothing below the snapshot is truncated and
+/// no window has dropped them, which [`super::StatePool::restore`] checks. [`super::StatePool::retain`] keeps the pages
+/// that windows show.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(super) mark: u64,

@@ -1,7 +1,6 @@
-//! Sequences as they are stored: rows and snapshots read out and put back, for what outlasts a pool.
+//! Sequences in stored form: rows and snapshots that are read and restored, for state that outlives a pool.
 //!
-//! Rows go in the type they are kept in, so that nothing is rounded on the way: whoever puts them back computes the
-//! same.
+//! Rows keep the type in which they are stored, so nothing is rounded: a restored sequence computes the same.
 
 use super::group::PageGroup;
 use super::sequence::{Mark, PageTable};
@@ -11,7 +10,7 @@ use crate::{ModelError, Result};
 use std::ops::Range;
 
 impl StatePool {
-    /// Token rows of a page: what is read and written at once is best no more than that.
+    /// Token rows of a page: the best size of one read or write is at most that.
     pub fn page_len(&self) -> usize {
         self.tables.page_len
     }
@@ -21,8 +20,7 @@ impl StatePool {
         self.backings.len()
     }
 
-    /// Positions whose rows of a per-token state are there: all, or those from the first page that a window still
-    /// shows.
+    /// Positions whose rows of a per-token state exist: all, or those from the first page that a window still shows.
     ///
     /// # Errors
     /// [`ModelError::State`] if the state is per sequence or there is no such sequence.
@@ -47,7 +45,7 @@ impl StatePool {
     /// Rows of a per-token state, one after the other, as they are stored.
     ///
     /// # Errors
-    /// [`ModelError::State`] if the state is per sequence, or rows are not [`Self::held`]; what the backend reports.
+    /// [`ModelError::State`] if the state is per sequence, or rows are not [`Self::held`]; errors of the backend.
     pub fn read_rows(
         &self,
         state: StateId,
@@ -63,11 +61,11 @@ impl StatePool {
         Ok(bytes)
     }
 
-    /// Puts rows that [`Self::read_rows`] gave into the positions from `position` on.
+    /// Writes rows that [`Self::read_rows`] returned to the positions from `position` on.
     ///
     /// # Errors
-    /// [`ModelError::State`] if the state is per sequence, or has no pages there; [`ModelError::Shape`] for bytes that
-    /// are no whole rows; what the backend reports.
+    /// [`ModelError::State`] if the state is per sequence, or has no pages there; [`ModelError::Shape`] if the bytes
+    /// are not whole rows; errors of the backend.
     pub fn write_rows(
         &mut self,
         state: StateId,
@@ -94,12 +92,13 @@ impl StatePool {
         Ok(())
     }
 
-    /// Makes an empty sequence one of `tokens` tokens, whose rows and blocks are to be written next: of each per-token
-    /// state the rows from `first[state]` on, as [`Self::held`] gave it (for other states the number says nothing).
+    /// Turns an empty sequence into one of `tokens` tokens, whose rows and blocks must be written next: of each
+    /// per-token state the rows from `first[state]` on, as [`Self::held`] returned it (for other states the number is
+    /// ignored).
     ///
     /// # Errors
-    /// [`ModelError::State`] if the sequence has tokens, is too long, its rows begin inside a page of this pool or
-    /// after what a window shows, or pages run out; the sequence is then empty.
+    /// [`ModelError::State`] if the sequence has tokens or is too long, its rows begin inside a page of this pool or
+    /// after the first visible one, or there are not enough pages; the sequence is then empty.
     pub fn refill(&mut self, sequence: SequenceId, tokens: usize, first: &[usize]) -> Result<()> {
         let (page_len, most) = (self.tables.page_len, self.options.max_sequence_tokens);
         if !self.is_empty(sequence)? || tokens > most || first.len() != self.specs().len() {
@@ -123,7 +122,7 @@ impl StatePool {
         Ok(())
     }
 
-    /// Whether pages are free for a [`Self::refill`] of so many tokens and `rows` more behind them.
+    /// Whether pages are free for a [`Self::refill`] of so many tokens and `rows` more after them.
     pub fn can_refill(&self, tokens: usize, first: &[usize], rows: usize) -> bool {
         let (page_len, end) = (self.tables.page_len, tokens.saturating_add(rows));
         self.tables.groups.iter().all(|group| {
@@ -136,7 +135,7 @@ impl StatePool {
     /// The copies that a snapshot of this pool keeps, set by set, of each per-sequence state in the order of the ids.
     ///
     /// # Errors
-    /// A snapshot of another pool; what the backend reports.
+    /// A snapshot of another pool; errors of the backend.
     pub fn copies(&self, snapshot: &Snapshot) -> Result<Vec<Vec<f32>>> {
         let states = self.tables.blocks().count();
         let of = |(at, kept): (usize, &BlockCopy)| match self.backings.get(at / states.max(1)) {
@@ -146,11 +145,11 @@ impl StatePool {
         snapshot.values.iter().enumerate().map(of).collect()
     }
 
-    /// A snapshot that was taken of the same tokens elsewhere, with the copies it kept ([`Self::copies`]); shorter ones
-    /// come first.
+    /// A snapshot that was taken of the same tokens elsewhere, with its copies ([`Self::copies`]); shorter snapshots
+    /// must come first.
     ///
     /// # Errors
-    /// [`ModelError::State`] if the sequence has fewer tokens or a longer snapshot, or the copies are not of its
+    /// [`ModelError::State`] if the sequence has fewer tokens or a longer snapshot, or the copies do not match its
     /// states.
     pub fn put_snapshot(
         &mut self,

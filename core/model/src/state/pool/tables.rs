@@ -1,15 +1,15 @@
-//! [`StateTables`]: which pages and blocks are whose.
+//! [`StateTables`]: which pages and blocks belong to whom.
 
 use super::group::PageGroup;
 use super::pages::Pages;
-use super::sequence::Sequence;
-use crate::state::plan::Layout;
+use super::sequence::PooledSequence;
+use crate::state::plan::PoolLayout;
 use crate::state::{SequenceId, StateId, StateRoom, StateSpec};
 use crate::{ModelError, Result};
 use menagerie_formulas::KvType;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Which pages and blocks of a [`super::StateBacking`] are whose; what the operations of a backend look up.
+/// Which pages and blocks of a [`super::StateBacking`] belong to whom; the operations of a backend look it up.
 pub struct StateTables {
     pub(super) specs: Vec<StateSpec>,
     dtypes: Vec<Option<KvType>>,
@@ -17,24 +17,24 @@ pub struct StateTables {
     pub(super) groups: Vec<PageGroup>,
     pub(super) page_len: usize,
     pub(super) block_bytes: usize,
-    pub(super) slots: Vec<Slot>,
-    /// Number of the pool, which tells its sequences from those of others.
+    pub(super) slots: Vec<SequenceSlot>,
+    /// Number of the pool, which distinguishes its sequences from those of others.
     pub(super) pool: u64,
 }
 
 /// Pools that were made.
 static POOLS: AtomicU64 = AtomicU64::new(0);
 
-/// A place for a sequence, with its block in every per-sequence state; the generation tells a reused place from the
-/// sequence that was there before.
-pub(super) struct Slot {
+/// A place for a sequence, with its block in every per-sequence state; the generation distinguishes a reused place from
+/// the sequence that used it before.
+pub(super) struct SequenceSlot {
     pub(super) generation: u32,
-    pub(super) sequence: Option<Sequence>,
+    pub(super) sequence: Option<PooledSequence>,
 }
 
 impl StateTables {
-    pub(super) fn new(layout: Layout) -> Self {
-        let Layout { plan, groups, group_of, block_bytes } = layout;
+    pub(super) fn new(layout: PoolLayout) -> Self {
+        let PoolLayout { plan, groups, group_of, block_bytes } = layout;
         let dtype = |room: &StateRoom| match room {
             StateRoom::Pages { dtype, .. } => Some(*dtype),
             StateRoom::Blocks { .. } => None,
@@ -51,7 +51,7 @@ impl StateTables {
         }
     }
 
-    /// Where the rows of a per-token state lie: committed ones that are visible, and those of the step prepared.
+    /// Where the rows of a per-token state are: committed ones that are visible, and those of the prepared step.
     ///
     /// # Errors
     /// [`ModelError::State`] if the state is per sequence, or there is no such sequence.
@@ -103,14 +103,14 @@ impl StateTables {
         self.group_of.iter().enumerate().filter_map(per_sequence)
     }
 
-    pub(super) fn sequence(&self, id: SequenceId) -> Result<&Sequence> {
+    pub(super) fn sequence(&self, id: SequenceId) -> Result<&PooledSequence> {
         let slot =
             self.slots.get(id.slot()).filter(|slot| (slot.generation, self.pool) == (id.generation, id.pool));
         slot.and_then(|slot| slot.sequence.as_ref()).ok_or_else(|| unknown(id))
     }
 
-    /// The sequence with the groups its pages are of.
-    pub(super) fn sequence_mut(&mut self, id: SequenceId) -> Result<(&mut Sequence, &mut [PageGroup])> {
+    /// The sequence with the groups of its pages.
+    pub(super) fn sequence_mut(&mut self, id: SequenceId) -> Result<(&mut PooledSequence, &mut [PageGroup])> {
         let slot = self.slots.get_mut(id.slot());
         let slot = slot.filter(|slot| (slot.generation, self.pool) == (id.generation, id.pool));
         let sequence = slot.and_then(|slot| slot.sequence.as_mut()).ok_or_else(|| unknown(id))?;
@@ -132,13 +132,13 @@ impl StateTables {
             )));
         }
         if free.is_none() {
-            self.slots.push(Slot { generation: 0, sequence: None });
+            self.slots.push(SequenceSlot { generation: 0, sequence: None });
         }
         Ok(index as u32)
     }
 
     /// Puts a sequence into a vacant place.
-    pub(super) fn insert(&mut self, slot: u32, sequence: Sequence) -> SequenceId {
+    pub(super) fn insert(&mut self, slot: u32, sequence: PooledSequence) -> SequenceId {
         let place = &mut self.slots[slot as usize];
         place.sequence = Some(sequence);
         SequenceId { pool: self.pool, slot, generation: place.generation }

@@ -78,7 +78,7 @@ fn a_freed_sequence_is_not_the_next_one() {
     );
 }
 
-/// With the same place and as many tokens, another pool's sequence would be taken for one of its own.
+/// With the same place and as many tokens, another pool's sequence would be mistaken for one of its own.
 #[test]
 fn a_sequence_of_another_pool_is_unknown() {
     let (mut one, mut other) = (small(4), small(4));
@@ -161,15 +161,15 @@ fn misuse_is_named() {
         error(pool.truncate(sequence, 1))
             .contains("blk.1.s cannot go back from 2 tokens to 1; take a snapshot")
     );
-    assert!(error(pool.tables.pages(BLOCK, sequence).map(drop)).contains("block per sequence, no rows"));
-    assert!(error(pool.tables.block(ROWS, sequence).map(drop)).contains("rows per token, no block"));
+    assert!(error(pool.tables.pages(BLOCK, sequence).map(drop)).contains("block per sequence, not rows"));
+    assert!(error(pool.tables.block(ROWS, sequence).map(drop)).contains("rows per token, not a block"));
     assert!(
         error(pool.tables.dtype(StateId(2)).map(drop)).contains("state 2 was not declared; the pool has 2")
     );
     assert!(pool.parts::<String>().is_err());
     pool.create().unwrap();
     pool.create().unwrap();
-    assert!(error(pool.create().map(drop)).contains("holds 3 sequences, and all are in use"));
+    assert!(error(pool.create().map(drop)).contains("has 3 sequences, and all are in use"));
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn rooms_that_cannot_be_are_refused() {
     };
     assert_eq!(q8.memory(&[own]).unwrap(), 8 * 4, "a type of the state's own wins");
     let huge = PoolOptions::one_sequence(KvType::F32, usize::MAX / 4);
-    assert!(error(rows("k", None), huge).contains("ask for a smaller context"));
+    assert!(error(rows("k", None), huge).contains("use a smaller context"));
     assert!(error(rows("k", Some(0)), q8).contains("a window of 0 tokens"));
     assert!(error(rows("k", None), PoolOptions { sequences: 0, ..q8 }).contains("a pool of 0 sequences"));
     let block = StateSpec::PerSequence { name: "s".to_owned(), shape: vec![usize::MAX, 2] };
@@ -267,6 +267,6 @@ fn runs_follow_the_pages() {
     assert_eq!(runs(9..20).unwrap(), [run(29, 3), run(32, 4), run(12, 4)]);
     assert_eq!(runs(17..18).unwrap(), [run(13, 1)]);
     assert_eq!(runs(8..8).unwrap(), []);
-    assert!(runs(7..9).unwrap_err().to_string().contains("pages are there for 8..20"));
+    assert!(runs(7..9).unwrap_err().to_string().contains("pages exist for 8..20"));
     assert!(runs(19..21).is_err());
 }

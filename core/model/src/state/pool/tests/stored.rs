@@ -1,4 +1,4 @@
-//! Sequences read out of one pool and put into another.
+//! Sequences that are read from one pool and restored in another.
 
 use super::memory::{pool, read, recurrent, rows, step, visible};
 use super::*;
@@ -37,13 +37,13 @@ fn filled(tokens: usize, at: usize) -> (StatePool, SequenceId, Snapshot) {
     (pool, sequence, snapshot.unwrap())
 }
 
-/// What [`StatePool::held`] says of every state that has rows; 0 of the block.
+/// [`StatePool::held`] of every state that has rows; 0 for the block.
 fn firsts(pool: &StatePool, sequence: SequenceId) -> Vec<usize> {
     let first = |state| pool.held(StateId(state), sequence).map_or(0, |held| held.start);
     (0..3).map(first).collect()
 }
 
-/// Everything of a sequence, put into `to`.
+/// Everything of a sequence, restored in `to`.
 fn carry(
     from: &mut StatePool,
     sequence: SequenceId,
@@ -91,7 +91,7 @@ fn a_sequence_is_the_same_in_another_pool() {
             assert_eq!(block(&from, sequence), block(&to, new));
         }
         assert_eq!(from.shortest(sequence).unwrap(), to.shortest(new).unwrap());
-        // Back, where the window lets it, and on.
+        // Back, as far as the window allows, and on.
         let back = from.restore(sequence, &snapshot).is_ok();
         assert_eq!(to.restore(new, &carried).is_ok(), back);
         let len = if back { at } else { tokens };
@@ -134,7 +134,7 @@ fn what_does_not_fit_is_refused_and_the_sequence_stays_empty() {
     }
     pool.put_snapshot(sequence, 20, vec![vec![0.0; 3]]).unwrap();
     assert!(pool.put_snapshot(sequence, 19, vec![vec![0.0; 3]]).is_err(), "shorter ones come first");
-    // Nothing leaks: what was refused gave its pages back.
+    // Nothing leaks: refused operations gave their pages back.
     let other = pool.create().unwrap();
     let said = pool.refill(other, 20, &[0, 12, 0]).unwrap_err().to_string();
     assert!(said.contains("are free"), "{said}");

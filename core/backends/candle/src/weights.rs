@@ -1,7 +1,7 @@
-//! Weights taken in: which form a block type gets on the device.
+//! Loading weights: the form of each block type on the device.
 
 use crate::backend::CandleBackend;
-use crate::matrix::{Matrices, Matrix};
+use crate::matrix::{CandleMatrices, CandleMatrix};
 use crate::reencode;
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 use candle_core::{DType, Tensor};
@@ -13,12 +13,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How many matrices got another form than the file's, by type, what candle does not compute with, and form.
+/// How many matrices have another form than the file's, by type, the reason, and the form.
 pub(crate) type Changed = BTreeMap<(GgmlType, &'static str, &'static str), usize>;
 
 /// One matrix of a weight: its bytes and sizes, with the name for messages.
 #[derive(Clone, Copy)]
-struct Stored<'a> {
+struct StoredMatrix<'a> {
     name: &'a str,
     block: GgmlType,
     bytes: &'a [u8],
@@ -26,7 +26,7 @@ struct Stored<'a> {
     cols: usize,
 }
 
-impl Stored<'_> {
+impl StoredMatrix<'_> {
     fn values(&self) -> Result<Vec<f32>> {
         let mut values = vec![0.0; self.rows * self.cols];
         let block = block_type(self.name, self.block)?;
@@ -91,13 +91,13 @@ impl CandleBackend {
         let mut all = Vec::with_capacity(count);
         for index in 0..count {
             let bytes = weight.matrix(index)?;
-            let stored = Stored { name: weight.name(), block: weight.block(), bytes, rows, cols };
+            let stored = StoredMatrix { name: weight.name(), block: weight.block(), bytes, rows, cols };
             all.push(match arithmetic {
                 Arithmetic::Exact => self.dense(stored.values()?, rows, cols)?,
                 Arithmetic::Fast => self.take_fast(&stored)?,
             });
         }
-        let matrices = Matrices { all, arithmetic };
+        let matrices = CandleMatrices { all, arithmetic };
         Ok(Param::new(weight.name(), weight.shape(), Arc::new(matrices)).with_bytes(weight.stored_bytes()))
     }
 
@@ -107,14 +107,14 @@ impl CandleBackend {
         let mut values = Vec::with_capacity(count * rows * cols);
         for index in 0..count {
             let bytes = weight.matrix(index)?;
-            let stored = Stored { name: weight.name(), block: weight.block(), bytes, rows, cols };
+            let stored = StoredMatrix { name: weight.name(), block: weight.block(), bytes, rows, cols };
             values.extend(stored.values()?);
         }
         Ok(values)
     }
 
-    fn take_fast(&self, stored: &Stored) -> Result<Matrix> {
-        let &Stored { block, bytes, rows, cols, .. } = stored;
+    fn take_fast(&self, stored: &StoredMatrix) -> Result<CandleMatrix> {
+        let &StoredMatrix { block, bytes, rows, cols, .. } = stored;
         if let Some(kind) = blocks_of_candle(block) {
             if self.device.is_cpu() && has_odd_rows(block, cols) {
                 return self.dequantize(stored, stored.values()?, "rows with an odd number of its blocks");
@@ -136,9 +136,9 @@ impl CandleBackend {
         }
     }
 
-    /// A type that candle does not multiply with: as Q8_0 if no value changes, else dequantized.
-    fn take_without_form(&self, stored: &Stored) -> Result<Matrix> {
-        let &Stored { block, bytes, .. } = stored;
+    /// A type that candle does not multiply with: as Q8_0 if no value changes, otherwise dequantized.
+    fn take_without_form(&self, stored: &StoredMatrix) -> Result<CandleMatrix> {
+        let &StoredMatrix { block, bytes, .. } = stored;
         let values = stored.values()?;
         if reencode::has_scale_of_q8_0(block)
             && let Some(bytes) = reencode::to_q8_0(block, bytes, &values)
@@ -149,9 +149,14 @@ impl CandleBackend {
         self.dequantize(stored, values, "the type")
     }
 
-    /// As f16, or as f32 where f16 does not reach.
-    fn dequantize(&self, stored: &Stored, values: Vec<f32>, lack: &'static str) -> Result<Matrix> {
-        let &Stored { rows, cols, .. } = stored;
+    /// As f16, or as f32 if the values exceed f16.
+    fn dequantize(
+        &self,
+        stored: &StoredMatrix,
+        values: Vec<f32>,
+        lack: &'static str,
+    ) -> Result<CandleMatrix> {
+        let &StoredMatrix { rows, cols, .. } = stored;
         if values.iter().any(|value| value.abs() > f16::MAX.to_f32()) {
             self.note(stored, lack, "dequantized to f32");
             return self.dense(values, rows, cols);
@@ -161,22 +166,23 @@ impl CandleBackend {
         self.held(Tensor::from_vec(halves, (rows, cols), &self.device))
     }
 
-    fn note(&self, stored: &Stored, lack: &'static str, form: &'static str) {
+    fn note(&self, stored: &StoredMatrix, lack: &'static str, form: &'static str) {
         tracing::info!(device = %self.name, tensor = stored.name, block = %stored.block, "{form}");
         *self.changed().entry((stored.block, lack, form)).or_insert(0) += 1;
     }
 
-    fn dense(&self, values: Vec<f32>, rows: usize, cols: usize) -> Result<Matrix> {
+    fn dense(&self, values: Vec<f32>, rows: usize, cols: usize) -> Result<CandleMatrix> {
         self.held(Tensor::from_vec(values, (rows, cols), &self.device))
     }
 
-    fn held(&self, made: candle_core::Result<Tensor>) -> Result<Matrix> {
-        made.map(Matrix::Dense).map_err(|error| self.failed(error))
+    fn held(&self, made: candle_core::Result<Tensor>) -> Result<CandleMatrix> {
+        made.map(CandleMatrix::Dense).map_err(|error| self.failed(error))
     }
 
-    /// Blocks as they are. candle panics over bytes that are cut or not aligned, and reads past those that are too few.
-    fn blocks(&self, stored: &Stored, bytes: &[u8], kind: GgmlDType) -> Result<Matrix> {
-        let &Stored { rows, cols, .. } = stored;
+    /// Unchanged blocks. candle panics for bytes that are cut or not aligned, and reads past the end of those that are
+    /// too short.
+    fn blocks(&self, stored: &StoredMatrix, bytes: &[u8], kind: GgmlDType) -> Result<CandleMatrix> {
+        let &StoredMatrix { rows, cols, .. } = stored;
         let wanted = rows * (cols / kind.block_size()) * kind.type_size();
         if !cols.is_multiple_of(kind.block_size()) || bytes.len() != wanted {
             let found = bytes.len();
@@ -193,7 +199,7 @@ impl CandleBackend {
         }
         let made = QStorage::from_data(aligned, &self.device, kind)
             .and_then(|storage| QTensor::new(storage, (rows, cols)));
-        made.map(Matrix::Blocks).map_err(|error| self.failed(error))
+        made.map(CandleMatrix::Blocks).map_err(|error| self.failed(error))
     }
 }
 
