@@ -207,7 +207,7 @@ fn defined(sources: &[Source], name: &str) -> Vec<String> {
 fn what_happens_in_one_place_is_written_once() {
     let sources = sources();
     for (name, place) in [
-        ("execute_stage", "core/stages/src/worker.rs"),
+        ("execute_stage", "core/stages/src/worker/mod.rs"),
         ("through_layers", "core/engine/src/layers.rs"),
         ("prefill_step", "core/engine/src/prefill.rs"),
         ("decode_step", "core/engine/src/decode.rs"),

@@ -1,54 +1,57 @@
-//! [`StageFault`]: what went wrong in a split model, and where.
+//! [`StageFault`]: a fault of a model in stages, and where it occurred.
 
-use crate::bytes::{Reader, Writer};
+use crate::frame::payload::{PayloadReader, PayloadWriter};
 use menagerie_model::ModelError;
 use std::fmt;
 
-/// What went wrong.
+/// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {
-    /// A frame that was sent did not arrive.
+    /// A frame was lost.
     Missing,
     /// A frame arrived twice.
-    Doubled,
-    /// A frame's checksum is another, or its fields contradict each other.
+    Duplicate,
+    /// A frame's checksum is wrong, or its fields contradict each other.
     Corrupted,
-    /// A frame of an epoch that is over.
+    /// A frame belongs to an epoch that has ended.
     Stale,
-    /// Rows that are no numbers.
+    /// A row has values that are not finite.
     NotFinite,
-    /// Nothing came before the deadline.
-    Late,
+    /// No answer arrived before the deadline.
+    Timeout,
     /// The other end is gone.
     Closed,
-    /// A layer, the embedding or the head reports an error.
-    Computing,
-    /// Cancelled by who asked.
+    /// A layer, the embedding or the head reported an error.
+    Execution,
+    /// The caller cancelled it.
     Cancelled,
-    /// A stage has another model, version or arithmetic.
+    /// A stage was started with another model, version or options.
     Refused,
-    /// Something that a split model does not have.
+    /// A model in stages does not support it.
     Unsupported,
+    /// A request needs more memory than a stage has for it.
+    TooLarge,
 }
 
 impl FaultKind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Missing,
-        Self::Doubled,
+        Self::Duplicate,
         Self::Corrupted,
         Self::Stale,
         Self::NotFinite,
-        Self::Late,
+        Self::Timeout,
         Self::Closed,
-        Self::Computing,
+        Self::Execution,
         Self::Cancelled,
         Self::Refused,
         Self::Unsupported,
+        Self::TooLarge,
     ];
 }
 
-/// A stage, as messages call it.
+/// The name of a stage in messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageName {
     /// Its number, from 0.
@@ -75,13 +78,13 @@ impl fmt::Display for StageName {
 pub struct StageFault {
     /// What went wrong.
     pub kind: FaultKind,
-    /// The stage that noticed it, or that does not answer.
+    /// The stage that detected it, or that does not answer.
     pub stage: StageName,
-    /// The request; 0 where it is of none, or cannot be known.
+    /// The request; 0 if it concerns none, or an unknown one.
     pub request: u64,
     /// Position of the step's first row.
     pub position: u32,
-    /// Rows of the step, which follow each other; 0 where they are of several sequences, or not known.
+    /// Consecutive rows of the step; 0 if they belong to several sequences, or are unknown.
     pub rows: u32,
     /// What happened, and what to do.
     pub detail: String,
@@ -113,40 +116,41 @@ impl From<StageFault> for ModelError {
 }
 
 impl StageFault {
-    /// A fault of a stage that is of no request.
+    /// A fault of a stage that concerns no request.
     pub(crate) fn of(kind: FaultKind, stage: StageName, detail: impl Into<String>) -> Self {
         Self { kind, stage, request: 0, position: 0, rows: 0, detail: detail.into() }
     }
 
-    /// The same for whoever computes a request from the position `first` on: that it is of a chunk before it is said.
+    /// The fault as reported to a step of the request from position `first` on: the message says so if an earlier chunk failed.
     pub(crate) fn seen_from(self, request: u64, first: usize) -> Self {
         let end = self.position as usize + self.rows as usize;
         if self.request != request || self.rows == 0 || end > first {
             return self;
         }
-        let detail = format!("{} (this chunk was sent before, and not waited for)", self.detail);
+        let detail = format!("{} (in an earlier chunk of the prompt)", self.detail);
         Self { detail, ..self }
     }
 
-    /// Whether it is the stages' and links' own, and not one of what was to be computed: the same may succeed later, or with
-    /// other stages.
+    /// Whether stages or links failed, not the computation: the same request may succeed later, or with other stages.
     pub fn is_of_links(&self) -> bool {
         match self.kind {
             FaultKind::Missing
-            | FaultKind::Doubled
+            | FaultKind::Duplicate
             | FaultKind::Corrupted
             | FaultKind::Stale
-            | FaultKind::Late
+            | FaultKind::Timeout
             | FaultKind::Closed
             | FaultKind::Refused => true,
-            FaultKind::NotFinite | FaultKind::Computing | FaultKind::Cancelled | FaultKind::Unsupported => {
-                false
-            }
+            FaultKind::NotFinite
+            | FaultKind::Execution
+            | FaultKind::Cancelled
+            | FaultKind::Unsupported
+            | FaultKind::TooLarge => false,
         }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = PayloadWriter::default();
         let number = FaultKind::ALL.iter().position(|kind| *kind == self.kind).unwrap_or(0);
         out.u8(number as u8);
         out.u32(u32::from(self.stage.index));
@@ -160,11 +164,12 @@ impl StageFault {
     }
 
     pub(crate) fn decode(payload: &[u8]) -> Result<Self, String> {
-        let mut from = Reader::new(payload);
+        let mut from = PayloadReader::new(payload);
         let number = from.u8()?;
         let kind = FaultKind::ALL.get(usize::from(number)).copied();
-        let kind = kind.ok_or_else(|| format!("fault {number} is not known"))?;
-        let index = u16::try_from(from.u32()?).map_err(|_| "a stage past the last".to_owned())?;
+        let kind = kind.ok_or_else(|| format!("unknown fault number {number}"))?;
+        let index =
+            u16::try_from(from.u32()?).map_err(|_| "the number of a stage is too large".to_owned())?;
         let stage = StageName { index, first: from.u32()?, end: from.u32()? };
         let (request, position, rows, detail) = (from.u64()?, from.u32()?, from.u32()?, from.text()?);
         from.end()?;

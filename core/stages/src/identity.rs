@@ -1,19 +1,19 @@
-//! [`Identity`]: what all stages of a model must agree on.
+//! [`Identity`]: the properties that all stages of a model must have in common.
 
-use crate::bytes::{Reader, Writer};
+use crate::frame::payload::{PayloadReader, PayloadWriter};
 
-/// What all stages of a model must agree on, each as a text that messages show.
+/// The properties that all stages of a model must have in common, each as text for error messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Version of the program.
     pub version: String,
-    /// The spec, and the numbers that it comes to for the file.
+    /// The spec, and its values for the file.
     pub spec: String,
     /// The weights: bytes, and a hash of the headers and of samples of every tensor.
     pub weights: String,
-    /// Arithmetic and the type of caches.
+    /// The arithmetic, and the type of the KV cache.
     pub arithmetic: String,
-    /// Adapters that the model was opened with.
+    /// The adapters that the model was opened with.
     pub adapters: String,
 }
 
@@ -28,21 +28,21 @@ impl Identity {
         ]
     }
 
-    /// What another has differently, in words; none where they agree.
+    /// The first difference between two stages, as text; `None` if there is none.
     pub(crate) fn difference(&self, other: &Self) -> Option<String> {
         let mut pairs = self.fields().into_iter().zip(other.fields());
         let ((name, own), (_, other)) = pairs.find(|((_, own), (_, other))| own != other)?;
         Some(format!(
-            "another {name} than the stages before it: {own} here, {other} there; give all stages the same model file, options \
-             and program"
+            "{name}: found {own}, expected {other} as in the stages before it; start all stages with the same model file, \
+             options and program"
         ))
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer) {
+    pub(crate) fn encode(&self, out: &mut PayloadWriter) {
         self.fields().iter().for_each(|(_, text)| out.text(text));
     }
 
-    pub(crate) fn decode(from: &mut Reader) -> Result<Self, String> {
+    pub(crate) fn decode(from: &mut PayloadReader) -> Result<Self, String> {
         Ok(Self {
             version: from.text()?,
             spec: from.text()?,

@@ -1,57 +1,48 @@
-//! A model split into stages: each computes its layers, keeps their states, and sends frames to the next.
+//! A model in stages: each stage computes its layers, has their states, and sends frames to the next stage.
 //!
-//! [`StageChain`] is an [`menagerie_model::Executor`] like a whole model. A step goes down the chain as a [`Frame`]: where the
-//! sequences lie ([`menagerie_model::Placement`]), tokens, positions, rope regimes, adapter sets, what happened to the memory
-//! of states since the step before ([`StateChange`]), and the rows that layers hand on. Each stage is a [`StageWorker`], whose
-//! `StageWorker::execute_stage` serves every model; the last one sends logits back to the chain.
+//! [`StageChain`] is an [`menagerie_model::Executor`] like a whole model. Its pool has page tables but no memory; the pools
+//! of the stages have the memory and receive the placement of every sequence. A step passes through the chain as a frame:
+//! the placement ([`menagerie_model::Placement`]), tokens, positions, rope regimes, adapter sets, the changes of states since
+//! the previous step, and rows. Each stage is a [`StageWorker`], whose `StageWorker::execute_stage` serves every model. The
+//! last stage sends logits back to the chain.
 //!
-//! The pool of the chain keeps tables and no memory; the pools of the stages keep memory and are told where everything
-//! lies. What the scheduler does to sequences therefore reaches every stage, whatever it is, or is refused.
+//! Hooks act where their layers are: stages on threads share the hooks, and stages in processes have copies of those that can
+//! be copied ([`menagerie_model::SerializableHook`]). The chain collects the data of copies and the times of a trace on
+//! request.
 //!
-//! Hooks act where their layers are: on threads the hooks themselves, in processes copies of those that can be copied
-//! ([`menagerie_model::SerializableHook`]). What copies keep, and the times of a trace, the chain asks for when somebody wants them.
+//! Everything is checked on receipt: sequence numbers, checksums, sizes, epochs, the memory that a request needs, and that rows
+//! are finite. A frame that is missing, late, duplicated, out of order or damaged is a [`StageFault`] that names the stage, its
+//! layers, the request and the position.
 //!
-//! Everything is checked on receipt: numbers of frames, their sums, sizes, epochs, and that rows are numbers. What is
-//! missing, late, doubled, out of order or broken is a [`StageFault`] that names stage, layers, request and position.
-//! Frames travel over a [`PipelineTransport`]; nothing above it knows where the other end is.
+//! | read | for |
+//! |---|---|
+//! | `frame/` | the bytes of a frame: header, payload, checksum |
+//! | `message/` | the messages in frames, with their encodings |
+//! | `transport/`, `link.rs` | passing frames on: between threads, between processes; sequence numbers and credits |
+//! | `worker/` | a stage: from a received frame to the frame that it sends |
+//! | `chain/` | the executor over all stages |
 #![forbid(unsafe_code)]
 
-mod bytes;
+mod block_copies;
 mod chain;
-mod change;
-mod channel;
-mod crc;
 mod fault;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
-mod gather;
-mod hook_message;
 mod identity;
 mod library;
 mod link;
-mod open;
-mod row_fault;
-mod section;
-mod session;
-#[cfg(unix)]
-mod socket;
-mod states;
-mod step;
-mod times;
-mod trace_message;
+mod message;
 mod transport;
 mod worker;
 
 pub use chain::{ChainFacts, ChainOptions, StageChain};
-pub use change::StateChange;
-pub use channel::{Channel, ring};
 pub use fault::{FaultKind, StageFault, StageName};
-pub use frame::{Content, Frame, FrameKind, HEADER_BYTES, Header, MOST_BYTES};
+pub use frame::{FrameContent, FrameHeader, FrameKind, StageFrame, TransportKind};
 pub use identity::Identity;
-pub use library::{Shared, StageLibrary, StageReach};
+pub use library::{SharedLibrary, StageLibrary, StageReach};
+pub use message::times::StageTime;
 #[cfg(unix)]
-pub use socket::SocketTransport;
-pub use times::StageTime;
-pub use transport::{Carriage, PipelineTransport, TransportFault};
+pub use transport::SocketTransport;
+pub use transport::{Channel, PipelineTransport, TransportFault, ring};
 pub use worker::{StageWorker, WorkerParts};

@@ -1,126 +1,126 @@
-//! [`StageLibrary`]: where a stage finds what frames name by number: adapters and hooks.
+//! [`StageLibrary`]: the adapters and hooks of a stage, by the numbers that frames refer to.
 
 use menagerie_model::{Adapter, HookRecipe, LayerHook, ScalingLayers};
 use std::fmt;
 use std::ptr::addr_eq;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// What a stage has of what frames name by number.
+/// The adapters and hooks of a stage, by number.
 pub trait StageLibrary: Send + Sync {
-    /// The adapter that the chain gave this number, fitted to the stage's own sites; `name` is what it is called.
+    /// The adapter of this number and name, fitted to the stage's own sites.
     fn adapter(&self, number: u32, name: &str) -> Option<Arc<Adapter>>;
 
-    /// By site of the stage the layer that an X-LoRA's weights have for it; none without X-LoRA.
+    /// The layer of an X-LoRA's scalings for each site of the stage; `None` without X-LoRA.
     fn scaling_layers(&self) -> Option<ScalingLayers>;
 
-    /// The hook that the chain gave this number; `recipe` is what a copy is made from, where the hook itself is elsewhere.
+    /// The hook of this number. With a `recipe`, the hook is in another process, and a copy is made.
     ///
     /// # Errors
-    /// Why there is none, in words.
+    /// A message that says why there is none.
     fn hook(&self, number: u32, recipe: Option<HookRecipe>) -> Result<Arc<dyn LayerHook>, String>;
 }
 
-/// Whether stages have the chain's adapters and hooks themselves.
+/// Whether the stages share the chain's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageReach {
-    /// They are threads of its process.
+    /// They are threads of the same process.
     SameProcess,
-    /// They have their own, or copies.
-    Elsewhere,
+    /// They are other processes, with their own adapters and copies of hooks.
+    OtherProcess,
 }
 
-/// What the chain gave numbers, and what stages on threads of its process find by them.
+/// The adapters and hooks of a chain with their numbers, for stages in the same process.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedLibrary {
     reach: StageReach,
-    kept: Mutex<Kept>,
+    entries: Mutex<SharedEntries>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct SharedEntries {
     adapters: Vec<Arc<Adapter>>,
     scaling_layers: Option<ScalingLayers>,
-    /// Hooks belong to who added them.
+    /// The caller owns the hooks.
     hooks: Vec<(u32, Weak<dyn LayerHook>)>,
     next_hook: u32,
-    /// Numbers of hooks that are no more, until stages are told.
-    gone: Vec<u32>,
+    /// Numbers of removed hooks that the stages do not know of yet.
+    removed: Vec<u32>,
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for SharedEntries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} adapters, {} hooks", self.adapters.len(), self.hooks.len())
     }
 }
 
-impl Shared {
-    /// Nothing has a number.
+impl SharedLibrary {
+    /// An empty library.
     pub fn new(reach: StageReach) -> Self {
-        Self { reach, kept: Mutex::default() }
+        Self { reach, entries: Mutex::default() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, SharedEntries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether stages have what is here themselves.
+    /// Where the stages are.
     pub(crate) fn reach(&self) -> StageReach {
         self.reach
     }
 
-    /// The number of an adapter.
+    /// The number of an adapter, assigned on first use.
     pub(crate) fn adapter_number(&self, adapter: &Arc<Adapter>) -> u32 {
-        let mut kept = self.kept();
-        if let Some(number) = kept.adapters.iter().position(|one| Arc::ptr_eq(one, adapter)) {
+        let mut entries = self.entries();
+        if let Some(number) = entries.adapters.iter().position(|one| Arc::ptr_eq(one, adapter)) {
             return number as u32;
         }
-        kept.adapters.push(Arc::clone(adapter));
-        kept.adapters.len() as u32 - 1
+        entries.adapters.push(Arc::clone(adapter));
+        entries.adapters.len() as u32 - 1
     }
 
-    /// Which layers an X-LoRA's weights have, of all sites.
+    /// Sets the layer of an X-LoRA's scalings for each site.
     pub(crate) fn scale_by(&self, layers: &ScalingLayers) {
-        self.kept().scaling_layers = Some(Arc::clone(layers));
+        self.entries().scaling_layers = Some(Arc::clone(layers));
     }
 
-    /// The number of a hook.
+    /// The number of a hook, assigned on first use.
     pub(crate) fn hook_number(&self, hook: &Arc<dyn LayerHook>) -> u32 {
-        let mut kept = self.kept();
-        // A hook that is no more holds its place in memory until it is dropped here: no other is taken for it.
-        let known = kept.hooks.iter().find(|(_, known)| addr_eq(known.as_ptr(), Arc::as_ptr(hook)));
+        let mut entries = self.entries();
+        // The weak reference keeps the address of a removed hook in use, so that no new hook is mistaken for it.
+        let known = entries.hooks.iter().find(|(_, known)| addr_eq(known.as_ptr(), Arc::as_ptr(hook)));
         if let Some((number, _)) = known {
             return *number;
         }
-        let (living, gone): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut kept.hooks).into_iter().partition(|(_, known)| known.strong_count() > 0);
-        kept.hooks = living;
-        kept.gone.extend(gone.into_iter().map(|(number, _)| number));
-        let number = kept.next_hook;
-        kept.next_hook += 1;
-        kept.hooks.push((number, Arc::downgrade(hook)));
+        let (living, removed): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut entries.hooks).into_iter().partition(|(_, known)| known.strong_count() > 0);
+        entries.hooks = living;
+        entries.removed.extend(removed.into_iter().map(|(number, _)| number));
+        let number = entries.next_hook;
+        entries.next_hook += 1;
+        entries.hooks.push((number, Arc::downgrade(hook)));
         number
     }
 
-    /// Hooks that are no more, once.
-    pub(crate) fn hooks_gone(&self) -> Vec<u32> {
-        std::mem::take(&mut self.kept().gone)
+    /// The hooks that were removed since the last call.
+    pub(crate) fn removed_hooks(&self) -> Vec<u32> {
+        std::mem::take(&mut self.entries().gone)
     }
 }
 
-impl StageLibrary for Shared {
+impl StageLibrary for SharedLibrary {
     fn adapter(&self, number: u32, _name: &str) -> Option<Arc<Adapter>> {
-        self.kept().adapters.get(number as usize).cloned()
+        self.entries().adapters.get(number as usize).cloned()
     }
 
     fn scaling_layers(&self) -> Option<ScalingLayers> {
-        self.kept().scaling_layers.clone()
+        self.entries().scaling_layers.clone()
     }
 
     fn hook(&self, number: u32, _recipe: Option<HookRecipe>) -> Result<Arc<dyn LayerHook>, String> {
-        let kept = self.kept();
-        let found = kept.hooks.iter().find(|(known, _)| *known == number);
+        let entries = self.entries();
+        let found = entries.hooks.iter().find(|(known, _)| *known == number);
         let hook = found.and_then(|(_, hook)| hook.upgrade());
-        hook.ok_or_else(|| format!("hook {number} was taken away while a step with it was computed"))
+        hook.ok_or_else(|| format!("hook {number} was removed while a step with it was computed"))
     }
 }
 
@@ -146,16 +146,16 @@ mod tests {
     }
 
     #[test]
-    fn hooks_keep_their_numbers_and_those_that_are_gone_are_told_once() {
-        let shared = Shared::new(StageReach::SameProcess);
+    fn hooks_keep_their_numbers_and_removed_ones_are_reported_once() {
+        let shared = SharedLibrary::new(StageReach::SameProcess);
         let (first, second) = (hook("first"), hook("second"));
         assert_eq!([&first, &second, &first].map(|hook| shared.hook_number(hook)), [0, 1, 0]);
         assert_eq!(shared.hook(1, None).unwrap().name(), "second");
         drop(second);
-        assert!(shared.hook(1, None).is_err() && shared.hooks_gone().is_empty());
+        assert!(shared.hook(1, None).is_err() && shared.removed_hooks().is_empty());
         let third = hook("third");
         assert_eq!(shared.hook_number(&third), 2);
-        assert_eq!((shared.hooks_gone(), shared.hooks_gone()), (vec![1], vec![]));
+        assert_eq!((shared.removed_hooks(), shared.removed_hooks()), (vec![1], vec![]));
         assert_eq!(shared.hook(0, None).unwrap().name(), "first");
     }
 }

@@ -45,8 +45,8 @@ fn another_version_spec_weights_arithmetic_or_adapter_is_named() {
             let (said, theirs) = (fault.to_string(), field(&mut identity()).clone());
             assert!(said.starts_with(&format!("stage {stage} (layer")), "{said}");
             let words = [
-                format!("another {name} than the stages before it: something else here, {theirs} there"),
-                "give all stages the same model file, options and program".to_owned(),
+                format!("{name}: found something else, expected {theirs} as in the stages before it"),
+                "start all stages with the same model file, options and program".to_owned(),
             ];
             assert!(words.iter().all(|word| said.contains(word)), "{said}");
         }

@@ -5,6 +5,7 @@
 mod agreement;
 mod cancelled;
 mod guards;
+mod memory;
 mod mischief;
 mod requests;
 mod rows;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use menagerie::engine::{Engine, LogitRows, Scheduler};
-use menagerie::stages::Carriage;
+use menagerie::stages::TransportKind;
 
 /// A deadline that is waited for, and one that nothing should wait for.
 const SOON: Duration = Duration::from_secs(3);
@@ -60,12 +61,12 @@ fn asked_again(ask: &dyn Fn() -> Result<Vec<u32>, String>) -> Result<Vec<u32>, S
 /// asked next is right.
 fn fails_with(mischief: Mischief, link: usize, deadline: Duration, words: &[&str]) {
     // Together: most wait for their deadline. Frames that stay in memory are changed by nobody.
-    let least = mischief.carriage();
+    let least = mischief.transport();
     std::thread::scope(|scope| {
-        for carriage in [Carriage::InMemory, Carriage::Travels] {
-            for way in (0..WAYS.len()).filter(|_| least == Carriage::InMemory || carriage == least) {
+        for transport in [TransportKind::InMemory, TransportKind::Serialized] {
+            for way in (0..WAYS.len()).filter(|_| least == TransportKind::InMemory || transport == least) {
                 for frame in PHASES {
-                    let place = (Place { link, frame }, carriage);
+                    let place = (Place { link, frame }, transport);
                     scope.spawn(move || fails_once(mischief, place, way, (deadline, words)));
                 }
             }
@@ -75,13 +76,13 @@ fn fails_with(mischief: Mischief, link: usize, deadline: Duration, words: &[&str
 
 fn fails_once(
     mischief: Mischief,
-    (place, carriage): (Place, Carriage),
+    (place, transport): (Place, TransportKind),
     way: usize,
     (deadline, words): (Duration, &[&str]),
 ) {
     let (name, ask) = WAYS[way];
-    let what = format!("{mischief:?} of frame {} on link {}, {carriage:?}, {name}", place.frame, place.link);
-    let split = Split::carried(mischief, place, deadline, carriage);
+    let what = format!("{mischief:?} of frame {} on link {}, {transport:?}, {name}", place.frame, place.link);
+    let split = Split::carried(mischief, place, deadline, transport);
     let began = Instant::now();
     let Err(error) = ask(&split.engine) else { panic!("{what}: no error") };
     assert!(began.elapsed() < LONG / 2, "{what}: {:?}", began.elapsed());
@@ -139,8 +140,8 @@ fn a_frame_that_was_changed_is_named() {
 
 #[test]
 fn a_frame_of_another_epoch_is_named() {
-    fails_with(Mischief::OldEpoch, 0, LONG, &["stage 0 (layer", "epoch 8, and epoch 1 is open"]);
-    fails_with(Mischief::OldEpoch, 1, LONG, &["stage 1 (layer", "epoch 8, and epoch 1 is open"]);
+    fails_with(Mischief::OldEpoch, 0, LONG, &["stage 0 (layer", "epoch 8, but epoch 1 is open"]);
+    fails_with(Mischief::OldEpoch, 1, LONG, &["stage 1 (layer", "epoch 8, but epoch 1 is open"]);
     fails_with(Mischief::OldEpoch, 2, LONG, &["stage 1 (layer", "epoch 8", "epoch 1"]);
 }
 

@@ -1,7 +1,8 @@
 //! Mischief on a link: something happens to one frame, counted, so that it is the same frame each time.
 
 use menagerie::stages::{
-    Carriage, Channel, Content, Frame, FrameKind, Header, PipelineTransport, TransportFault,
+    Channel, FrameContent, FrameHeader, FrameKind, PipelineTransport, StageFrame, TransportFault,
+    TransportKind,
 };
 use std::time::{Duration, Instant};
 
@@ -29,10 +30,10 @@ pub(crate) enum Mischief {
 
 impl Mischief {
     /// What frames that were changed are noticed in: those that leave the process have a checksum.
-    pub(crate) fn carriage(self) -> Carriage {
+    pub(crate) fn transport(self) -> TransportKind {
         match self {
-            Self::FlipBit | Self::FlipDone => Carriage::Travels,
-            _ => Carriage::InMemory,
+            Self::FlipBit | Self::FlipDone => TransportKind::Serialized,
+            _ => TransportKind::InMemory,
         }
     }
 }
@@ -48,28 +49,32 @@ pub(crate) struct Place {
 /// A channel that does something to one frame that is sent over it.
 pub(crate) struct Faulty {
     inner: Channel,
-    carriage: Carriage,
+    transport: TransportKind,
     mischief: Option<(Mischief, usize)>,
     frames: usize,
     given_back: usize,
-    kept: Option<Frame>,
+    kept: Option<StageFrame>,
 }
 
-fn changed(frame: Frame, carriage: Carriage, change: impl Fn(&mut Header, &mut Content)) -> Frame {
-    let (mut header, mut content) = frame.open(carriage).unwrap();
+fn changed(
+    frame: StageFrame,
+    transport: TransportKind,
+    change: impl Fn(&mut FrameHeader, &mut FrameContent),
+) -> StageFrame {
+    let (mut header, mut content) = frame.open(transport).unwrap();
     change(&mut header, &mut content);
-    Frame::new(&header, content, carriage).unwrap()
+    StageFrame::new(&header, content, transport).unwrap()
 }
 
-fn flipped(mut frame: Frame) -> Frame {
+fn flipped(mut frame: StageFrame) -> StageFrame {
     let at = frame.payload.len() / 2;
     frame.payload[at] ^= 4;
     frame
 }
 
 impl Faulty {
-    pub(crate) fn new(inner: Channel, carriage: Carriage, mischief: Option<(Mischief, usize)>) -> Self {
-        Self { inner, carriage, mischief, frames: 0, given_back: 0, kept: None }
+    pub(crate) fn new(inner: Channel, transport: TransportKind, mischief: Option<(Mischief, usize)>) -> Self {
+        Self { inner, transport, mischief, frames: 0, given_back: 0, kept: None }
     }
 
     /// What is due for the next frame that counts.
@@ -79,16 +84,16 @@ impl Faulty {
 }
 
 impl PipelineTransport for Faulty {
-    fn carriage(&self) -> Carriage {
-        self.carriage
+    fn kind(&self) -> TransportKind {
+        self.transport
     }
 
-    fn send(&mut self, frame: Frame, by: Instant) -> Result<(), TransportFault> {
+    fn send(&mut self, frame: StageFrame, by: Instant) -> Result<(), TransportFault> {
         if let Some((Mischief::Mute, _)) = self.mischief {
             return Ok(());
         }
         let mut due = None;
-        let (carriage, kind) = (self.carriage, frame.header(self.carriage).unwrap().kind);
+        let (transport, kind) = (self.transport, frame.header(self.transport).unwrap().kind);
         if matches!(kind, FrameKind::Step | FrameKind::Logits | FrameKind::States) {
             due = self.due(self.frames);
             self.frames += 1;
@@ -116,14 +121,14 @@ impl PipelineTransport for Faulty {
             }
             Some(Mischief::FlipBit) => self.inner.send(flipped(frame), by),
             Some(Mischief::OldEpoch) => {
-                self.inner.send(changed(frame, carriage, |header, _| header.epoch += 7), by)
+                self.inner.send(changed(frame, transport, |header, _| header.epoch += 7), by)
             }
             Some(Mischief::NotANumber) => {
-                let change = |_: &mut Header, content: &mut Content| {
+                let change = |_: &mut FrameHeader, content: &mut FrameContent| {
                     let at = content.rows.len() - 2;
                     content.rows[at] = f32::NAN;
                 };
-                self.inner.send(changed(frame, carriage, change), by)
+                self.inner.send(changed(frame, transport, change), by)
             }
             Some(Mischief::Slow(seconds)) => {
                 std::thread::sleep(Duration::from_secs(seconds));
@@ -133,11 +138,11 @@ impl PipelineTransport for Faulty {
         }
     }
 
-    fn receive(&mut self, by: Instant) -> Result<Option<Frame>, TransportFault> {
+    fn receive(&mut self, by: Instant) -> Result<Option<StageFrame>, TransportFault> {
         self.inner.receive(by)
     }
 
-    fn send_back(&mut self, frame: Frame) -> Result<(), TransportFault> {
+    fn send_back(&mut self, frame: StageFrame) -> Result<(), TransportFault> {
         let count = self.given_back;
         self.given_back += 1;
         match self.mischief.filter(|(_, at)| *at <= count).map(|(mischief, at)| (mischief, count - at)) {
@@ -148,7 +153,7 @@ impl PipelineTransport for Faulty {
         }
     }
 
-    fn receive_back(&mut self, by: Instant) -> Result<Option<Frame>, TransportFault> {
+    fn receive_back(&mut self, by: Instant) -> Result<Option<StageFrame>, TransportFault> {
         self.inner.receive_back(by)
     }
 }

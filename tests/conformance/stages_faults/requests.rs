@@ -107,7 +107,7 @@ fn a_read_that_fails_is_named_and_nothing_is_read_afterwards() {
         (Mischief::FlipBit, 0, 60, "stage 0 (layer"),
         (Mischief::FlipBit, 1, 60, "checksum"),
         (Mischief::FlipBit, 2, 60, "checksum"),
-        (Mischief::OldEpoch, 1, 60, "epoch 8, and epoch 1 is open"),
+        (Mischief::OldEpoch, 1, 60, "epoch 8, but epoch 1 is open"),
         (Mischief::Gone, 1, 60, "is gone"),
     ] {
         // The first frame is that of the step.

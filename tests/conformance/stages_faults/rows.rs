@@ -6,7 +6,7 @@ use menagerie::engine::{
     Engine, GenerateError, LogitRows, Scheduler, SchedulerOptions, Sequence, StepOutput,
 };
 use menagerie::open::stage_fault;
-use menagerie::stages::{Carriage, FaultKind};
+use menagerie::stages::{FaultKind, TransportKind};
 use std::sync::Arc;
 
 /// What each of two sequences gets in a step: bits of its logits, or its error.
@@ -40,15 +40,15 @@ fn two_prompts(engine: &Arc<Engine>, step_tokens: usize) -> (Scheduler, [Sequenc
 /// The second of two sequences in a step has a row that is no number: of the prompts, and of the tokens after them.
 #[test]
 fn a_row_that_is_no_number_fails_its_sequence_alone() {
-    for carriage in [Carriage::InMemory, Carriage::Travels] {
+    for transport in [TransportKind::InMemory, TransportKind::Serialized] {
         for frame in 0..3 {
-            let split = Split::carried(Mischief::NotANumber, Place { link: 1, frame }, LONG, carriage);
+            let split = Split::carried(Mischief::NotANumber, Place { link: 1, frame }, LONG, transport);
             let (mut scheduler, mut sequences) = two_prompts(&split.engine, 32);
             let (mut whole, mut of_whole) = two_prompts(&split.whole, 32);
             for round in 0..4 {
                 let [one, two] = step(&mut scheduler, &mut sequences);
                 let expected = step(&mut whole, &mut of_whole).map(Result::unwrap);
-                assert!(one.unwrap() == expected[0], "{carriage:?}, frame {frame}, step {round}");
+                assert!(one.unwrap() == expected[0], "{transport:?}, frame {frame}, step {round}");
                 if round == frame {
                     let error = two.unwrap_err();
                     let fault = stage_fault(&error).unwrap_or_else(|| panic!("{error}"));
@@ -67,9 +67,9 @@ fn a_row_that_is_no_number_fails_its_sequence_alone() {
                         scheduler.push(&mut sequences[1], again[0]).unwrap();
                     }
                     let two = sole(&mut scheduler, &mut sequences[1]);
-                    assert!(two == expected[1], "{carriage:?}, frame {frame}, asked again");
+                    assert!(two == expected[1], "{transport:?}, frame {frame}, asked again");
                 } else {
-                    assert!(two.unwrap() == expected[1], "{carriage:?}, frame {frame}, step {round}");
+                    assert!(two.unwrap() == expected[1], "{transport:?}, frame {frame}, step {round}");
                 }
                 let token = 7 + round as u32;
                 for (one, other) in sequences.iter_mut().zip(&mut of_whole) {

@@ -12,8 +12,8 @@ use menagerie::model::{
 };
 use menagerie::open::{LoadedModel, ModelBuilder};
 use menagerie::stages::{
-    Carriage, ChainFacts, ChainOptions, Channel, Identity, Shared, StageChain, StageFault, StageName,
-    StageReach, StageWorker, WorkerParts, ring,
+    ChainFacts, ChainOptions, Channel, Identity, SharedLibrary, StageChain, StageFault, StageName,
+    StageReach, StageWorker, TransportKind, WorkerParts, ring,
 };
 use menagerie_conformance::{fixtures, options};
 use std::sync::Arc;
@@ -27,11 +27,13 @@ pub(crate) const LONG: Duration = Duration::from_secs(60);
 /// How a split model is made.
 pub(crate) struct Making {
     pub(crate) mischief: Option<(Mischief, Place)>,
-    pub(crate) carriage: Carriage,
+    pub(crate) transport: TransportKind,
     pub(crate) deadline: Duration,
     pub(crate) opening: Duration,
     /// What the chain and each stage say of themselves.
     pub(crate) identities: [Identity; 3],
+    /// Most bytes of the states in a stage.
+    pub(crate) state_memory: Option<u64>,
     /// Whether the weights of a stage can still be read.
     pub(crate) guard: Option<Arc<StageGuard>>,
 }
@@ -41,9 +43,17 @@ pub(crate) type StageGuard = dyn Fn(usize) -> Result<(), ModelError> + Send + Sy
 
 impl Default for Making {
     fn default() -> Self {
-        let carriage = Carriage::InMemory;
+        let transport = TransportKind::InMemory;
         let identities = Default::default();
-        Self { mischief: None, carriage, deadline: LONG, opening: LONG, identities, guard: None }
+        Self {
+            mischief: None,
+            transport,
+            deadline: LONG,
+            opening: LONG,
+            identities,
+            state_memory: None,
+            guard: None,
+        }
     }
 }
 
@@ -57,11 +67,16 @@ pub(crate) struct Split {
 
 impl Split {
     pub(crate) fn new(mischief: Mischief, place: Place, deadline: Duration) -> Self {
-        Self::carried(mischief, place, deadline, mischief.carriage())
+        Self::carried(mischief, place, deadline, mischief.transport())
     }
 
-    pub(crate) fn carried(mischief: Mischief, place: Place, deadline: Duration, carriage: Carriage) -> Self {
-        let making = Making { mischief: Some((mischief, place)), carriage, deadline, ..Making::default() };
+    pub(crate) fn carried(
+        mischief: Mischief,
+        place: Place,
+        deadline: Duration,
+        transport: TransportKind,
+    ) -> Self {
+        let making = Making { mischief: Some((mischief, place)), transport, deadline, ..Making::default() };
         Self::made(making).unwrap_or_else(|fault| panic!("{fault}"))
     }
 
@@ -70,7 +85,7 @@ impl Split {
         let whole = ModelBuilder::new(&file).with_options(&options(Arithmetic::Fast)).open_text().unwrap();
         let (stages, names) = stages(&whole);
         let facts = ChainFacts::of(&stages).unwrap();
-        let shared = Arc::new(Shared::new(StageReach::SameProcess));
+        let shared = Arc::new(SharedLibrary::new(StageReach::SameProcess));
         let mut links = ring(3).into_iter().enumerate().map(|(link, inner)| faulty(inner, &making, link));
         let end = Box::new(links.next().unwrap());
         let [own, of_stages @ ..] = making.identities.clone();
@@ -86,6 +101,7 @@ impl Split {
                 index,
                 credits: ChainOptions::default().credits,
                 cancelled: None,
+                state_memory: making.state_memory,
             };
             std::thread::spawn(move || drop(StageWorker::new(parts, Box::new(link)).run()))
         });
@@ -112,7 +128,7 @@ impl Split {
 
 fn faulty(inner: Channel, making: &Making, link: usize) -> Faulty {
     let own = making.mischief.filter(|(_, place)| place.link == link);
-    Faulty::new(inner, making.carriage, own.map(|(mischief, place)| (mischief, place.frame)))
+    Faulty::new(inner, making.transport, own.map(|(mischief, place)| (mischief, place.frame)))
 }
 
 /// Stages end with their links.

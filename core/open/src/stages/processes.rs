@@ -7,7 +7,7 @@ use crate::resolved::ResolvedFile;
 use crate::stage_options::{StageLauncher, StageOptions, StageStart};
 use menagerie_assembly::{Assembly, StagePlan};
 use menagerie_model::{Compute, Executor};
-use menagerie_stages::{ChainFacts, Shared, SocketTransport, StageChain, StageReach};
+use menagerie_stages::{ChainFacts, SharedLibrary, SocketTransport, StageChain, StageReach};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -81,13 +81,13 @@ pub(crate) fn chain_of_processes(
         before = after;
     }
     let transport = SocketTransport::new(before, own).map_err(|error| failed(error.to_string()))?;
-    let shared = Arc::new(Shared::new(StageReach::Elsewhere));
+    let shared = Arc::new(SharedLibrary::new(StageReach::OtherProcess));
     let identity = identity(resolved, options, compute)?;
     let waits = options.placement.stages.as_ref().map(StageOptions::chain).unwrap_or_default();
     let opening = waits.opening + loading_time(resolved, options);
     let waits = waits.with_opening(opening);
     let chain = StageChain::connect(facts, Box::new(transport), super::names(plan), &identity, shared, waits);
-    Ok(chain.map_err(|fault| failed(fault.to_string()))?.keeping(Box::new(processes)))
+    Ok(chain.map_err(|fault| failed(fault.to_string()))?.with_hosts(Box::new(processes)))
 }
 
 /// The time that stages may take to read or quantize their weights, in addition to opening a mapped file: one second for

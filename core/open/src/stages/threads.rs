@@ -5,7 +5,7 @@ use crate::stage_options::StageOptions;
 use menagerie_assembly::Assembly;
 use menagerie_model::{Compute, Stage};
 use menagerie_stages::{
-    ChainFacts, Identity, Shared, StageChain, StageName, StageReach, StageWorker, WorkerParts, ring,
+    ChainFacts, Identity, SharedLibrary, StageChain, StageName, StageReach, StageWorker, WorkerParts, ring,
 };
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -40,7 +40,7 @@ pub(crate) fn chain_of_threads(
         .ok_or_else(|| failed("the stages have no embedding or no head".to_owned()))?;
     let mut channels = ring(stages.len() + 1).into_iter();
     let end = channels.next().ok_or_else(|| failed("no stages".to_owned()))?;
-    let shared = Arc::new(Shared::new(StageReach::SameProcess));
+    let shared = Arc::new(SharedLibrary::new(StageReach::SameProcess));
     let mut threads = Threads(Vec::with_capacity(stages.len()));
     for (index, (stage, channel)) in stages.into_iter().zip(channels).enumerate() {
         let parts = WorkerParts {
@@ -53,6 +53,7 @@ pub(crate) fn chain_of_threads(
             credits: options.chain().credits,
             cancelled: None,
             guard: None,
+            state_memory: None,
         };
         let mut worker = StageWorker::new(parts, Box::new(channel));
         let thread = std::thread::Builder::new().name(format!("menagerie-stage-{index}"));
@@ -73,5 +74,5 @@ pub(crate) fn chain_of_threads(
         shared,
         options.chain(),
     );
-    Ok(chain.map_err(|fault| failed(fault.to_string()))?.keeping(Box::new(threads)))
+    Ok(chain.map_err(|fault| failed(fault.to_string()))?.with_hosts(Box::new(threads)))
 }

@@ -1,30 +1,30 @@
-//! [`Progress`]: how far each stage is.
+//! [`StageProgress`]: the last step that each stage has finished.
 
-use crate::link::Done;
-use crate::times::StageTime;
+use crate::link::Acknowledgment;
+use crate::message::times::StageTime;
 use std::collections::VecDeque;
 
-/// Times of steps that are kept.
+/// Most times of steps that are kept.
 const TIMES: usize = 4096;
 
-/// How far each stage is, as they say themselves.
-pub(super) struct Progress {
-    /// By stage, the step it was done with last.
+/// The last step that each stage has finished, by its acknowledgments.
+pub(super) struct StageProgress {
+    /// The last finished step of each stage.
     done: Vec<u32>,
     times: VecDeque<StageTime>,
 }
 
-impl Progress {
-    /// So many stages that have done nothing.
+impl StageProgress {
+    /// The progress of stages that have finished no step.
     pub(super) fn new(stages: usize) -> Self {
         Self { done: vec![0; stages], times: VecDeque::new() }
     }
 
-    /// A stage has dealt with a frame.
-    pub(super) fn note(&mut self, Done { header, began, ended }: Done) {
+    /// Notes an acknowledgment.
+    pub(super) fn note(&mut self, Acknowledgment { header, began, ended }: Acknowledgment) {
         let Some(done) = self.done.get_mut(usize::from(header.stage)) else { return };
         *done = (*done).max(header.step);
-        // Frames without rows are computed in no time.
+        // Frames without rows take no time.
         if header.step == 0 || header.rows == 0 {
             return;
         }
@@ -36,12 +36,12 @@ impl Progress {
         self.times.push_back(StageTime { stage, step, rows, began, ended });
     }
 
-    /// The first stage that is not done with a step; the last one where all are.
+    /// The first stage that has not finished a step; the last stage if all have.
     pub(super) fn behind(&self, step: u32) -> usize {
         self.done.iter().position(|done| *done < step).unwrap_or(self.done.len().saturating_sub(1))
     }
 
-    /// When stages computed which steps, the newest last.
+    /// The times of steps, the newest last.
     pub(super) fn times(&self) -> Vec<StageTime> {
         self.times.iter().copied().collect()
     }

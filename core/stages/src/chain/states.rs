@@ -1,60 +1,59 @@
-//! [`StagedStates`]: the memory that the pool of a chain believes to have.
+//! [`StagedStates`]: the memory of a pool whose states are in the stages.
 
-use super::head::Head;
-use crate::change::StateChange;
-use crate::session::Session;
-use crate::states::{Access, StatesMessage, to_values};
+use super::head::ChainHead;
+use super::session::ChainSession;
+use crate::message::state_access::{StateAccess, StatesMessage, to_values};
+use crate::message::state_change::StateChange;
 use menagerie_model::{BlockCopy, ModelError, RowRun, StateBacking, StateId};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Memory that lies in stages: what happens to it is written down for them, what it holds is asked of them.
+/// The memory of states in the stages: changes are noted for the next step, contents are requested from the stages.
 pub(crate) struct StagedStates {
-    pub(super) session: Arc<Session>,
-    pub(super) head: Weak<Mutex<Head>>,
-    /// Which set of states it is.
+    pub(super) session: Arc<ChainSession>,
+    pub(super) head: Weak<Mutex<ChainHead>>,
+    /// The number of the state set.
     pub(super) set: u32,
 }
 
-/// A copy that the stages keep.
-struct KeptCopy {
-    session: Arc<Session>,
+/// The handle of a copy that the stages keep.
+struct CopyHandle {
+    session: Arc<ChainSession>,
     set: u32,
     state: u32,
     copy: u64,
 }
 
-impl Drop for KeptCopy {
+impl Drop for CopyHandle {
     fn drop(&mut self) {
         self.session.note(self.set, StateChange::Forget { state: self.state, copy: self.copy });
     }
 }
 
 impl StagedStates {
-    /// Memory of stages that are gone: changes are noted, reads and writes are refused.
-    pub(crate) fn closed(session: Arc<Session>) -> Self {
+    /// The memory of stages that are gone: changes are noted, reads and writes are refused.
+    pub(crate) fn closed(session: Arc<ChainSession>) -> Self {
         Self { session, head: Weak::new(), set: 0 }
     }
 
-    /// Lets the stage that has a state read or write it; gives what was read.
-    fn access(&self, state: u32, access: Access) -> Result<Vec<u8>, ModelError> {
-        let closed =
-            || ModelError::State("the model that keeps the states was closed; open it again".to_owned());
+    /// Reads or writes a state in the stage that has it; returns what was read.
+    fn access(&self, state: u32, access: StateAccess) -> Result<Vec<u8>, ModelError> {
+        let closed = || {
+            ModelError::State("the model whose stages have the states was closed; open it again".to_owned())
+        };
         let head = self.head.upgrade().ok_or_else(closed)?;
         let mut head = head.lock().unwrap_or_else(PoisonError::into_inner);
-        let message = StatesMessage { changes: self.session.changes(), set: self.set, state, access };
+        let message = StatesMessage { changes: self.session.take_changes(), set: self.set, state, access };
         Ok(head.access(&self.session, message)?)
     }
 
-    /// The own copy of a state behind a handle.
-    fn own<'k>(&self, kept: &'k BlockCopy) -> Result<&'k KeptCopy, ModelError> {
+    /// The handle of a copy of this pool.
+    fn own<'k>(&self, kept: &'k BlockCopy) -> Result<&'k CopyHandle, ModelError> {
         let handle = match kept {
-            BlockCopy::Handle(handle) => handle.downcast_ref::<KeptCopy>(),
+            BlockCopy::Handle(handle) => handle.downcast_ref::<CopyHandle>(),
             BlockCopy::Values(_) => None,
         };
         handle.filter(|one| Arc::ptr_eq(&one.session, &self.session)).ok_or_else(|| {
-            ModelError::State(
-                "a snapshot is kept by the stages for another pool; take one of this pool".to_owned(),
-            )
+            ModelError::State("the snapshot belongs to another pool; use a snapshot of this pool".to_owned())
         })
     }
 }
@@ -66,11 +65,11 @@ impl StateBacking for StagedStates {
     }
 
     fn read_rows(&self, state: StateId, run: RowRun) -> Result<Vec<u8>, ModelError> {
-        self.access(state.0 as u32, Access::ReadRows(run))
+        self.access(state.0 as u32, StateAccess::ReadRows(run))
     }
 
     fn write_rows(&mut self, state: StateId, run: RowRun, bytes: &[u8]) -> Result<(), ModelError> {
-        self.access(state.0 as u32, Access::WriteRows(run, bytes.to_vec())).map(drop)
+        self.access(state.0 as u32, StateAccess::WriteRows(run, bytes.to_vec())).map(drop)
     }
 
     fn clear_block(&mut self, state: StateId, block: u32) -> Result<(), ModelError> {
@@ -84,17 +83,17 @@ impl StateBacking for StagedStates {
     }
 
     fn read_block(&self, state: StateId, block: u32) -> Result<Vec<f32>, ModelError> {
-        to_values(&self.access(state.0 as u32, Access::ReadBlock(block))?)
+        to_values(&self.access(state.0 as u32, StateAccess::ReadBlock(block))?)
     }
 
     fn write_block(&mut self, state: StateId, block: u32, values: &[f32]) -> Result<(), ModelError> {
-        self.access(state.0 as u32, Access::WriteBlock(block, values.to_vec())).map(drop)
+        self.access(state.0 as u32, StateAccess::WriteBlock(block, values.to_vec())).map(drop)
     }
 
     fn keep_block(&mut self, state: StateId, block: u32) -> Result<BlockCopy, ModelError> {
         let (state, copy) = (state.0 as u32, self.session.next_copy());
         self.session.note(self.set, StateChange::Keep { state, block, copy });
-        Ok(BlockCopy::Handle(Arc::new(KeptCopy {
+        Ok(BlockCopy::Handle(Arc::new(CopyHandle {
             session: Arc::clone(&self.session),
             set: self.set,
             state,
@@ -106,8 +105,8 @@ impl StateBacking for StagedStates {
         if let BlockCopy::Values(values) = kept {
             return Ok(values.clone());
         }
-        let KeptCopy { state, copy, .. } = self.own(kept)?;
-        to_values(&self.access(*state, Access::ReadCopy(*copy))?)
+        let CopyHandle { state, copy, .. } = self.own(kept)?;
+        to_values(&self.access(*state, StateAccess::ReadCopy(*copy))?)
     }
 
     fn put_block(&mut self, state: StateId, block: u32, kept: &BlockCopy) -> Result<(), ModelError> {
@@ -138,11 +137,11 @@ mod tests {
     use menagerie_model::{KvType, PoolOptions, StatePool, StateSpec};
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Two passes of a step keep states of their own: what happens to them is told of each.
+    /// The passes of a step have separate state sets: each change is noted for every set.
     #[test]
-    fn changes_are_those_of_every_state_set() {
+    fn changes_are_noted_for_every_state_set() {
         let room = PoolOptions::sequences(KvType::F32, 2, 8).with_sets(2);
-        let session = Arc::new(Session::new(1, room, Arc::default()));
+        let session = Arc::new(ChainSession::new(1, room, Arc::default()));
         let spec = StateSpec::PerSequence { name: "scan".to_owned(), shape: vec![4] };
         let sets = AtomicU32::new(0);
         let mut pool = StatePool::with_backing(vec![spec], room, |_| {
@@ -155,11 +154,11 @@ mod tests {
         pool.restore(first, &kept).unwrap();
         pool.fork(first).unwrap();
         drop(kept);
-        let told = session.changes();
+        let noted = session.take_changes();
         let of = |set: u32| -> Vec<StateChange> {
-            told.iter().filter(|one| one.set == set).map(|one| one.change).collect()
+            noted.iter().filter(|one| one.set == set).map(|one| one.change).collect()
         };
-        let wanted = |copy| {
+        let expected = |copy| {
             [
                 StateChange::Keep { state: 0, block: 0, copy },
                 StateChange::Put { state: 0, block: 0, copy },
@@ -167,6 +166,6 @@ mod tests {
                 StateChange::Forget { state: 0, copy },
             ]
         };
-        assert_eq!((of(0), of(1)), (wanted(0).to_vec(), wanted(1).to_vec()));
+        assert_eq!((of(0), of(1)), (expected(0).to_vec(), expected(1).to_vec()));
     }
 }

@@ -1,65 +1,65 @@
-//! [`Session`]: what the chain knows of a request.
+//! [`ChainSession`]: a request, as the chain sees it.
 
-use crate::change::{SetChange, StateChange};
 use crate::fault::StageFault;
+use crate::message::state_change::{SetChange, StateChange};
 use menagerie_model::{PoolOptions, SequenceId};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// A request: one pool of states, which the stages hold.
-pub(crate) struct Session {
+/// A request: one pool of states, whose memory is in the stages.
+pub(crate) struct ChainSession {
     /// Its number, from 1.
     pub(crate) number: u64,
     pub(crate) options: PoolOptions,
-    /// The windows that page tables are numbered by.
+    /// The attention windows, in the order of the page tables.
     windows: OnceLock<Vec<Option<usize>>>,
-    /// Which memory the stages have; a higher one says that what was before is lost.
+    /// How often the states have been allocated in the stages. When it increases, the previous ones are lost.
     epoch: AtomicU32,
     journal: Mutex<Journal>,
     copies: AtomicU64,
-    /// Requests that ended, to be told to the stages.
+    /// Requests that ended, to be reported to the stages.
     ended: Arc<Mutex<Vec<u64>>>,
 }
 
-/// What the stages were not told yet.
+/// Changes that the stages do not know of yet, and faults.
 #[derive(Default)]
 struct Journal {
     changes: Vec<SetChange>,
-    /// The epoch that was opened in the stages.
+    /// The epoch that is open in the stages.
     opened: Option<u32>,
-    /// What happened to the memory of the epoch before.
+    /// Why the states of the previous epoch were lost.
     loss: Option<StageFault>,
-    /// What went wrong with single sequences, until they are told.
+    /// Faults of single sequences that have not been reported.
     faults: Vec<SequenceFault>,
 }
 
-/// What went wrong with a sequence of a request.
+/// A fault of a sequence of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct SequenceFault {
     pub(crate) sequence: SequenceId,
-    /// Position of the row; nothing from there on is usable.
+    /// Position of the row. Nothing from there on is valid.
     pub(crate) position: usize,
     pub(crate) fault: StageFault,
 }
 
-impl Session {
+impl ChainSession {
     pub(crate) fn new(number: u64, options: PoolOptions, ended: Arc<Mutex<Vec<u64>>>) -> Self {
         let (epoch, journal, copies) = (AtomicU32::new(1), Mutex::default(), AtomicU64::new(0));
         Self { number, options, windows: OnceLock::new(), epoch, journal, copies, ended }
     }
 
-    /// Says by which windows page tables are numbered.
-    pub(crate) fn number_by(&self, windows: Vec<Option<usize>>) {
-        // They are the pool's, which never changes them.
+    /// Sets the attention windows, in the order of the page tables.
+    pub(crate) fn set_windows(&self, windows: Vec<Option<usize>>) {
+        // They belong to the pool, which never changes them.
         drop(self.windows.set(windows));
     }
 
-    /// The windows that page tables are numbered by.
+    /// The attention windows, in the order of the page tables.
     pub(crate) fn windows(&self) -> Vec<Option<usize>> {
         self.windows.get().cloned().unwrap_or_default()
     }
 
-    /// The number of a copy that the stages are to keep.
+    /// The number of the next copy that the stages keep.
     pub(crate) fn next_copy(&self) -> u64 {
         self.copies.fetch_add(1, Ordering::Relaxed)
     }
@@ -72,37 +72,37 @@ impl Session {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// What the stages have is lost, because of this: sequences begin anew, in memory that is made anew.
-    pub(crate) fn lose(&self, because: Option<&StageFault>) {
+    /// The states in the stages are lost for this reason. They are allocated again, and sequences begin again.
+    pub(crate) fn lose(&self, reason: Option<&StageFault>) {
         self.epoch.fetch_add(1, Ordering::Relaxed);
         let mut journal = self.journal();
         journal.changes.clear();
         journal.faults.clear();
-        journal.loss = because.cloned();
+        journal.loss = reason.cloned();
     }
 
-    /// Why the memory of the epoch before was lost.
+    /// Why the states of the previous epoch were lost.
     pub(crate) fn loss(&self) -> Option<StageFault> {
         self.journal().loss.clone()
     }
 
-    /// Whether the stages must be told to make the memory of this epoch; from now on they are.
-    pub(crate) fn opens(&self) -> bool {
+    /// Whether the stages still have to allocate the states of this epoch; marks it as open.
+    pub(crate) fn mark_open(&self) -> bool {
         let epoch = self.epoch();
         self.journal().opened.replace(epoch) != Some(epoch)
     }
 
-    /// What happened since the step before.
-    pub(crate) fn changes(&self) -> Vec<SetChange> {
+    /// The changes since the previous step; they are removed here.
+    pub(crate) fn take_changes(&self) -> Vec<SetChange> {
         std::mem::take(&mut self.journal().changes)
     }
 
-    /// What happened is told with a later step: the one that was to tell it was not sent.
+    /// Restores changes for a later step, because the step with them was not sent.
     pub(crate) fn put_back(&self, changes: &[SetChange]) {
         self.journal().changes.splice(0..0, changes.iter().copied());
     }
 
-    /// Something went wrong with a sequence; what did so first stays.
+    /// Notes a fault of a sequence; only its first one is kept.
     pub(crate) fn note_fault(&self, fault: SequenceFault) {
         let faults = &mut self.journal().faults;
         if faults.iter().all(|known| known.sequence != fault.sequence) {
@@ -110,35 +110,36 @@ impl Session {
         }
     }
 
-    /// A sequence is computed from this position on: what went wrong there before counts no more.
-    pub(crate) fn computes(&self, sequence: SequenceId, from: usize) {
+    /// A sequence is computed again from this position on: removes its faults from there on.
+    pub(crate) fn forget_faults(&self, sequence: SequenceId, from: usize) {
         self.journal().faults.retain(|fault| fault.sequence != sequence || fault.position < from);
     }
 
-    /// What went wrong with these sequences, by place among them; once. Those that are no more (`lives`) are forgotten.
+    /// Takes the faults of these sequences, with their index. Faults of sequences that no longer exist are dropped.
     pub(crate) fn take_faults(
         &self,
         sequences: &[SequenceId],
-        lives: impl Fn(SequenceId) -> bool,
+        exists: impl Fn(SequenceId) -> bool,
     ) -> Vec<(usize, SequenceFault)> {
         let faults = &mut self.journal().faults;
         let mut taken = Vec::new();
         for fault in std::mem::take(faults) {
             match sequences.iter().position(|sequence| *sequence == fault.sequence) {
                 Some(place) => taken.push((place, fault)),
-                None if lives(fault.sequence) => faults.push(fault),
+                None if exists(fault.sequence) => faults.push(fault),
                 None => {}
             }
         }
         taken
     }
 
+    /// Notes a change for the next step.
     pub(crate) fn note(&self, set: u32, change: StateChange) {
         self.journal().changes.push(SetChange { set, change });
     }
 }
 
-impl Drop for Session {
+impl Drop for ChainSession {
     fn drop(&mut self) {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(self.number);
     }

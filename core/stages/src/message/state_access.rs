@@ -1,41 +1,41 @@
-//! [`StatesMessage`]: what a state of a request holds, read or written from afar.
+//! [`StatesMessage`]: reads or writes the contents of a state of a request.
 
-use crate::bytes::{Reader, Writer};
-use crate::change::SetChange;
-use menagerie_model::{BlockCopy, ModelError, RowRun, StateId, StatePool};
-use std::collections::HashMap;
+use crate::block_copies::BlockCopies;
+use crate::frame::payload::{PayloadReader, PayloadWriter};
+use crate::message::state_change::SetChange;
+use menagerie_model::{ModelError, RowRun, StateId, StatePool};
 
-/// What is read or written.
+/// A read or write access to a state.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Access {
-    /// Token rows.
+pub(crate) enum StateAccess {
+    /// Reads token rows.
     ReadRows(RowRun),
-    /// Token rows become these bytes.
+    /// Overwrites token rows with these bytes.
     WriteRows(RowRun, Vec<u8>),
-    /// A block.
+    /// Reads a block.
     ReadBlock(u32),
-    /// A block becomes these values.
+    /// Overwrites a block with these values.
     WriteBlock(u32, Vec<f32>),
-    /// A copy of a block that was kept.
+    /// Reads a copy of a block.
     ReadCopy(u64),
-    /// It was done, and this was read.
-    Done(Vec<u8>),
+    /// The access is completed, and this was read.
+    Completed(Vec<u8>),
 }
 
-/// An access, and what happened to the memory of states before it. It goes to every stage; the one that has the state does it.
+/// An access, and the state changes before it. It is sent to every stage; the one that has the state executes it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StatesMessage {
     pub(crate) changes: Vec<SetChange>,
-    /// The set of states.
+    /// The state set.
     pub(crate) set: u32,
-    /// Numbered over the whole model.
+    /// The number of the state in the whole model.
     pub(crate) state: u32,
-    pub(crate) access: Access,
+    pub(crate) access: StateAccess,
 }
 
 impl StatesMessage {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = PayloadWriter::default();
         out.count(self.changes.len());
         self.changes.iter().for_each(|change| change.encode(&mut out));
         out.u32(self.set);
@@ -45,18 +45,18 @@ impl StatesMessage {
     }
 
     pub(crate) fn decode(payload: &[u8]) -> Result<Self, String> {
-        let mut from = Reader::new(payload);
+        let mut from = PayloadReader::new(payload);
         let count = from.count(21)?;
         let changes = (0..count).map(|_| SetChange::decode(&mut from)).collect::<Result<_, _>>()?;
         let (set, state) = (from.u32()?, from.u32()?);
-        let access = Access::decode(&mut from)?;
+        let access = StateAccess::decode(&mut from)?;
         from.end()?;
         Ok(Self { changes, set, state, access })
     }
 }
 
-impl Access {
-    fn encode(&self, out: &mut Writer) {
+impl StateAccess {
+    fn encode(&self, out: &mut PayloadWriter) {
         match self {
             Self::ReadRows(run) => {
                 out.u8(0);
@@ -80,32 +80,33 @@ impl Access {
                 out.u8(4);
                 out.u64(*copy);
             }
-            Self::Done(bytes) => {
+            Self::Completed(bytes) => {
                 out.u8(5);
                 out.bytes(bytes);
             }
         }
     }
 
-    fn decode(from: &mut Reader) -> Result<Self, String> {
-        let run = |from: &mut Reader| Ok::<_, String>(RowRun { row: from.number()?, len: from.number()? });
+    fn decode(from: &mut PayloadReader) -> Result<Self, String> {
+        let run =
+            |from: &mut PayloadReader| Ok::<_, String>(RowRun { row: from.number()?, len: from.number()? });
         Ok(match from.u8()? {
             0 => Self::ReadRows(run(from)?),
             1 => Self::WriteRows(run(from)?, from.bytes()?),
             2 => Self::ReadBlock(from.u32()?),
             3 => Self::WriteBlock(from.u32()?, from.f32s()?),
             4 => Self::ReadCopy(from.u64()?),
-            5 => Self::Done(from.bytes()?),
-            kind => return Err(format!("reads and writes of kind {kind} are not known")),
+            5 => Self::Completed(from.bytes()?),
+            kind => return Err(format!("unknown kind {kind} of state access")),
         })
     }
 
-    /// Does it to the pool of the stage that has the state; gives what was read.
+    /// Executes the access in the pool of the stage that has the state; returns what was read.
     pub(crate) fn apply(
         &self,
         state: StateId,
         pool: &mut StatePool,
-        kept: &HashMap<u64, BlockCopy>,
+        copies: &BlockCopies,
     ) -> Result<Vec<u8>, ModelError> {
         match self {
             Self::ReadRows(run) => {
@@ -125,12 +126,10 @@ impl Access {
                 Ok(Vec::new())
             }
             Self::ReadCopy(copy) => {
-                let kept = kept.get(copy).ok_or_else(|| {
-                    ModelError::State(format!("copy {copy} of a recurrent state is not in this stage"))
-                })?;
-                Ok(to_bytes(&pool.memory_of(state, &[])?.kept_values(kept)?))
+                let copy = copies.get(*copy)?;
+                Ok(to_bytes(&pool.memory_of(state, &[])?.kept_values(copy)?))
             }
-            Self::Done(_) => Ok(Vec::new()),
+            Self::Completed(_) => Ok(Vec::new()),
         }
     }
 }
@@ -140,8 +139,9 @@ fn pages(run: RowRun, page_len: usize) -> Result<[u32; 2], ModelError> {
     let page = |row: usize| u32::try_from(row / page_len.max(1)).ok();
     let last = run.row.checked_add(run.len.saturating_sub(1));
     let pages = page(run.row).zip(last.and_then(page));
-    let (first, last) =
-        pages.ok_or_else(|| ModelError::State(format!("{} rows from row {} on", run.len, run.row)))?;
+    let (first, last) = pages.ok_or_else(|| {
+        ModelError::State(format!("rows {} to {} + {} cannot be addressed", run.row, run.row, run.len))
+    })?;
     Ok([first, last])
 }
 
@@ -152,11 +152,11 @@ fn to_bytes(values: &[f32]) -> Vec<u8> {
 /// The values of a block that was read.
 ///
 /// # Errors
-/// Bytes that are no whole values.
+/// The bytes are not whole values.
 pub(crate) fn to_values(bytes: &[u8]) -> Result<Vec<f32>, ModelError> {
     let (values, rest) = bytes.as_chunks::<4>();
     if !rest.is_empty() {
-        let reason = format!("{} bytes that a stage gave are no values of f32", bytes.len());
+        let reason = format!("a stage returned {} bytes, which are not whole f32 values", bytes.len());
         return Err(ModelError::State(reason));
     }
     Ok(values.iter().map(|value| f32::from_le_bytes(*value)).collect())
@@ -165,18 +165,18 @@ pub(crate) fn to_values(bytes: &[u8]) -> Result<Vec<f32>, ModelError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::StateChange;
+    use crate::message::state_change::StateChange;
 
     #[test]
-    fn an_access_comes_back_as_it_was_and_is_never_read_past_its_end() {
+    fn an_access_round_trips_and_is_never_read_past_its_end() {
         let run = RowRun { row: 70, len: 3 };
         for access in [
-            Access::ReadRows(run),
-            Access::WriteRows(run, vec![1, 2, 3]),
-            Access::ReadBlock(4),
-            Access::WriteBlock(4, vec![0.5, -1.0]),
-            Access::ReadCopy(9),
-            Access::Done(vec![7; 9]),
+            StateAccess::ReadRows(run),
+            StateAccess::WriteRows(run, vec![1, 2, 3]),
+            StateAccess::ReadBlock(4),
+            StateAccess::WriteBlock(4, vec![0.5, -1.0]),
+            StateAccess::ReadCopy(9),
+            StateAccess::Completed(vec![7; 9]),
         ] {
             let changes = vec![SetChange { set: 1, change: StateChange::Clear { state: 2, block: 1 } }];
             let message = StatesMessage { changes, set: 1, state: 3, access };
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_no_machine_has_are_refused() {
+    fn rows_that_cannot_be_addressed_are_refused() {
         assert_eq!(pages(RowRun { row: 130, len: 4 }, 64).unwrap(), [2, 2]);
         assert!(pages(RowRun { row: usize::MAX, len: 2 }, 64).is_err());
         assert!(to_values(&[1, 2, 3]).is_err());

@@ -1,33 +1,33 @@
 //! [`Channel`]: the transport between threads of one process.
 
-use crate::frame::Frame;
-use crate::transport::{Carriage, PipelineTransport, TransportFault};
+use super::{PipelineTransport, TransportFault};
+use crate::frame::{StageFrame, TransportKind};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Most frames of a queue: more than the credits of a link and its control frames, so that it is the backstop only.
+/// Most frames of a queue. Credits keep a link below it; this is only a safeguard.
 const MOST_FRAMES: usize = 64;
 
 #[derive(Default)]
-struct Queue {
-    frames: Mutex<Frames>,
+struct FrameQueue {
+    frames: Mutex<QueuedFrames>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Frames {
-    waiting: VecDeque<Frame>,
+struct QueuedFrames {
+    waiting: VecDeque<StageFrame>,
     closed: bool,
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Frames> {
+impl FrameQueue {
+    fn lock(&self) -> MutexGuard<'_, QueuedFrames> {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `done` gives something, or `by`.
-    fn until<T>(&self, by: Instant, mut done: impl FnMut(&mut Frames) -> Option<T>) -> Option<T> {
+    /// Waits until `done` returns a value, or until `by`.
+    fn until<T>(&self, by: Instant, mut done: impl FnMut(&mut QueuedFrames) -> Option<T>) -> Option<T> {
         let mut frames = self.lock();
         loop {
             if let Some(value) = done(&mut frames) {
@@ -42,7 +42,7 @@ impl Queue {
         }
     }
 
-    fn put(&self, frame: Frame, by: Instant) -> Result<(), TransportFault> {
+    fn put(&self, frame: StageFrame, by: Instant) -> Result<(), TransportFault> {
         let mut frame = Some(frame);
         let put = self.until(by, |frames| {
             if frames.closed {
@@ -57,8 +57,8 @@ impl Queue {
         put.unwrap_or(Err(TransportFault::Full))
     }
 
-    /// What was put before the other end closed is still given.
-    fn take(&self, by: Instant) -> Result<Option<Frame>, TransportFault> {
+    /// Frames that were queued before the other end closed are still received.
+    fn take(&self, by: Instant) -> Result<Option<StageFrame>, TransportFault> {
         let taken = self.until(by, |frames| match frames.waiting.pop_front() {
             Some(frame) => Some(Ok(frame)),
             None => frames.closed.then_some(Err(TransportFault::Closed)),
@@ -72,61 +72,61 @@ impl Queue {
     }
 }
 
-/// A link between two threads: frames one way, what is given back the other.
+/// A link between two threads: frames in one direction, acknowledgments in the other.
 #[derive(Default)]
-struct Pair {
-    down: Queue,
-    up: Queue,
+struct ThreadLink {
+    down: FrameQueue,
+    up: FrameQueue,
 }
 
-impl Pair {
+impl ThreadLink {
     fn close(&self) {
         self.down.close();
         self.up.close();
     }
 }
 
-/// The transport of a thread: a link from the one before, a link to the next one.
+/// The transport of a thread: a link from the previous thread, and a link to the next one.
 pub struct Channel {
-    before: Arc<Pair>,
-    next: Arc<Pair>,
+    previous: Arc<ThreadLink>,
+    next: Arc<ThreadLink>,
 }
 
 /// The transports of `count` threads in a ring: each sends to the next, the last one to the first.
 pub fn ring(count: usize) -> Vec<Channel> {
-    let links: Vec<Arc<Pair>> = (0..count).map(|_| Arc::default()).collect();
+    let links: Vec<Arc<ThreadLink>> = (0..count).map(|_| Arc::default()).collect();
     let channel = |index: usize| Channel {
-        before: Arc::clone(&links[(index + count - 1) % count]),
+        previous: Arc::clone(&links[(index + count - 1) % count]),
         next: Arc::clone(&links[index]),
     };
     (0..count).map(channel).collect()
 }
 
 impl PipelineTransport for Channel {
-    fn carriage(&self) -> Carriage {
-        Carriage::InMemory
+    fn kind(&self) -> TransportKind {
+        TransportKind::InMemory
     }
 
-    fn send(&mut self, frame: Frame, by: Instant) -> Result<(), TransportFault> {
+    fn send(&mut self, frame: StageFrame, by: Instant) -> Result<(), TransportFault> {
         self.next.down.put(frame, by)
     }
 
-    fn receive(&mut self, by: Instant) -> Result<Option<Frame>, TransportFault> {
-        self.before.down.take(by)
+    fn receive(&mut self, by: Instant) -> Result<Option<StageFrame>, TransportFault> {
+        self.previous.down.take(by)
     }
 
-    fn send_back(&mut self, frame: Frame) -> Result<(), TransportFault> {
-        self.before.up.put(frame, Instant::now())
+    fn send_back(&mut self, frame: StageFrame) -> Result<(), TransportFault> {
+        self.previous.up.put(frame, Instant::now())
     }
 
-    fn receive_back(&mut self, by: Instant) -> Result<Option<Frame>, TransportFault> {
+    fn receive_back(&mut self, by: Instant) -> Result<Option<StageFrame>, TransportFault> {
         self.next.up.take(by)
     }
 }
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        self.before.close();
+        self.previous.close();
         self.next.close();
     }
 }

@@ -1,7 +1,7 @@
-//! [`SocketTransport`]: the transport between processes of one machine, over Unix sockets.
+//! [`SocketTransport`]: the transport between processes of one machine, over Unix domain sockets.
 
-use crate::frame::{Frame, HEADER_BYTES};
-use crate::transport::{Carriage, PipelineTransport, TransportFault};
+use super::{PipelineTransport, TransportFault};
+use crate::frame::{HEADER_BYTES, StageFrame, TransportKind};
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
@@ -11,19 +11,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Frames that are read before anybody wants them: what credits allow, and control frames.
+/// Frames that are read ahead: as many as credits allow, and control frames.
 const READ_AHEAD: usize = 8;
 
-/// How long a frame that is given back may wait for room: the other end reads all the time.
+/// How long a frame that is sent back may wait: the other end reads continuously.
 const BACK: Duration = Duration::from_secs(5);
 
-/// Two sockets, from the stage before and to the next one. What comes is read by threads of its own, so that the next frame
-/// arrives while this one is computed.
+/// Two sockets, from the previous stage and to the next one. Threads read from them, so that the next frame arrives while
+/// this one is computed.
 pub struct SocketTransport {
-    before: UnixStream,
+    previous: UnixStream,
     next: UnixStream,
-    down: Receiver<Result<Frame, TransportFault>>,
-    up: Receiver<Result<Frame, TransportFault>>,
+    down: Receiver<Result<StageFrame, TransportFault>>,
+    up: Receiver<Result<StageFrame, TransportFault>>,
     gone: Arc<AtomicBool>,
 }
 
@@ -41,37 +41,37 @@ impl SocketTransport {
     /// A transport over its two sockets.
     ///
     /// # Errors
-    /// What the system reports.
-    pub fn new(before: UnixStream, next: UnixStream) -> std::io::Result<Self> {
+    /// An error of the system.
+    pub fn new(previous: UnixStream, next: UnixStream) -> std::io::Result<Self> {
         let gone = Arc::new(AtomicBool::new(false));
-        let down = reader("menagerie-from-before", before.try_clone()?, Some(Arc::clone(&gone)))?;
+        let down = reader("menagerie-from-previous", previous.try_clone()?, Some(Arc::clone(&gone)))?;
         let up = reader("menagerie-from-next", next.try_clone()?, None)?;
-        Ok(Self { before, next, down, up, gone })
+        Ok(Self { previous, next, down, up, gone })
     }
 
-    /// The transport of a process whose standard input is the socket of the stage before and whose standard output is that of
-    /// the next one.
+    /// The transport of a process whose standard input is the socket from the previous stage and whose standard output is the
+    /// socket to the next one.
     ///
     /// # Errors
-    /// What the system reports.
+    /// An error of the system.
     pub fn of_standard_streams() -> std::io::Result<Self> {
-        let before = std::io::stdin().as_fd().try_clone_to_owned()?;
+        let previous = std::io::stdin().as_fd().try_clone_to_owned()?;
         let next = std::io::stdout().as_fd().try_clone_to_owned()?;
-        Self::new(before.into(), next.into())
+        Self::new(previous.into(), next.into())
     }
 
-    /// Set once the stage before is gone: what is being computed is of no use to anybody.
+    /// Set once the previous stage is gone, so that the current step can be cancelled.
     pub fn gone(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.gone)
     }
 }
 
-/// Frames of a socket, read on a thread until it ends; `gone` is set then.
+/// The frames of a socket, read on a thread until it closes; then `gone` is set.
 fn reader(
     name: &str,
     mut from: UnixStream,
     gone: Option<Arc<AtomicBool>>,
-) -> std::io::Result<Receiver<Result<Frame, TransportFault>>> {
+) -> std::io::Result<Receiver<Result<StageFrame, TransportFault>>> {
     let (to, frames): (SyncSender<_>, _) = sync_channel(READ_AHEAD);
     let read = move || {
         loop {
@@ -89,20 +89,20 @@ fn reader(
     Ok(frames)
 }
 
-/// The next frame. Its payload grows as bytes arrive, not as they are announced.
-fn read(from: &mut UnixStream) -> Result<Frame, TransportFault> {
+/// Reads the next frame. The payload grows as bytes arrive, not to the announced size.
+fn read(from: &mut UnixStream) -> Result<StageFrame, TransportFault> {
     let mut head = [0; HEADER_BYTES];
     from.read_exact(&mut head).map_err(|error| system(&error))?;
-    let bytes = Frame::announced(&head).map_err(TransportFault::Broken)?;
+    let bytes = StageFrame::announced(&head).map_err(TransportFault::Broken)?;
     let mut payload = Vec::new();
     from.take(bytes as u64).read_to_end(&mut payload).map_err(|error| system(&error))?;
     if payload.len() < bytes {
         return Err(TransportFault::Closed);
     }
-    Ok(Frame { head, payload, rows: Vec::new() })
+    Ok(StageFrame { head, payload, rows: Vec::new() })
 }
 
-fn write(to: &mut UnixStream, frame: &Frame, by: Instant) -> Result<(), TransportFault> {
+fn write(to: &mut UnixStream, frame: &StageFrame, by: Instant) -> Result<(), TransportFault> {
     let mut all = Vec::with_capacity(HEADER_BYTES + frame.payload.len());
     all.extend_from_slice(&frame.head);
     all.extend_from_slice(&frame.payload);
@@ -114,10 +114,10 @@ fn write(to: &mut UnixStream, frame: &Frame, by: Instant) -> Result<(), Transpor
             Ok(0) => return Err(TransportFault::Closed),
             Ok(written) => rest = &rest[written..],
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // The rest of a frame that was begun would be read as another one.
+            // The remainder of an incomplete frame would be read as another frame.
             Err(error) if rest.len() < all.len() && system(&error) == TransportFault::Full => {
                 drop(to.shutdown(Shutdown::Both));
-                return Err(TransportFault::System("the other end took a part of a frame only".to_owned()));
+                return Err(TransportFault::System("the other end accepted only part of a frame".to_owned()));
             }
             Err(error) => return Err(system(&error)),
         }
@@ -126,9 +126,9 @@ fn write(to: &mut UnixStream, frame: &Frame, by: Instant) -> Result<(), Transpor
 }
 
 fn take(
-    frames: &Receiver<Result<Frame, TransportFault>>,
+    frames: &Receiver<Result<StageFrame, TransportFault>>,
     by: Instant,
-) -> Result<Option<Frame>, TransportFault> {
+) -> Result<Option<StageFrame>, TransportFault> {
     match frames.recv_timeout(by.saturating_duration_since(Instant::now())) {
         Ok(frame) => frame.map(Some),
         Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -137,31 +137,31 @@ fn take(
 }
 
 impl PipelineTransport for SocketTransport {
-    fn carriage(&self) -> Carriage {
-        Carriage::Travels
+    fn kind(&self) -> TransportKind {
+        TransportKind::Serialized
     }
 
-    fn send(&mut self, frame: Frame, by: Instant) -> Result<(), TransportFault> {
+    fn send(&mut self, frame: StageFrame, by: Instant) -> Result<(), TransportFault> {
         write(&mut self.next, &frame, by)
     }
 
-    fn receive(&mut self, by: Instant) -> Result<Option<Frame>, TransportFault> {
+    fn receive(&mut self, by: Instant) -> Result<Option<StageFrame>, TransportFault> {
         take(&self.down, by)
     }
 
-    fn send_back(&mut self, frame: Frame) -> Result<(), TransportFault> {
-        write(&mut self.before, &frame, Instant::now() + BACK)
+    fn send_back(&mut self, frame: StageFrame) -> Result<(), TransportFault> {
+        write(&mut self.previous, &frame, Instant::now() + BACK)
     }
 
-    fn receive_back(&mut self, by: Instant) -> Result<Option<Frame>, TransportFault> {
+    fn receive_back(&mut self, by: Instant) -> Result<Option<StageFrame>, TransportFault> {
         take(&self.up, by)
     }
 }
 
 impl Drop for SocketTransport {
     fn drop(&mut self) {
-        // The threads that read have handles of their own.
-        drop(self.before.shutdown(Shutdown::Both));
+        // The reading threads have their own handles.
+        drop(self.previous.shutdown(Shutdown::Both));
         drop(self.next.shutdown(Shutdown::Both));
     }
 }
@@ -169,25 +169,25 @@ impl Drop for SocketTransport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{Content, FrameKind, Header};
+    use crate::frame::{FrameContent, FrameHeader, FrameKind};
 
     fn soon() -> Instant {
         Instant::now() + Duration::from_secs(5)
     }
 
     #[test]
-    fn frames_go_both_ways_and_an_end_that_is_gone_is_noticed() {
+    fn frames_pass_both_ways_and_a_closed_end_is_detected() {
         let (a, b) = UnixStream::pair().unwrap();
         let (c, d) = UnixStream::pair().unwrap();
         let mut first = SocketTransport::new(d, a).unwrap();
         let mut second = SocketTransport::new(b, c).unwrap();
-        let content = Content { told: vec![7; 60_000], rows: vec![0.5; 10_000] };
-        let header = Header::of(FrameKind::Step);
-        let frame = Frame::new(&header, content.clone(), Carriage::Travels).unwrap();
+        let content = FrameContent { body: vec![7; 60_000], rows: vec![0.5; 10_000] };
+        let header = FrameHeader::of(FrameKind::Step);
+        let frame = StageFrame::new(&header, content.clone(), TransportKind::Serialized).unwrap();
         first.send(frame.clone(), soon()).unwrap();
         let received = second.receive(soon()).unwrap().unwrap();
         assert_eq!(received, frame);
-        assert_eq!(received.open(Carriage::Travels).unwrap(), (header, content));
+        assert_eq!(received.open(TransportKind::Serialized).unwrap(), (header, content));
         second.send_back(frame.clone()).unwrap();
         assert_eq!(first.receive_back(soon()).unwrap().unwrap(), frame);
         assert_eq!(first.receive(Instant::now()).unwrap(), None);
@@ -199,10 +199,11 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_takes_nothing_is_waited_for_until_the_deadline() {
+    fn an_end_that_accepts_nothing_is_waited_for_until_the_deadline() {
         let (mut a, _held) = UnixStream::pair().unwrap();
-        let content = Content { told: vec![7; 8 << 20], rows: Vec::new() };
-        let frame = Frame::new(&Header::of(FrameKind::Step), content, Carriage::Travels).unwrap();
+        let content = FrameContent { body: vec![7; 8 << 20], rows: Vec::new() };
+        let frame =
+            StageFrame::new(&FrameHeader::of(FrameKind::Step), content, TransportKind::Serialized).unwrap();
         let began = Instant::now();
         assert!(write(&mut a, &frame, began + Duration::from_millis(200)).is_err());
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());

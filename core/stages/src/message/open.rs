@@ -1,13 +1,13 @@
-//! [`OpenMessage`]: room for the states of a request.
+//! [`OpenMessage`]: the sizes of the states of a request.
 
-use crate::bytes::{Reader, Writer};
+use crate::frame::payload::{PayloadReader, PayloadWriter};
 use menagerie_model::{KvType, PoolOptions};
 
-/// Room for the states of a request, the same in all stages.
+/// The sizes of the states of a request, the same in all stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenMessage {
     pub(crate) options: PoolOptions,
-    /// The windows that page tables are numbered by.
+    /// The attention windows, in the order of the page tables.
     pub(crate) windows: Vec<Option<usize>>,
 }
 
@@ -22,7 +22,7 @@ impl OpenMessage {
             step_tokens,
             sets,
         } = self.options;
-        let mut out = Writer::default();
+        let mut out = PayloadWriter::default();
         out.text(kv_type.name());
         for number in [capacity_tokens, page_len, max_sequence_tokens, sequences, step_tokens, sets] {
             out.count(number);
@@ -35,11 +35,10 @@ impl OpenMessage {
     }
 
     pub(crate) fn decode(payload: &[u8]) -> Result<Self, String> {
-        let mut from = Reader::new(payload);
+        let mut from = PayloadReader::new(payload);
         let name = from.text()?;
         let options = PoolOptions {
-            kv_type: KvType::from_name(&name)
-                .ok_or_else(|| format!("caches of type {name} are not known"))?,
+            kv_type: KvType::from_name(&name).ok_or_else(|| format!("unknown KV cache type {name}"))?,
             capacity_tokens: from.number()?,
             page_len: from.number()?,
             max_sequence_tokens: from.number()?,
@@ -50,7 +49,9 @@ impl OpenMessage {
         let count = from.count(8)?;
         let window = |value: u64| match value {
             u64::MAX => Ok(None),
-            value => usize::try_from(value).map(Some).map_err(|_| format!("a window of {value}")),
+            value => usize::try_from(value)
+                .map(Some)
+                .map_err(|_| format!("the window {value} is too large for this machine")),
         };
         let windows = (0..count).map(|_| window(from.u64()?)).collect::<Result<_, String>>()?;
         from.end()?;
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_come_back_as_they_were() {
+    fn options_round_trip() {
         let options = PoolOptions { page_len: 7, ..PoolOptions::sequences(KvType::Q8_0, 3, 100) };
         let message = OpenMessage { options, windows: vec![None, Some(12)] };
         let payload = message.encode();

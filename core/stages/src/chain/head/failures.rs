@@ -1,36 +1,36 @@
-//! What goes wrong at the chain's end: what is lost with it, and who is named.
+//! Faults at the chain's end of the links: which states are lost, and which stage is named.
 
-use super::{Head, Waiting};
+use super::{ChainHead, WaitContext};
 use crate::fault::{FaultKind, StageFault};
 use crate::link::LinkFault;
 use std::sync::Weak;
 
-impl Head {
-    /// Why a frame could not be sent.
-    pub(super) fn unsent(&mut self, fault: LinkFault, waiting: &Waiting) -> StageFault {
+impl ChainHead {
+    /// The fault of a frame that could not be sent.
+    pub(super) fn unsent(&mut self, fault: LinkFault, wait: &WaitContext) -> StageFault {
         match fault.kind {
-            FaultKind::Late => self.late(waiting),
-            FaultKind::Closed => match self.who_went_first() {
-                // It was said on the way back, or it is stage 0.
-                Err(said) => said,
-                // Stage 0 is there: it is the last one that is gone.
+            FaultKind::Timeout => self.timeout(wait),
+            FaultKind::Closed => match self.first_to_end() {
+                // A stage reported it, or it is stage 0.
+                Err(fault) => fault,
+                // Stage 0 is running: the last stage is gone.
                 Ok(()) => self.broken(fault, self.last()),
             },
             kind => self.fault(kind, 0, &fault.detail),
         }
     }
 
-    /// What a request has in the stages is lost; what all have, where it is of none (0). The fault is named after its step (0
-    /// where that is not known).
+    /// Marks the states of a request as lost, or those of all requests (0). The fault is attributed to its step (0 if that is
+    /// unknown).
     pub(super) fn failed(&mut self, fault: StageFault, request: u64, step: u32) -> StageFault {
-        let fault = self.pending.name(fault, step);
+        let fault = self.pending.attribute(fault, step);
         for session in self.sessions.iter().filter_map(Weak::upgrade) {
             if request == 0 || session.number == request {
                 session.lose(Some(&fault));
             }
         }
         self.pending.forget(request);
-        // What was announced may be what was lost.
+        // An announcement may have been lost.
         self.announced.clear();
         if fault.kind == FaultKind::Closed {
             self.dead.get_or_insert_with(|| fault.clone());
@@ -38,7 +38,7 @@ impl Head {
         fault
     }
 
-    /// A link of the chain itself is broken.
+    /// The fault of a link of the chain itself.
     pub(super) fn broken(&mut self, fault: LinkFault, stage: usize) -> StageFault {
         if let Some(dead) = &self.dead {
             return dead.clone();
@@ -47,16 +47,16 @@ impl Head {
             FaultKind::Closed => format!("is gone ({}); open the model again", fault.detail),
             _ => format!("on the link to the chain: {}; prompts must be computed again", fault.detail),
         };
-        // A frame that came twice is known itself; of one that is missing or changed it is what is waited for.
-        let known = fault.header.filter(|_| fault.kind == FaultKind::Doubled);
+        // The header of a duplicate frame is known; a missing or damaged frame is the oldest one without an answer.
+        let known = fault.header.filter(|_| fault.kind == FaultKind::Duplicate);
         let (request, position, step) =
             known.map_or((0, 0, 0), |header| (header.request, header.position, header.step));
         let fault = StageFault { request, position, ..self.fault(fault.kind, stage, &detail) };
         self.failed(fault, 0, step)
     }
 
-    /// Names the first stage that is not done with the oldest step.
-    pub(super) fn late(&mut self, waiting: &Waiting) -> StageFault {
+    /// The fault of the first stage that has not finished the oldest step.
+    pub(super) fn timeout(&mut self, wait: &WaitContext) -> StageFault {
         self.take_back_quietly();
         let step = self.pending.oldest().unwrap_or(self.steps);
         let stage = self.progress.behind(step);
@@ -64,9 +64,9 @@ impl Head {
         let detail = format!(
             "has not answered for {seconds} s: it is stopped, hangs or is too slow; --stage-deadline gives it more time"
         );
-        let late = self.fault(FaultKind::Late, stage, &detail);
-        let Some((session, _)) = waiting.session else { return late };
-        let late = self.pending.name(StageFault { request: session.number, ..late }, 0);
+        let late = self.fault(FaultKind::Timeout, stage, &detail);
+        let Some((session, _)) = wait.session else { return late };
+        let late = self.pending.attribute(StageFault { request: session.number, ..late }, 0);
         session.lose(Some(&late));
         late
     }

@@ -1,20 +1,20 @@
-//! [`StageTime`]: when a stage computed a step.
+//! [`StageTime`]: when a stage computed a step, and the encoding of its times.
 
-use crate::bytes::{Reader, Writer};
+use crate::frame::payload::{PayloadReader, PayloadWriter};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// When a stage computed a step, in microseconds since 1970 by the clock of its machine.
+/// When a stage computed a step, in microseconds since 1970 (clock of its machine).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageTime {
     /// The stage.
     pub stage: u16,
-    /// The step, counted by the chain.
+    /// The number of the step.
     pub step: u32,
     /// Rows of the step.
     pub rows: u32,
-    /// When it began.
+    /// Start time.
     pub began: u64,
-    /// When it ended.
+    /// End time.
     pub ended: u64,
 }
 
@@ -24,14 +24,14 @@ pub(crate) fn now() -> u64 {
 }
 
 pub(crate) fn encode(began: u64, ended: u64) -> Vec<u8> {
-    let mut out = Writer::default();
+    let mut out = PayloadWriter::default();
     out.u64(began);
     out.u64(ended);
     out.0
 }
 
 pub(crate) fn decode(payload: &[u8]) -> Result<(u64, u64), String> {
-    let mut from = Reader::new(payload);
+    let mut from = PayloadReader::new(payload);
     let times = (from.u64()?, from.u64()?);
     from.end()?;
     Ok(times)

@@ -1,10 +1,10 @@
-//! [`Writer`] and [`Reader`]: little-endian fields of payloads; every length is looked at before it is believed.
+//! [`PayloadWriter`] and [`PayloadReader`]: little-endian fields of payloads. Every length is checked before it is used.
 
-/// Puts fields one after the other.
+/// Appends fields.
 #[derive(Default)]
-pub(crate) struct Writer(pub(crate) Vec<u8>);
+pub(crate) struct PayloadWriter(pub(crate) Vec<u8>);
 
-impl Writer {
+impl PayloadWriter {
     pub(crate) fn u8(&mut self, value: u8) {
         self.0.push(value);
     }
@@ -17,7 +17,7 @@ impl Writer {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A number of things.
+    /// A count, as u64.
     pub(crate) fn count(&mut self, value: usize) {
         self.u64(value as u64);
     }
@@ -44,12 +44,12 @@ impl Writer {
     }
 }
 
-/// Takes fields off again; an error says which field is cut or impossible.
-pub(crate) struct Reader<'a> {
+/// Reads fields in order. An error describes the field that is cut or impossible.
+pub(crate) struct PayloadReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PayloadReader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -58,14 +58,14 @@ impl<'a> Reader<'a> {
         let (taken, rest) = self
             .rest
             .split_at_checked(count)
-            .ok_or_else(|| format!("a payload ends {} bytes too early", count - self.rest.len()))?;
+            .ok_or_else(|| format!("the payload ends {} bytes too early", count - self.rest.len()))?;
         self.rest = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
         let bytes = self.take(N)?;
-        bytes.try_into().map_err(|_| "a field that is cut".to_owned())
+        bytes.try_into().map_err(|_| "a field is cut off".to_owned())
     }
 
     pub(crate) fn u8(&mut self) -> Result<u8, String> {
@@ -82,14 +82,14 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn number(&mut self) -> Result<usize, String> {
         let value = self.u64()?;
-        usize::try_from(value).map_err(|_| format!("{value} is too large a number for this machine"))
+        usize::try_from(value).map_err(|_| format!("the number {value} is too large for this machine"))
     }
 
-    /// How many things of at least `bytes` bytes each follow.
+    /// The number of elements that follow, of at least `bytes` bytes each.
     pub(crate) fn count(&mut self, bytes: usize) -> Result<usize, String> {
         let count = self.number()?;
         if count > self.rest.len() / bytes.max(1) {
-            return Err(format!("{count} things are announced, and {} bytes follow", self.rest.len()));
+            return Err(format!("{count} elements are announced, but only {} bytes follow", self.rest.len()));
         }
         Ok(count)
     }
@@ -112,14 +112,14 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn text(&mut self) -> Result<String, String> {
-        String::from_utf8(self.bytes()?).map_err(|_| "a text that is not UTF-8".to_owned())
+        String::from_utf8(self.bytes()?).map_err(|_| "a text is not UTF-8".to_owned())
     }
 
-    /// Nothing may follow.
+    /// Checks that nothing follows.
     pub(crate) fn end(self) -> Result<(), String> {
         match self.rest.len() {
             0 => Ok(()),
-            more => Err(format!("a payload goes on for {more} bytes")),
+            more => Err(format!("the payload has {more} unexpected bytes at its end")),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! [`StateChange`]: what happens to the memory of states between steps.
+//! [`StateChange`]: changes of the memory of states between steps.
 
-use crate::bytes::{Reader, Writer};
-use menagerie_model::{BlockCopy, ModelError, StateId, StatePool};
-use std::collections::HashMap;
+use crate::block_copies::BlockCopies;
+use crate::frame::payload::{PayloadReader, PayloadWriter};
+use menagerie_model::{ModelError, StateId, StatePool};
 use std::ops::Range;
 
-/// What happens to the memory of one state in one of the state sets ([`menagerie_model::PoolOptions::sets`]).
+/// A change of one state in one of the state sets ([`menagerie_model::PoolOptions::sets`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SetChange {
     pub(crate) set: u32,
@@ -13,31 +13,31 @@ pub(crate) struct SetChange {
 }
 
 impl SetChange {
-    pub(crate) fn encode(self, out: &mut Writer) {
+    pub(crate) fn encode(self, out: &mut PayloadWriter) {
         out.u32(self.set);
         self.change.encode(out);
     }
 
-    pub(crate) fn decode(from: &mut Reader) -> Result<Self, String> {
+    pub(crate) fn decode(from: &mut PayloadReader) -> Result<Self, String> {
         Ok(Self { set: from.u32()?, change: StateChange::decode(from)? })
     }
 
-    /// Does it to the pool of a stage whose states have the numbers `own`.
+    /// Applies the change to the pool of a stage whose states have the numbers `own`.
     pub(crate) fn apply(
         self,
         own: &Range<usize>,
         pool: &mut StatePool,
-        kept: &mut HashMap<u64, BlockCopy>,
+        copies: &mut BlockCopies,
     ) -> Result<(), ModelError> {
         pool.use_set(self.set as usize)?;
-        self.change.apply(own, pool, kept)
+        self.change.apply(own, pool, copies)
     }
 }
 
-/// What happens to the memory of one state; states are numbered over the whole model.
+/// A change of one state. States are numbered over the whole model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StateChange {
-    /// A page is copied.
+pub(crate) enum StateChange {
+    /// Copies a page.
     CopyPage {
         /// The state.
         state: u32,
@@ -46,7 +46,7 @@ pub enum StateChange {
         /// Target.
         to: u32,
     },
-    /// A block is copied.
+    /// Copies a block.
     CopyBlock {
         /// The state.
         state: u32,
@@ -55,42 +55,42 @@ pub enum StateChange {
         /// Target.
         to: u32,
     },
-    /// A block becomes zeros.
+    /// Fills a block with zeros.
     Clear {
         /// The state.
         state: u32,
         /// The block.
         block: u32,
     },
-    /// A copy of a block is kept.
+    /// Keeps a copy of a block.
     Keep {
         /// The state.
         state: u32,
         /// The block.
         block: u32,
-        /// What the copy is called.
+        /// The number of the copy.
         copy: u64,
     },
-    /// A copy is put back.
+    /// Restores a block from a copy.
     Put {
         /// The state.
         state: u32,
         /// The block.
         block: u32,
-        /// The copy.
+        /// The number of the copy.
         copy: u64,
     },
-    /// A copy is not needed any more.
+    /// Drops a copy.
     Forget {
         /// The state.
         state: u32,
-        /// The copy.
+        /// The number of the copy.
         copy: u64,
     },
 }
 
 impl StateChange {
-    fn encode(self, out: &mut Writer) {
+    fn encode(self, out: &mut PayloadWriter) {
         let (kind, state, place, other) = match self {
             Self::CopyPage { state, from, to } => (0, state, from, u64::from(to)),
             Self::CopyBlock { state, from, to } => (1, state, from, u64::from(to)),
@@ -105,9 +105,10 @@ impl StateChange {
         out.u64(other);
     }
 
-    fn decode(from: &mut Reader) -> Result<Self, String> {
+    fn decode(from: &mut PayloadReader) -> Result<Self, String> {
         let (kind, state, place, other) = (from.u8()?, from.u32()?, from.u32()?, from.u64()?);
-        let to = || u32::try_from(other).map_err(|_| format!("place {other} of a state"));
+        let to =
+            || u32::try_from(other).map_err(|_| format!("the page or block number {other} is too large"));
         Ok(match kind {
             0 => Self::CopyPage { state, from: place, to: to()? },
             1 => Self::CopyBlock { state, from: place, to: to()? },
@@ -115,7 +116,7 @@ impl StateChange {
             3 => Self::Keep { state, block: place, copy: other },
             4 => Self::Put { state, block: place, copy: other },
             5 => Self::Forget { state, copy: other },
-            kind => return Err(format!("changes of kind {kind} are not known")),
+            kind => return Err(format!("unknown kind {kind} of state change")),
         })
     }
 
@@ -134,7 +135,7 @@ impl StateChange {
         self,
         own: &Range<usize>,
         pool: &mut StatePool,
-        kept: &mut HashMap<u64, BlockCopy>,
+        copies: &mut BlockCopies,
     ) -> Result<(), ModelError> {
         let number = self.state() as usize;
         if !own.contains(&number) {
@@ -148,17 +149,14 @@ impl StateChange {
             }
             Self::Clear { block, .. } => pool.memory_of(state, &[block])?.clear_block(state, block),
             Self::Keep { block, copy, .. } => {
-                kept.insert(copy, pool.memory_of(state, &[block])?.keep_block(state, block)?);
+                copies.insert(copy, pool.memory_of(state, &[block])?.keep_block(state, block)?);
                 Ok(())
             }
             Self::Put { block, copy, .. } => {
-                let values = kept.get(&copy).ok_or_else(|| {
-                    ModelError::State(format!("copy {copy} of a recurrent state is not in this stage"))
-                })?;
-                pool.memory_of(state, &[block])?.put_block(state, block, values)
+                pool.memory_of(state, &[block])?.put_block(state, block, copies.get(copy)?)
             }
             Self::Forget { copy, .. } => {
-                kept.remove(&copy);
+                copies.remove(copy);
                 Ok(())
             }
         }

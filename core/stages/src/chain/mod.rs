@@ -1,38 +1,40 @@
-//! [`StageChain`]: stages as one executor.
+//! [`StageChain`]: an executor over the stages of a model.
 
 mod head;
+mod outgoing;
 mod pending;
 mod progress;
-mod sending;
+mod session;
 mod states;
 
 use crate::fault::{FaultKind, StageFault, StageName};
 use crate::frame::FrameKind;
-use crate::gather::Asked;
-use crate::hook_message::HookMessage;
 use crate::identity::Identity;
-use crate::library::{Shared, StageReach};
-use crate::session::{SequenceFault, Session};
-use crate::step::{SetMessage, SetWeights, StepMessage, StepParts};
-use crate::times::StageTime;
-use crate::trace_message::TraceParts;
+use crate::library::{SharedLibrary, StageReach};
+use crate::message::gather::GatherSubject;
+use crate::message::hook::HookMessage;
+use crate::message::step::{SetMessage, SetWeights, StepMessage, StepParts};
+use crate::message::times::StageTime;
+use crate::message::trace::TraceParts;
 use crate::transport::PipelineTransport;
-use head::Head;
+use head::ChainHead;
 use menagerie_model::{
     AdapterSet, Compute, Executor, Hooks, LayerHook, ModelError, ModelShape, NormedExecutor, PoolOptions,
     Rows, SequenceFailure, SequenceId, SerializableHook, Stage, StageTrace, StatePool, StateSpec, StepGoal,
     Trace, TransformContext,
 };
-use sending::Sending;
+use outgoing::OutgoingStep;
+pub(crate) use session::ChainSession;
+use session::SequenceFault;
 pub(crate) use states::StagedStates;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What a pipeline asks of a model, whichever stages compute it.
+/// The properties of a model in stages that a pipeline needs.
 #[derive(Clone, Debug)]
 pub struct ChainFacts {
-    /// Numbers of the whole model.
+    /// The sizes of the whole model.
     pub shape: ModelShape,
     /// The states of all layers, in order.
     pub states: Vec<StateSpec>,
@@ -47,7 +49,7 @@ pub struct ChainFacts {
 }
 
 impl ChainFacts {
-    /// Of stages that are all here; none where they lack an embedding or a head.
+    /// The facts of stages in this process; `None` if they lack an embedding or a head.
     pub fn of(stages: &[Stage]) -> Option<Self> {
         let stacks = || stages.iter().map(|stage| &stage.body().stack);
         Some(Self {
@@ -60,7 +62,7 @@ impl ChainFacts {
         })
     }
 
-    /// Of a model that is here as a whole.
+    /// The facts of a whole model.
     pub fn of_whole(model: &dyn Executor) -> Self {
         Self {
             shape: model.shape().clone(),
@@ -73,15 +75,16 @@ impl ChainFacts {
     }
 }
 
-/// How a chain waits.
+/// The deadlines and credits of a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChainOptions {
-    /// Longest time that a step may take.
+    /// Longest time of a step.
     pub deadline: Duration,
-    /// Frames that may be on a link: with two and more, a stage computes a chunk while the next one computes that before it.
+    /// Most unacknowledged frames on a link. With two or more, a stage computes a chunk while the next one computes the chunk
+    /// before it.
     pub credits: usize,
-    /// Longest time until all stages have the model open.
+    /// Longest time until all stages have opened the model.
     pub opening: Duration,
 }
 
@@ -112,72 +115,78 @@ impl Default for ChainOptions {
     }
 }
 
-/// Stages that run steps like one model. A step that wants no logits, a chunk of a prompt before the last, is not waited for:
-/// what goes wrong with it is the error of one of the next steps of its request, which names the chunk by its positions, and the
-/// states of the request are then lost as a whole. The last chunk wants logits, so that a prompt ends with all of it computed.
+/// Stages that run steps like one model. The chain does not wait for a step without logits (a chunk of a prompt before the
+/// last one). If such a step fails, one of the next steps of its request returns the error, which names the positions of the
+/// chunk, and all states of the request are lost. The last chunk has logits, so that a prompt ends with all of it computed.
 pub struct StageChain {
     facts: ChainFacts,
-    shared: Arc<Shared>,
-    head: Arc<Mutex<Head>>,
+    library: Arc<SharedLibrary>,
+    head: Arc<Mutex<ChainHead>>,
     requests: AtomicU64,
-    /// Requests that ended and were not told to the stages.
+    /// Requests that ended, which the stages do not know of yet.
     ended: Arc<Mutex<Vec<u64>>>,
-    /// What the stages run in; dropped after the links.
-    keeps: Option<Box<dyn Send + Sync>>,
+    /// The threads or processes of the stages; dropped after the links.
+    hosts: Option<Box<dyn Send + Sync>>,
 }
 
 impl StageChain {
-    /// The chain over its own end of the links, once all stages have agreed on `identity`; `shared` is where stages of this
-    /// process find the adapters and hooks of steps.
+    /// Connects to the stages over the chain's end of the links, and checks that all of them have `identity`. Stages in this
+    /// process find the adapters and hooks of steps in `library`.
     ///
     /// # Errors
-    /// A stage that has something else, or does not answer.
+    /// A stage differs, or does not answer.
     pub fn connect(
         facts: ChainFacts,
         transport: Box<dyn PipelineTransport>,
         names: Vec<StageName>,
         identity: &Identity,
-        shared: Arc<Shared>,
+        library: Arc<SharedLibrary>,
         options: ChainOptions,
     ) -> Result<Self, StageFault> {
         let ended: Arc<Mutex<Vec<u64>>> = Arc::default();
-        let mut head = Head::new(transport, names, options);
+        let mut head = ChainHead::new(transport, names, options);
         let states = head.greet(identity)?;
         if states != facts.states.len() {
-            let detail = format!("the stages have {states} states, and the model {}", facts.states.len());
+            let detail =
+                format!("the stages have {states} states, expected {} as in the model", facts.states.len());
             return Err(head.fault(FaultKind::Refused, 0, &detail));
         }
         let head = Arc::new(Mutex::new(head));
-        Ok(Self { facts, shared, head, requests: AtomicU64::new(1), ended, keeps: None })
+        Ok(Self { facts, library, head, requests: AtomicU64::new(1), ended, hosts: None })
     }
 
-    /// Keeps what the stages run in as long as the chain is there.
-    pub fn keeping(mut self, keeps: Box<dyn Send + Sync>) -> Self {
-        self.keeps = Some(keeps);
+    /// Keeps the threads or processes of the stages as long as the chain exists.
+    pub fn with_hosts(mut self, hosts: Box<dyn Send + Sync>) -> Self {
+        self.hosts = Some(hosts);
         self
     }
 
-    /// When stages computed which steps, the newest last; some thousands are kept.
+    /// The times of the last few thousand steps in each stage, the newest last.
     pub fn times(&self) -> Vec<StageTime> {
         self.head().times()
     }
 
-    fn head(&self) -> MutexGuard<'_, Head> {
+    fn head(&self) -> MutexGuard<'_, ChainHead> {
         self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Numbers and weights of a set's adapters; new ones are announced.
-    fn set(&self, head: &mut Head, set: &AdapterSet, session: &Session) -> Result<SetMessage, StageFault> {
+    /// The message of an adapter set; new adapters are announced to the stages.
+    fn set(
+        &self,
+        head: &mut ChainHead,
+        set: &AdapterSet,
+        session: &ChainSession,
+    ) -> Result<SetMessage, StageFault> {
         let weights = match set.scaling_layers() {
-            None => SetWeights::AsGiven,
+            None => SetWeights::Constant,
             Some(layers) => {
-                self.shared.scale_by(layers);
+                self.library.scale_by(layers);
                 SetWeights::ByRow
             }
         };
         let mut members = Vec::new();
         for (adapter, weight) in set.adapters() {
-            let number = self.shared.adapter_number(adapter);
+            let number = self.library.adapter_number(adapter);
             let name = || adapter.name().as_bytes().to_vec();
             head.announce((FrameKind::Adapter, number), Some(session), name)?;
             members.push((number, weight));
@@ -185,9 +194,9 @@ impl StageChain {
         Ok(SetMessage { members, weights })
     }
 
-    /// Tells the stages which requests ended.
-    fn close_ended(&self, head: &mut Head, session: &Session) -> Result<(), StageFault> {
-        // Taken out: a request may end while frames are sent.
+    /// Reports ended requests to the stages.
+    fn close_ended(&self, head: &mut ChainHead, session: &ChainSession) -> Result<(), StageFault> {
+        // Moved out of the lock, since a request may end while frames are sent.
         let mut ended = std::mem::take(&mut *self.ended());
         let closed = head.close(&mut ended, session);
         self.ended().append(&mut ended);
@@ -198,33 +207,33 @@ impl StageChain {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of a hook; a new one is announced.
+    /// The number of a hook; a new hook is announced to the stages.
     fn hook(
         &self,
-        head: &mut Head,
+        head: &mut ChainHead,
         hook: &Arc<dyn LayerHook>,
-        session: Option<&Session>,
+        session: Option<&ChainSession>,
     ) -> Result<u32, ModelError> {
-        let travels = match self.shared.reach() {
+        let copy = match self.library.reach() {
             StageReach::SameProcess => None,
-            StageReach::Elsewhere => Some(hook.serializable().ok_or_else(|| {
+            StageReach::OtherProcess => Some(hook.serializable().ok_or_else(|| {
                 ModelError::Unsupported(format!(
-                    "hook \"{}\" acts in this process only, and the layers are in processes of their own; use stages on threads \
-                     (--stages), or run the model in one piece",
+                    "hook \"{}\" works only in this process, but the layers are in other processes; use stages on threads \
+                     (--stages), or run the model without stages",
                     hook.name()
                 ))
             })?),
         };
-        let number = self.shared.hook_number(hook);
+        let number = self.library.hook_number(hook);
         let payload = || {
-            let recipe = travels.map(|hook| hook.recipe());
-            HookMessage { gone: self.shared.hooks_gone(), recipe }.encode()
+            let recipe = copy.map(|hook| hook.recipe());
+            HookMessage { removed: self.library.removed_hooks(), recipe }.encode()
         };
         head.announce((FrameKind::Hook, number), session, payload)?;
         Ok(number)
     }
 
-    /// A step, for logits or for normed rows.
+    /// Computes a step, for logits or for normed rows.
     fn step(&self, goal: StepGoal, context: &mut TransformContext) -> Result<Rows, ModelError> {
         context.check_cancelled()?;
         context.states.prepare(context.layout)?;
@@ -235,12 +244,12 @@ impl StageChain {
         if session.epoch() == epoch
             && values.as_ref().is_err_and(|error| !matches!(error, ModelError::Cancelled))
         {
-            // What happened to the states before the step may have been told to no stage.
+            // The stages may not know of the state changes before the step.
             session.lose(None);
         }
         drop(head);
         let values = values?;
-        tell_failures(&session, context)?;
+        report_failures(&session, context)?;
         let width = match goal {
             StepGoal::Logits => self.facts.logits_width,
             StepGoal::Normed => self.facts.shape.embedding_length,
@@ -248,11 +257,11 @@ impl StageChain {
         context.compute.backend.upload(values, width)
     }
 
-    /// Sends a step of a request whose rows were prepared; what comes of it.
+    /// Sends a step of a request whose rows have been prepared; returns its result.
     fn send(
         &self,
-        head: &mut Head,
-        session: &Arc<Session>,
+        head: &mut ChainHead,
+        session: &Arc<ChainSession>,
         goal: StepGoal,
         context: &TransformContext,
     ) -> Result<Vec<f32>, ModelError> {
@@ -263,46 +272,46 @@ impl StageChain {
         let hooks = context.hooks.of_layers().map(|hook| self.hook(head, hook, Some(session)));
         let hooks = hooks.collect::<Result<Vec<_>, _>>()?;
         let message = StepMessage::of(context, session.changes(), StepParts { goal, sets, hooks })?;
-        let wanted = match goal {
+        let expected = match goal {
             StepGoal::Logits => context.layout.logit_rows().len(),
             StepGoal::Normed => context.layout.rows(),
         };
         let sequences: Vec<SequenceId> =
             context.layout.sequences().iter().map(|part| part.sequence).collect();
         let cancelled = context.cancelled;
-        let sending = Sending { session, message: &message, sequences: &sequences, wanted, cancelled };
+        let sending = OutgoingStep { session, message: &message, sequences: &sequences, expected, cancelled };
         let first = message.sequences.first().map_or(0, |part| part.placement.tokens);
         let values = head.step(sending).map_err(|fault| fault.seen_from(session.number, first))?;
-        self.take_kept(head, context.hooks, &|own| own.is_followed())?;
+        self.collect(head, context.hooks, &|own| own.is_followed())?;
         Ok(values)
     }
 
-    /// Takes what copies of some hooks kept in other processes.
-    fn take_kept(
+    /// Collects the data that copies of some hooks recorded in other processes.
+    fn collect(
         &self,
-        head: &mut Head,
+        head: &mut ChainHead,
         hooks: &Hooks,
-        wanted: &dyn Fn(&dyn SerializableHook) -> bool,
+        chosen: &dyn Fn(&dyn SerializableHook) -> bool,
     ) -> Result<(), ModelError> {
-        if self.shared.reach() == StageReach::SameProcess {
+        if self.library.reach() == StageReach::SameProcess {
             return Ok(());
         }
         for hook in hooks.of_layers() {
-            if let Some(own) = hook.serializable().filter(|own| wanted(*own)) {
+            if let Some(own) = hook.serializable().filter(|own| chosen(*own)) {
                 let number = self.hook(head, hook, None)?;
-                head.gather(Asked::Hook(number), &mut |_, piece| own.take(piece))?;
+                head.gather(GatherSubject::Hook(number), &mut |_, piece| own.take(piece))?;
             }
         }
         Ok(())
     }
 }
 
-/// Says which sequences of a step fail, by what the stages found in it and in steps before that were not waited for.
-fn tell_failures(session: &Session, context: &mut TransformContext) -> Result<(), ModelError> {
+/// Reports which sequences of a step failed, in it or in earlier steps that were not waited for.
+fn report_failures(session: &ChainSession, context: &mut TransformContext) -> Result<(), ModelError> {
     let parts = context.layout.sequences();
     let sequences: Vec<SequenceId> = parts.iter().map(|part| part.sequence).collect();
-    let lives = |sequence| context.states.len(sequence).is_ok();
-    for (index, SequenceFault { position, fault, .. }) in session.take_faults(&sequences, lives) {
+    let exists = |sequence| context.states.len(sequence).is_ok();
+    for (index, SequenceFault { position, fault, .. }) in session.take_faults(&sequences, exists) {
         let fault = fault.seen_from(session.number, parts[index].first_position);
         if context.failures.is_none() {
             session.lose(Some(&fault));
@@ -339,7 +348,7 @@ impl Executor for StageChain {
 
     fn pool(&self, _compute: &Compute, options: PoolOptions) -> Result<StatePool, ModelError> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        let session = Arc::new(Session::new(number, options, Arc::clone(&self.ended)));
+        let session = Arc::new(ChainSession::new(number, options, Arc::clone(&self.ended)));
         let sets = AtomicU32::new(0);
         let pool = StatePool::with_backing(self.facts.states.clone(), options, |_| {
             let (session, head) = (Arc::clone(&session), Arc::downgrade(&self.head));
@@ -355,19 +364,19 @@ impl Executor for StageChain {
 
     fn settle(&self, hooks: &Hooks) -> Result<(), ModelError> {
         let mut head = self.head();
-        head.gather(Asked::Nothing, &mut |_, _| Ok(()))?;
-        self.take_kept(&mut head, hooks, &|_| true)
+        head.gather(GatherSubject::Nothing, &mut |_, _| Ok(()))?;
+        self.collect(&mut head, hooks, &|_| true)
     }
 
     fn stage_traces(&self, trace: &Trace) -> Result<Vec<StageTrace>, ModelError> {
         let mut head = self.head();
         let names = head.stage_names();
         let mut parts: Vec<TraceParts> = names.iter().map(|_| TraceParts::default()).collect();
-        head.gather(Asked::Trace(trace.number), &mut |stage, piece| {
+        head.gather(GatherSubject::Trace(trace.number), &mut |stage, piece| {
             let taken = parts.get_mut(stage).map_or(Ok(()), |parts| parts.take(piece));
             taken.map_err(|detail| {
                 let name = names.get(stage).map_or("a stage", String::as_str);
-                ModelError::Stage(format!("{name}: its times cannot be read: {detail}").into())
+                ModelError::Stage(format!("{name}: its trace cannot be read: {detail}").into())
             })
         })?;
         let made = parts.into_iter().zip(names).map(|(parts, name)| {

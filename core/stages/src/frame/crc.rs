@@ -1,4 +1,4 @@
-//! [`crc32c`]: the checksum of frames (Castagnoli's polynomial, as iSCSI has it, RFC 3720 B.4).
+//! [`crc32c`]: the checksum of frames (Castagnoli's polynomial, as in iSCSI, RFC 3720 B.4).
 
 /// The polynomial, bits reversed.
 const POLYNOMIAL: u32 = 0x82F6_3B78;
@@ -32,12 +32,12 @@ const fn tables() -> [[u32; 256]; 8] {
     tables
 }
 
-/// The checksum of `parts`, one after the other.
+/// The checksum of the concatenated `parts`.
 pub(crate) fn crc32c(parts: &[&[u8]]) -> u32 {
     !parts.iter().fold(!0, |sum, part| continued(sum, part))
 }
 
-/// Eight bytes at a time: their tables are looked up side by side.
+/// Processes eight bytes at a time, whose tables are looked up independently.
 fn continued(mut sum: u32, bytes: &[u8]) -> u32 {
     let (chunks, rest) = bytes.as_chunks::<8>();
     for chunk in chunks {

@@ -1,7 +1,7 @@
-//! [`StepMessage`]: what every stage is told of a step, beside the rows.
+//! [`StepMessage`]: the description of a step, the same for all stages.
 
-use crate::bytes::{Reader, Writer};
-use crate::change::SetChange;
+use crate::frame::payload::{PayloadReader, PayloadWriter};
+use crate::message::state_change::SetChange;
 use menagerie_model::{
     InferenceStep, ModelError, PlacedPages, Placement, Positions, RopeRegime, Scalings, SequenceId,
     SequenceLayout, SequenceRows, StepGoal, StepInput, TransformContext,
@@ -11,41 +11,41 @@ use std::ops::Range;
 /// An adapter set.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SetMessage {
-    /// Numbers and weights of its adapters.
+    /// The numbers and weights of its adapters.
     pub(crate) members: Vec<(u32, f32)>,
     pub(crate) weights: SetWeights,
 }
 
-/// What else multiplies the adapters of a set.
+/// Additional factors of the adapters of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum SetWeights {
-    /// Nothing.
-    AsGiven,
-    /// The step's scalings.
+    /// None.
+    Constant,
+    /// The step's scalings, row by row.
     ByRow,
 }
 
-/// What a step is for and what watches it.
+/// The goal of a step, its adapters and its hooks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StepParts {
     pub(crate) goal: StepGoal,
     pub(crate) sets: Vec<SetMessage>,
-    /// Numbers of its hooks, in order.
+    /// The numbers of its hooks, in order.
     pub(crate) hooks: Vec<u32>,
 }
 
-/// A trace that times are noted for: its number, and the single spans that it keeps at most.
+/// A trace that records times: its number, and the most spans that it keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TraceAsked {
+pub(crate) struct TraceRequest {
     pub(crate) number: u64,
     pub(crate) most: u64,
 }
 
-/// What every stage is told of a step.
+/// The description of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StepMessage {
     pub(crate) changes: Vec<SetChange>,
-    /// The state set that is read and written.
+    /// The state set to read and write.
     pub(crate) state_set: u32,
     pub(crate) sequences: Vec<StepSequence>,
     pub(crate) axes: usize,
@@ -55,7 +55,7 @@ pub(crate) struct StepMessage {
     pub(crate) token_types: Option<Vec<u32>>,
     pub(crate) parts: StepParts,
     pub(crate) scalings: Option<Scalings>,
-    pub(crate) trace: Option<TraceAsked>,
+    pub(crate) trace: Option<TraceRequest>,
 }
 
 /// One sequence of a step.
@@ -68,7 +68,7 @@ pub(crate) struct StepSequence {
     pub(crate) adapters: Option<usize>,
 }
 
-/// What goes into a step.
+/// The input of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum StepTokens {
     Tokens(Vec<u32>),
@@ -85,7 +85,7 @@ impl StepTokens {
 }
 
 impl StepMessage {
-    /// The step of a context whose rows were prepared.
+    /// The step of a context whose rows have been prepared.
     pub(crate) fn of(
         context: &TransformContext,
         changes: Vec<SetChange>,
@@ -114,16 +114,18 @@ impl StepMessage {
             token_types: context.token_types.map(<[u32]>::to_vec),
             parts,
             scalings: context.scalings.cloned(),
-            trace: context.trace.map(|trace| TraceAsked { number: trace.number, most: trace.most as u64 }),
+            trace: context
+                .trace
+                .map(|trace| TraceRequest { number: trace.number, most: trace.most as u64 }),
         })
     }
 
-    /// Rows of the step.
+    /// The number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.sequences.iter().map(|part| part.placement.rows).sum()
     }
 
-    /// The sequence that a row of the step is of, by place, and the position of the row in it.
+    /// The index of the sequence of a row, and the position of the row in the sequence.
     pub(crate) fn place_of(&self, row: usize) -> Option<(usize, u64)> {
         let mut before = 0;
         self.sequences.iter().enumerate().find_map(|(index, StepSequence { placement, .. })| {
@@ -133,7 +135,7 @@ impl StepMessage {
         })
     }
 
-    /// The layout of the step, with the sequences that a pool put there.
+    /// The layout of the step, with the ids of its sequences in a pool.
     pub(crate) fn layout(&self, ids: &[SequenceId]) -> Result<SequenceLayout, ModelError> {
         let mut next = 0;
         let rows = self.sequences.iter().zip(ids).map(|(part, id)| {
@@ -154,7 +156,7 @@ impl StepMessage {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = PayloadWriter::default();
         out.count(self.changes.len());
         self.changes.iter().for_each(|change| change.encode(&mut out));
         out.u32(self.state_set);
@@ -184,14 +186,14 @@ impl StepMessage {
             out.f32s(values);
         }
         out.u8(u8::from(self.trace.is_some()));
-        if let Some(TraceAsked { number, most }) = self.trace {
+        if let Some(TraceRequest { number, most }) = self.trace {
             out.u64(number);
             out.u64(most);
         }
         out.0
     }
 
-    pub(crate) fn decode(from: &mut Reader) -> Result<Self, String> {
+    pub(crate) fn decode(from: &mut PayloadReader) -> Result<Self, String> {
         let count = from.count(21)?;
         let changes = (0..count).map(|_| SetChange::decode(from)).collect::<Result<_, _>>()?;
         let state_set = from.u32()?;
@@ -200,18 +202,18 @@ impl StepMessage {
         let rows = sequences.iter().try_fold(0_u32, |sum, part: &StepSequence| {
             sum.checked_add(u32::try_from(part.placement.rows).ok()?)
         });
-        rows.ok_or("a step of more rows than frames count")?;
+        rows.ok_or("a step has more rows than a frame can count")?;
         let (axes, positions) = (from.number()?, from.u32s()?);
         let input = match from.u8()? {
             0 => StepTokens::Tokens(from.u32s()?),
             1 => StepTokens::Embeddings(from.f32s()?),
-            kind => return Err(format!("steps of kind {kind} are not known")),
+            kind => return Err(format!("unknown kind {kind} of step")),
         };
         let token_types = if from.u8()? == 1 { Some(from.u32s()?) } else { None };
         let parts = StepParts::decode(from)?;
         let scalings = if from.u8()? == 1 { Some(scalings(from)?) } else { None };
         let trace = match from.u8()? {
-            1 => Some(TraceAsked { number: from.u64()?, most: from.u64()? }),
+            1 => Some(TraceRequest { number: from.u64()?, most: from.u64()? }),
             _ => None,
         };
         Ok(Self {
@@ -229,18 +231,18 @@ impl StepMessage {
     }
 }
 
-fn scalings(from: &mut Reader) -> Result<Scalings, String> {
+fn scalings(from: &mut PayloadReader) -> Result<Scalings, String> {
     let (layers, adapters, values) = (from.number()?, from.number()?, from.f32s()?);
     match layers.checked_mul(adapters) {
         Some(width) if width > 0 && values.len().is_multiple_of(width) => {
             Ok(Scalings { layers, adapters, values })
         }
-        _ => Err(format!("{} weights of {adapters} adapters in {layers} layers", values.len())),
+        _ => Err(format!("{} scalings for {adapters} adapters in {layers} layers", values.len())),
     }
 }
 
 impl StepParts {
-    fn encode(&self, out: &mut Writer) {
+    fn encode(&self, out: &mut PayloadWriter) {
         out.u8(match self.goal {
             StepGoal::Logits => 0,
             StepGoal::Normed => 1,
@@ -250,11 +252,11 @@ impl StepParts {
         out.u32s(&self.hooks);
     }
 
-    fn decode(from: &mut Reader) -> Result<Self, String> {
+    fn decode(from: &mut PayloadReader) -> Result<Self, String> {
         let goal = match from.u8()? {
             0 => StepGoal::Logits,
             1 => StepGoal::Normed,
-            goal => return Err(format!("steps for {goal} are not known")),
+            goal => return Err(format!("unknown goal {goal} of a step")),
         };
         let count = from.count(9)?;
         let sets = (0..count).map(|_| SetMessage::decode(from)).collect::<Result<_, _>>()?;
@@ -263,9 +265,9 @@ impl StepParts {
 }
 
 impl SetMessage {
-    fn encode(&self, out: &mut Writer) {
+    fn encode(&self, out: &mut PayloadWriter) {
         out.u8(match self.weights {
-            SetWeights::AsGiven => 0,
+            SetWeights::Constant => 0,
             SetWeights::ByRow => 1,
         });
         out.count(self.members.len());
@@ -275,11 +277,11 @@ impl SetMessage {
         }
     }
 
-    fn decode(from: &mut Reader) -> Result<Self, String> {
+    fn decode(from: &mut PayloadReader) -> Result<Self, String> {
         let weights = match from.u8()? {
-            0 => SetWeights::AsGiven,
+            0 => SetWeights::Constant,
             1 => SetWeights::ByRow,
-            weights => return Err(format!("adapter sets of form {weights} are not known")),
+            weights => return Err(format!("unknown kind {weights} of adapter set")),
         };
         let count = from.count(8)?;
         let member = |_| Ok((from.u32()?, f32::from_bits(from.u32()?)));
@@ -289,7 +291,7 @@ impl SetMessage {
 }
 
 impl StepSequence {
-    fn encode(&self, out: &mut Writer) {
+    fn encode(&self, out: &mut PayloadWriter) {
         let Self { placement, step, regime, logits, adapters } = self;
         let Placement { slot, tokens, rows, tables } = placement;
         out.u32(*slot);
@@ -324,10 +326,11 @@ impl StepSequence {
         out.u64(adapters.map_or(u64::MAX, |set| set as u64));
     }
 
-    fn decode(from: &mut Reader) -> Result<Self, String> {
+    fn decode(from: &mut PayloadReader) -> Result<Self, String> {
         let (slot, tokens, rows) = (from.u32()?, from.number()?, from.number()?);
         let count = from.count(16)?;
-        let table = |from: &mut Reader| Ok(PlacedPages { first_page: from.number()?, pages: from.u32s()? });
+        let table =
+            |from: &mut PayloadReader| Ok(PlacedPages { first_page: from.number()?, pages: from.u32s()? });
         let tables = (0..count).map(|_| table(from)).collect::<Result<_, String>>()?;
         let step = match from.u8()? {
             2 => InferenceStep::Decode { current_position: from.number()? },
@@ -337,20 +340,23 @@ impl StepSequence {
                 total_prompt_tokens: from.number()?,
                 is_final_chunk: last == 1,
             },
-            kind => return Err(format!("steps of kind {kind} are not known")),
+            kind => return Err(format!("unknown kind {kind} of step")),
         };
         let regime = match from.u8()? {
             0 => RopeRegime::Short,
             1 => RopeRegime::Long,
-            regime => return Err(format!("rope regime {regime} is not known")),
+            regime => return Err(format!("unknown rope regime {regime}")),
         };
         let logits = from.number()?..from.number()?;
         if logits.start > logits.end || logits.end > rows || tokens.checked_add(rows).is_none() {
-            return Err(format!("logits of rows {logits:?} of {rows} rows behind {tokens} tokens"));
+            return Err(format!("logits of rows {logits:?} in a step of {rows} rows after {tokens} tokens"));
         }
         let adapters = match from.u64()? {
             u64::MAX => None,
-            set => Some(usize::try_from(set).map_err(|_| format!("adapter set {set}"))?),
+            set => Some(
+                usize::try_from(set)
+                    .map_err(|_| format!("the number {set} of an adapter set is too large"))?,
+            ),
         };
         let placement = Placement { slot, tokens, rows, tables };
         Ok(Self { placement, step, regime, logits, adapters })
@@ -360,10 +366,10 @@ impl StepSequence {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::StateChange;
+    use crate::message::state_change::StateChange;
 
     #[test]
-    fn a_step_comes_back_as_it_was_and_is_never_read_past_its_end() {
+    fn a_step_round_trips_and_is_never_read_past_its_end() {
         let sequence = |slot, step, adapters| StepSequence {
             placement: Placement {
                 slot,
@@ -403,20 +409,20 @@ mod tests {
             parts: StepParts {
                 goal: StepGoal::Normed,
                 sets: vec![
-                    SetMessage { members: vec![(0, 1.0)], weights: SetWeights::AsGiven },
+                    SetMessage { members: vec![(0, 1.0)], weights: SetWeights::Constant },
                     SetMessage { members: vec![(1, 0.5), (0, -2.0)], weights: SetWeights::ByRow },
                 ],
                 hooks: vec![3, 0],
             },
             scalings: Some(Scalings { layers: 1, adapters: 2, values: vec![0.5; 8] }),
-            trace: Some(TraceAsked { number: 4, most: 1000 }),
+            trace: Some(TraceRequest { number: 4, most: 1000 }),
         };
         let payload = message.encode();
-        let mut from = Reader::new(&payload);
+        let mut from = PayloadReader::new(&payload);
         assert_eq!(StepMessage::decode(&mut from).unwrap(), message);
         from.end().unwrap();
         for cut in 0..payload.len() {
-            assert!(StepMessage::decode(&mut Reader::new(&payload[..cut])).is_err(), "{cut} bytes");
+            assert!(StepMessage::decode(&mut PayloadReader::new(&payload[..cut])).is_err(), "{cut} bytes");
         }
     }
 }

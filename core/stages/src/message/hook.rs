@@ -1,21 +1,21 @@
-//! [`HookMessage`]: the number of a hook, what a copy of it is made from, and hooks that are no more.
+//! [`HookMessage`]: a new hook, how to copy it, and the hooks that have been removed.
 
-use crate::bytes::{Reader, Writer};
+use crate::frame::payload::{PayloadReader, PayloadWriter};
 use menagerie_model::HookRecipe;
 
-/// What stages are told of a hook, whose number is in the header.
+/// A new hook, whose number is in the header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HookMessage {
-    /// Numbers of hooks that are no more.
-    pub(crate) gone: Vec<u32>,
-    /// What a copy is made from, where the stage has not the hook itself.
+    /// Numbers of hooks that have been removed.
+    pub(crate) removed: Vec<u32>,
+    /// How to make a copy, if the stage is in another process than the hook.
     pub(crate) recipe: Option<HookRecipe>,
 }
 
 impl HookMessage {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Writer::default();
-        out.u32s(&self.gone);
+        let mut out = PayloadWriter::default();
+        out.u32s(&self.removed);
         out.u8(u8::from(self.recipe.is_some()));
         if let Some(HookRecipe { kind, content }) = &self.recipe {
             out.text(kind);
@@ -26,8 +26,8 @@ impl HookMessage {
     }
 
     pub(crate) fn decode(payload: &[u8]) -> Result<Self, String> {
-        let mut from = Reader::new(payload);
-        let gone = from.u32s()?;
+        let mut from = PayloadReader::new(payload);
+        let removed = from.u32s()?;
         let recipe = match from.u8()? {
             0 => None,
             1 => {
@@ -35,10 +35,10 @@ impl HookMessage {
                 let bytes = from.count(1)?;
                 Some(HookRecipe { kind, content: from.take(bytes)?.to_vec() })
             }
-            kind => return Err(format!("a hook of form {kind}")),
+            kind => return Err(format!("unknown kind {kind} of hook message")),
         };
         from.end()?;
-        Ok(Self { gone, recipe })
+        Ok(Self { removed, recipe })
     }
 }
 
@@ -47,9 +47,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hooks_are_told_as_they_are() {
+    fn hook_messages_round_trip() {
         let recipe = HookRecipe { kind: "some".to_owned(), content: vec![1, 2, 3] };
-        for message in [HookMessage { gone: vec![4, 9], recipe: Some(recipe) }, HookMessage::default()] {
+        for message in [HookMessage { removed: vec![4, 9], recipe: Some(recipe) }, HookMessage::default()] {
             let payload = message.encode();
             assert_eq!(HookMessage::decode(&payload).unwrap(), message);
             for cut in 0..payload.len() {

@@ -1,46 +1,46 @@
-//! [`Sending`]: a step that is to be sent.
+//! [`OutgoingStep`]: a step before it is sent.
 
 use super::pending::PendingRows;
-use crate::frame::{FrameKind, Header};
-use crate::session::Session;
-use crate::step::StepMessage;
+use super::session::ChainSession;
+use crate::frame::{FrameHeader, FrameKind};
+use crate::message::step::StepMessage;
 use menagerie_model::{InferenceStep, SequenceId};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A step that is to be sent.
+/// A step before it is sent.
 #[derive(Clone, Copy)]
-pub(super) struct Sending<'a> {
-    pub(super) session: &'a Arc<Session>,
+pub(super) struct OutgoingStep<'a> {
+    pub(super) session: &'a Arc<ChainSession>,
     pub(super) message: &'a StepMessage,
-    /// Whose rows they are, in the order of the message.
+    /// The sequences of its rows, in the order of the message.
     pub(super) sequences: &'a [SequenceId],
-    /// Rows that are waited for.
-    pub(super) wanted: usize,
+    /// The number of rows that are expected as its result.
+    pub(super) expected: usize,
     pub(super) cancelled: Option<&'a AtomicBool>,
 }
 
-impl Sending<'_> {
-    /// Its rows, by sequence.
+impl OutgoingStep<'_> {
+    /// Its rows by sequence.
     pub(super) fn rows(&self) -> Vec<PendingRows> {
         let parts = self.sequences.iter().zip(&self.message.sequences);
         parts.map(|(id, part)| PendingRows::new(*id, part.placement.tokens, part.placement.rows)).collect()
     }
 
-    /// The header of its frame, with the number that the chain gives it.
-    pub(super) fn header(&self, step: u32) -> Header {
-        let Self { session, message, wanted, .. } = self;
+    /// The header of its frame, with the number of the step.
+    pub(super) fn header(&self, step: u32) -> FrameHeader {
+        let Self { session, message, expected, .. } = self;
         let is_last =
             |step: &InferenceStep| matches!(step, InferenceStep::Prefill { is_final_chunk: true, .. });
-        Header {
+        FrameHeader {
             last_chunk: message.sequences.iter().any(|part| is_last(&part.step)),
-            wants_logits: *wanted > 0,
+            needs_logits: *expected > 0,
             epoch: session.epoch(),
             request: session.number,
             step,
             position: message.sequences.first().map_or(0, |part| part.placement.tokens as u32),
             rows: message.rows() as u32,
-            ..Header::of(FrameKind::Step)
+            ..FrameHeader::of(FrameKind::Step)
         }
     }
 }
