@@ -1,4 +1,4 @@
-//! [`array_of`]: the parts of a fused role, as many as were asked for.
+//! [`array_of`]: a list of parts as an array.
 
 use menagerie_registry::{BuildResult, ComponentParts};
 
@@ -12,5 +12,5 @@ pub(crate) fn array_of<T, const N: usize>(
 ) -> BuildResult<[T; N]> {
     let found = list.len();
     list.try_into()
-        .map_err(|_| parts.fault(&format!("{found} parts instead of {N} (a defect: please report it)")))
+        .map_err(|_| parts.fault(&format!("expected {N} parts, found {found}; this is a defect, please report it")))
 }

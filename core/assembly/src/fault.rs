@@ -1,17 +1,16 @@
-//! [`AssemblyFaults`]: everything that is wrong with the tensors of a file, at once.
+//! [`AssemblyFaults`]: all faults of the tensors of a file.
 
 use menagerie_spec::layer_ranges;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// One thing that is wrong, in one layer or in many.
+/// One fault, in one or many layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AssemblyFault {
-    /// Id of the architecture.
-    pub architecture: String,
-    /// Layers it occurs in; empty for a tensor of the whole model.
-    pub layers: BTreeSet<usize>,
-    /// What is wrong; `{layer}` stands for the layer in tensor names.
+struct AssemblyFault {
+    architecture: String,
+    /// The layers in which it occurs; empty for a tensor of the whole model.
+    layers: BTreeSet<usize>,
+    /// The message; `{layer}` stands for the layer in tensor names.
     text: String,
 }
 
@@ -29,7 +28,8 @@ impl fmt::Display for AssemblyFault {
     }
 }
 
-/// All faults of a file under a config; never empty when returned as an error.
+/// All faults of a file with a config: missing and wrong tensors in the order of the config, then unclaimed tensors. Never
+/// empty when returned as an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AssemblyFaults {
     file: String,
@@ -42,19 +42,14 @@ impl AssemblyFaults {
         Self { file, architecture: architecture.to_owned(), faults: Vec::new() }
     }
 
-    /// The faults: missing and wrong tensors in the order of the config, then tensors nobody wants.
-    pub fn faults(&self) -> &[AssemblyFault] {
-        &self.faults
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.faults.is_empty()
     }
 
-    /// Adds a fault; the same one in another layer only adds the layer.
+    /// Adds a fault. If it is known from another layer, only the layer is added.
     pub(crate) fn push(&mut self, layer: Option<usize>, text: &str) {
         let text = match layer {
-            // The first number in a tensor's name is that of its block, whatever the format.
+            // The first number in a tensor's name is its block, in every format.
             Some(layer) => text.replacen(&format!(".{layer}."), ".{layer}.", 1),
             None => text.to_owned(),
         };

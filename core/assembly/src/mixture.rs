@@ -1,7 +1,7 @@
-//! Feed-forwards of some layers alone, to be experts of another model; and that of a layer with others beside it.
+//! Feed-forwards of single layers as experts of another model, and feed-forwards that a wrapper combines.
 
 use crate::assembler::Assembler;
-use crate::claims::Claim;
+use crate::assembler::claims::Claim;
 use crate::fault::AssemblyFaults;
 use crate::options::AssembleOptions;
 use crate::source::WeightSource;
@@ -11,18 +11,18 @@ use menagerie_spec::ModelConfig;
 use menagerie_spec::kind::Component as Config;
 use std::collections::BTreeMap;
 
-/// The feed-forwards of some layers, and the tensors they took.
+/// The feed-forwards of some layers, and their tensors.
 pub struct LayerFeedForwards {
     /// By layer.
     pub parts: BTreeMap<usize, Box<dyn FeedForward>>,
-    /// Tensors in the order of the file, with the roles that want them.
+    /// The claimed tensors in the order of the file, with their roles.
     pub claims: Vec<Claim>,
 }
 
-/// Builds the feed-forwards of `layers` over the bytes of `source`; its other tensors are not looked at.
+/// Builds the feed-forwards of `layers` over the bytes of `source`; its other tensors are not checked.
 ///
 /// # Errors
-/// All faults at once, as those of [`crate::assemble`]; a layer without a feed-forward, one whose feed-forward keeps a state.
+/// All faults at once, as for [`crate::assemble`]; a layer without a feed-forward, or with one that has a state.
 pub fn assemble_feed_forwards(
     config: &ModelConfig,
     source: &dyn WeightSource,
@@ -33,7 +33,7 @@ pub fn assemble_feed_forwards(
     let mut parts = BTreeMap::new();
     for &layer in layers {
         let Some(own) = config.layers.get(layer).and_then(|layer| layer.feed_forward.as_ref()) else {
-            assembler.fault(Some(layer), "no feed-forward: there is nothing that an expert could be");
+            assembler.fault(Some(layer), "it has no feed-forward that could be an expert; leave the layer out of the mixture");
             continue;
         };
         if let Ok(part) = assembler.expert(own, layer) {
@@ -45,51 +45,51 @@ pub fn assemble_feed_forwards(
         true => Ok(LayerFeedForwards { parts, claims: assembler.claims.list(source) }),
         false => {
             if assembler.faults.is_empty() {
-                assembler.fault(None, "its feed-forwards could not be assembled");
+                assembler.fault(None, "the feed-forwards could not be assembled");
             }
             Err(assembler.faults)
         }
     }
 }
 
-/// Whether a component has stacks of matrices: it is a mixture of experts itself.
+/// Whether a component has stacks of matrices, and is therefore a mixture of experts.
 pub fn is_stack(config: &Config, width: usize) -> bool {
-    config.wanted(width).iter().any(|wanted| wanted.dims.len() > 2)
+    config.wanted(width).iter().any(|role| role.dims.len() > 2)
 }
 
 impl Assembler<'_> {
-    /// The feed-forward of a layer, with what the options put around it.
+    /// The feed-forward of a layer, wrapped if the options say so.
     pub(crate) fn wrapped_feed_forward(
         &mut self,
         config: &Config,
         layer: usize,
     ) -> BuildResult<Box<dyn FeedForward>> {
-        let around = self.options.feed_forwards.filter(|around| around.changes(layer));
-        let Some(around) = around else { return self.feed_forward(config, layer) };
-        // What acts on the linears of one expert alone would not know which rows it has.
-        let wrapper = self.wrapper.take();
+        let wrapper = self.options.feed_forwards.filter(|wrapper| wrapper.changes(layer));
+        let Some(wrapper) = wrapper else { return self.feed_forward(config, layer) };
+        // A wrapper around the linears of one expert would not know its rows.
+        let of_linears = self.wrapper.take();
         let part = self.expert(config, layer);
-        self.wrapper = wrapper;
-        let whole = around.feed_forward(layer, part?);
+        self.wrapper = of_linears;
+        let whole = wrapper.feed_forward(layer, part?);
         self.ok(Some(layer), whole)
     }
 
-    /// A feed-forward that rows may go through in any order, or not at all.
+    /// A feed-forward that may process any rows in any order.
     fn expert(&mut self, config: &Config, layer: usize) -> BuildResult<Box<dyn FeedForward>> {
         let kind = config.kind().name;
         let refused = |why: &str| {
             format!(
-                "feed-forward kind `{kind}` {why}: it cannot be an expert; leave the layer out of the mixture"
+                "feed-forward kind `{kind}` {why} and cannot be an expert; leave the layer out of the mixture"
             )
         };
         if is_stack(config, self.width()) {
-            return Err(self.fault(Some(layer), &refused("is a mixture of experts already")));
+            return Err(self.fault(Some(layer), &refused("is already a mixture of experts")));
         }
-        let kept = |assembler: &Self| (assembler.states.specs().len(), assembler.slots.specs().len());
-        let before = kept(self);
+        let declared = |assembler: &Self| (assembler.states.specs().len(), assembler.slots.specs().len());
+        let before = declared(self);
         let part = self.feed_forward(config, layer);
-        if kept(self) != before {
-            return Err(self.fault(Some(layer), &refused("keeps a state, which every token must go through")));
+        if declared(self) != before {
+            return Err(self.fault(Some(layer), &refused("has a state that every token must update")));
         }
         part
     }

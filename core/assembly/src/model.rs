@@ -1,15 +1,15 @@
 //! [`assemble`]: a config and weights to a model, or to a stage of it.
 
-use crate::assembler::{Assembler, Site};
-use crate::claims::{Claim, IgnoredTensor};
-use crate::dims::of;
-use crate::ends::Pooled;
+use crate::assembler::claims::{Claim, IgnoredTensor};
+use crate::assembler::dims::of;
+use crate::assembler::ends::EmbeddingEnd;
+use crate::assembler::{Assembler, TensorSite};
 use crate::fault::AssemblyFaults;
 use crate::options::{AssembleOptions, Purpose};
-use crate::place::Place;
+use crate::assembler::place::ComponentPlace;
 use crate::source::WeightSource;
 use menagerie_model::{
-    BlockStack, Branch, BranchPart, DynBlock, EmbeddingModel, Executor, FeedForward, FirstStage, LastStage,
+    BlockStack, Branch, BranchPart, DynBlock, EmbeddingModel, FeedForward, FirstStage, LastStage,
     MiddleStage, ModelShape, Norm, ParallelFeedForward, PreNorm, SequenceMixer, SlotDeclarations, Stage,
     StageBody, StagePosition, StreamEntry, TransformerBlock, WholeModel,
 };
@@ -19,45 +19,37 @@ use menagerie_spec::config::{self, BesideConfig, BranchConfig, EntryConfig, Head
 use menagerie_spec::kind::Component as Config;
 use std::ops::Range;
 
-/// What was assembled; the types differ in what they have.
+/// An assembled model, or a stage of one.
 pub enum AssembledModel {
     /// Embedding, all layers and head.
     Whole(WholeModel),
     /// Embedding and the first layers.
     First(FirstStage),
-    /// Layers alone.
+    /// Only layers.
     Middle(MiddleStage),
     /// The last layers and the head.
     Last(LastStage),
-    /// Embedding, all layers and a pooling: a model without a head.
+    /// Embedding, all layers and pooling: a model without a head.
     Encoder(EmbeddingModel),
 }
 
-/// A model, and which tensors it took.
+/// A model, and the tensors that it uses.
 pub struct Assembly {
     /// The model, or the stage of it.
     pub model: AssembledModel,
-    /// Tensors in the order of the file, with the roles that want them.
+    /// The claimed tensors in the order of the file, with their roles.
     pub claims: Vec<Claim>,
-    /// Tensors left out on purpose.
+    /// The tensors that are ignored on purpose.
     pub ignored: Vec<IgnoredTensor>,
-    /// Slots that were declared up to the last of its layers, earlier stages included.
+    /// The slots that were declared up to its last layer, including those of previous stages.
     pub slots: SlotDeclarations,
-    /// How many of them were declared before each of its layers.
+    /// How many of the slots were declared before each of its layers.
     pub slots_before: Vec<usize>,
-    /// By tensor of the file, whether a role wants it or it is left out on purpose.
+    /// Whether each tensor of the file is claimed or ignored.
     pub(crate) covered: Vec<bool>,
 }
 
 impl Assembly {
-    /// The model as what a pipeline runs; `None` for a stage or an encoder.
-    pub fn into_executor(self) -> Option<Box<dyn Executor>> {
-        match self.model {
-            AssembledModel::Whole(model) => Some(Box::new(model)),
-            _ => None,
-        }
-    }
-
     /// The model as a stage; `None` for an encoder.
     pub fn into_stage(self) -> Option<Stage> {
         match self.model {
@@ -69,7 +61,7 @@ impl Assembly {
         }
     }
 
-    /// What every model and stage has.
+    /// The layers, which every model and stage has.
     pub fn body(&self) -> &StageBody {
         match &self.model {
             AssembledModel::Whole(model) => &model.body,
@@ -80,17 +72,17 @@ impl Assembly {
         }
     }
 
-    /// Bytes of the tensors that were taken.
+    /// Bytes of the claimed tensors.
     pub fn weight_bytes(&self) -> u64 {
         self.claims.iter().map(|claim| claim.tensor.bytes).sum()
     }
 
-    /// Whether every tensor that was taken is F32: such models are computed and cached in f32.
+    /// Whether every claimed tensor is F32. Such models are computed and cached in f32.
     pub fn is_f32(&self) -> bool {
         self.claims.iter().all(|claim| claim.tensor.kind == "F32")
     }
 
-    /// Numbers in the tensors that were taken.
+    /// The number of parameters: of numbers in the claimed tensors.
     pub fn parameters(&self) -> u64 {
         self.claims.iter().map(|claim| claim.tensor.dims.iter().product::<u64>()).sum()
     }
@@ -99,8 +91,8 @@ impl Assembly {
 /// Builds a model, or a stage of it, over the bytes of `source`.
 ///
 /// # Errors
-/// All faults at once: missing tensors with the nearest name there is, wrong shapes, types that cannot be computed with,
-/// tensors no part of the model wants; the same fault in many layers is one line.
+/// All faults at once: missing tensors with the most similar name, wrong shapes, unsupported types, tensors that no component
+/// uses. The same fault in many layers is one line.
 pub fn assemble(
     config: &ModelConfig,
     source: &dyn WeightSource,
@@ -118,14 +110,14 @@ pub fn assemble(
     match built {
         Ok(model) if assembler.faults.is_empty() => {
             let claims = assembler.claims.list(source);
-            let entries = source.entries().iter().enumerate().take(source.stored());
+            let entries = source.entries().iter().enumerate().take(source.file_tensors());
             let ignored = entries.filter(|(index, _)| !assembler.claims.is_claimed(*index));
             let ignored = ignored.filter_map(|(index, tensor)| {
                 let reason = assembler.ignored(index)?;
                 Some(IgnoredTensor { tensor: tensor.clone(), reason })
             });
             let ignored = ignored.collect();
-            let covered = (0..source.stored())
+            let covered = (0..source.file_tensors())
                 .map(|index| assembler.claims.is_claimed(index) || assembler.ignored(index).is_some())
                 .collect();
             let (slots, slots_before) = (assembler.slots, assembler.slots_before);
@@ -151,7 +143,7 @@ impl Assembler<'_> {
         };
         if !fits || range.start > range.end {
             let text = format!(
-                "layers {}..{} are not a {position:?} stage of {count} layers",
+                "layers {}..{} cannot be a stage with position {position:?} of a model of {count} layers",
                 range.start, range.end
             );
             self.fault(None, &text);
@@ -159,7 +151,7 @@ impl Assembler<'_> {
     }
 
     fn build(&mut self, range: &Range<usize>, position: StagePosition) -> BuildResult<AssembledModel> {
-        let encoder = self.makes_vectors();
+        let encoder = self.is_encoder();
         let (embeds, ends) = match position {
             StagePosition::Only => (true, true),
             StagePosition::First => (true, false),
@@ -187,7 +179,7 @@ impl Assembler<'_> {
         }
         let body = StageBody { shape: self.model_shape(), stack: Box::new(stack) };
         Ok(match (embedding.transpose()?, head.transpose()?, pooling.transpose()?) {
-            (Some(embedding), _, Some(Pooled { norm, pooling, classifier, dense })) => {
+            (Some(embedding), _, Some(EmbeddingEnd { norm, pooling, classifier, dense })) => {
                 AssembledModel::Encoder(EmbeddingModel { body, embedding, norm, pooling, classifier, dense })
             }
             (Some(embedding), Some(head), None) => {
@@ -199,26 +191,26 @@ impl Assembler<'_> {
         })
     }
 
-    /// Whether a boundary cuts between who writes a slot and who reads it, a stage knows only from the stages before it.
+    /// Refuses a stage of a model with slots if the slots of the previous stages are unknown.
     fn check_slots(&mut self, position: StagePosition) -> BuildResult<()> {
         let alone = position != StagePosition::Only && self.options.slots.is_none();
         let Some(slot) = self.slots.specs().first().filter(|_| alone) else {
             return Ok(());
         };
         let text = format!(
-            "layers of this model hand rows to later ones (slot `{}`), which a stage assembled without those before it cannot \
-             number: alone it cannot be split into stages",
+            "layers of this model pass rows to later layers (slot `{}`), so a stage needs the slots of the previous stages; \
+             assemble the stages in order",
             slot.name
         );
         Err(self.fault(None, &text))
     }
 
-    fn makes_vectors(&self) -> bool {
+    fn is_encoder(&self) -> bool {
         self.config.output.head == HeadKind::None || self.options.purpose == Purpose::Vectors
     }
 
     fn model_shape(&self) -> ModelShape {
-        // Of the whole model, whichever layers this stage has: all stages change regimes together.
+        // All layers count, not only those of this stage: all stages change the rope regime together.
         let mixers = self.config.layers.iter().filter_map(|layer| layer.mixer.as_ref());
         ModelShape {
             n_layers: self.config.layers.len(),
@@ -285,13 +277,13 @@ impl Assembler<'_> {
         })
     }
 
-    /// How a run of one of two stacks begins.
+    /// The start of a run through one of two stacks.
     fn entry(&mut self, config: &EntryConfig) -> BuildResult<StreamEntry> {
         let EntryConfig { holds, start } = config;
         let start = start
             .as_ref()
             .map(|role| {
-                let site = Site { role, layer: None };
+                let site = TensorSite { role, layer: None };
                 let row = self.values(site, TensorPart::Main, &[of("D", self.width())])?;
                 self.vector(site, row)
             })
@@ -299,9 +291,9 @@ impl Assembler<'_> {
         Ok(StreamEntry { holds: *holds, start: start? })
     }
 
-    /// The one number of a block's tensor.
+    /// The single number of a block's tensor.
     fn number(&mut self, role: &str, layer: usize) -> BuildResult<f32> {
-        let site = Site { role, layer: Some(layer) };
+        let site = TensorSite { role, layer: Some(layer) };
         let values = self.values(site, TensorPart::Main, &[of("1", 1)])?;
         values.first().copied().ok_or_else(|| self.fault(site.layer, &format!("{role}: the tensor is empty")))
     }
@@ -313,7 +305,7 @@ impl Assembler<'_> {
     ) -> BuildResult<Box<dyn FeedForward>> {
         match self.factory(config) {
             Some(ComponentFactory::FeedForward(build)) => {
-                build(config, &mut Place::of_block(self, layer, config))
+                build(config, &mut ComponentPlace::of_block(self, layer, config))
             }
             _ => self.no_factory(config, Some(layer)),
         }
@@ -338,10 +330,10 @@ impl Assembler<'_> {
         })
     }
 
-    /// The mixer of a layer, or one inside it.
+    /// The mixer of a layer, or one inside another mixer.
     pub(crate) fn mixer(&mut self, config: &Config, layer: usize) -> BuildResult<Box<dyn SequenceMixer>> {
         match self.factory(config) {
-            Some(ComponentFactory::Mixer(build)) => build(config, &mut Place::of_block(self, layer, config)),
+            Some(ComponentFactory::Mixer(build)) => build(config, &mut ComponentPlace::of_block(self, layer, config)),
             _ => self.no_factory(config, Some(layer)),
         }
     }
@@ -350,7 +342,7 @@ impl Assembler<'_> {
         self.options.components.get(config.kind()).map(|component| component.factory)
     }
 
-    /// A branch around `part`; its norms are taken even where the part has a fault, so that all faults are seen.
+    /// A branch around `part`. Its norms are taken even if the part has a fault, so that all faults are reported.
     fn branch<P>(
         &mut self,
         config: &BranchConfig,
@@ -367,7 +359,7 @@ impl Assembler<'_> {
     }
 }
 
-/// Whether both branches read the block's input through the same norm.
+/// Whether both branches read the input of the block through the same norm.
 fn shared_pre(config: &LayerConfig) -> PreNorm {
     let (mixer, feed_forward) = (&config.mixer_branch, &config.feed_forward_branch);
     let same = feed_forward.reads == config::BranchInput::BlockInput && mixer.pre == feed_forward.pre;

@@ -1,44 +1,43 @@
-//! [`AssembleOptions`]: which part of a model to assemble, for which backend, with what around its linears and
-//! feed-forwards.
+//! [`AssembleOptions`]: which part of a model to assemble, for which backend, with which wrappers.
 
 use menagerie_model::{Compute, FeedForwardWrapper, LinearWrapper, SlotDeclarations, StagePosition};
 use menagerie_registry::Components;
 use std::ops::Range;
 
-/// What a model is assembled for.
+/// The purpose of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
-    /// What its spec says: logits, or vectors where it has no head.
+    /// As its spec says: logits, or vectors if it has no head.
     #[default]
     AsWritten,
-    /// Vectors of texts; a head is left out.
+    /// Vectors of texts; a head is ignored.
     Vectors,
 }
 
-/// What an assembly is told beside config and weights.
+/// Options of an assembly, besides config and weights.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct AssembleOptions<'a> {
-    /// Where the part lies; says whether it has an embedding and a head.
+    /// The position of the part, which determines whether it has an embedding and a head.
     pub position: StagePosition,
     /// Its layers; absent = all.
     pub layers: Option<Range<usize>>,
-    /// The backend that takes the weights in, and how products will be computed.
+    /// The backend of the model, and its arithmetic.
     pub compute: &'a Compute,
     /// The factories of kinds.
     pub components: &'a Components,
-    /// What is put around every linear.
+    /// The wrapper around every linear.
     pub wrapper: Option<&'a dyn LinearWrapper>,
-    /// What is put around feed-forwards; the linears of those it changes get no wrapper.
+    /// The wrapper around feed-forwards; the linears in those that it changes are not wrapped.
     pub feed_forwards: Option<&'a dyn FeedForwardWrapper>,
-    /// Slots that the stages before this one declared; absent: a stage of a model that has any is refused.
+    /// The slots that previous stages declared. Absent: a stage of a model with slots is refused.
     pub slots: Option<SlotDeclarations>,
-    /// What the model is for.
+    /// The purpose of the model.
     pub purpose: Purpose,
 }
 
 impl<'a> AssembleOptions<'a> {
-    /// The whole model, nothing around its linears.
+    /// The whole model without wrappers.
     pub fn whole(compute: &'a Compute, components: &'a Components) -> Self {
         Self {
             position: StagePosition::Only,
@@ -52,22 +51,22 @@ impl<'a> AssembleOptions<'a> {
         }
     }
 
-    /// For this purpose.
+    /// The same for this purpose.
     pub fn with_purpose(self, purpose: Purpose) -> Self {
         Self { purpose, ..self }
     }
 
-    /// A stage: these layers, with the ends that its position has.
+    /// A stage: these layers, with embedding and head as its position has them.
     pub fn stage(self, position: StagePosition, layers: Range<usize>) -> Self {
         Self { position, layers: Some(layers), ..self }
     }
 
-    /// After stages that declared these slots.
+    /// The same after stages that declared these slots.
     pub fn after(self, slots: SlotDeclarations) -> Self {
         Self { slots: Some(slots), ..self }
     }
 
-    /// With `wrapper` around every linear.
+    /// The same with `wrapper` around every linear.
     pub fn with_wrapper(self, wrapper: &'a dyn LinearWrapper) -> Self {
         Self { wrapper: Some(wrapper), ..self }
     }

@@ -4,7 +4,7 @@ use gguf_file::GgmlType;
 use menagerie_model::{Backend, Compute, ModelError, Weight};
 use menagerie_registry::TensorPart;
 
-/// What the directory says of a tensor.
+/// A tensor in the directory of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorEntry {
     /// Name in the file.
@@ -20,7 +20,7 @@ pub struct TensorEntry {
 }
 
 impl TensorEntry {
-    /// Bytes that the tensor takes of the device's memory once it is taken in; 0 where it is read in place.
+    /// The memory that the tensor takes on the device, in bytes; 0 if it is read in place.
     pub fn bytes_taken(&self, compute: &Compute) -> u64 {
         let block = GgmlType::from_name(&self.kind);
         let elements = self.dims.iter().product();
@@ -28,18 +28,18 @@ impl TensorEntry {
     }
 }
 
-/// A tensor of the file that another entry is made of.
+/// A tensor of the file, or a part of it, that another entry is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// Its index.
+pub struct TensorPiece {
+    /// The index of the tensor.
     pub tensor: usize,
-    /// What of it is taken.
-    pub share: Share,
+    /// The part that is used.
+    pub share: TensorShare,
 }
 
-/// What of a tensor is taken.
+/// A part of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Share {
+pub enum TensorShare {
     /// All of it.
     Whole,
     /// Rows 0, 2, 4, ...
@@ -50,15 +50,15 @@ pub enum Share {
     EvenColumns,
     /// Columns 1, 3, 5, ...
     OddColumns,
-    /// What a layout takes of rows that two roles share.
+    /// The first of two parts into which a layout splits rows.
     OnePart,
-    /// The rest of them.
+    /// The second part.
     OtherPart,
 }
 
-impl Share {
-    /// Whether nothing is in both.
-    pub(crate) fn is_apart_from(self, other: Self) -> bool {
+impl TensorShare {
+    /// Whether the two parts are disjoint.
+    pub(crate) fn is_disjoint_from(self, other: Self) -> bool {
         let pair = |a, b| (self == a && other == b) || (self == b && other == a);
         pair(Self::EvenRows, Self::OddRows)
             || pair(Self::EvenColumns, Self::OddColumns)
@@ -66,16 +66,16 @@ impl Share {
     }
 }
 
-/// Which numbers of a tensor of the file are those of an entry.
+/// The numbers of an entry in a tensor of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredNumbers {
-    /// The tensor's index.
+    /// The index of the tensor.
     pub tensor: usize,
-    /// For each number of the entry, in order, which of the tensor's it is; absent = the same one.
+    /// The index in the tensor of each number of the entry; absent = the same order.
     pub numbers: Option<Vec<u32>>,
 }
 
-/// The tensors of a model by role, whatever the file format.
+/// The tensors of a model by role, for every file format.
 pub trait WeightSource {
     /// The file, for messages.
     fn file(&self) -> String;
@@ -83,16 +83,16 @@ pub trait WeightSource {
     /// Every tensor of the file.
     fn entries(&self) -> &[TensorEntry];
 
-    /// The name that a tensor has in a GGUF file, which types are chosen and importance is looked up by; none for a piece of
-    /// another entry.
+    /// The name of the tensor in a GGUF file, by which quantization chooses its type and finds its importance. `None` for a
+    /// piece of another entry.
     fn canonical_name(&self, index: usize) -> Option<String> {
         self.entries().get(index).map(|entry| entry.name.clone())
     }
 
-    /// Index of a role's tensor in [`WeightSource::entries`]; `layer` is the block, or `None` for the whole model.
+    /// The index of a role's tensor in [`WeightSource::entries`]; `layer` is the block, or `None` for the whole model.
     fn find(&self, role: &str, layer: Option<usize>, part: TensorPart) -> Option<usize>;
 
-    /// The name a role's tensor has, or would have.
+    /// The name that a role's tensor has, or would have.
     fn name_of(&self, role: &str, layer: Option<usize>, part: TensorPart) -> String;
 
     /// The tensor as matrices `[out, in]` (a stack of them for three dimensions), over the file's bytes.
@@ -101,7 +101,7 @@ pub trait WeightSource {
     /// A type that cannot be computed with, or bytes that cannot be read.
     fn weight(&self, index: usize) -> Result<Weight, ModelError>;
 
-    /// The same, made over the threads of a backend where it has to be made.
+    /// As [`WeightSource::weight`], with the threads of a backend if the tensor has to be converted.
     ///
     /// # Errors
     /// As [`WeightSource::weight`].
@@ -109,12 +109,12 @@ pub trait WeightSource {
         self.weight(index)
     }
 
-    /// A matrix without what multiplies each of its rows, and these numbers, where the file keeps them apart and it is smaller
-    /// so; [`WeightSource::weight`] has them multiplied into it.
+    /// A matrix without its row scales, and the scales, if the file stores them separately and the matrix is smaller that way.
+    /// [`WeightSource::weight`] multiplies them into the matrix.
     ///
     /// # Errors
     /// As [`WeightSource::weight`].
-    fn rows_apart(
+    fn scaled_rows(
         &self,
         _index: usize,
         _backend: &dyn Backend,
@@ -122,34 +122,34 @@ pub trait WeightSource {
         None
     }
 
-    /// How many of the entries, from the first on, are tensors of the file; those after them are made of these.
-    fn stored(&self) -> usize {
+    /// The number of tensors in the file, which are the first entries; later entries are made of them.
+    fn file_tensors(&self) -> usize {
         self.entries().len()
     }
 
-    /// The tensors of the file that an entry is made of; of none, where it is a tensor of the file itself.
-    fn made_of(&self, _index: usize) -> &[Piece] {
+    /// The pieces that an entry is made of; empty for a tensor of the file.
+    fn pieces(&self, _index: usize) -> &[TensorPiece] {
         &[]
     }
 
-    /// Where the numbers of an entry lie in the file: in one tensor, or in one for each matrix of a stack.
+    /// Where the numbers of an entry are in the file: in one tensor, or in one for each matrix of a stack.
     ///
     /// # Errors
-    /// [`ModelError::Weights`]: they are not those of the file, but made of them.
-    fn lies_at(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
+    /// [`ModelError::Weights`]: the numbers are computed, not stored.
+    fn stored_numbers(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
         Ok(vec![StoredNumbers { tensor: index, numbers: None }])
     }
 
-    /// Bytes of memory of what does not lie in the file as it is computed with.
-    fn made_bytes(&self) -> u64 {
+    /// Memory of the entries that are converted when they are loaded, in bytes.
+    fn converted_bytes(&self) -> u64 {
         0
     }
 
-    /// The table of a spec that lists tensors of this format that are left out.
+    /// The table of a spec that lists ignored tensors of this format.
     fn ignore_table(&self) -> &'static str {
         "[gguf.ignore_tensors]"
     }
 
-    /// Why a tensor is left out on purpose, if it is; `layers` is the number of blocks that are run.
+    /// The reason for ignoring a tensor, if there is one; `layers` is the number of blocks that are run.
     fn ignored(&self, index: usize, layers: usize) -> Option<String>;
 }

@@ -1,4 +1,4 @@
-//! [`StagePlan`]: which layers each stage of a model has, and [`StagePlan::assemble`].
+//! [`StagePlan`]: the layers of each stage of a model, and [`StagePlan::assemble`].
 
 use crate::fault::AssemblyFaults;
 use crate::model::{Assembly, assemble};
@@ -15,22 +15,22 @@ pub struct StagePlan {
     stages: Vec<Range<usize>>,
 }
 
-/// Why a model cannot be split as asked.
+/// Why a model cannot be split in the requested way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// More stages than layers, or none.
-    #[error("{stages} stages of a model of {layers} layers: give 1 to {layers}")]
+    #[error("{stages} stages for a model of {layers} layers: expected 1 to {layers}")]
     Stages {
-        /// Stages asked for.
+        /// Requested stages.
         stages: usize,
         /// Layers of the model.
         layers: usize,
     },
     /// Ranges that do not cover the layers one after the other.
     #[error(
-        "stage {stage} was given layers {first} to {last}, expected them to begin at {expected} and to end below {layers}: the \
-         stages have all layers of the model, 0 to {}, in order and each once", .layers.saturating_sub(1)
+        "stage {stage} has layers {first} to {last}, expected them to begin at {expected} and to end below {layers}: together, \
+         the stages have the layers 0 to {} of the model, in order and each once", .layers.saturating_sub(1)
     )]
     Ranges {
         /// The stage, from 0.
@@ -44,37 +44,37 @@ pub enum PlanError {
         /// Layers of the model.
         layers: usize,
     },
-    /// Too few layers were given.
-    #[error("the stages end with layer {last} of a model of {layers} layers; the last stage ends with layer {}", .layers.saturating_sub(1))]
+    /// The stages have too few layers.
+    #[error("the stages end with layer {last} of a model of {layers} layers; expected the last stage to end with layer {}", .layers.saturating_sub(1))]
     Short {
-        /// The last layer that was given.
+        /// The last layer of the stages.
         last: usize,
         /// Layers of the model.
         layers: usize,
     },
-    /// A boundary between a layer and one whose keys it reads.
+    /// A boundary separates a layer from one whose keys it reads.
     #[error(
-        "a boundary before layer {boundary}: layer {reader} attends to the keys of layer {of}, which must be in its stage{}",
+        "a boundary before layer {boundary}: layer {reader} attends to the keys of layer {of}, which must be in the same stage{}",
         advice(*.latest)
     )]
     SharedKeys {
-        /// The first layer behind the boundary.
+        /// The first layer after the boundary.
         boundary: usize,
         /// The layer that reads.
         reader: usize,
-        /// The layer that keeps them.
+        /// The layer that has the keys.
         of: usize,
-        /// The last boundary that is possible.
+        /// The last possible boundary.
         latest: usize,
     },
-    /// Fewer places to cut at than stages need.
+    /// There are too few possible boundaries.
     #[error(
-        "{stages} stages: layers share keys so that the model can be cut into {most} at most; give --stages {most}"
+        "{stages} stages: layers of this model share keys, so it can be split into at most {most} stages; use --stages {most}"
     )]
     Joined {
-        /// Stages asked for.
+        /// Requested stages.
         stages: usize,
-        /// Stages that are possible.
+        /// The most stages that are possible.
         most: usize,
     },
 }
@@ -82,15 +82,15 @@ pub enum PlanError {
 fn advice(latest: usize) -> String {
     match latest {
         0 => "; this model cannot be split".to_owned(),
-        latest => format!("; the last boundary that is possible is before layer {latest}"),
+        latest => format!("; the last possible boundary is before layer {latest}"),
     }
 }
 
 impl StagePlan {
-    /// Stages of these layers.
+    /// A plan with these layers for each stage.
     ///
     /// # Errors
-    /// [`PlanError`] for ranges that do not cover the layers in order, and boundaries that layers cannot be parted at.
+    /// [`PlanError`] for ranges that do not cover the layers in order, and for impossible boundaries.
     pub fn given(config: &ModelConfig, stages: Vec<Range<usize>>) -> Result<Self, PlanError> {
         let layers = config.layers.len();
         if stages.is_empty() {
@@ -108,18 +108,18 @@ impl StagePlan {
             return Err(PlanError::Short { last: expected.saturating_sub(1), layers });
         }
         for range in stages.iter().skip(1) {
-            if let Some((reader, of)) = parted(config, range.start) {
-                let latest = (1..layers).rev().find(|&cut| parted(config, cut).is_none()).unwrap_or(0);
+            if let Some((reader, of)) = key_reader(config, range.start) {
+                let latest = (1..layers).rev().find(|&cut| key_reader(config, cut).is_none()).unwrap_or(0);
                 return Err(PlanError::SharedKeys { boundary: range.start, reader, of, latest });
             }
         }
         Ok(Self { stages })
     }
 
-    /// `count` stages such that the largest has as few bytes of weights as can be, embedding and head included.
+    /// `count` stages such that the largest has as few bytes of weights as possible, including embedding and head.
     ///
     /// # Errors
-    /// [`PlanError`] for no stages, and for more than the layers can be parted into.
+    /// [`PlanError`] for no stages, and for more than are possible.
     pub fn by_bytes(
         config: &ModelConfig,
         source: &dyn WeightSource,
@@ -131,7 +131,7 @@ impl StagePlan {
         }
         let bytes = layer_bytes(config, source);
         let cuts: Vec<usize> = std::iter::once(0)
-            .chain((1..layers).filter(|&cut| parted(config, cut).is_none()))
+            .chain((1..layers).filter(|&cut| key_reader(config, cut).is_none()))
             .chain(std::iter::once(layers))
             .collect();
         let most = cuts.len() - 1;
@@ -163,10 +163,10 @@ impl StagePlan {
             made.push(assemble(config, source, &stage)?);
         }
         let mut faults = AssemblyFaults::new(source.file(), &config.architecture);
-        for (index, entry) in source.entries().iter().enumerate().take(source.stored()) {
+        for (index, entry) in source.entries().iter().enumerate().take(source.file_tensors()) {
             if !made.iter().any(|stage| stage.covered.get(index).copied().unwrap_or(false)) {
                 let text = format!(
-                    "tensor \"{}\" ({} {:?}): no stage of the model wants it; name it in the spec or list it under {} with a \
+                    "tensor \"{}\" ({} {:?}): no stage of the model uses it; name it in the spec, or list it under {} with a \
                      reason",
                     entry.name,
                     entry.kind,
@@ -179,7 +179,7 @@ impl StagePlan {
         if faults.is_empty() { Ok(made) } else { Err(faults) }
     }
 
-    /// Where stage `index` lies.
+    /// The position of stage `index`.
     pub fn position(&self, index: usize) -> StagePosition {
         match (index, self.stages.len()) {
             (_, 1) => StagePosition::Only,
@@ -190,8 +190,8 @@ impl StagePlan {
     }
 }
 
-/// The first layer behind a boundary that attends to the keys of one before it, and that one.
-fn parted(config: &ModelConfig, boundary: usize) -> Option<(usize, usize)> {
+/// The first layer after a boundary that attends to the keys of a layer before it, and that layer.
+fn key_reader(config: &ModelConfig, boundary: usize) -> Option<(usize, usize)> {
     let behind = config.layers.iter().enumerate().skip(boundary);
     behind.into_iter().find_map(|(index, layer)| {
         let of = layer.mixer.as_ref()?.downcast_ref::<AttentionConfig>()?.keys_of?;
@@ -199,11 +199,11 @@ fn parted(config: &ModelConfig, boundary: usize) -> Option<(usize, usize)> {
     })
 }
 
-/// Bytes of the tensors of every layer; the first has the embedding's too, the last the head's.
+/// Bytes of the tensors of every layer; the first includes the embedding, the last the head.
 fn layer_bytes(config: &ModelConfig, source: &dyn WeightSource) -> Vec<u64> {
     use menagerie_registry::TensorPart;
     let mut blocks = vec![0; config.blocks()];
-    let stored = source.entries().iter().take(source.stored());
+    let stored = source.entries().iter().take(source.file_tensors());
     for (block, bytes) in stored.clone().filter_map(|entry| Some((entry.layer?, entry.bytes))) {
         if let Some(sum) = blocks.get_mut(block) {
             *sum += bytes;
@@ -224,14 +224,14 @@ fn layer_bytes(config: &ModelConfig, source: &dyn WeightSource) -> Vec<u64> {
     bytes
 }
 
-/// The ranges between `count - 1` of the cuts whose largest sum of bytes is smallest.
+/// The ranges between `count - 1` of the cuts whose largest sum of bytes is minimal.
 fn balanced(bytes: &[u64], cuts: &[usize], count: usize) -> Vec<Range<usize>> {
     let mut sums = vec![0u64];
     for value in bytes {
         sums.push(sums[sums.len() - 1].saturating_add(*value));
     }
     let between = |from: usize, to: usize| sums[cuts[to]] - sums[cuts[from]];
-    // `best[to]`: the largest of so many stages that end at cut `to`, and the cut before the last of them.
+    // `best[to]`: the largest of the stages that end at cut `to`; `before`: the cut before the last of them.
     let mut best: Vec<Option<u64>> = (0..cuts.len()).map(|to| (to > 0).then(|| between(0, to))).collect();
     let mut before: Vec<Vec<usize>> = vec![vec![0; cuts.len()]];
     for stages in 2..=count {
@@ -257,12 +257,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_stage_is_as_small_as_can_be() {
+    fn the_largest_stage_is_as_small_as_possible() {
         let all: Vec<usize> = (0..=6).collect();
         assert_eq!(balanced(&[1, 1, 1, 1, 1, 1], &all, 3), [0..2, 2..4, 4..6]);
         assert_eq!(balanced(&[9, 1, 1, 1, 1, 5], &all, 2), [0..1, 1..6]);
         assert_eq!(balanced(&[9, 1, 1, 1, 1, 5], &all, 3), [0..1, 1..2, 2..6]);
-        assert_eq!(balanced(&[1, 1, 1, 9, 9, 9], &[0, 1, 2, 6], 2), [0..2, 2..6], "cuts that are possible");
+        assert_eq!(balanced(&[1, 1, 1, 9, 9, 9], &[0, 1, 2, 6], 2), [0..2, 2..6], "possible cuts");
         assert_eq!(balanced(&[3, 3], &[0, 1, 2], 1), std::slice::from_ref(&(0..2)));
     }
 }

@@ -1,6 +1,6 @@
 //! [`InMemory`]: tensors that are copied into memory when they are loaded, one by one.
 
-use menagerie_assembly::{ModelTensors, Piece, StoredNumbers, TensorEntry, WeightSource};
+use menagerie_assembly::{ModelTensors, TensorPiece, StoredNumbers, TensorEntry, WeightSource};
 use menagerie_model::{Backend, ModelError, Weight};
 use menagerie_registry::TensorPart;
 use menagerie_spec::RoleSource;
@@ -39,29 +39,29 @@ impl WeightSource for InMemory {
         self.0.weight_on(index, backend).map(|weight| weight.in_memory())
     }
 
-    fn rows_apart(
+    fn scaled_rows(
         &self,
         index: usize,
         backend: &dyn Backend,
     ) -> Option<Result<(Weight, Vec<f32>), ModelError>> {
-        let apart = self.0.rows_apart(index, backend)?;
+        let apart = self.0.scaled_rows(index, backend)?;
         Some(apart.map(|(weight, factors)| (weight.in_memory(), factors)))
     }
 
-    fn stored(&self) -> usize {
-        self.0.stored()
+    fn file_tensors(&self) -> usize {
+        self.0.file_tensors()
     }
 
-    fn made_of(&self, index: usize) -> &[Piece] {
-        self.0.made_of(index)
+    fn pieces(&self, index: usize) -> &[TensorPiece] {
+        self.0.pieces(index)
     }
 
-    fn lies_at(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
-        self.0.lies_at(index)
+    fn stored_numbers(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
+        self.0.stored_numbers(index)
     }
 
-    fn made_bytes(&self) -> u64 {
-        self.0.made_bytes()
+    fn converted_bytes(&self) -> u64 {
+        self.0.converted_bytes()
     }
 
     fn ignore_table(&self) -> &'static str {

@@ -241,12 +241,12 @@ fn weight_bytes(
     compute: &Compute,
     free: Option<u64>,
 ) -> Result<u64, LoadError> {
-    let tensors = resolved.tensors.entries().iter().take(resolved.tensors.stored());
+    let tensors = resolved.tensors.entries().iter().take(resolved.tensors.file_tensors());
     let taken: u64 = tensors.map(|tensor| tensor.bytes_taken(compute)).sum();
     // Quantized weights have memory of their own.
     let taken = quantized.filter(|_| taken == 0).map_or(taken, QuantizedTensors::bytes);
     if taken == 0 {
-        return Ok(resolved.file.bytes().saturating_add(resolved.tensors.made_bytes()));
+        return Ok(resolved.file.bytes().saturating_add(resolved.tensors.converted_bytes()));
     }
     let estimate = MemoryEstimate { weights: taken, available: free, ..MemoryEstimate::default() };
     check_fits(&resolved.file_name(), estimate, 0).map(|()| taken)

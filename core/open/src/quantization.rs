@@ -7,7 +7,7 @@ use crate::options::LoadQuantization;
 use crate::request::{LoadProgress, LoadRequest};
 use crate::resolved::ResolvedFile;
 use gguf_file::GgmlType;
-use menagerie_assembly::{ModelTensors, Piece, StoredNumbers, TensorEntry, WeightSource};
+use menagerie_assembly::{ModelTensors, TensorPiece, StoredNumbers, TensorEntry, WeightSource};
 use menagerie_kernels::Cpu;
 use menagerie_model::{ModelError, Weight, WeightBytes, WeightShape};
 use menagerie_quantize::{Choice, ModelFacts, PolicyTensor, QuantizeError, TensorSource, is_rounded};
@@ -149,19 +149,19 @@ impl WeightSource for QuantizedTensors {
         self.inner.canonical_name(index)
     }
 
-    fn stored(&self) -> usize {
-        self.inner.stored()
+    fn file_tensors(&self) -> usize {
+        self.inner.file_tensors()
     }
 
-    fn made_of(&self, index: usize) -> &[Piece] {
-        self.inner.made_of(index)
+    fn pieces(&self, index: usize) -> &[TensorPiece] {
+        self.inner.pieces(index)
     }
 
-    fn lies_at(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
-        self.inner.lies_at(index)
+    fn stored_numbers(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
+        self.inner.stored_numbers(index)
     }
 
-    fn made_bytes(&self) -> u64 {
+    fn converted_bytes(&self) -> u64 {
         self.bytes()
     }
 

@@ -1,4 +1,4 @@
-//! The feed-forwards `gated` and `plain`, also as experts that every token takes.
+//! The feed-forwards `gated` and `plain`, also as shared experts.
 
 use super::names::{activation, gating};
 use crate::array::array_of;
@@ -52,7 +52,7 @@ pub(super) fn gated_of(
     Ok(Box::new(GatedFeedForward { gate, up, down: down?, gating: gating?, inner_norm }))
 }
 
-/// The norm before the way down; the outer `None` is a fault.
+/// The norm before the down projection, if there is one.
 fn norm_of(
     site: Option<&NormSite>,
     width: usize,
@@ -61,7 +61,7 @@ fn norm_of(
     site.map(|NormSite { role, norm }| parts.norm(role, norm, width)).transpose()
 }
 
-/// Rows of gate and of up where `up` of double width holds both: there is no gate, and `up` has twice the rows that
+/// The rows of gate and of up if one matrix of double width has both: there is no gate, and `up` has twice as many rows as
 /// `down` has columns.
 fn fused_rows(roles: &DenseRoles, parts: &dyn ComponentParts) -> Option<usize> {
     let size = |role: &str, at: usize| usize::try_from(*parts.dims(role)?.get(at)?).ok();

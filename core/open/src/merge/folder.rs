@@ -92,7 +92,7 @@ impl Merge<'_> {
         let mut changes = Changes::new();
         let entries = self.resolved.tensors.entries().len();
         for entry in (0..entries).filter(|entry| self.changes(*entry)) {
-            let places = self.resolved.tensors.lies_at(entry)?;
+            let places = self.resolved.tensors.stored_numbers(entry)?;
             let several = places.len() > 1;
             for (member, at) in places.into_iter().enumerate() {
                 let change = Change { entry, member: several.then_some(member), at };

@@ -1,7 +1,7 @@
 //! [`MergedTensors`]: the tensors of a model with adapters merged, for a file of another format.
 
 use super::Merge;
-use menagerie_assembly::{Piece, StoredNumbers, TensorEntry, WeightSource};
+use menagerie_assembly::{TensorPiece, StoredNumbers, TensorEntry, WeightSource};
 use menagerie_model::{ModelError, Weight, WeightShape};
 use menagerie_registry::TensorPart;
 
@@ -50,20 +50,20 @@ impl WeightSource for MergedTensors<'_> {
         Weight::from_f32(stored.name(), &self.merge.merged(index, 0..count)?, stored.shape())
     }
 
-    fn stored(&self) -> usize {
-        self.inner().stored()
+    fn file_tensors(&self) -> usize {
+        self.inner().file_tensors()
     }
 
-    fn made_of(&self, index: usize) -> &[Piece] {
-        self.merge.resolved.tensors.made_of(index)
+    fn pieces(&self, index: usize) -> &[TensorPiece] {
+        self.merge.resolved.tensors.pieces(index)
     }
 
-    fn lies_at(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
-        self.inner().lies_at(index)
+    fn stored_numbers(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
+        self.inner().stored_numbers(index)
     }
 
-    fn made_bytes(&self) -> u64 {
-        self.inner().made_bytes()
+    fn converted_bytes(&self) -> u64 {
+        self.inner().converted_bytes()
     }
 
     fn ignore_table(&self) -> &'static str {

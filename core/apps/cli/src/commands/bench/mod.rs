@@ -282,7 +282,7 @@ fn adapters(pipeline: &LoadedModel<TextPipeline>) -> Vec<Value> {
 
 /// The tensors of the file, as they are stored.
 fn stored(resolved: &ResolvedFile) -> &[TensorEntry] {
-    resolved.tensors.entries().get(..resolved.tensors.stored()).unwrap_or_default()
+    resolved.tensors.entries().get(..resolved.tensors.file_tensors()).unwrap_or_default()
 }
 
 /// The type with the most bytes in the file.
@@ -345,8 +345,8 @@ fn cost(resolved: &ResolvedFile) -> Cost {
     });
     let mut cost = Cost { bytes: 0.0, macs: 0.0 };
     let mut parts: BTreeSet<usize> = BTreeSet::new();
-    for index in tensors.stored()..tensors.entries().len() {
-        parts.extend(tensors.made_of(index).iter().map(|piece| piece.tensor));
+    for index in tensors.file_tensors()..tensors.entries().len() {
+        parts.extend(tensors.pieces(index).iter().map(|piece| piece.tensor));
     }
     let wanted = tensors.entries().iter().enumerate().filter(|(index, _)| !parts.contains(index));
     for (index, tensor) in wanted.filter(|(_, tensor)| tensor.dims.len() > 1) {

@@ -1,25 +1,25 @@
-//! 8-bit floats with factors, as DeepSeek-V3 and Mistral publish weights, and as compressed-tensors packs them.
+//! 8-bit floats with scales, as in the published weights of DeepSeek-V3 and Mistral, and in those of compressed-tensors.
 //!
-//! A weight is `e4m3(byte) * factor`, the factor one of the tensor, of a row, or of a block of rows and columns
-//! (`Fp8Dequantize` of transformers 5.23, `weight_dequant_kernel` of DeepSeek-V3's kernel.py; compressed-tensors' strategies
-//! `tensor`, `channel` and `block`). Every byte is a number that f16 holds, so that a matrix whose factors are of whole rows can
-//! stay two bytes to a number, its factors beside its products. Others are multiplied out: into bf16 where all factors are
-//! powers of two, which loses nothing, else into f32.
+//! A weight is `e4m3(byte) * scale`; the scale applies to the tensor, to a row, or to a block of rows and columns
+//! (`Fp8Dequantize` of transformers 5.23, `weight_dequant_kernel` of DeepSeek-V3's kernel.py; the strategies `tensor`,
+//! `channel` and `block` of compressed-tensors). Every byte is exact in f16, so a matrix with row scales needs two bytes for a
+//! number, and the scales are applied to its products. Other matrices are multiplied with their scales: into bf16 if all
+//! scales are powers of two, which is exact, else into f32.
 
 use super::floats::floats;
-use super::stored::{Stored, shape_of};
+use super::stored_tensor::{StoredTensor, shape_of};
 use gguf_file::GgmlType;
 use menagerie_loaders::{Dtype, SafetensorsTensor};
 use menagerie_model::{Backend, ModelError, WeightBytes};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Rows that a task makes.
+/// Rows of a task.
 const ROWS: usize = 64;
 
-/// `2^120`: the bits of a byte, put where an f32 has exponent and mantissa, are this much too small a number.
+/// `2^120`: the factor by which the bits of a byte are too small when they are moved to the exponent and mantissa of an f32.
 const LIFT: f32 = f32::from_bits((127 + 120) << 23);
 
-/// Exponents of factors with which every product is a normal bf16.
+/// Exponents of scales with which every product is a normal bf16.
 const EXPONENTS: std::ops::RangeInclusive<i32> = -110..=110;
 
 /// The value of a byte: sign, 4 bits of exponent with bias 7, 3 bits of mantissa, no infinity (OFP8, E4M3).
@@ -31,27 +31,27 @@ fn e4m3(byte: u8) -> f32 {
     f32::from_bits((bits & 0x80) << 24 | (bits & 0x7f) << 20) * LIFT
 }
 
-/// A matrix of bytes with its factors.
+/// A matrix of bytes with its scales.
 pub(super) struct Float8<'a> {
     shape: Vec<usize>,
     bytes: &'a [u8],
-    factors: Vec<f32>,
-    /// Rows and columns that share a factor.
+    scales: Vec<f32>,
+    /// Rows and columns that share a scale.
     block: [usize; 2],
 }
 
-/// Numbers as a type has them.
-trait Form: Sync {
+/// The encoding of numbers of a type.
+trait FloatFormat: Sync {
     const KIND: GgmlType;
     const BYTES: usize;
     fn write(value: f32, out: &mut [u8]);
 }
 
-struct Single;
-struct Brain;
-struct Half;
+struct Float32;
+struct Bfloat16;
+struct Float16;
 
-impl Form for Single {
+impl FloatFormat for Float32 {
     const KIND: GgmlType = GgmlType::F32;
     const BYTES: usize = 4;
     fn write(value: f32, out: &mut [u8]) {
@@ -59,19 +59,19 @@ impl Form for Single {
     }
 }
 
-impl Form for Brain {
+impl FloatFormat for Bfloat16 {
     const KIND: GgmlType = GgmlType::BF16;
     const BYTES: usize = 2;
-    /// The lower half is zero in what comes here.
+    /// The lower half of the values is zero here.
     fn write(value: f32, out: &mut [u8]) {
         out.copy_from_slice(&((value.to_bits() >> 16) as u16).to_le_bytes());
     }
 }
 
-impl Form for Half {
+impl FloatFormat for Float16 {
     const KIND: GgmlType = GgmlType::F16;
     const BYTES: usize = 2;
-    /// Zeros and normal numbers of at most eleven bits of mantissa come here, and what is no number.
+    /// The values here are zeros, NaN, and normal numbers with at most eleven bits of mantissa.
     fn write(value: f32, out: &mut [u8]) {
         let bits = value.to_bits();
         let sign = bits >> 16 & 0x8000;
@@ -85,10 +85,10 @@ impl Form for Half {
 }
 
 impl<'a> Float8<'a> {
-    /// A weight and its factors; `block` is how many rows and columns share one where they are a matrix.
+    /// A weight and its scales; `block` is the number of rows and columns that share a scale if the scales are a matrix.
     ///
     /// # Errors
-    /// Factors that fit neither tensor nor rows nor blocks, or are no floats.
+    /// The scales fit neither the tensor, nor its rows, nor blocks; they are not floats.
     pub(super) fn new(
         (tensor, bytes): (&SafetensorsTensor, &'a [u8]),
         (scale, scale_bytes): (&SafetensorsTensor, &[u8]),
@@ -96,15 +96,15 @@ impl<'a> Float8<'a> {
     ) -> Result<Self, String> {
         if tensor.dtype() != Dtype::F8_E4M3 {
             return Err(format!(
-                "its type {} has factors, and only F8_E4M3 is read with some",
+                "expected F8_E4M3 for a tensor with scales, found {}",
                 tensor.dtype()
             ));
         }
         let (shape, scale_shape) = (shape_of(tensor)?, shape_of(scale)?);
         let [rows, cols] = shape[..] else {
-            return Err(format!("8-bit floats of shape {shape:?}; expected a matrix"));
+            return Err(format!("expected a matrix of 8-bit floats, found shape {shape:?}"));
         };
-        let factors = floats(scale, scale_bytes)?;
+        let scales = floats(scale, scale_bytes)?;
         let block = match (&scale_shape[..], block) {
             ([] | [1] | [1, 1], _) => [rows.max(1), cols.max(1)],
             ([count] | [count, 1], _) if *count == rows => [1, cols.max(1)],
@@ -115,53 +115,53 @@ impl<'a> Float8<'a> {
             }
             _ => {
                 return Err(format!(
-                    "its factors \"{}\" of shape {scale_shape:?} fit neither the tensor, nor its {rows} rows, nor blocks of {}",
+                    "its scales \"{}\" of shape {scale_shape:?} fit neither the tensor, nor its {rows} rows, nor blocks of {}",
                     scale.name(),
                     block
-                        .map_or("a size that quantization_config states".to_owned(), |[high, wide]| format!(
+                        .map_or("a size in quantization_config".to_owned(), |[high, wide]| format!(
                             "{high} x {wide}"
                         ))
                 ));
             }
         };
-        if let Some(factor) = factors.iter().find(|factor| !factor.is_finite()) {
-            return Err(format!("its factors \"{}\" hold {factor}; download the file again", scale.name()));
+        if let Some(scale) = scales.iter().find(|scale| !scale.is_finite()) {
+            return Err(format!("its scales \"{}\" contain {scale}; download the file again", scale.name()));
         }
-        Ok(Self { shape, bytes, factors, block })
+        Ok(Self { shape, bytes, scales, block })
     }
 
-    /// Multiplied out, over the threads of `backend`.
-    pub(super) fn multiplied(&self, backend: Option<&dyn Backend>) -> Result<Stored, String> {
-        let exact = |factor: &f32| {
-            let exponent = (factor.to_bits() >> 23 & 0xff) as i32 - 127;
-            factor.to_bits() & 0x7f_ffff == 0 && EXPONENTS.contains(&exponent)
+    /// The matrix multiplied with its scales, over the threads of `backend`.
+    pub(super) fn multiplied(&self, backend: Option<&dyn Backend>) -> Result<StoredTensor, String> {
+        let exact = |scale: &f32| {
+            let exponent = (scale.to_bits() >> 23 & 0xff) as i32 - 127;
+            scale.to_bits() & 0x7f_ffff == 0 && EXPONENTS.contains(&exponent)
         };
-        match self.factors.iter().all(exact) {
-            true => self.made::<Brain>(&self.factors, backend),
-            false => self.made::<Single>(&self.factors, backend),
+        match self.scales.iter().all(exact) {
+            true => self.encode::<Bfloat16>(&self.scales, backend),
+            false => self.encode::<Float32>(&self.scales, backend),
         }
     }
 
-    /// Whether every row has one factor for all of it.
-    fn is_of_rows(&self) -> bool {
-        self.block[1] == self.shape[1].max(1) && (self.factors.len() == 1 || self.block[0] == 1)
+    /// Whether every row has a single scale.
+    fn has_row_scales(&self) -> bool {
+        self.block[1] == self.shape[1].max(1) && (self.scales.len() == 1 || self.block[0] == 1)
     }
 
-    /// The numbers without factors, and the factor of each row; nothing where a row has several.
-    pub(super) fn apart(&self, backend: Option<&dyn Backend>) -> Option<Result<(Stored, Vec<f32>), String>> {
-        if !self.is_of_rows() {
+    /// The matrix without scales, and the scale of each row; `None` if a row has several.
+    pub(super) fn with_row_scales(&self, backend: Option<&dyn Backend>) -> Option<Result<(StoredTensor, Vec<f32>), String>> {
+        if !self.has_row_scales() {
             return None;
         }
         let rows = self.shape[0];
-        let factors = match self.factors[..] {
+        let scales = match self.scales[..] {
             [one] => vec![one; rows],
-            _ => self.factors.clone(),
+            _ => self.scales.clone(),
         };
-        let ones = vec![1.0; self.factors.len()];
-        Some(self.made::<Half>(&ones, backend).map(|stored| (stored, factors)))
+        let ones = vec![1.0; self.scales.len()];
+        Some(self.encode::<Float16>(&ones, backend).map(|stored| (stored, scales)))
     }
 
-    fn made<F: Form>(&self, factors: &[f32], backend: Option<&dyn Backend>) -> Result<Stored, String> {
+    fn encode<F: FloatFormat>(&self, factors: &[f32], backend: Option<&dyn Backend>) -> Result<StoredTensor, String> {
         let ([_, cols], [high, wide]) = ([self.shape[0], self.shape[1].max(1)], self.block);
         let across = cols.div_ceil(wide);
         let mut out = vec![0; self.bytes.len() * F::BYTES];
@@ -191,7 +191,7 @@ impl<'a> Float8<'a> {
             None => (0..parts.len()).for_each(task),
         }
         drop(parts);
-        Ok(Stored { shape: self.shape.clone(), block: F::KIND, bytes: WeightBytes::Owned(Arc::new(out)) })
+        Ok(StoredTensor { shape: self.shape.clone(), block: F::KIND, bytes: WeightBytes::Owned(Arc::new(out)) })
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_the_values_of_the_format() {
+    fn bytes_have_the_values_of_the_format() {
         // OCP 8-bit floating point specification, table 2.
         for (byte, value) in [
             (0x00, 0.0),
@@ -215,13 +215,13 @@ mod tests {
     }
 
     fn of<'a>(bytes: &'a [u8], factors: &[f32], block: [usize; 2]) -> Float8<'a> {
-        Float8 { shape: vec![bytes.len() / 4, 4], bytes, factors: factors.to_vec(), block }
+        Float8 { shape: vec![bytes.len() / 4, 4], bytes, scales: factors.to_vec(), block }
     }
 
     #[test]
-    fn halves_hold_every_byte() {
+    fn every_byte_is_exact_in_f16() {
         let bytes: Vec<u8> = (0..=255).collect();
-        let (stored, factors) = of(&bytes, &[0.3], [64, 4]).apart(None).unwrap().unwrap();
+        let (stored, factors) = of(&bytes, &[0.3], [64, 4]).with_row_scales(None).unwrap().unwrap();
         assert_eq!((stored.block, factors), (GgmlType::F16, vec![0.3; 64]));
         for (byte, half) in stored.all().chunks_exact(2).enumerate() {
             let half = super::super::floats::from_f16(u16::from_le_bytes([half[0], half[1]]));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_two_bytes_where_that_loses_nothing() {
+    fn numbers_have_two_bytes_where_that_is_exact() {
         let bytes: Vec<u8> = (0..=255).filter(|byte| byte & 0x7f != 0x7f).chain([0, 0]).collect();
         let exact = of(&bytes, &[0.5, 2.0_f32.powi(-20)], [32, 4]).multiplied(None).unwrap();
         assert_eq!(exact.block, GgmlType::BF16);
@@ -243,6 +243,6 @@ mod tests {
         for factors in [[0.5, 0.3], [0.5, 2.0_f32.powi(-126)], [0.5, 0.0]] {
             assert_eq!(of(&bytes, &factors, [32, 4]).multiplied(None).unwrap().block, GgmlType::F32);
         }
-        assert!(of(&bytes, &[0.5; 128], [1, 2]).apart(None).is_none(), "two factors in a row");
+        assert!(of(&bytes, &[0.5; 128], [1, 2]).with_row_scales(None).is_none(), "two scales in a row");
     }
 }

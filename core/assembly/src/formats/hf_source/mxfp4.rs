@@ -1,9 +1,10 @@
-//! MXFP4 as gpt-oss is published, repacked into the blocks of a GGUF file.
+//! MXFP4 as in the published gpt-oss, repacked into the blocks of a GGUF file.
 //!
-//! Here a block of 32 is 16 bytes with neighbors in each, and its exponent is in another tensor; there it is the exponent
-//! and 16 bytes with values 16 apart in each (`block_mxfp4` of ggml-common.h). The values are the same.
+//! In the folder, a block of 32 values is 16 bytes with two neighboring values each, and its exponent is in another tensor. In
+//! a GGUF file, it is the exponent and 16 bytes, each with two values that are 16 apart (`block_mxfp4` of ggml-common.h). The
+//! values are the same.
 
-use super::stored::{Stored, shape_of};
+use super::stored_tensor::{StoredTensor, shape_of};
 use gguf_file::{GgmlType, TensorBytes};
 use menagerie_loaders::{Dtype, SafetensorsTensor};
 use menagerie_model::WeightBytes;
@@ -16,13 +17,13 @@ const VALUES: usize = 16;
 pub(super) fn repacked(
     (blocks, values): (&SafetensorsTensor, TensorBytes),
     (scales, exponents): (&SafetensorsTensor, TensorBytes),
-) -> Result<Stored, String> {
+) -> Result<StoredTensor, String> {
     let (mut shape, scale_shape) = (shape_of(blocks)?, shape_of(scales)?);
     let whole = shape.pop() == Some(VALUES) && shape == scale_shape;
     let bytes = |tensor: &SafetensorsTensor| matches!(tensor.dtype(), Dtype::U8 | Dtype::F8_E8M0);
     let Some(count) = shape.pop().filter(|_| whole && bytes(blocks) && bytes(scales)) else {
         return Err(format!(
-            "{} {:?} with {} {:?} are no MXFP4: bytes [.., blocks, {VALUES}] and [.., blocks] are wanted",
+            "expected MXFP4 as bytes [.., blocks, {VALUES}] and [.., blocks], found {} {:?} and {} {:?}",
             blocks.dtype(),
             blocks.shape(),
             scales.dtype(),
@@ -36,5 +37,5 @@ pub(super) fn repacked(
         let nibble = |at: usize| block[at / 2] >> (4 * (at % 2)) & 15;
         out.extend((0..VALUES).map(|at| nibble(at) | nibble(at + VALUES) << 4));
     }
-    Ok(Stored { shape, block: GgmlType::MXFP4, bytes: WeightBytes::Owned(Arc::new(out)) })
+    Ok(StoredTensor { shape, block: GgmlType::MXFP4, bytes: WeightBytes::Owned(Arc::new(out)) })
 }

@@ -1,4 +1,4 @@
-//! Small tensors of floats as f32.
+//! The values of small float tensors as f32.
 
 use menagerie_loaders::{Dtype, SafetensorsTensor};
 
@@ -17,7 +17,7 @@ pub(super) fn from_f16(bits: u16) -> f32 {
 /// All numbers of a tensor.
 ///
 /// # Errors
-/// It is of no floats.
+/// The tensor is not of floats.
 pub(super) fn floats(tensor: &SafetensorsTensor, bytes: &[u8]) -> Result<Vec<f32>, String> {
     let half = |b: &[u8]| u16::from_le_bytes([b[0], b[1]]);
     Ok(match tensor.dtype() {
@@ -26,7 +26,7 @@ pub(super) fn floats(tensor: &SafetensorsTensor, bytes: &[u8]) -> Result<Vec<f32
         Dtype::F16 => bytes.chunks_exact(2).map(|b| from_f16(half(b))).collect(),
         // A power of two by its exponent (OCP MX, E8M0).
         Dtype::F8_E8M0 => bytes.iter().map(|byte| libm::scalbnf(1.0, i32::from(*byte) - 127)).collect(),
-        other => return Err(format!("tensor \"{}\" is {other}; floats are wanted", tensor.name())),
+        other => return Err(format!("tensor \"{}\": expected floats, found {other}", tensor.name())),
     })
 }
 

@@ -9,9 +9,9 @@ use menagerie_spec::{ArchSpec, RoleSource};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How roles are called in a file, and which tensors are left out on purpose.
-pub trait TensorNaming {
-    /// Name of a role's tensor without `.weight` or `.bias`, unless the role is written with it.
+/// The names of roles in a file, and the tensors that are ignored on purpose.
+pub(crate) trait TensorNaming {
+    /// The name of a role's tensor without `.weight` or `.bias`, unless the role includes it.
     fn stored_name(&self, role: &str, layer: Option<usize>) -> String;
 
     /// The block that a tensor belongs to.
@@ -19,22 +19,8 @@ pub trait TensorNaming {
         name.strip_prefix("blk.")?.split('.').next()?.parse().ok()
     }
 
-    /// Why a tensor is ignored, if it is; `layers` is the number of blocks that are run.
+    /// The reason for ignoring a tensor, if there is one; `layers` is the number of blocks that are run.
     fn ignored(&self, name: &str, layers: usize) -> Option<String>;
-}
-
-impl<T: TensorNaming + ?Sized> TensorNaming for &T {
-    fn stored_name(&self, role: &str, layer: Option<usize>) -> String {
-        (**self).stored_name(role, layer)
-    }
-
-    fn block(&self, name: &str) -> Option<usize> {
-        (**self).block(name)
-    }
-
-    fn ignored(&self, name: &str, layers: usize) -> Option<String> {
-        (**self).ignored(name, layers)
-    }
 }
 
 impl<T: TensorNaming + ?Sized> TensorNaming for Arc<T> {
@@ -65,10 +51,12 @@ impl TensorNaming for ArchSpec {
     }
 }
 
-/// Roles are called as they are, `blk.N.` before those of a block; nothing is ignored.
+/// Roles are the names, with the prefix `blk.N.` for those of a block; nothing is ignored.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct PlainNames;
+pub(crate) struct PlainNames;
 
+#[cfg(test)]
 impl TensorNaming for PlainNames {
     fn stored_name(&self, role: &str, layer: Option<usize>) -> String {
         layer.map_or_else(|| role.to_owned(), |layer| format!("blk.{layer}.{role}"))
@@ -80,7 +68,7 @@ impl TensorNaming for PlainNames {
 }
 
 /// The tensors of a GGUF file, named by a spec.
-pub struct GgufSource<N> {
+pub(crate) struct GgufSource<N> {
     file: Arc<GgufFile>,
     naming: N,
     entries: Vec<TensorEntry>,
@@ -88,8 +76,8 @@ pub struct GgufSource<N> {
 }
 
 impl<N: TensorNaming> GgufSource<N> {
-    /// The tensors of `file` under the names of `naming`.
-    pub fn new(file: Arc<GgufFile>, naming: N) -> Self {
+    /// The tensors of `file`, with the names of `naming`.
+    pub(crate) fn new(file: Arc<GgufFile>, naming: N) -> Self {
         let entries: Vec<TensorEntry> = file.tensors().iter().map(|info| entry(info, &naming)).collect();
         let index = entries.iter().enumerate().map(|(index, entry)| (entry.name.clone(), index)).collect();
         Self { file, naming, entries, index }
@@ -141,12 +129,12 @@ impl<N: TensorNaming> WeightSource for GgufSource<N> {
     }
 
     fn weight(&self, index: usize) -> Result<Weight, ModelError> {
-        let missing = || ModelError::Weights(format!("tensor {index} is not in the file"));
+        let missing = || ModelError::Weights(format!("the file has no tensor {index}"));
         let info = self.file.tensors().get(index).ok_or_else(missing)?;
         let size = |at: usize| info.dims().get(at).map_or(Ok(1), |dim| usize::try_from(*dim));
         let (Ok(cols), Ok(rows), Ok(third), Ok(fourth)) = (size(0), size(1), size(2), size(3)) else {
             return Err(ModelError::Weights(format!(
-                "dims {:?} are past this machine's address space",
+                "dimensions {:?} are too large for this machine",
                 info.dims()
             )));
         };

@@ -1,11 +1,10 @@
 //! A wrapper that acts on one of two sequences of a step: in attention, in experts and in the head.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod config;
-
-use config::{softmax_of_two, tiny_config};
+use super::config::{softmax_of_two, tiny_config};
+use super::whole;
 use gguf_file::GgufFile;
-use menagerie_assembly::{AssembleOptions, GgufSource, PlainNames, assemble};
+use crate::formats::gguf_source::{GgufSource, PlainNames};
+use crate::{AssembleOptions, assemble};
 use menagerie_model::{
     Arithmetic, Compute, Executor, ExpertLinear, ExpertPlan, Linear, LinearInput, LinearSite, LinearWrapper,
     Packing, Product, Result, Rows, Scalings, TransformContext, WeightShape,
@@ -128,8 +127,8 @@ fn assembled(wrapper: Option<&dyn LinearWrapper>) -> Box<dyn Executor> {
     let components = Components::of(&Entries::linked().unwrap()).unwrap();
     let mut options = AssembleOptions::whole(&compute, &components);
     options.wrapper = wrapper;
-    let assembly = assemble(&config, &GgufSource::new(Arc::new(file), &PlainNames), &options);
-    assembly.unwrap_or_else(|error| panic!("{error}")).into_executor().unwrap()
+    let assembly = assemble(&config, &GgufSource::new(Arc::new(file), PlainNames), &options);
+    Box::new(whole(assembly.unwrap_or_else(|error| panic!("{error}"))))
 }
 
 /// Logits of the last token of each of two sequences of five, in one step; the head sees selected rows only.

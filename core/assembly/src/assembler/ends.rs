@@ -1,7 +1,7 @@
 //! The two ends of a model: embedding and head.
 
-use crate::assembler::{Assembler, Site, linear_site};
-use crate::dims::{free, of};
+use super::dims::{free, of};
+use super::{Assembler, TensorSite, linear_site};
 use menagerie_model::components::{LinearHead, PerLayerEmbedding, TableEmbedding};
 use menagerie_model::{
     Classifier, Linear, Norm, OutputHead, Param, Pooling, StoredTable, Table, TokenEmbedding,
@@ -13,12 +13,12 @@ use menagerie_spec::config::{
 };
 use menagerie_spec::kind::Dim;
 
-/// Puts what layers get beside the stream around an embedding.
+/// Adds per-layer embeddings to an embedding.
 type WithPerLayer = Box<dyn FnOnce(Box<dyn TokenEmbedding>) -> PerLayerEmbedding>;
 
 /// A tensor of the whole model.
-fn whole(role: &str) -> Site<'_> {
-    Site { role, layer: None }
+fn whole(role: &str) -> TensorSite<'_> {
+    TensorSite { role, layer: None }
 }
 
 impl Assembler<'_> {
@@ -33,29 +33,29 @@ impl Assembler<'_> {
         self.norm(norm, layer, &NormTarget { role, width }).map(Some)
     }
 
-    /// The embedding, and its table for a head that shares it.
+    /// The token embedding with everything that is added to it.
     pub(crate) fn embedding(&mut self) -> BuildResult<Box<dyn TokenEmbedding>> {
         let EmbeddingConfig { scale, norm, positions, token_types, per_layer } = &self.config.embedding;
         let table = self.token_table().map(|table| self.wrapped_table(table));
         let positions = positions.as_ref().map(|role| self.table(whole(role), "context")).transpose();
         let token_types = token_types.as_ref().map(|role| self.table(whole(role), "types")).transpose();
         let norm = self.site_norm(norm.as_ref(), None);
-        let times = self.table_scale(whole("token_embd"))?;
-        let beside = per_layer.as_ref().map(|config| self.per_layer(config)).transpose();
+        let table_scale = self.table_scale(whole("token_embd"))?;
+        let per_layer = per_layer.as_ref().map(|config| self.per_layer(config)).transpose();
         let stream = Box::new(TableEmbedding {
             table: table?,
-            scale: scale * times.unwrap_or(1.0),
+            scale: scale * table_scale.unwrap_or(1.0),
             positions: positions?,
             token_types: token_types?,
             norm: norm?,
         });
-        match beside? {
+        match per_layer? {
             None => Ok(stream),
-            Some(with) => Ok(Box::new(with(stream))),
+            Some(add) => Ok(Box::new(add(stream))),
         }
     }
 
-    /// What makes an embedding give each layer rows beside the stream.
+    /// The parts of per-layer embeddings.
     fn per_layer(&mut self, config: &PerLayerConfig) -> BuildResult<WithPerLayer> {
         let PerLayerConfig { width, layers, token_scale, projection_scale, norm, scale } = config;
         let all = of("layers*per_layer", layers * width);
@@ -85,13 +85,13 @@ impl Assembler<'_> {
         }))
     }
 
-    /// A matrix `[rows, D]` taken in by the backend.
-    fn table(&mut self, site: Site, rows: &'static str) -> BuildResult<Param> {
+    /// A matrix `[rows, D]` of the backend.
+    fn table(&mut self, site: TensorSite, rows: &'static str) -> BuildResult<Param> {
         let weight = self.take(site, TensorPart::Main, &[of("D", self.width()), free(rows)])?;
         self.param(None, &weight)
     }
 
-    /// The token embedding; taken in once, though the head may share it.
+    /// The table of the token embedding, loaded once even if the head shares it.
     fn token_table(&mut self) -> BuildResult<Param> {
         if let Some(known) = &self.token_table {
             return Ok(known.clone());
@@ -101,7 +101,7 @@ impl Assembler<'_> {
         Ok(table)
     }
 
-    /// The token embedding as it is looked up, with whatever is put around it.
+    /// The table of the token embedding for look-ups, wrapped if the options say so.
     fn wrapped_table(&self, table: Param) -> Box<dyn Table> {
         let rows = 0..table.shape().rows;
         let table: Box<dyn Table> = Box::new(StoredTable(table));
@@ -121,7 +121,7 @@ impl Assembler<'_> {
             (HeadKind::Tied, _) | (HeadKind::OwnOrTied, false) => ("token_embd", self.token_table()),
             (HeadKind::None, _) => {
                 return Err(
-                    self.fault(None, "output: a model without a head gives no logits; open it as an encoder")
+                    self.fault(None, "output: the model has no head and makes no logits; open it as an encoder (`embed`)")
                 );
             }
         };
@@ -136,13 +136,13 @@ impl Assembler<'_> {
         Ok(Box::new(LinearHead { norm: norm?, product, scale: *scale, softcap: *softcap, suppress }))
     }
 
-    /// What is added to logits so that some ids are never said, `[V]`.
+    /// The values that are added to logits so that some ids are never generated, `[V]`.
     fn suppressed(&mut self, ids: SuppressConfig, vocabulary: usize) -> BuildResult<Param> {
         let SuppressConfig { first, count } = ids;
         let mut lowest = vec![0.0; vocabulary];
         let Some(hidden) = lowest.get_mut(first..).and_then(|rest| rest.get_mut(..count)) else {
             let text = format!(
-                "output: ids {first} to {} are suppressed, and the vocabulary has {vocabulary}",
+                "output: ids {first} to {} are suppressed, but the vocabulary has {vocabulary} ids",
                 first.saturating_add(count).saturating_sub(1)
             );
             return Err(self.fault(None, &text));
@@ -151,8 +151,8 @@ impl Assembler<'_> {
         self.vector(whole("output"), lowest)
     }
 
-    /// Norm, pooling and classifier of a model that makes vectors.
-    pub(crate) fn pooling(&mut self) -> BuildResult<Pooled> {
+    /// Norm, pooling and classifier of an embedding model.
+    pub(crate) fn pooling(&mut self) -> BuildResult<EmbeddingEnd> {
         let OutputConfig {
             norm,
             head: _,
@@ -168,16 +168,16 @@ impl Assembler<'_> {
         let norm = self.site_norm(norm.as_ref(), None);
         let classifier = classifier.as_ref().map(|config| self.classifier(config)).transpose();
         let dense = self.dense(dense);
-        Ok(Pooled { norm: norm?, pooling, classifier: classifier?, dense: dense? })
+        Ok(EmbeddingEnd { norm: norm?, pooling, classifier: classifier?, dense: dense? })
     }
 
-    /// The linears that a vector goes through: each takes what the one before it gives.
+    /// The linears after the pooling, each over the output of the previous one.
     fn dense(&mut self, roles: &[String]) -> BuildResult<Vec<Box<dyn Linear>>> {
         let mut width = of("D", self.width());
         let mut linears = Vec::with_capacity(roles.len());
         for role in roles {
             let linear = self.linear_of(whole(role), &[width, free("vector")])?;
-            width = of("rows of the one before", linear.out_features());
+            width = of("rows of the previous linear", linear.out_features());
             linears.push(linear);
         }
         Ok(linears)
@@ -191,7 +191,7 @@ impl Assembler<'_> {
         let output = self.linear_if_present("cls.output", &[width, free("labels")]);
         let (dense, norm, output) = (dense?, norm?, output?);
         if dense.is_none() && output.is_none() {
-            let text = "output.classifier: the file says that it has a classifier, and has neither \"cls.weight\" nor \
+            let text = "output.classifier: the file states a classifier, but has neither \"cls.weight\" nor \
                         \"cls.output.weight\"; convert the model again with them";
             return Err(self.fault(None, text));
         }
@@ -206,7 +206,7 @@ impl Assembler<'_> {
     }
 
     /// A linear of the whole model.
-    fn linear_of(&mut self, site: Site, dims: &[Dim]) -> BuildResult<Box<dyn Linear>> {
+    fn linear_of(&mut self, site: TensorSite, dims: &[Dim]) -> BuildResult<Box<dyn Linear>> {
         let weight = self.take(site, TensorPart::Main, dims)?;
         let weight = self.param(None, &weight)?;
         let rows = weight.shape().rows;
@@ -215,8 +215,8 @@ impl Assembler<'_> {
     }
 }
 
-/// What a model that makes vectors has behind its layers.
-pub(crate) struct Pooled {
+/// The parts of an embedding model after its layers.
+pub(crate) struct EmbeddingEnd {
     pub(crate) norm: Option<Box<dyn Norm>>,
     pub(crate) pooling: Pooling,
     pub(crate) classifier: Option<Classifier>,

@@ -1,6 +1,6 @@
 //! Layouts: from the stored to the canonical tensor.
 
-use super::stored::Stored;
+use super::stored_tensor::StoredTensor;
 use gguf_file::GgmlType;
 use menagerie_model::WeightBytes;
 use menagerie_spec::Layout;
@@ -15,18 +15,18 @@ const SQUARE: usize = 32;
 
 /// Heads of a block, for rows that lie in groups.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Groups {
+pub(super) struct HeadGroups {
     pub(super) heads: usize,
     pub(super) kv_heads: usize,
     pub(super) dim: usize,
     /// Experts of a block; 0 where there are none.
     pub(super) experts: usize,
-    pub(super) delta: Delta,
+    pub(super) delta: DeltaSizes,
 }
 
 /// Sizes of a gated delta net.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Delta {
+pub(super) struct DeltaSizes {
     /// Key heads.
     pub(super) keys: usize,
     /// Elements of a key head.
@@ -36,7 +36,7 @@ pub(super) struct Delta {
 }
 
 /// Dimensions after layouts; those that a layout does not fit are left as they are, for its use to refuse.
-pub(super) fn shape_after(shape: &mut Vec<usize>, layout: &[Layout], group: Option<&Groups>) {
+pub(super) fn shape_after(shape: &mut Vec<usize>, layout: &[Layout], group: Option<&HeadGroups>) {
     for layout in layout {
         let rank = shape.len();
         match layout {
@@ -66,7 +66,7 @@ pub(super) fn shape_after(shape: &mut Vec<usize>, layout: &[Layout], group: Opti
 }
 
 /// Takes the rows of all experts apart.
-fn split(shape: &mut Vec<usize>, group: Option<&Groups>) -> Result<(), String> {
+fn split(shape: &mut Vec<usize>, group: Option<&HeadGroups>) -> Result<(), String> {
     let experts = group.map_or(0, |group| group.experts);
     let rows = shape.first().copied().unwrap_or(0);
     if experts == 0 || !rows.is_multiple_of(experts) {
@@ -88,7 +88,7 @@ fn squeezed(shape: &mut Vec<usize>) -> Result<(), String> {
 }
 
 /// Applies layouts, left to right.
-pub(super) fn apply(mut stored: Stored, layout: &[Layout], group: Option<&Groups>) -> Result<Stored, String> {
+pub(super) fn apply(mut stored: StoredTensor, layout: &[Layout], group: Option<&HeadGroups>) -> Result<StoredTensor, String> {
     for layout in layout {
         stored = match layout {
             Layout::Transpose => transposed(&stored)?,
@@ -131,11 +131,11 @@ pub(super) fn apply(mut stored: Stored, layout: &[Layout], group: Option<&Groups
 }
 
 /// For each number of the canonical tensor which number of the stored one it is; none where they stay where they are.
-/// Found by laying out the numbers' places instead of the numbers.
+/// RoleEntries by laying out the numbers' places instead of the numbers.
 pub(super) fn numbers(
     shape: Vec<usize>,
     layout: &[Layout],
-    group: Option<&Groups>,
+    group: Option<&HeadGroups>,
 ) -> Result<Option<Vec<u32>>, String> {
     if layout.iter().all(|layout| matches!(layout, Layout::Squeeze | Layout::SplitExperts)) {
         return Ok(None);
@@ -147,13 +147,13 @@ pub(super) fn numbers(
     let count =
         u32::try_from(count).map_err(|_| format!("{count} numbers are more than can be told apart"))?;
     let places: Vec<u8> = (0..count).flat_map(u32::to_le_bytes).collect();
-    let places = Stored { shape, block: GgmlType::I32, bytes: WeightBytes::Owned(Arc::new(places)) };
+    let places = StoredTensor { shape, block: GgmlType::I32, bytes: WeightBytes::Owned(Arc::new(places)) };
     let laid = apply(places, layout, group)?;
     let place = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     Ok(Some(laid.all().chunks_exact(4).map(place).collect()))
 }
 
-impl Delta {
+impl DeltaSizes {
     /// The stored row of each canonical one: per key head its query, its key, its values and their gates, to all queries,
     /// keys and values, or to all gates.
     fn rows(&self, rows: usize, gate: bool) -> Result<Vec<usize>, String> {
@@ -177,7 +177,7 @@ impl Delta {
     }
 }
 
-impl Groups {
+impl HeadGroups {
     /// The rows of the gate, which come first and are as many as those of the queries, or of queries, keys and values.
     fn gated(&self, rows: usize, gate: bool) -> Result<Range<usize>, String> {
         let Self { heads, kv_heads, dim, .. } = *self;
@@ -212,8 +212,8 @@ impl Groups {
 }
 
 /// Rows that lie together, where they are.
-fn ranged(stored: Stored, range: Range<usize>) -> Result<Stored, String> {
-    let Stored { mut shape, block, bytes } = stored;
+fn ranged(stored: StoredTensor, range: Range<usize>) -> Result<StoredTensor, String> {
+    let StoredTensor { mut shape, block, bytes } = stored;
     let all = shape.first().copied().unwrap_or(0);
     let row = bytes.as_slice().len().checked_div(all).unwrap_or(0);
     let within = range.start * row..range.end * row;
@@ -227,10 +227,10 @@ fn ranged(stored: Stored, range: Range<usize>) -> Result<Stored, String> {
     if let Some(first) = shape.first_mut() {
         *first = range.len();
     }
-    Ok(Stored { shape, block, bytes })
+    Ok(StoredTensor { shape, block, bytes })
 }
 
-fn transposed(stored: &Stored) -> Result<Stored, String> {
+fn transposed(stored: &StoredTensor) -> Result<StoredTensor, String> {
     let mut shape = stored.shape.clone();
     let rank = shape.len();
     let (Some(width), true) = (width(stored.block), rank > 1) else {
@@ -251,7 +251,7 @@ fn transposed(stored: &Stored) -> Result<Stored, String> {
             }
         }
     }
-    Ok(Stored { shape, block: stored.block, bytes: WeightBytes::Owned(Arc::new(to)) })
+    Ok(StoredTensor { shape, block: stored.block, bytes: WeightBytes::Owned(Arc::new(to)) })
 }
 
 fn squares(rows: usize, cols: usize) -> impl Iterator<Item = (usize, usize)> {
@@ -264,7 +264,7 @@ fn width(block: GgmlType) -> Option<usize> {
 }
 
 /// `-exp(x)`, in f32.
-fn negative_exp(stored: &Stored) -> Result<Stored, String> {
+fn negative_exp(stored: &StoredTensor) -> Result<StoredTensor, String> {
     let bytes = stored.all();
     let half = |bytes: &[u8]| u16::from_le_bytes([bytes[0], bytes[1]]);
     let values: Vec<f32> = match stored.block {
@@ -276,11 +276,11 @@ fn negative_exp(stored: &Stored) -> Result<Stored, String> {
         other => return Err(format!("{other}: -exp(x) is of plain floats")),
     };
     let values: Vec<f32> = values.into_iter().map(|value| -libm::expf(value)).collect();
-    Ok(Stored::of_values(stored.shape.clone(), &values))
+    Ok(StoredTensor::of_values(stored.shape.clone(), &values))
 }
 
 /// Every other row (dimension 2 from the end) or column (the last); of a vector its elements.
-fn halved(stored: &Stored, from_end: usize, odd: bool) -> Result<Stored, String> {
+fn halved(stored: &StoredTensor, from_end: usize, odd: bool) -> Result<StoredTensor, String> {
     let rank = stored.shape.len();
     let axis = rank.saturating_sub(from_end.min(rank.max(1)));
     let count = stored.shape.get(axis).copied().unwrap_or(0);
@@ -292,7 +292,7 @@ fn halved(stored: &Stored, from_end: usize, odd: bool) -> Result<Stored, String>
 }
 
 /// Members of a dimension, in this order.
-fn picked(stored: &Stored, axis: usize, picks: &[usize]) -> Result<Stored, String> {
+fn picked(stored: &StoredTensor, axis: usize, picks: &[usize]) -> Result<StoredTensor, String> {
     let mut shape = stored.shape.clone();
     let rank = shape.len();
     let inside: usize = shape.iter().skip(axis + 1).product();
@@ -313,23 +313,23 @@ fn picked(stored: &Stored, axis: usize, picks: &[usize]) -> Result<Stored, Strin
         }
     }
     shape[axis] = picks.len();
-    Ok(Stored { shape, block: stored.block, bytes: WeightBytes::Owned(Arc::new(to)) })
+    Ok(StoredTensor { shape, block: stored.block, bytes: WeightBytes::Owned(Arc::new(to)) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const GROUPS: Groups =
-        Groups { heads: 2, kv_heads: 1, dim: 1, experts: 2, delta: Delta { keys: 2, key: 1, values: 4 } };
+    const GROUPS: HeadGroups =
+        HeadGroups { heads: 2, kv_heads: 1, dim: 1, experts: 2, delta: DeltaSizes { keys: 2, key: 1, values: 4 } };
 
-    fn of(shape: &[usize]) -> Stored {
+    fn of(shape: &[usize]) -> StoredTensor {
         let count: usize = shape.iter().product();
         let values: Vec<f32> = (0..count).map(|value| value as f32).collect();
-        Stored::of_values(shape.to_vec(), &values)
+        StoredTensor::of_values(shape.to_vec(), &values)
     }
 
-    fn read(stored: &Stored) -> Vec<f32> {
+    fn read(stored: &StoredTensor) -> Vec<f32> {
         stored.all().chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
     }
 
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn grouped_rows_are_put_apart() {
-        let group = Groups { heads: 4, kv_heads: 2, dim: 1, ..GROUPS };
+        let group = HeadGroups { heads: 4, kv_heads: 2, dim: 1, ..GROUPS };
         let stored = apply(of(&[8, 1]), &[Layout::GroupedQkv], Some(&group)).unwrap();
         assert_eq!(read(&stored), [0., 1., 4., 5., 2., 6., 3., 7.]);
         let wrong = apply(of(&[7, 1]), &[Layout::GroupedQkv], Some(&group)).err().unwrap();

@@ -1,4 +1,4 @@
-//! Dims of tensors with their symbols, for checks whose messages can be read.
+//! Dimensions of tensors with their symbols, for checks with readable messages.
 
 use menagerie_spec::kind::Dim;
 
@@ -7,12 +7,12 @@ pub(crate) fn of(text: &'static str, size: usize) -> Dim {
     Dim { text, size: Some(size as u64) }
 }
 
-/// A dimension that the tensor decides.
+/// A dimension whose size the tensor determines.
 pub(crate) fn free(text: &'static str) -> Dim {
     Dim { text, size: None }
 }
 
-/// Whether `found` (fastest first) has these dimensions; ones do not count, before or behind.
+/// Whether `found` (fastest first) has these dimensions; leading and trailing ones are ignored.
 pub(crate) fn fits(expected: &[Dim], found: &[u64]) -> bool {
     let leading = expected.iter().take_while(|dim| dim.size == Some(1)).count();
     fits_in_order(expected, found) || (leading > 0 && fits_in_order(&expected[leading..], found))
@@ -21,7 +21,7 @@ pub(crate) fn fits(expected: &[Dim], found: &[u64]) -> bool {
 fn fits_in_order(expected: &[Dim], found: &[u64]) -> bool {
     let size = |at: usize| found.get(at).copied().unwrap_or(1);
     let inside = expected.iter().enumerate().all(|(at, dim)| match dim.size {
-        Some(wanted) => size(at) == wanted,
+        Some(expected) => size(at) == expected,
         None => size(at) > 0,
     });
     inside && found.iter().skip(expected.len()).all(|size| *size == 1)
@@ -37,7 +37,7 @@ pub(crate) fn written(expected: &[Dim]) -> String {
     format!("[{}]", expected.iter().map(dim).collect::<Vec<_>>().join(", "))
 }
 
-/// The size of the free symbol in a dim (`F`, `2*F`) that makes the dim `size`, if there is one.
+/// The size of the free symbol in a dimension (`F`, `2*F`) with which the dimension has `size`, if there is one.
 pub(crate) fn solve(text: &'static str, size: u64) -> Option<(&'static str, u64)> {
     match text.split_once('*') {
         None => Some((text, size)),

@@ -1,15 +1,15 @@
-//! Keys of a model whose values are tensors of one element, which no config names (`[hf.numbers]`).
+//! Keys of a model whose values are tensors of one element instead of entries in the config (`[hf.numbers]`).
 
-use super::counted_on;
+use super::renumbered;
 use super::floats::floats;
 use menagerie_loaders::Shards;
 use menagerie_spec::{ArchSpec, HfClass, HfKeys, KeySource, MetadataValue};
 use std::collections::HashMap;
 
-/// Sets the keys of `spec` whose values are tensors of `shards`; one that the folder does not have stays unset.
+/// Sets the keys of `spec` whose values are tensors of `shards`. A key without a tensor stays unset.
 ///
 /// # Errors
-/// A tensor that is not one number, or that only some of the blocks have.
+/// A tensor is not a single number, or only some of the blocks have it.
 pub(crate) fn set_numbers(
     keys: &mut HfKeys,
     spec: &ArchSpec,
@@ -20,7 +20,7 @@ pub(crate) fn set_numbers(
         return Ok(());
     }
     let names = shards.tensors().map(|tensor| class.renamed(tensor.name()).into_owned()).collect();
-    let names = counted_on(names, spec.hf());
+    let names = renumbered(names, spec.hf());
     let index: HashMap<&str, usize> =
         names.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
     let blocks = keys.get("block_count").and_then(|count| count.first_count()).unwrap_or(0);
@@ -32,11 +32,11 @@ pub(crate) fn set_numbers(
             }
             continue;
         }
-        // No more blocks are looked at than have the tensor, whatever the config says.
+        // Stops at the first block without the tensor, independent of the config.
         let found: Vec<usize> = (0..blocks).map_while(of).collect();
         if found.len() < blocks && (0..names.len().min(blocks)).any(|layer| of(layer).is_some()) {
             return Err(format!(
-                "tensor \"{}\": missing, and other blocks have theirs; the folder is incomplete",
+                "tensor \"{}\": missing, although other blocks have it; the folder is incomplete",
                 spec.hf_number_name(from, found.len())
             ));
         }
@@ -50,12 +50,12 @@ pub(crate) fn set_numbers(
     Ok(())
 }
 
-/// The one number of a tensor.
+/// The single number of a tensor.
 fn number(shards: &Shards, at: usize) -> Result<f64, String> {
     let tensor = shards.tensor(at).ok_or("no such tensor")?;
     if tensor.elements() != 1 {
         return Err(format!(
-            "tensor \"{}\": expected one number, found {:?}; the folder is of another model",
+            "tensor \"{}\": expected a single number, found {:?}; the folder belongs to another model",
             tensor.name(),
             tensor.shape()
         ));
@@ -63,6 +63,6 @@ fn number(shards: &Shards, at: usize) -> Result<f64, String> {
     let bytes = shards.data(at).ok_or("no such tensor")?.map_err(|error| error.to_string())?;
     match floats(tensor, &bytes)?.first() {
         Some(number) if number.is_finite() => Ok(f64::from(*number)),
-        other => Err(format!("tensor \"{}\": {other:?} is no number; download it again", tensor.name())),
+        other => Err(format!("tensor \"{}\": expected a finite number, found {other:?}; download the file again", tensor.name())),
     }
 }

@@ -1,13 +1,11 @@
 //! A tiny GGUF file assembled by hand-written configs: stages, claims, and what is refused.
-#![allow(missing_docs, clippy::unwrap_used)]
 
-mod config;
-
-use config::tiny_config;
+use super::config::tiny_config;
+use super::whole;
 use gguf_file::{GgmlType, GgufFile, GgufWriter};
-use menagerie_assembly::{
-    AssembleOptions, AssembledModel, Assembly, AssemblyFaults, GgufSource, PlainNames, TensorNaming,
-    WeightSource, assemble, assemble_feed_forwards,
+use crate::formats::gguf_source::{GgufSource, PlainNames, TensorNaming};
+use crate::{
+    AssembleOptions, AssembledModel, Assembly, AssemblyFaults, WeightSource, assemble, assemble_feed_forwards,
 };
 use menagerie_model::components::{ChooseBy, LayerMixture, MixtureGate, Mixtures};
 use menagerie_model::{
@@ -52,7 +50,7 @@ fn assembled_around(
     around: Option<&dyn FeedForwardWrapper>,
 ) -> Result<Assembly, AssemblyFaults> {
     let file = GgufFile::from_bytes("tiny.gguf", model.to_gguf().unwrap()).unwrap();
-    assemble_part(config, &GgufSource::new(Arc::new(file), &PlainNames), part, around)
+    assemble_part(config, &GgufSource::new(Arc::new(file), PlainNames), part, around)
 }
 
 fn assemble_part(
@@ -91,8 +89,8 @@ fn faults(model: &TinyModel, config: &ModelConfig) -> String {
 }
 
 fn logits(assembly: Assembly, tokens: &[u32]) -> Vec<f32> {
-    let model = assembly.into_executor().unwrap();
-    let mut session = Session::exact(&*model, 2, 64, 64).unwrap();
+    let model = whole(assembly);
+    let mut session = Session::exact(&model, 2, 64, 64).unwrap();
     let sequence = session.states.create().unwrap();
     session.feed(sequence, tokens).unwrap().concat()
 }
@@ -174,9 +172,8 @@ fn expect_stages_to_be_the_whole(around: Option<&dyn FeedForwardWrapper>) -> Vec
         }
         found.extend_from_slice(&compute().backend.read(&hidden.unwrap()).unwrap());
     }
-    let built =
-        assembled_around(&model, &tiny_config(&model), None, around).unwrap().into_executor().unwrap();
-    let mut session = Session::exact(&*built, 1, 64, 64).unwrap();
+    let built = whole(assembled_around(&model, &tiny_config(&model), None, around).unwrap());
+    let mut session = Session::exact(&built, 1, 64, 64).unwrap();
     let sequence = session.states.create().unwrap();
     let mut expected = session.feed(sequence, &tokens[..7]).unwrap();
     expected.extend(session.feed(sequence, &tokens[7..]).unwrap());
@@ -197,7 +194,7 @@ fn mixtures(layers: &[usize]) -> Mixtures {
     let file = GgufFile::from_bytes("other.gguf", other.to_gguf().unwrap()).unwrap();
     let (compute, components) = (compute(), Components::of(&Entries::linked().unwrap()).unwrap());
     let options = AssembleOptions::whole(&compute, &components);
-    let source = GgufSource::new(Arc::new(file), &PlainNames);
+    let source = GgufSource::new(Arc::new(file), PlainNames);
     let made = assemble_feed_forwards(&tiny_config(&other), &source, &options, layers);
     let made = made.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(made.claims.len(), 3 * layers.len());
@@ -222,7 +219,7 @@ fn feed_forwards_that_are_not_there_are_named() {
     let file = GgufFile::from_bytes("other.gguf", other.to_gguf().unwrap()).unwrap();
     let (compute, components) = (compute(), Components::of(&Entries::linked().unwrap()).unwrap());
     let options = AssembleOptions::whole(&compute, &components);
-    let source = GgufSource::new(Arc::new(file), &PlainNames);
+    let source = GgufSource::new(Arc::new(file), PlainNames);
     let made = assemble_feed_forwards(&tiny_config(&tiny()), &source, &options, &[0, 1, 5]);
     let error = made.err().expect("it was made").to_string();
     assert!(error.contains("other.gguf") && error.contains("layer 5, no feed-forward"), "{error}");
@@ -321,7 +318,7 @@ fn ignored_tensors_are_listed_with_their_reason() {
     let mut model = tiny();
     model.tensors.insert("extra.weight".to_owned(), (vec![3], vec![0.0; 3]));
     let file = Arc::new(GgufFile::from_bytes("tiny.gguf", model.to_gguf().unwrap()).unwrap());
-    let source = GgufSource::new(file, &IgnoresExtra);
+    let source = GgufSource::new(file, IgnoresExtra);
     let assembly = assemble_part(&tiny_config(&model), &source, None, None).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(assembly.ignored.len(), 1);
     assert_eq!(
@@ -349,7 +346,7 @@ fn types_that_cannot_be_computed_with_are_refused() {
         }
     }
     let file = GgufFile::from_bytes("tiny.gguf", writer.to_bytes().unwrap()).unwrap();
-    let source = GgufSource::new(Arc::new(file), &PlainNames);
+    let source = GgufSource::new(Arc::new(file), PlainNames);
     let error = assemble_part(&tiny_config(&model), &source, None, None).err().unwrap().to_string();
     assert!(error.contains("\"blk.0.ffn_up.weight\": type I8 is not supported"), "{error}");
 }

@@ -1,10 +1,18 @@
-//! [`Assembler`]: takes tensors by role, checks their shapes, and notes every fault instead of stopping at the first.
+//! [`Assembler`]: takes tensors by role, checks their shapes, and reports every fault instead of stopping at the first.
+//!
+//! `claims` has which role takes which tensor, `dims` the shapes, `place` what the factory of one component sees, and
+//! `ends` embedding and head.
 
-use crate::claims::Claims;
-use crate::dims::{fits, of, written};
+pub(crate) mod claims;
+pub(crate) mod dims;
+pub(crate) mod ends;
+pub(crate) mod place;
+
 use crate::fault::AssemblyFaults;
 use crate::options::{AssembleOptions, Purpose};
 use crate::source::WeightSource;
+use claims::ClaimTable;
+use dims::{fits, of, written};
 use menagerie_entries::nearest;
 use menagerie_model::components::RopeDeclarations;
 use menagerie_model::{
@@ -18,40 +26,40 @@ use menagerie_spec::kind::Dim;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// A place in the model that wants a tensor.
+/// A place in the model that needs a tensor.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Site<'a> {
+pub(crate) struct TensorSite<'a> {
     /// Its role.
     pub(crate) role: &'a str,
     /// The block, or `None` for the whole model.
     pub(crate) layer: Option<usize>,
 }
 
-/// A role whose tensor is not in the file.
-struct Missing {
+/// A role whose tensor is missing in the file.
+struct MissingTensor {
     name: String,
     layer: Option<usize>,
 }
 
-/// State of an assembly. Its methods give `None` where a fault was noted.
+/// The state of an assembly. Its methods return [`ReportedFault`] after reporting a fault.
 pub(crate) struct Assembler<'a> {
     pub(crate) config: &'a ModelConfig,
     pub(crate) source: &'a dyn WeightSource,
     pub(crate) options: &'a AssembleOptions<'a>,
     pub(crate) faults: AssemblyFaults,
-    pub(crate) claims: Claims,
+    pub(crate) claims: ClaimTable,
     pub(crate) states: StateDeclarations,
     pub(crate) slots: SlotDeclarations,
-    /// How many slots were declared before each layer.
+    /// The number of slots that were declared before each layer.
     pub(crate) slots_before: Vec<usize>,
     pub(crate) ropes: RopeDeclarations,
-    /// The token embedding, once it was taken in.
+    /// The token embedding, once it has been loaded.
     pub(crate) token_table: Option<Param>,
-    /// What is put around linears now.
+    /// The wrapper of linears, if one is active.
     pub(crate) wrapper: Option<&'a dyn LinearWrapper>,
-    missing: Vec<Missing>,
-    /// What multiplies the rows of matrices that were taken without it, by role and layer.
-    factors: HashMap<(String, Option<usize>), Vec<f32>>,
+    missing: Vec<MissingTensor>,
+    /// The row scales of matrices that were loaded without them, by role and layer.
+    row_factors: HashMap<(String, Option<usize>), Vec<f32>>,
 }
 
 impl<'a> Assembler<'a> {
@@ -65,7 +73,7 @@ impl<'a> Assembler<'a> {
             source,
             options,
             faults: AssemblyFaults::new(source.file(), &config.architecture),
-            claims: Claims::new(source.entries().len()),
+            claims: ClaimTable::new(source.entries().len()),
             states: StateDeclarations::default(),
             slots: options.slots.clone().unwrap_or_default(),
             slots_before: Vec::new(),
@@ -73,7 +81,7 @@ impl<'a> Assembler<'a> {
             token_table: None,
             wrapper: options.wrapper,
             missing: Vec::new(),
-            factors: HashMap::new(),
+            row_factors: HashMap::new(),
         }
     }
 
@@ -82,7 +90,7 @@ impl<'a> Assembler<'a> {
         self.config.embedding_length
     }
 
-    /// Where the model will compute.
+    /// The backend of the model.
     pub(crate) fn backend(&self) -> &'a dyn Backend {
         &*self.options.compute.backend
     }
@@ -94,60 +102,60 @@ impl<'a> Assembler<'a> {
     }
 
     /// Whether the file has a role's tensor.
-    pub(crate) fn has(&self, site: Site, part: TensorPart) -> bool {
+    pub(crate) fn has(&self, site: TensorSite, part: TensorPart) -> bool {
         self.source.find(site.role, site.layer, part).is_some()
     }
 
     /// Dimensions of a role's tensor, fastest first, without claiming it.
-    pub(crate) fn dims(&self, site: Site) -> Option<&'a [u64]> {
+    pub(crate) fn dims(&self, site: TensorSite) -> Option<&'a [u64]> {
         let index = self.source.find(site.role, site.layer, TensorPart::Main)?;
         Some(&self.source.entries().get(index)?.dims)
     }
 
-    /// The tensor of a site, claimed and of the right shape, as weight.
-    pub(crate) fn take(&mut self, site: Site, part: TensorPart, expected: &[Dim]) -> BuildResult<Weight> {
+    /// The tensor of a site as a weight, claimed and of the right shape.
+    pub(crate) fn take(&mut self, site: TensorSite, part: TensorPart, expected: &[Dim]) -> BuildResult<Weight> {
         if part == TensorPart::Main {
-            self.factors.remove(&(site.role.to_owned(), site.layer));
+            self.row_factors.remove(&(site.role.to_owned(), site.layer));
         }
         let index = self.checked(site, part, expected)?;
-        let made = self.source.weight_on(index, self.backend());
-        self.made(site, index, made)
+        let weight = self.source.weight_on(index, self.backend());
+        self.loaded(site, index, weight)
     }
 
-    /// The matrix of a linear: what multiplies its rows may be kept for the products instead.
-    pub(crate) fn take_linear(&mut self, site: Site, expected: &[Dim]) -> BuildResult<Weight> {
-        // Another source may have had factors for the same place.
-        self.factors.remove(&(site.role.to_owned(), site.layer));
+    /// The matrix of a linear. Its row scales may be kept separate, to be applied to the products.
+    pub(crate) fn take_linear(&mut self, site: TensorSite, expected: &[Dim]) -> BuildResult<Weight> {
+        // Another source may have had row scales for the same place.
+        self.row_factors.remove(&(site.role.to_owned(), site.layer));
         let index = self.checked(site, TensorPart::Main, expected)?;
-        let Some(apart) = self.source.rows_apart(index, self.backend()) else {
-            let made = self.source.weight_on(index, self.backend());
-            return self.made(site, index, made);
+        let Some(scaled) = self.source.scaled_rows(index, self.backend()) else {
+            let weight = self.source.weight_on(index, self.backend());
+            return self.loaded(site, index, weight);
         };
-        let (weight, factors) = self.made(site, index, apart)?;
-        self.factors.insert((site.role.to_owned(), site.layer), factors);
+        let (weight, row_factors) = self.loaded(site, index, scaled)?;
+        self.row_factors.insert((site.role.to_owned(), site.layer), row_factors);
         Ok(weight)
     }
 
-    /// What was made of an entry.
-    fn made<T>(&mut self, site: Site, index: usize, made: Result<T, ModelError>) -> BuildResult<T> {
-        made.map_err(|error| {
+    /// The weight of an entry, or a fault.
+    fn loaded<T>(&mut self, site: TensorSite, index: usize, weight: Result<T, ModelError>) -> BuildResult<T> {
+        weight.map_err(|error| {
             let name = self.source.entries().get(index).map_or("", |entry| entry.name.as_str());
             self.fault(site.layer, &format!("tensor \"{name}\": {error}"))
         })
     }
 
-    /// The entry of a site, claimed and of the right shape.
-    fn checked(&mut self, site: Site, part: TensorPart, expected: &[Dim]) -> BuildResult<usize> {
+    /// The index of the entry of a site, claimed and of the right shape.
+    fn checked(&mut self, site: TensorSite, part: TensorPart, expected: &[Dim]) -> BuildResult<usize> {
         let Some(index) = self.source.find(site.role, site.layer, part) else {
             let name = self.source.name_of(site.role, site.layer, part);
-            self.missing.push(Missing { name, layer: site.layer });
+            self.missing.push(MissingTensor { name, layer: site.layer });
             return Err(ReportedFault::stored());
         };
         let entry = &self.source.entries()[index];
-        if let Err(twice) = self.claims.claim(self.source, index, (site.role, site.layer, part)) {
+        if let Err(double) = self.claims.claim(self.source, index, (site.role, site.layer, part)) {
             let text = format!(
-                "tensor \"{}\": wanted by two roles, {} and {}; one of them must name another tensor in the spec",
-                entry.name, twice.first, twice.second
+                "tensor \"{}\": claimed by two roles, {} and {}; let one of them name another tensor in the spec",
+                entry.name, double.first, double.second
             );
             return Err(self.fault(site.layer, &text));
         }
@@ -159,21 +167,21 @@ impl<'a> Assembler<'a> {
         Ok(index)
     }
 
-    /// A weight taken in by the backend.
+    /// A weight as a parameter of the backend.
     pub(crate) fn param(&mut self, layer: Option<usize>, weight: &Weight) -> BuildResult<Param> {
-        let made = self.backend().matrix(weight, self.options.compute.arithmetic);
-        self.ok(layer, made)
+        let param = self.backend().matrix(weight, self.options.compute.arithmetic);
+        self.ok(layer, param)
     }
 
-    /// Values taken in by the backend as a vector.
-    pub(crate) fn vector(&mut self, site: Site, values: Vec<f32>) -> BuildResult<Param> {
+    /// Values as a vector of the backend.
+    pub(crate) fn vector(&mut self, site: TensorSite, values: Vec<f32>) -> BuildResult<Param> {
         let name = self.source.name_of(site.role, site.layer, TensorPart::Main);
-        let made = self.backend().vector(&name, values);
-        self.ok(site.layer, made)
+        let vector = self.backend().vector(&name, values);
+        self.ok(site.layer, vector)
     }
 
-    /// A tensor of numbers that are not multiplied as a matrix, as f32 in the order of the file.
-    pub(crate) fn values(&mut self, site: Site, part: TensorPart, expected: &[Dim]) -> BuildResult<Vec<f32>> {
+    /// The values of a tensor that is not multiplied as a matrix, as f32 in the order of the file.
+    pub(crate) fn values(&mut self, site: TensorSite, part: TensorPart, expected: &[Dim]) -> BuildResult<Vec<f32>> {
         let weight = self.take(site, part, expected)?;
         let values = self.backend().values(&weight);
         self.ok(site.layer, values)
@@ -182,7 +190,7 @@ impl<'a> Assembler<'a> {
     /// A bias, if its rule and the file have one.
     pub(crate) fn bias(
         &mut self,
-        site: Site,
+        site: TensorSite,
         rule: BiasRule,
         expected: &[Dim],
     ) -> BuildResult<Option<Vec<f32>>> {
@@ -195,23 +203,23 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// What multiplies the products of a site's matrices, one number each, if the file has as many.
-    fn scales(&mut self, site: Site, count: usize) -> BuildResult<Option<Vec<f32>>> {
+    /// The scales of a site's products, one for each of `count` matrices, if the file has that many.
+    fn scales(&mut self, site: TensorSite, count: usize) -> BuildResult<Option<Vec<f32>>> {
         if self.scale_count(site) != Some(count as u64) {
             return Ok(None);
         }
         self.values(site, TensorPart::Scale, &[of("scales", count)]).map(Some)
     }
 
-    /// How many numbers multiply the products of a site.
-    fn scale_count(&self, site: Site) -> Option<u64> {
+    /// The number of scales of a site's products.
+    fn scale_count(&self, site: TensorSite) -> Option<u64> {
         let index = self.source.find(site.role, site.layer, TensorPart::Scale)?;
         Some(self.source.entries().get(index)?.dims.iter().product())
     }
 
-    /// A linear with what multiplies its products: one number, or one for each row of the stored weight.
-    fn scaled(&mut self, linear: DenseLinear, place: &LinearSite, site: Site) -> BuildResult<DenseLinear> {
-        let factors = self.factors.get(&(site.role.to_owned(), site.layer));
+    /// A linear with the scales of its products: one number, or one for each row of the stored weight.
+    fn scaled(&mut self, linear: DenseLinear, place: &LinearSite, site: TensorSite) -> BuildResult<DenseLinear> {
+        let factors = self.row_factors.get(&(site.role.to_owned(), site.layer));
         let factors = factors.map(|all| all.get(place.rows.clone()).unwrap_or_default().to_vec());
         let scales = self.row_scales(place, site)?;
         let own = match (factors, scales) {
@@ -229,10 +237,10 @@ impl<'a> Assembler<'a> {
         }
     }
 
-    /// What multiplies the products of a linear, one number for each row, if the source has such numbers.
-    fn row_scales(&mut self, place: &LinearSite, site: Site) -> BuildResult<Option<Vec<f32>>> {
-        // The embedding's number multiplies what is looked up in it; as a head it has the head's.
-        let site = if site.role == "token_embd" { Site { role: "output", layer: None } } else { site };
+    /// The scales of the products of a linear, one for each row, if the file has some.
+    fn row_scales(&mut self, place: &LinearSite, site: TensorSite) -> BuildResult<Option<Vec<f32>>> {
+        // The embedding's scale applies to its look-ups; as a head, it has the scale of the head.
+        let site = if site.role == "token_embd" { TensorSite { role: "output", layer: None } } else { site };
         if let Some(scale) = self.scales(site, 1)? {
             return Ok(scale.first().map(|scale| vec![*scale; place.rows.len()]));
         }
@@ -241,25 +249,29 @@ impl<'a> Assembler<'a> {
             return Ok(None);
         };
         if place.form != SiteForm::Stored {
-            let text = format!("{}: rows with numbers of their own in a form that mixes them", site.role);
+            let text = format!(
+                "{}: its rows have scales, but this component computes with another form of the weight; use a file of \
+                 another type",
+                site.role
+            );
             return Err(self.fault(site.layer, &text));
         }
         let values = self.values(site, TensorPart::Scale, &[of("scales", rows as usize)])?;
         match values.get(place.rows.clone()) {
             Some(own) => Ok(Some(own.to_vec())),
-            None => Err(self.fault(site.layer, &format!("{}: {rows} scales, and more rows", site.role))),
+            None => Err(self.fault(site.layer, &format!("{}: expected a scale for each row, found {rows} scales", site.role))),
         }
     }
 
-    /// What multiplies the rows of a table, if the source has such a number.
-    pub(crate) fn table_scale(&mut self, site: Site) -> BuildResult<Option<f32>> {
+    /// The scale of a table, if the file has one.
+    pub(crate) fn table_scale(&mut self, site: TensorSite) -> BuildResult<Option<f32>> {
         Ok(self.scales(site, 1)?.and_then(|scale| scale.first().copied()))
     }
 
-    /// The one place that makes linears: over rows of a stored weight, with a bias, and whatever is put around it.
+    /// The one place that makes linears: over rows of a stored weight, with a bias, and wrapped if the options say so.
     pub(crate) fn linear(
         &mut self,
-        site: Site,
+        site: TensorSite,
         rows: Range<usize>,
         weight: Param,
         bias: Option<Vec<f32>>,
@@ -267,11 +279,11 @@ impl<'a> Assembler<'a> {
         self.linear_at(linear_site(site, rows), site, weight, bias)
     }
 
-    /// The same over a weight that was made of the stored one, as `place` says.
+    /// The same over a weight that was derived from the stored one, as `place` describes.
     pub(crate) fn linear_at(
         &mut self,
         place: LinearSite,
-        site: Site,
+        site: TensorSite,
         weight: Param,
         bias: Option<Vec<f32>>,
     ) -> BuildResult<Box<dyn Linear>> {
@@ -287,10 +299,10 @@ impl<'a> Assembler<'a> {
         })
     }
 
-    /// The one place that makes stacks of linears.
+    /// The one place that makes stacks of linears (experts).
     pub(crate) fn expert_linear(
         &mut self,
-        site: Site,
+        site: TensorSite,
         rows: Range<usize>,
         weight: Param,
         bias: Option<Vec<f32>>,
@@ -298,11 +310,11 @@ impl<'a> Assembler<'a> {
         self.experts_at(linear_site(site, rows), site, weight, bias)
     }
 
-    /// The same over a weight that was made of the stored one, as `place` says.
+    /// The same over a weight that was derived from the stored one, as `place` describes.
     pub(crate) fn experts_at(
         &mut self,
         place: LinearSite,
-        site: Site,
+        site: TensorSite,
         weight: Param,
         bias: Option<Vec<f32>>,
     ) -> BuildResult<Box<dyn ExpertLinear>> {
@@ -332,14 +344,14 @@ impl<'a> Assembler<'a> {
         value.map_err(|error| self.fault(layer, &error.to_string()))
     }
 
-    /// Reports missing tensors, each with the nearest tensor nobody wants.
+    /// Reports missing tensors, each with the most similar unclaimed tensor.
     pub(crate) fn report_missing(&mut self) {
         let unclaimed: Vec<(&str, Option<usize>)> = self
             .source
             .entries()
             .iter()
             .enumerate()
-            .take(self.source.stored())
+            .take(self.source.file_tensors())
             .filter(|(index, _)| !self.claims.is_claimed(*index))
             .map(|(_, entry)| (entry.name.as_str(), entry.layer))
             .collect();
@@ -349,31 +361,31 @@ impl<'a> Assembler<'a> {
             let found = near.and_then(|near| same_place.clone().find(|(name, _)| bare(name) == near));
             let advice = match found {
                 Some((found, _)) => format!("the nearest in the file is \"{found}\""),
-                None => "the file is incomplete, or was made for another architecture".to_owned(),
+                None => "the file is incomplete, or belongs to another architecture".to_owned(),
             };
             let text = format!("tensor \"{}\": missing; {advice}", missing.name);
             self.faults.push(missing.layer, &text);
         }
     }
 
-    /// Why a tensor may be left out, if it may.
+    /// The reason for ignoring a tensor, if there is one.
     pub(crate) fn ignored(&self, index: usize) -> Option<String> {
         let head = |part| self.source.find("output", None, part) == Some(index);
         if self.options.purpose == Purpose::Vectors && (head(TensorPart::Main) || head(TensorPart::Bias)) {
-            return Some("the head, which makes logits and no vectors".to_owned());
+            return Some("the head: it makes logits, not vectors".to_owned());
         }
         self.source.ignored(index, self.config.blocks())
     }
 
-    /// Reports tensors that no role wanted and nobody ignores; `in_range` says which tensors are looked at.
+    /// Reports tensors that are neither claimed nor ignored; `in_range` selects the tensors by their layer.
     pub(crate) fn report_unclaimed(&mut self, in_range: impl Fn(Option<usize>) -> bool) {
-        for (index, entry) in self.source.entries().iter().enumerate().take(self.source.stored()) {
+        for (index, entry) in self.source.entries().iter().enumerate().take(self.source.file_tensors()) {
             let ignored = || self.ignored(index).is_some();
             if self.claims.is_claimed(index) || !in_range(entry.layer) || ignored() {
                 continue;
             }
             let text = format!(
-                "tensor \"{}\" ({} {:?}): no part of the model wants it; {}",
+                "tensor \"{}\" ({} {:?}): no component of the model uses it; {}",
                 entry.name,
                 entry.kind,
                 entry.dims,
@@ -384,7 +396,7 @@ impl<'a> Assembler<'a> {
     }
 }
 
-/// A tensor's name without what all names of its kind share: `blk.N.` or `model.layers.N.`, and `.weight`.
+/// A tensor's name without the prefix of its layer (`blk.N.`, `model.layers.N.`) and without `.weight`.
 fn bare(name: &str) -> &str {
     let name = name.strip_suffix(".weight").unwrap_or(name);
     let mut at = 0;
@@ -397,22 +409,22 @@ fn bare(name: &str) -> &str {
     name
 }
 
-/// What to do about a tensor that nobody wants.
+/// What to do about an unclaimed tensor.
 fn advice(name: &str, table: &str) -> String {
     match name.rsplit('.').next() {
         Some("bias") => {
-            "the spec says `bias = \"none\"` there: say `if-present` or `required`, or ignore it with a reason".into()
+            "the spec has `bias = \"none\"` there: use `if-present` or `required`, or ignore the tensor with a reason".into()
         }
         Some("scale" | "input_scale") => {
-            "this scale fits no weight it could multiply; use a file of another type".into()
+            "this scale matches no weight; use a file of another type".into()
         }
         _ => {
-            format!("wrong output would be silent, so name it in the spec or list it under {table} with a reason")
+            format!("name it in the spec, or list it under {table} with a reason (ignoring it silently may give wrong output)")
         }
     }
 }
 
 /// A site over rows of the stored weight.
-pub(crate) fn linear_site(site: Site, rows: Range<usize>) -> LinearSite {
+pub(crate) fn linear_site(site: TensorSite, rows: Range<usize>) -> LinearSite {
     LinearSite { role: site.role.to_owned(), layer: site.layer, rows, form: SiteForm::Stored }
 }

@@ -1,8 +1,8 @@
-//! [`Place`]: what the factory of one component takes its parts from.
+//! [`ComponentPlace`]: the source of the parts of one component.
 
 use crate::array::array_of;
-use crate::assembler::{Assembler, Site};
-use crate::dims::{of, solve};
+use super::dims::{of, solve};
+use super::{Assembler, TensorSite};
 use menagerie_model::components::{RopeDeclarations, RopeFrequencies};
 use menagerie_model::{
     Backend, ElementWise, ExpertLinear, Linear, LinearSite, Norm, Param, SequenceMixer, SiteForm,
@@ -15,8 +15,8 @@ use menagerie_spec::kind::{Component as Config, Dim, Scope, Sizes, TensorKind, W
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One component at one place of the model: its wanted roles, and the sizes its tensors have bound so far.
-pub(crate) struct Place<'p, 'a> {
+/// One component at one place of the model: its roles, and the sizes that its tensors have bound so far.
+pub(crate) struct ComponentPlace<'p, 'a> {
     assembler: &'p mut Assembler<'a>,
     layer: Option<usize>,
     kind: &'static str,
@@ -24,7 +24,7 @@ pub(crate) struct Place<'p, 'a> {
     sizes: Sizes,
 }
 
-impl<'p, 'a> Place<'p, 'a> {
+impl<'p, 'a> ComponentPlace<'p, 'a> {
     /// The place of a mixer or feed-forward.
     pub(crate) fn of_block(assembler: &'p mut Assembler<'a>, layer: usize, config: &Config) -> Self {
         let width = assembler.width();
@@ -46,7 +46,7 @@ impl<'p, 'a> Place<'p, 'a> {
         Self { assembler, layer, kind: config.kind().name, wanted, sizes }
     }
 
-    /// The row of the kind's table for a role: of several forms the fused one where it is asked for.
+    /// The row of the kind's table for a role; of several forms, the fused one if `fused`.
     fn row(&mut self, role: &str, part: TensorPart, fused: bool) -> BuildResult<WantedRole> {
         let is_bias = |wanted: &WantedRole| wanted.def.tensor == TensorKind::Bias;
         let form = |wanted: &&WantedRole| wanted.def.form.is_some_and(|(_, form)| form == "fused") == fused;
@@ -58,15 +58,15 @@ impl<'p, 'a> Place<'p, 'a> {
         let found = rows.iter().copied().find(form).or(rows.first().copied()).cloned();
         found.ok_or_else(|| {
             self.fault(&format!(
-                "kind `{}` asks for role `{role}`, which its table does not have (a defect of the kind: please report it)",
+                "kind `{}` uses role `{role}`, which its table lacks; this is a defect of the kind, please report it",
                 self.kind
             ))
         })
     }
 
-    /// The block, for parts that only a block has.
+    /// The block, for parts that only blocks have.
     fn block(&mut self) -> BuildResult<usize> {
-        self.layer.ok_or_else(|| self.fault(&format!("kind `{}` can only stand in a block", self.kind)))
+        self.layer.ok_or_else(|| self.fault(&format!("kind `{}` can only be used in a block", self.kind)))
     }
 
     fn layer_of(&self, row: &WantedRole) -> Option<usize> {
@@ -76,12 +76,12 @@ impl<'p, 'a> Place<'p, 'a> {
         }
     }
 
-    /// Dims with every size that is known by now.
+    /// Dimensions with every size that is known so far.
     fn known(&self, dims: &[Dim]) -> Vec<Dim> {
         dims.iter().map(|dim| if dim.size.is_some() { *dim } else { self.sizes.dim(dim.text) }).collect()
     }
 
-    /// Sizes that the config leaves open are those of the first tensor that has them.
+    /// Binds sizes that the config leaves open to those of the first tensor that has them.
     fn bind(&mut self, expected: &[Dim], found: &[u64]) {
         for (dim, size) in expected.iter().zip(found.iter().chain(std::iter::repeat(&1))) {
             if dim.size.is_some() {
@@ -98,21 +98,21 @@ impl<'p, 'a> Place<'p, 'a> {
     /// The weight of a row of the table.
     fn weight_of(&mut self, row: &WantedRole) -> BuildResult<Weight> {
         let expected = self.bound(row);
-        let site = Site { role: &row.role, layer: self.layer_of(row) };
+        let site = TensorSite { role: &row.role, layer: self.layer_of(row) };
         self.assembler.take(site, TensorPart::Main, &expected)
     }
 
-    /// The weight of a row of the table that is a linear, or several linears after each other.
+    /// The weight of a row of the table that is a linear, or several fused linears.
     fn linear_weight(&mut self, row: &WantedRole) -> BuildResult<Weight> {
         let expected = self.bound(row);
-        let site = Site { role: &row.role, layer: self.layer_of(row) };
+        let site = TensorSite { role: &row.role, layer: self.layer_of(row) };
         self.assembler.take_linear(site, &expected)
     }
 
-    /// The dims of a row of the table, those bound that its tensor says.
+    /// The dimensions of a row of the table, after binding those of its tensor.
     fn bound(&mut self, row: &WantedRole) -> Vec<Dim> {
         let layer = self.layer_of(row);
-        let site = Site { role: &row.role, layer };
+        let site = TensorSite { role: &row.role, layer };
         let expected = self.known(&row.dims);
         if let Some(found) = self.assembler.dims(site) {
             self.bind(&expected, found);
@@ -120,15 +120,15 @@ impl<'p, 'a> Place<'p, 'a> {
         self.known(&row.dims)
     }
 
-    /// The bias of a row of the table, as its rule says.
+    /// The bias of a row of the table, if its rule says that it has one.
     fn bias(&mut self, row: &WantedRole) -> BuildResult<Option<Vec<f32>>> {
         let dims = self.known(row.dims.get(1..).unwrap_or(&[]));
         let layer = self.layer_of(row);
-        self.assembler.bias(Site { role: &row.role, layer }, row.bias, &dims)
+        self.assembler.bias(TensorSite { role: &row.role, layer }, row.bias, &dims)
     }
 
-    /// Biases of the parts of a fused role, where the file keeps them apart.
-    fn biases_apart(&mut self, roles: &[&str]) -> BuildResult<Vec<Option<Vec<f32>>>> {
+    /// The biases of the parts of a fused role, if the file stores them separately.
+    fn separate_biases(&mut self, roles: &[&str]) -> BuildResult<Vec<Option<Vec<f32>>>> {
         let biases: Vec<_> = roles
             .iter()
             .map(|role| {
@@ -139,7 +139,7 @@ impl<'p, 'a> Place<'p, 'a> {
         biases.into_iter().collect()
     }
 
-    /// Row ranges of a fused weight taken in one by one.
+    /// Row ranges of a fused weight, each a parameter of the backend.
     fn ranges(&mut self, weight: &Weight, rows: &[usize]) -> BuildResult<Vec<(Range<usize>, Param)>> {
         let mut start = 0;
         let mut parts = Vec::with_capacity(rows.len());
@@ -153,7 +153,7 @@ impl<'p, 'a> Place<'p, 'a> {
     }
 }
 
-impl ComponentParts for Place<'_, '_> {
+impl ComponentParts for ComponentPlace<'_, '_> {
     fn layer(&self) -> Option<usize> {
         self.layer
     }
@@ -171,11 +171,11 @@ impl ComponentParts for Place<'_, '_> {
     }
 
     fn has(&self, role: &str, part: TensorPart) -> bool {
-        self.assembler.has(Site { role, layer: self.layer }, part)
+        self.assembler.has(TensorSite { role, layer: self.layer }, part)
     }
 
     fn dims(&self, role: &str) -> Option<&[u64]> {
-        self.assembler.dims(Site { role, layer: self.layer })
+        self.assembler.dims(TensorSite { role, layer: self.layer })
     }
 
     fn size(&self, symbol: &str) -> Option<usize> {
@@ -191,7 +191,7 @@ impl ComponentParts for Place<'_, '_> {
         let layer = self.layer_of(&row);
         let param = self.assembler.param(layer, &weight)?;
         let rows = 0..param.shape().rows;
-        self.assembler.linear(Site { role: &row.role, layer }, rows, param, bias)
+        self.assembler.linear(TensorSite { role: &row.role, layer }, rows, param, bias)
     }
 
     fn split_linear(
@@ -203,14 +203,14 @@ impl ComponentParts for Place<'_, '_> {
         let row = self.row(role, TensorPart::Main, true)?;
         let weight = self.linear_weight(&row);
         let fused = self.has(role, TensorPart::Bias);
-        let apart = bias_roles.iter().any(|role| self.has(role, TensorPart::Bias));
-        let biases = if apart && !fused {
-            self.biases_apart(bias_roles)?
+        let separate = bias_roles.iter().any(|role| self.has(role, TensorPart::Bias));
+        let biases = if separate && !fused {
+            self.separate_biases(bias_roles)?
         } else {
             let mut whole = self.bias(&row)?.map(Vec::into_iter);
             rows.iter().map(|rows| whole.as_mut().map(|rest| rest.take(*rows).collect())).collect()
         };
-        let site = Site { role: &row.role, layer: self.layer };
+        let site = TensorSite { role: &row.role, layer: self.layer };
         let parts = self.ranges(&weight?, rows)?;
         let linears = parts.into_iter().zip(biases);
         linears.map(|((range, param), bias)| self.assembler.linear(site, range, param, bias)).collect()
@@ -222,7 +222,7 @@ impl ComponentParts for Place<'_, '_> {
         let bias = self.bias(&row);
         let param = self.assembler.param(self.layer, &weight?)?;
         let rows = 0..param.shape().rows;
-        self.assembler.expert_linear(Site { role: &row.role, layer: self.layer }, rows, param, bias?)
+        self.assembler.expert_linear(TensorSite { role: &row.role, layer: self.layer }, rows, param, bias?)
     }
 
     fn split_experts(&mut self, role: &str) -> BuildResult<[Box<dyn ExpertLinear>; 2]> {
@@ -232,10 +232,10 @@ impl ComponentParts for Place<'_, '_> {
         let (weight, bias) = (weight?, bias?);
         let rows = weight.shape().rows;
         if !rows.is_multiple_of(2) {
-            let text = format!("tensor \"{}\": {rows} rows are not two parts of equal width", weight.name());
+            let text = format!("tensor \"{}\": expected an even number of rows (two fused parts), found {rows}", weight.name());
             return Err(self.fault(&text));
         }
-        let site = Site { role: &row.role, layer: self.layer };
+        let site = TensorSite { role: &row.role, layer: self.layer };
         let halves = self.ranges(&weight, &[rows / 2, rows / 2])?.into_iter().map(|(range, param)| {
             let own = bias.as_ref().map(|bias| {
                 bias.chunks_exact(rows).flat_map(|expert| expert[range.clone()].iter().copied()).collect()
@@ -261,14 +261,14 @@ impl ComponentParts for Place<'_, '_> {
         let param = self.assembler.param(self.layer, weight)?;
         let rows = 0..param.shape().rows;
         let place = LinearSite { role: role.to_owned(), layer: self.layer, rows, form };
-        self.assembler.experts_at(place, Site { role, layer: self.layer }, param, None)
+        self.assembler.experts_at(place, TensorSite { role, layer: self.layer }, param, None)
     }
 
     fn values(&mut self, role: &str, part: TensorPart) -> BuildResult<Vec<f32>> {
         let row = self.row(role, part, false)?;
         let dims = self.known(&row.dims);
         let layer = self.layer_of(&row);
-        self.assembler.values(Site { role: &row.role, layer }, part, &dims)
+        self.assembler.values(TensorSite { role: &row.role, layer }, part, &dims)
     }
 
     fn row_values(
@@ -277,7 +277,7 @@ impl ComponentParts for Place<'_, '_> {
         part: TensorPart,
         [dim, heads]: [usize; 2],
     ) -> BuildResult<Vec<f32>> {
-        let site = Site { role, layer: self.layer };
+        let site = TensorSite { role, layer: self.layer };
         let index = self.assembler.source.find(role, self.layer, part);
         let found = index.and_then(|index| self.assembler.source.entries().get(index));
         let as_matrix = found.is_some_and(|entry| entry.dims.get(1).is_some_and(|rows| *rows > 1));
@@ -297,7 +297,7 @@ impl ComponentParts for Place<'_, '_> {
     }
 
     fn vector(&mut self, role: &str, values: Vec<f32>) -> BuildResult<Param> {
-        self.assembler.vector(Site { role, layer: self.layer }, values)
+        self.assembler.vector(TensorSite { role, layer: self.layer }, values)
     }
 
     fn norm(&mut self, role: &str, config: &Config, width: usize) -> BuildResult<Box<dyn Norm>> {
@@ -313,7 +313,7 @@ impl ComponentParts for Place<'_, '_> {
         let layer = self.block()?;
         match self.assembler.factory(config) {
             Some(ComponentFactory::Activation(build)) => {
-                build(config, &mut Place::of_block(self.assembler, layer, config))
+                build(config, &mut ComponentPlace::of_block(self.assembler, layer, config))
             }
             _ => self.assembler.no_factory(config, self.layer),
         }
@@ -323,7 +323,7 @@ impl ComponentParts for Place<'_, '_> {
         let layer = self.block()?;
         match self.assembler.factory(config) {
             Some(ComponentFactory::Rope(build)) => {
-                build(config, &mut Place::of_block(self.assembler, layer, config))
+                build(config, &mut ComponentPlace::of_block(self.assembler, layer, config))
             }
             _ => self.assembler.no_factory(config, self.layer),
         }
@@ -363,13 +363,13 @@ impl Assembler<'_> {
     ) -> BuildResult<Box<dyn Norm>> {
         match self.options.components.get(config.kind()).map(|component| component.factory) {
             Some(ComponentFactory::Norm(build)) => {
-                build(config, &mut Place::of_norm(self, layer, config, place), place)
+                build(config, &mut ComponentPlace::of_norm(self, layer, config, place), place)
             }
             _ => self.no_factory(config, layer),
         }
     }
 
-    /// A kind that no linked crate makes.
+    /// Notes that no linked crate makes a kind.
     pub(crate) fn no_factory<T>(&mut self, config: &Config, layer: Option<usize>) -> BuildResult<T> {
         let kind = config.kind();
         let known: Vec<&str> = self
@@ -380,7 +380,7 @@ impl Assembler<'_> {
             .map(|component| component.kind.name)
             .collect();
         let text = format!(
-            "{} kind `{}`: no crate that makes it is linked in; linked in are {}",
+            "{} kind `{}`: no linked crate makes it; the linked crates make {}",
             kind.family.name(),
             kind.name,
             known.join(", ")

@@ -1,6 +1,16 @@
-//! [`FileFormat`]: a format of model files, as a crate registers it; and the opening of a model by its format.
+//! [`FileFormat`]: a format of model files, registered by a crate. [`open_model`] opens a model of any format.
 
-use crate::model_file::ModelFile;
+pub(crate) mod gguf_model;
+pub(crate) mod gguf_source;
+mod hf_model;
+mod hf_source;
+mod hf_storage;
+mod model_file;
+
+pub use gguf_model::GgufModel;
+pub use hf_model::HfModel;
+pub use model_file::{ModelFile, ModelTensors};
+
 use menagerie_files::path_text;
 use menagerie_loaders::LoadError;
 use menagerie_registry::{Entries, Entry};
@@ -8,11 +18,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The format of paths that no format recognizes: its reader reports what they are.
+/// The format for paths that no format recognizes. Its reader reports what is wrong with them.
 const DEFAULT: &str = "gguf";
-
-/// Opens a model; the flag says whether its files are mapped or read into memory.
-pub type OpenModelFile = fn(&Path, bool) -> Result<Arc<dyn ModelFile>, LoadError>;
 
 /// A format of model files.
 #[derive(Clone, Copy)]
@@ -24,7 +31,7 @@ pub struct FileFormat {
     /// Whether a path is a model of this format.
     pub recognizes: fn(&Path) -> bool,
     /// Opens a model; the flag says whether its files are mapped or read into memory.
-    pub open: OpenModelFile,
+    pub open: fn(&Path, bool) -> Result<Arc<dyn ModelFile>, LoadError>,
     /// Bytes of the files of a model, which need not be readable.
     pub bytes: fn(&Path) -> u64,
 }
@@ -51,8 +58,8 @@ impl FileFormat {
     /// The format of a path among these entries.
     ///
     /// # Errors
-    /// A path that two formats recognize, or that none does where GGUF is not registered.
-    pub fn of<'e>(path: &Path, entries: &'e Entries) -> Result<&'e Self, LoadError> {
+    /// Two formats recognize the path, or none does and GGUF is not registered.
+    fn of<'e>(path: &Path, entries: &'e Entries) -> Result<&'e Self, LoadError> {
         let formats = entries.all::<Self>();
         let recognized: Vec<&Self> = formats.iter().filter(|format| (format.recognizes)(path)).collect();
         let names = |formats: &mut dyn Iterator<Item = &Self>| {
@@ -63,14 +70,14 @@ impl FileFormat {
             [] => entries.get(DEFAULT).ok_or_else(|| LoadError::NotAModel {
                 path: path_text(path),
                 problem: format!(
-                    "no file format recognizes it; there are: {}",
+                    "no file format recognizes it; expected one of: {}",
                     names(&mut formats.iter()).join(", ")
                 ),
             }),
             several => Err(LoadError::NotAModel {
                 path: path_text(path),
                 problem: format!(
-                    "the file formats {} recognize it; link only one of them",
+                    "several file formats recognize it: {}; link only one of them",
                     names(&mut several.iter().copied()).join(" and ")
                 ),
             }),
@@ -78,10 +85,10 @@ impl FileFormat {
     }
 }
 
-/// Opens a model with its format among these entries; `mmap` says whether its files are mapped or read into memory.
+/// Opens a model with its format among these entries. With `mmap`, its files are mapped; otherwise they are read into memory.
 ///
 /// # Errors
-/// The files cannot be read, or are of no known format.
+/// The files cannot be read, or have no known format.
 pub fn open_model(
     path: impl AsRef<Path>,
     entries: &Entries,
@@ -107,7 +114,7 @@ mod tests {
             registered_by: "these tests",
             recognizes: ending,
             open: |path, _| {
-                Err(LoadError::NotAModel { path: path_text(path), problem: "is never opened".to_owned() })
+                Err(LoadError::NotAModel { path: path_text(path), problem: "is not opened by these tests".to_owned() })
             },
             bytes: |_| 7,
         }
@@ -118,7 +125,7 @@ mod tests {
         let mut entries = Entries::linked().unwrap();
         entries.add(format("box", |path| path.extension().is_some_and(|end| end == "box"))).unwrap();
         let opened = open_model("some.box", &entries, true).unwrap_err().to_string();
-        assert!(opened.contains("is never opened"), "{opened}");
+        assert!(opened.contains("is not opened by these tests"), "{opened}");
         assert_eq!(bytes_on_disk("some.box", &entries), 7);
         assert_eq!(FileFormat::of(Path::new("other"), &entries).unwrap().name, "gguf");
         entries.add(format("crate", |_| true)).unwrap();

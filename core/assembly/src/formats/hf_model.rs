@@ -1,9 +1,9 @@
 //! [`HfModel`]: a Hugging Face folder as a [`ModelFile`].
 
-use crate::file_format::FileFormat;
-use crate::hf_source::{HfTensors, set_numbers};
-use crate::hf_storage::HfStorage;
-use crate::model_file::{ModelFile, ModelTensors};
+use super::FileFormat;
+use super::hf_source::{HfTensors, set_numbers};
+use super::hf_storage::HfStorage;
+use super::model_file::{ModelFile, ModelTensors};
 use menagerie_files::path_text;
 use menagerie_loaders::{
     ChatTemplate, HfTexts, LoadError, SamplingDefaults, Shards, Tokenizer, TokenizerOptions,
@@ -28,7 +28,7 @@ register!(FileFormat {
 #[derive(Clone, Debug)]
 pub struct HfModel {
     folder: PathBuf,
-    /// The folder's name, resolved.
+    /// The name of the folder.
     name: Option<String>,
     config: Arc<HfConfig>,
     class: String,
@@ -38,7 +38,7 @@ pub struct HfModel {
 }
 
 impl HfModel {
-    /// The folder that a path means, if it means one: itself, or that of its config.json or safetensors file.
+    /// The folder of a path, if it is a model: the path itself, or the parent of its config.json or safetensors file.
     pub fn folder_of(path: &Path) -> Option<&Path> {
         let named = path
             .file_name()
@@ -56,9 +56,8 @@ impl HfModel {
     /// Opens a folder.
     ///
     /// # Errors
-    /// No config.json in it, or one that is none; weights that cannot be read, or that are stored in a way that is not
-    /// understood.
-    pub fn open(folder: impl AsRef<Path>, mmap: bool) -> Result<Self, LoadError> {
+    /// The folder has no valid config.json, or weights that cannot be read or are stored in an unsupported way.
+    pub(crate) fn open(folder: impl AsRef<Path>, mmap: bool) -> Result<Self, LoadError> {
         let folder = folder.as_ref();
         let path = folder.join(CONFIG);
         let text = std::fs::read_to_string(&path).map_err(|error| no_model(folder, &path, &error))?;
@@ -72,17 +71,7 @@ impl HfModel {
         Ok(Self { folder: folder.to_owned(), name, config: Arc::new(config), class, storage, shards, texts })
     }
 
-    /// The folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
-    /// Its config.json.
-    pub fn config(&self) -> &HfConfig {
-        &self.config
-    }
-
-    /// Its canonical keys, those that are tensors included.
+    /// Its canonical keys, including those whose values are tensors.
     fn hf_keys(&self, spec: &ArchSpec) -> Result<HfKeys, LoadError> {
         let mut keys = spec.hf_keys(&self.config).map_err(faulty)?;
         let class = spec.hf_class_of(&self.config);
@@ -92,7 +81,7 @@ impl HfModel {
     }
 }
 
-/// Why a folder without a readable config.json is no model.
+/// The error of a folder without a readable config.json.
 fn no_model(folder: &Path, config: &Path, error: &std::io::Error) -> LoadError {
     if error.kind() != std::io::ErrorKind::NotFound {
         return not_a_model(config, error.to_string());
@@ -109,17 +98,16 @@ fn no_model(folder: &Path, config: &Path, error: &std::io::Error) -> LoadError {
     files.sort();
     files.truncate(5);
     let problem = if has("adapter_config.json") {
-        "an adapter, not a model (adapter_config.json and no config.json); give the model it was made for, and the adapter \
-         with --lora"
+        "this is an adapter, not a model (adapter_config.json without config.json); open the model that it was trained on, \
+         and pass the adapter with --lora"
             .to_owned()
     } else if !files.is_empty() {
-        format!("is a directory; give the file itself; this folder has {}", files.join(", "))
+        format!("is a directory; pass the file itself; this folder has {}", files.join(", "))
     } else if has("params.json") {
-        "no config.json in it, but a params.json: the weights as their makers keep them; get the files that \
-         transformers reads"
+        "it has a params.json but no config.json: these are the original weights; get the files for transformers instead"
             .to_owned()
     } else {
-        "no config.json in it; a folder is a model where it has a config.json and .safetensors files, as on the hub"
+        "it has no config.json; a model folder has a config.json and .safetensors files, as on the hub"
             .to_owned()
     };
     not_a_model(folder, problem)

@@ -1,20 +1,19 @@
 //! [`HfTensors`]: the tensors of a Hugging Face folder by role.
 //!
-//! Where a role's tensor is stored as it is computed with, its entry is the file's own. Where it is a stack of several, or
-//! has a layout, its entry comes after those of the file, and its bytes are made when they are asked for.
+//! If a role's tensor is stored as it is computed, its entry is that of the file. If it is a stack of several tensors or has
+//! a layout, it has an additional entry after those of the file, whose bytes are made when it is loaded.
 
 mod float8;
 mod floats;
-mod found;
 mod layout;
 mod mxfp4;
 mod numbers;
-mod stored;
+mod role_entries;
+mod stored_tensor;
 
-use crate::hf_storage::HfStorage;
-use crate::source::{Piece, Share, StoredNumbers, TensorEntry, WeightSource};
+use crate::formats::hf_storage::HfStorage;
+use crate::source::{TensorPiece, TensorShare, StoredNumbers, TensorEntry, WeightSource};
 use float8::Float8;
-use found::{Finder, Made};
 use menagerie_files::path_text;
 use menagerie_loaders::Shards;
 use menagerie_model::{Backend, ModelError, Weight, WeightShape};
@@ -23,39 +22,40 @@ use menagerie_spec::{ArchSpec, HfClass, HfKeys, HfMap, HfOrigin, KeySource, Meta
 pub(crate) use numbers::set_numbers;
 use std::collections::HashMap;
 use std::sync::Arc;
-use stored::{Stacked, Stored};
+use role_entries::{EntrySource, RoleEntries, RoleFinder};
+use stored_tensor::{StackedTensor, StoredTensor};
 
-/// Names of what a statically quantized activation is multiplied with: activations are not quantized that way here.
+/// Suffixes of scales for statically quantized activations, which are not used here.
 const OF_ACTIVATIONS: [&str; 2] = [".activation_scale", ".input_scale"];
 
 /// The tensors of a folder, named by a spec.
-pub struct HfTensors {
+pub(crate) struct HfTensors {
     shards: Arc<Shards>,
     spec: Arc<ArchSpec>,
     class: HfClass,
     /// Names after the class's rewriting.
     names: Vec<String>,
     entries: Vec<TensorEntry>,
-    /// What the entries after those of the file are made of.
-    made: Vec<Made>,
-    /// Entries of main tensor and bias, by role and block.
+    /// The sources of the entries after those of the file.
+    sources: Vec<EntrySource>,
+    /// The entries of main tensor, bias and scale, by role and block.
     roles: HashMap<(String, Option<usize>), [Option<usize>; 3]>,
     block: Option<[usize; 2]>,
-    grouped: Vec<layout::Groups>,
+    grouped: Vec<layout::HeadGroups>,
 }
 
 impl HfTensors {
-    /// The tensors of `shards` as `spec` names them; `keys` are those of the config.
+    /// The tensors of `shards`, named by `spec`; `keys` are those of the config.
     ///
     /// # Errors
-    /// Two tensors have one name after the class's rewriting.
+    /// Two tensors have the same name after the class has renamed them.
     pub(crate) fn new(
         shards: Arc<Shards>,
         spec: &Arc<ArchSpec>,
         class: &HfClass,
         (keys, storage): (&HfKeys, &HfStorage),
     ) -> Result<Self, String> {
-        let names = counted_on(
+        let names = renumbered(
             shards.tensors().map(|tensor| class.renamed(tensor.name()).into_owned()).collect(),
             spec.hf(),
         );
@@ -63,7 +63,7 @@ impl HfTensors {
         for (at, name) in names.iter().enumerate() {
             if index.insert(name.as_str(), at).is_some() {
                 return Err(format!(
-                    "two tensors are \"{name}\" once prefixes are rewritten as class {} of spec {} says; mend its `rename`",
+                    "two tensors are called \"{name}\" after class {} of spec {} has renamed them; correct its `rename`",
                     class.name,
                     spec.id()
                 ));
@@ -79,8 +79,8 @@ impl HfTensors {
             bytes: tensor.bytes(),
             layer: *layer,
         });
-        let finder = Finder { shards: &shards, index, keys, grouped: groups(keys) };
-        let mut found = found::Found { entries: entries.collect(), ..Default::default() };
+        let finder = RoleFinder { shards: &shards, index, keys, grouped: groups(keys) };
+        let mut found = RoleEntries { entries: entries.collect(), ..Default::default() };
         for layer in std::iter::once(None).chain((0..blocks).map(Some)) {
             finder.roles_of(spec, layer, &mut found);
             finder.times_of(spec, layer, &mut found)?;
@@ -89,7 +89,7 @@ impl HfTensors {
             HfStorage::Float8 { block } => *block,
             HfStorage::Plain | HfStorage::Mxfp4 => None,
         };
-        let found::Found { entries, made, roles } = found;
+        let RoleEntries { entries, sources, roles } = found;
         let grouped = finder.grouped;
         drop(finder.index);
         Ok(Self {
@@ -98,32 +98,32 @@ impl HfTensors {
             class: class.clone(),
             names,
             entries,
-            made,
+            sources,
             roles,
             block,
             grouped,
         })
     }
 
-    fn made(&self, index: usize) -> Option<&Made> {
-        self.made.get(index.checked_sub(self.shards.len())?)
+    fn source(&self, index: usize) -> Option<&EntrySource> {
+        self.sources.get(index.checked_sub(self.shards.len())?)
     }
 
-    /// A tensor of the file as it is stored; 8-bit floats with their factors.
-    fn stored_weight(&self, pieces: &[usize], backend: Option<&dyn Backend>) -> Result<Stored, String> {
+    /// A tensor of the file as it is stored; 8-bit floats are multiplied with their scales.
+    fn stored_weight(&self, pieces: &[usize], backend: Option<&dyn Backend>) -> Result<StoredTensor, String> {
         let at = *pieces.first().ok_or("no tensor")?;
         let tensor = self.shards.tensor(at).ok_or("no such tensor")?;
         let bytes = self.shards.data(at).ok_or("no such tensor")?.map_err(|error| error.to_string())?;
-        let Some(&factors) = pieces.get(1) else { return Stored::of(tensor, bytes) };
+        let Some(&factors) = pieces.get(1) else { return StoredTensor::of(tensor, bytes) };
         let scale = self.shards.tensor(factors).ok_or("no such tensor")?;
         let scale_bytes =
             self.shards.data(factors).ok_or("no such tensor")?.map_err(|error| error.to_string())?;
         Float8::new((tensor, &bytes), (scale, &scale_bytes), self.block)?.multiplied(backend)
     }
 
-    /// The numbers of an entry of 8-bit floats without the factors of its rows, and these, where its form has no part in that.
-    fn apart(&self, index: usize, backend: &dyn Backend) -> Option<Result<(Stored, Vec<f32>), String>> {
-        let Made::Tensors { members, per_member: 2, layout, stack: false, .. } = self.made(index)? else {
+    /// The numbers of an entry of 8-bit floats without its row scales, and the scales, if it has no layout.
+    fn scaled_tensor(&self, index: usize, backend: &dyn Backend) -> Option<Result<(StoredTensor, Vec<f32>), String>> {
+        let EntrySource::Tensors { members, per_member: 2, layout, stack: false, .. } = self.source(index)? else {
             return None;
         };
         let ([weight, scale], []) = (&members[..], &layout[..]) else { return None };
@@ -135,36 +135,36 @@ impl HfTensors {
             Err(error) => return Some(Err(error)),
         };
         match Float8::new((tensor, &bytes), (scale, &scale_bytes), self.block) {
-            Ok(float8) => float8.apart(Some(backend)),
+            Ok(float8) => float8.with_row_scales(Some(backend)),
             Err(error) => Some(Err(error)),
         }
     }
 
     /// The tensor of an entry.
-    fn build(&self, index: usize, backend: Option<&dyn Backend>) -> Result<Stacked, String> {
-        let Some(made) = self.made(index) else {
-            return self.stored_weight(&[index], backend).map(Stacked::from);
+    fn build(&self, index: usize, backend: Option<&dyn Backend>) -> Result<StackedTensor, String> {
+        let Some(source) = self.source(index) else {
+            return self.stored_weight(&[index], backend).map(StackedTensor::from);
         };
-        match made {
-            Made::List(values) => Ok(Stored::list(values).into()),
-            Made::Tensors { members, per_member, layout, group, .. } => {
+        match source {
+            EntrySource::List(values) => Ok(StoredTensor::list(values).into()),
+            EntrySource::Tensors { members, per_member, layout, group, .. } => {
                 let group = group.and_then(|group| self.grouped.get(group));
                 if let [scales, blocks] = members[..]
                     && layout.first() == Some(&menagerie_spec::Layout::Mxfp4)
                 {
                     let part = |at: usize| self.stored_bytes(at);
                     let stored = mxfp4::repacked(part(blocks.tensor)?, part(scales.tensor)?)?;
-                    return layout::apply(stored, &layout[1..], group).map(Stacked::from);
+                    return layout::apply(stored, &layout[1..], group).map(StackedTensor::from);
                 }
                 let pieces: Vec<usize> = members.iter().map(|piece| piece.tensor).collect();
-                let parts: Result<Vec<Stored>, String> = pieces
+                let parts: Result<Vec<StoredTensor>, String> = pieces
                     .chunks(*per_member)
                     .map(|pieces| layout::apply(self.stored_weight(pieces, backend)?, layout, group))
                     .collect();
                 let mut parts = parts?;
                 match self.is_stack(index) {
                     false if parts.len() == 1 => {
-                        parts.pop().map(Stacked::from).ok_or_else(|| "no tensor".to_owned())
+                        parts.pop().map(StackedTensor::from).ok_or_else(|| "no tensor".to_owned())
                     }
                     _ => stored::stacked(parts),
                 }
@@ -172,12 +172,12 @@ impl HfTensors {
         }
     }
 
-    /// The weight of an entry, as it was made.
-    fn weight_of(&self, index: usize, made: Result<Stacked, String>) -> Result<Weight, ModelError> {
+    /// The weight of an entry from its tensor.
+    fn weight_of(&self, index: usize, tensor: Result<StackedTensor, String>) -> Result<Weight, ModelError> {
         let entry = self.entries.get(index);
         let entry =
-            entry.ok_or_else(|| ModelError::Weights(format!("tensor {index} is not in the folder")))?;
-        let Stacked { shape, block, mut parts } = made.map_err(ModelError::Weights)?;
+            entry.ok_or_else(|| ModelError::Weights(format!("the folder has no tensor {index}")))?;
+        let StackedTensor { shape, block, mut parts } = tensor.map_err(ModelError::Weights)?;
         let size =
             |back: usize| shape.len().checked_sub(back).and_then(|at| shape.get(at)).copied().unwrap_or(1);
         let count = shape.iter().rev().skip(2).product();
@@ -192,12 +192,12 @@ impl HfTensors {
     }
 
     fn is_stack(&self, index: usize) -> bool {
-        matches!(self.made(index), Some(Made::Tensors { stack: true, .. }))
+        matches!(self.source(index), Some(EntrySource::Tensors { stack: true, .. }))
     }
 
-    /// Whether the factors of a matrix are of whole rows, or of all of it.
-    fn has_row_factors(&self, made: &Made) -> bool {
-        let Made::Tensors { members, per_member: 2, layout, stack: false, .. } = made else { return false };
+    /// Whether the scales of a matrix apply to whole rows or to the whole matrix.
+    fn has_row_scales(&self, source: &EntrySource) -> bool {
+        let EntrySource::Tensors { members, per_member: 2, layout, stack: false, .. } = source else { return false };
         let scale = members.get(1).and_then(|scale| self.shards.tensor(scale.tensor));
         layout.is_empty() && scale.is_some_and(|scale| matches!(scale.shape(), [] | [_] | [_, 1]))
     }
@@ -213,8 +213,8 @@ impl HfTensors {
     }
 }
 
-/// How many heads and key-value heads there are and how wide they are, in one block or in all.
-fn groups(keys: &HfKeys) -> Vec<layout::Groups> {
+/// The numbers of heads and key-value heads, and their width, by block (or one for all blocks).
+fn groups(keys: &HfKeys) -> Vec<layout::HeadGroups> {
     let count = |value: &MetadataValue| match value {
         MetadataValue::Integer(count) => usize::try_from(*count).ok(),
         _ => None,
@@ -229,7 +229,7 @@ fn groups(keys: &HfKeys) -> Vec<layout::Groups> {
         (lists("attention.head_count_kv"), lists("attention.key_length"), lists("embedding_length"));
     let one = |key: &str| lists(key).first().copied().flatten().unwrap_or(0);
     let experts = one("expert_count");
-    let delta = layout::Delta {
+    let delta = layout::DeltaSizes {
         keys: one("ssm.group_count"),
         key: one("ssm.state_size"),
         values: one("ssm.inner_size"),
@@ -239,7 +239,7 @@ fn groups(keys: &HfKeys) -> Vec<layout::Groups> {
     let groups = (0..blocks).map(|at| {
         let heads = of(&heads, at).unwrap_or(0);
         let derived = || of(&width, at).and_then(|width| width.checked_div(heads));
-        layout::Groups {
+        layout::HeadGroups {
             heads,
             kv_heads: of(&kv_heads, at).unwrap_or(heads),
             dim: of(&dims, at).or_else(derived).unwrap_or(0),
@@ -250,8 +250,8 @@ fn groups(keys: &HfKeys) -> Vec<layout::Groups> {
     groups.collect()
 }
 
-/// Names whose blocks of further stacks are counted on from the last one of the stacks before them.
-fn counted_on(mut names: Vec<String>, map: &HfMap) -> Vec<String> {
+/// Renumbers the blocks of further stacks, so that they follow those of the previous stacks.
+fn renumbered(mut names: Vec<String>, map: &HfMap) -> Vec<String> {
     let start = |prefix: &str| prefix.strip_suffix("{layer}").unwrap_or(prefix).to_owned();
     let first = start(&map.layer);
     for after in map.layer_after.iter().map(|prefix| start(prefix)) {
@@ -277,7 +277,7 @@ fn layer_of(prefix: &str, name: &str) -> Option<usize> {
     name.strip_prefix(prefix)?.split('.').next()?.parse().ok()
 }
 
-/// A role without its suffix, and which part of it is meant.
+/// A role without its suffix, and the part that the suffix denotes.
 fn split_role(role: &str, part: TensorPart) -> (&str, TensorPart) {
     for (end, part) in [(".bias", TensorPart::Bias), (".scale", TensorPart::Scale)] {
         if let Some(bare) = role.strip_suffix(end) {
@@ -306,25 +306,25 @@ impl WeightSource for HfTensors {
             move |(_, entries): &(&(String, Option<usize>), &[Option<usize>; 3])| entries[slot] == Some(index)
         };
         let name = |slot: usize, suffix: &str| {
-            // One tensor may have several roles: the first by name, whatever the map's order.
+            // A tensor may have several roles: the first by name is used, independent of the order of the map.
             let roles = self.roles.iter().filter(of(slot)).map(|((role, layer), _)| (role, *layer));
             roles.min().map(|(role, layer)| format!("{}{suffix}", self.spec.role_to_gguf_name(role, layer)))
         };
         name(0, ".weight").or_else(|| name(1, ".bias"))
     }
 
-    fn stored(&self) -> usize {
+    fn file_tensors(&self) -> usize {
         self.shards.len()
     }
 
-    fn made_of(&self, index: usize) -> &[Piece] {
-        match self.made(index) {
-            Some(Made::Tensors { members, .. }) => members,
-            Some(Made::List(_)) | None => &[],
+    fn pieces(&self, index: usize) -> &[TensorPiece] {
+        match self.source(index) {
+            Some(EntrySource::Tensors { members, .. }) => members,
+            Some(EntrySource::List(_)) | None => &[],
         }
     }
 
-    fn lies_at(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
+    fn stored_numbers(&self, index: usize) -> Result<Vec<StoredNumbers>, ModelError> {
         let about = |reason: String| {
             let name = self.entries.get(index).map_or("", |entry| &entry.name);
             ModelError::Weights(format!("tensor \"{name}\": {reason}"))
@@ -332,19 +332,19 @@ impl WeightSource for HfTensors {
         let plain = |tensor: usize| self.shards.tensor(tensor).is_some_and(|it| it.dtype().block().is_some());
         let coded = || {
             about(
-                "it is stored in 8 or 4 bits with factors beside it, and cannot be written back; write a .gguf file, or \
-                 get the model in BF16"
+                "it is stored in 8 or 4 bits with separate scales, and cannot be written in that form; write a .gguf file, \
+                 or get the model in BF16"
                     .to_owned(),
             )
         };
-        match self.made(index) {
+        match self.source(index) {
             None if plain(index) => Ok(vec![StoredNumbers { tensor: index, numbers: None }]),
-            Some(Made::List(_)) => Err(about("it is a list of config.json".to_owned())),
-            Some(Made::Tensors { members, per_member: 1, layout, group, .. })
+            Some(EntrySource::List(_)) => Err(about("its values are a list in config.json".to_owned())),
+            Some(EntrySource::Tensors { members, per_member: 1, layout, group, .. })
                 if members.iter().all(|piece| plain(piece.tensor)) =>
             {
                 let group = group.and_then(|group| self.grouped.get(group));
-                let of = |piece: &Piece| {
+                let of = |piece: &TensorPiece| {
                     let tensor = self.shards.tensor(piece.tensor).ok_or("no such tensor")?;
                     let numbers = layout::numbers(stored::shape_of(tensor)?, layout, group)?;
                     Ok(StoredNumbers { tensor: piece.tensor, numbers })
@@ -355,11 +355,11 @@ impl WeightSource for HfTensors {
         }
     }
 
-    fn made_bytes(&self) -> u64 {
-        let owned = |(made, entry): (&Made, &TensorEntry)| match made {
-            Made::Tensors { copied: true, .. } => {
-                // Numbers with factors of whole rows are f16, others f32 but for factors that are powers of two.
-                let wide = match (entry.kind.starts_with("F8"), self.has_row_factors(made)) {
+    fn converted_bytes(&self) -> u64 {
+        let converted = |(source, entry): (&EntrySource, &TensorEntry)| match source {
+            EntrySource::Tensors { copied: true, .. } => {
+                // Numbers with row scales become f16; others f32, unless the scales are powers of two.
+                let wide = match (entry.kind.starts_with("F8"), self.has_row_scales(source)) {
                     (true, true) => 2,
                     (true, false) => 4,
                     (false, _) => 1,
@@ -368,7 +368,7 @@ impl WeightSource for HfTensors {
             }
             _ => 0,
         };
-        self.made.iter().zip(self.entries.iter().skip(self.stored())).map(owned).sum()
+        self.sources.iter().zip(self.entries.iter().skip(self.file_tensors())).map(converted).sum()
     }
 
     fn ignore_table(&self) -> &'static str {
@@ -402,7 +402,7 @@ impl WeightSource for HfTensors {
                 format!("{}{suffix}", name.replace("{expert}", "0").replace("{head}", "0"))
             }
             Some(HfOrigin::Config(name)) => format!("{name} of config.json"),
-            // No name of [hf.tensors]: the role itself says what is missing.
+            // The role is not in [hf.tensors]: its own name says what is missing.
             None => layer.map_or_else(|| bare.to_owned(), |layer| format!("{bare} of layer {layer}")),
         }
     }
@@ -415,12 +415,12 @@ impl WeightSource for HfTensors {
         self.weight_of(index, self.build(index, Some(backend)))
     }
 
-    fn rows_apart(
+    fn scaled_rows(
         &self,
         index: usize,
         backend: &dyn Backend,
     ) -> Option<Result<(Weight, Vec<f32>), ModelError>> {
-        Some(match self.apart(index, backend)? {
+        Some(match self.scaled_tensor(index, backend)? {
             Ok((stored, factors)) => self.weight_of(index, Ok(stored.into())).map(|weight| (weight, factors)),
             Err(error) => Err(ModelError::Weights(error)),
         })
@@ -429,10 +429,10 @@ impl WeightSource for HfTensors {
     fn ignored(&self, index: usize, layers: usize) -> Option<String> {
         let (name, written) = (self.names.get(index)?, &self.entries.get(index)?.name);
         if OF_ACTIVATIONS.iter().any(|ending| name.ends_with(ending)) {
-            return Some("for activations in 8-bit floats, which are not used here".to_owned());
+            return Some("a scale for activations in 8-bit floats, which are not used here".to_owned());
         }
         if let Some(key) = self.spec.hf_number(name) {
-            return Some(format!("a number, which is read as the key {key}"));
+            return Some(format!("a number that is read as the key {key}"));
         }
         let reason = self
             .spec
@@ -449,19 +449,19 @@ impl RoleSource for HfTensors {
     }
 }
 
-impl Made {
-    /// What of a tensor a layout takes.
-    fn share(layout: &[menagerie_spec::Layout]) -> Share {
+impl EntrySource {
+    /// The part of a tensor that a layout takes.
+    fn share(layout: &[menagerie_spec::Layout]) -> TensorShare {
         use menagerie_spec::Layout;
         let share = layout.iter().find_map(|layout| match layout {
-            Layout::EvenRows => Some(Share::EvenRows),
-            Layout::OddRows => Some(Share::OddRows),
-            Layout::EvenColumns => Some(Share::EvenColumns),
-            Layout::OddColumns => Some(Share::OddColumns),
-            Layout::DeltaQkv | Layout::QkvBehindGate => Some(Share::OnePart),
-            Layout::DeltaGate | Layout::GateOfQkv => Some(Share::OtherPart),
+            Layout::EvenRows => Some(TensorShare::EvenRows),
+            Layout::OddRows => Some(TensorShare::OddRows),
+            Layout::EvenColumns => Some(TensorShare::EvenColumns),
+            Layout::OddColumns => Some(TensorShare::OddColumns),
+            Layout::DeltaQkv | Layout::QkvBehindGate => Some(TensorShare::OnePart),
+            Layout::DeltaGate | Layout::GateOfQkv => Some(TensorShare::OtherPart),
             _ => None,
         });
-        share.unwrap_or(Share::Whole)
+        share.unwrap_or(TensorShare::Whole)
     }
 }

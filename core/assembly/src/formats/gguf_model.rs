@@ -1,8 +1,8 @@
 //! [`GgufModel`]: a GGUF file as a [`ModelFile`].
 
-use crate::file_format::FileFormat;
-use crate::gguf_source::GgufSource;
-use crate::model_file::{ModelFile, ModelTensors};
+use super::FileFormat;
+use super::gguf_source::GgufSource;
+use super::model_file::{ModelFile, ModelTensors};
 use gguf_file::{GgufFile, Value};
 use menagerie_loaders::{
     CanonicalKeys, ChatTemplate, GgufLoader, LoadError, LoadOptions, SamplingDefaults, Tokenizer,
@@ -24,7 +24,7 @@ register!(FileFormat {
     bytes: GgufModel::part_bytes,
 });
 
-/// Whether a file begins as GGUF files do.
+/// Whether a file begins with the magic of GGUF.
 fn is_gguf(path: &Path) -> bool {
     let mut magic = [0; 4];
     // Opening a pipe would wait for its writer.
@@ -38,10 +38,10 @@ fn is_gguf(path: &Path) -> bool {
 pub struct GgufModel(GgufLoader);
 
 impl GgufModel {
-    /// Opens a file, and its other parts where it is the first of several.
+    /// Opens a file, with its other parts if it is the first of several.
     ///
     /// # Errors
-    /// The container is faulty or cannot be read.
+    /// The container is damaged or cannot be read.
     pub fn open(path: impl AsRef<Path>, mmap: bool) -> Result<Self, LoadError> {
         let path = path.as_ref();
         GgufLoader::open(path, &LoadOptions::default().with_mmap(mmap)).map(Self)
@@ -50,7 +50,7 @@ impl GgufModel {
     /// Its metadata by canonical keys, which are the same for every spec.
     ///
     /// # Errors
-    /// The file does not say what it holds.
+    /// The file does not state its architecture.
     pub fn canonical_keys(&self) -> Result<Box<dyn KeySource>, LoadError> {
         Ok(Box::new(GgufKeys(self.0.canonical_keys()?)))
     }
@@ -113,7 +113,7 @@ impl ModelFile for GgufModel {
     }
 }
 
-/// The metadata of a GGUF file as specs read it.
+/// The metadata of a GGUF file, as specs read it.
 struct GgufKeys(CanonicalKeys);
 
 impl KeySource for GgufKeys {
@@ -139,7 +139,7 @@ fn key_value(value: Value) -> MetadataValue {
         Value::Array(array) => MetadataValue::List(array.values().map(key_value).collect()),
         Value::F32(number) => MetadataValue::Number(f64::from(number)),
         Value::F64(number) => MetadataValue::Number(number),
-        // An integer past i64 is kept as a number.
+        // An integer beyond i64 becomes a number.
         integer => integer.as_i64().map_or_else(
             || MetadataValue::Number(integer.as_f64().unwrap_or(f64::NAN)),
             MetadataValue::Integer,
