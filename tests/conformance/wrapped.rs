@@ -235,7 +235,7 @@ fn what_is_wrong_with_a_class_is_said() {
     serialize_to_file(tensors, None, &folder.path().join("model.safetensors")).unwrap();
     let unknown = said(&|_| {});
     assert!(
-        unknown.contains("memory_tower.weight") && unknown.contains("no part of the model wants it"),
+        unknown.contains("memory_tower.weight") && unknown.contains("no component of the model uses it"),
         "{unknown}"
     );
 }

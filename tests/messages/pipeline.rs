@@ -133,7 +133,7 @@ fn stages() {
         PlanError::Joined { stages: 4, most: 2 },
         TransportFault::Closed,
         TransportFault::Full,
-        TransportFault::Broken("what arrived does not begin like a frame".to_owned()),
+        TransportFault::Broken("the received bytes are not a frame (wrong magic)".to_owned()),
         TransportFault::System("no buffer space available".to_owned()),
     ];
     insta::assert_snapshot!(said);

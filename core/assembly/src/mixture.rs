@@ -33,7 +33,10 @@ pub fn assemble_feed_forwards(
     let mut parts = BTreeMap::new();
     for &layer in layers {
         let Some(own) = config.layers.get(layer).and_then(|layer| layer.feed_forward.as_ref()) else {
-            assembler.fault(Some(layer), "it has no feed-forward that could be an expert; leave the layer out of the mixture");
+            assembler.fault(
+                Some(layer),
+                "it has no feed-forward that could be an expert; leave the layer out of the mixture",
+            );
             continue;
         };
         if let Ok(part) = assembler.expert(own, layer) {

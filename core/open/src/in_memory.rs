@@ -1,6 +1,6 @@
 //! [`InMemory`]: tensors that are copied into memory when they are loaded, one by one.
 
-use menagerie_assembly::{ModelTensors, TensorPiece, StoredNumbers, TensorEntry, WeightSource};
+use menagerie_assembly::{ModelTensors, StoredNumbers, TensorEntry, TensorPiece, WeightSource};
 use menagerie_model::{Backend, ModelError, Weight};
 use menagerie_registry::TensorPart;
 use menagerie_spec::RoleSource;

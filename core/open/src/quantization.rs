@@ -7,7 +7,7 @@ use crate::options::LoadQuantization;
 use crate::request::{LoadProgress, LoadRequest};
 use crate::resolved::ResolvedFile;
 use gguf_file::GgmlType;
-use menagerie_assembly::{ModelTensors, TensorPiece, StoredNumbers, TensorEntry, WeightSource};
+use menagerie_assembly::{ModelTensors, StoredNumbers, TensorEntry, TensorPiece, WeightSource};
 use menagerie_kernels::Cpu;
 use menagerie_model::{ModelError, Weight, WeightBytes, WeightShape};
 use menagerie_quantize::{Choice, ModelFacts, PolicyTensor, QuantizeError, TensorSource, is_rounded};

@@ -179,7 +179,8 @@ fn contents() -> Vec<(FrameKind, FrameContent)> {
     hello.count(2);
     let options = PoolOptions { page_len: 7, ..PoolOptions::sequences(KvType::Q8_0, 3, 100) };
     let stage = StageName { index: 1, first: 2, end: 4 };
-    let fault = StageFault { request: 3, rows: 2, ..StageFault::of(FaultKind::Late, stage, "nothing came") };
+    let fault =
+        StageFault { request: 3, rows: 2, ..StageFault::of(FaultKind::Timeout, stage, "nothing came") };
     let recipe = HookRecipe { kind: "capture".to_owned(), content: vec![1, 2, 3] };
     let gather = GatherMessage { subject: GatherSubject::Trace(4), pieces: vec![1, 0] };
     let mut logits = PayloadWriter::default();

@@ -103,7 +103,7 @@ impl SharedLibrary {
 
     /// The hooks that were removed since the last call.
     pub(crate) fn removed_hooks(&self) -> Vec<u32> {
-        std::mem::take(&mut self.entries().gone)
+        std::mem::take(&mut self.entries().removed)
     }
 }
 

@@ -21,6 +21,8 @@ use std::sync::Arc;
 /// The format for paths that no format recognizes. Its reader reports what is wrong with them.
 const DEFAULT: &str = "gguf";
 
+type OpenModelFile = fn(&Path, bool) -> Result<Arc<dyn ModelFile>, LoadError>;
+
 /// A format of model files.
 #[derive(Clone, Copy)]
 pub struct FileFormat {
@@ -31,7 +33,7 @@ pub struct FileFormat {
     /// Whether a path is a model of this format.
     pub recognizes: fn(&Path) -> bool,
     /// Opens a model; the flag says whether its files are mapped or read into memory.
-    pub open: fn(&Path, bool) -> Result<Arc<dyn ModelFile>, LoadError>,
+    pub open: OpenModelFile,
     /// Bytes of the files of a model, which need not be readable.
     pub bytes: fn(&Path) -> u64,
 }
@@ -114,7 +116,10 @@ mod tests {
             registered_by: "these tests",
             recognizes: ending,
             open: |path, _| {
-                Err(LoadError::NotAModel { path: path_text(path), problem: "is not opened by these tests".to_owned() })
+                Err(LoadError::NotAModel {
+                    path: path_text(path),
+                    problem: "is not opened by these tests".to_owned(),
+                })
             },
             bytes: |_| 7,
         }

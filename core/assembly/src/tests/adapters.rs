@@ -1,10 +1,10 @@
 //! A wrapper that acts on one of two sequences of a step: in attention, in experts and in the head.
 
 use super::config::{softmax_of_two, tiny_config};
-use super::whole;
-use gguf_file::GgufFile;
+use super::whole_model;
 use crate::formats::gguf_source::{GgufSource, PlainNames};
 use crate::{AssembleOptions, assemble};
+use gguf_file::GgufFile;
 use menagerie_model::{
     Arithmetic, Compute, Executor, ExpertLinear, ExpertPlan, Linear, LinearInput, LinearSite, LinearWrapper,
     Packing, Product, Result, Rows, Scalings, TransformContext, WeightShape,
@@ -128,7 +128,7 @@ fn assembled(wrapper: Option<&dyn LinearWrapper>) -> Box<dyn Executor> {
     let mut options = AssembleOptions::whole(&compute, &components);
     options.wrapper = wrapper;
     let assembly = assemble(&config, &GgufSource::new(Arc::new(file), PlainNames), &options);
-    Box::new(whole(assembly.unwrap_or_else(|error| panic!("{error}"))))
+    Box::new(whole_model(assembly.unwrap_or_else(|error| panic!("{error}"))))
 }
 
 /// Logits of the last token of each of two sequences of five, in one step; the head sees selected rows only.

@@ -9,7 +9,7 @@ use crate::{AssembledModel, Assembly};
 use menagerie_model::WholeModel;
 
 /// An assembly that is a whole model.
-fn whole(assembly: Assembly) -> WholeModel {
+fn whole_model(assembly: Assembly) -> WholeModel {
     match assembly.model {
         AssembledModel::Whole(model) => model,
         _ => panic!("the assembly is not a whole model"),

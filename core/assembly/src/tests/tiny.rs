@@ -1,12 +1,12 @@
 //! A tiny GGUF file assembled by hand-written configs: stages, claims, and what is refused.
 
 use super::config::tiny_config;
-use super::whole;
-use gguf_file::{GgmlType, GgufFile, GgufWriter};
+use super::whole_model;
 use crate::formats::gguf_source::{GgufSource, PlainNames, TensorNaming};
 use crate::{
     AssembleOptions, AssembledModel, Assembly, AssemblyFaults, WeightSource, assemble, assemble_feed_forwards,
 };
+use gguf_file::{GgmlType, GgufFile, GgufWriter};
 use menagerie_model::components::{ChooseBy, LayerMixture, MixtureGate, Mixtures};
 use menagerie_model::{
     Arithmetic, Compute, DenseLinear, FeedForwardWrapper, InferenceStep, KvType, PoolOptions, RopeRegime,
@@ -89,7 +89,7 @@ fn faults(model: &TinyModel, config: &ModelConfig) -> String {
 }
 
 fn logits(assembly: Assembly, tokens: &[u32]) -> Vec<f32> {
-    let model = whole(assembly);
+    let model = whole_model(assembly);
     let mut session = Session::exact(&model, 2, 64, 64).unwrap();
     let sequence = session.states.create().unwrap();
     session.feed(sequence, tokens).unwrap().concat()
@@ -172,7 +172,7 @@ fn expect_stages_to_be_the_whole(around: Option<&dyn FeedForwardWrapper>) -> Vec
         }
         found.extend_from_slice(&compute().backend.read(&hidden.unwrap()).unwrap());
     }
-    let built = whole(assembled_around(&model, &tiny_config(&model), None, around).unwrap());
+    let built = whole_model(assembled_around(&model, &tiny_config(&model), None, around).unwrap());
     let mut session = Session::exact(&built, 1, 64, 64).unwrap();
     let sequence = session.states.create().unwrap();
     let mut expected = session.feed(sequence, &tokens[..7]).unwrap();
@@ -222,7 +222,7 @@ fn feed_forwards_that_are_not_there_are_named() {
     let source = GgufSource::new(Arc::new(file), PlainNames);
     let made = assemble_feed_forwards(&tiny_config(&tiny()), &source, &options, &[0, 1, 5]);
     let error = made.err().expect("it was made").to_string();
-    assert!(error.contains("other.gguf") && error.contains("layer 5, no feed-forward"), "{error}");
+    assert!(error.contains("other.gguf") && error.contains("layer 5, it has no feed-forward"), "{error}");
     assert!(error.contains("layer 1, tensor \"blk.1.ffn_up.weight\": missing"), "{error}");
 }
 
@@ -237,7 +237,7 @@ fn a_stage_that_is_none_is_refused() {
     ] {
         let error =
             assembled(&model, &tiny_config(&model), Some((position, layers))).err().unwrap().to_string();
-        assert!(error.contains("stage of 3 layers"), "{error}");
+        assert!(error.contains("of a model of 3 layers"), "{error}");
     }
 }
 
@@ -290,9 +290,9 @@ fn all_faults_are_reported_at_once_and_repeated_ones_in_one_line() {
         "error: tiny.gguf: tiny, layer 2, tensor \"blk.2.attn_k.weight\": expected [D=24, kv_heads*key_dim=20], found [24, 19]",
         "error: tiny.gguf: tiny, layers 0-2, tensor \"blk.*.attn_norm.weight\": missing; ",
         "error: tiny.gguf: tiny, layer 1, tensor \"blk.1.ffn_down.weight\": missing; the nearest in the file is \"blk.1.ffn_down_.weight\"",
-        "error: tiny.gguf: tiny, layers 0-2, tensor \"blk.*.attn_q.bias\" (F32 [40]): no part of the model wants it; the spec says",
-        "error: tiny.gguf: tiny, layer 1, tensor \"blk.1.ffn_down_.weight\" (F32 [36, 24]): no part",
-        "error: tiny.gguf: tiny, tensor \"extra.weight\" (F32 [3]): no part of the model wants it",
+        "error: tiny.gguf: tiny, layers 0-2, tensor \"blk.*.attn_q.bias\" (F32 [40]): no component of the model uses it; the spec has",
+        "error: tiny.gguf: tiny, layer 1, tensor \"blk.1.ffn_down_.weight\" (F32 [36, 24]): no component",
+        "error: tiny.gguf: tiny, tensor \"extra.weight\" (F32 [3]): no component of the model uses it",
     ];
     for line in expected {
         assert!(text.lines().any(|found| found.starts_with(line)), "no line begins with\n{line}\nin\n{text}");
@@ -421,7 +421,7 @@ fn fused_experts_are_the_split_ones() {
         fused.tensors.insert(name("ffn_gate_up_exps"), (vec![width, 2 * inner, experts], both));
     }
     for layer in &mut config.layers {
-        layer.feed_forward = Some(config::softmax_of_two().into());
+        layer.feed_forward = Some(super::config::softmax_of_two().into());
     }
     let expected = logits(whole(&model, &config), &tokens(9));
     assert_equal_bits("fused experts", &logits(whole(&fused, &config), &tokens(9)), &expected);

@@ -1,7 +1,7 @@
 //! [`MergedTensors`]: the tensors of a model with adapters merged, for a file of another format.
 
 use super::Merge;
-use menagerie_assembly::{TensorPiece, StoredNumbers, TensorEntry, WeightSource};
+use menagerie_assembly::{StoredNumbers, TensorEntry, TensorPiece, WeightSource};
 use menagerie_model::{ModelError, Weight, WeightShape};
 use menagerie_registry::TensorPart;
 

@@ -102,8 +102,7 @@ fn parts(request: &LoadRequest, start: &StageStart) -> Result<WorkerParts, LoadE
         }
     };
     let stage = Assembly::into_stage(assembly).ok_or_else(none)?;
-    let state_memory =
-        options.memory_limit.or_else(|| compute.backend.free_memory()).or_else(available);
+    let state_memory = options.memory_limit.or_else(|| compute.backend.free_memory()).or_else(available);
     Ok(WorkerParts {
         library: Arc::new(library(&sites, &resolved, &compute, options)?),
         identity: identity(&resolved, options, &compute)?,

@@ -271,7 +271,7 @@ impl StageChain {
         let sets = sets.collect::<Result<Vec<_>, _>>()?;
         let hooks = context.hooks.of_layers().map(|hook| self.hook(head, hook, Some(session)));
         let hooks = hooks.collect::<Result<Vec<_>, _>>()?;
-        let message = StepMessage::of(context, session.changes(), StepParts { goal, sets, hooks })?;
+        let message = StepMessage::of(context, session.take_changes(), StepParts { goal, sets, hooks })?;
         let expected = match goal {
             StepGoal::Logits => context.layout.logit_rows().len(),
             StepGoal::Normed => context.layout.rows(),
@@ -354,7 +354,7 @@ impl Executor for StageChain {
             let (session, head) = (Arc::clone(&session), Arc::downgrade(&self.head));
             Ok(Box::new(StagedStates { session, head, set: sets.fetch_add(1, Ordering::Relaxed) }))
         })?;
-        session.number_by(pool.windows());
+        session.set_windows(pool.windows());
         Ok(pool)
     }
 

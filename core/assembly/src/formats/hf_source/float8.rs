@@ -95,10 +95,7 @@ impl<'a> Float8<'a> {
         block: Option<[usize; 2]>,
     ) -> Result<Self, String> {
         if tensor.dtype() != Dtype::F8_E4M3 {
-            return Err(format!(
-                "expected F8_E4M3 for a tensor with scales, found {}",
-                tensor.dtype()
-            ));
+            return Err(format!("expected F8_E4M3 for a tensor with scales, found {}", tensor.dtype()));
         }
         let (shape, scale_shape) = (shape_of(tensor)?, shape_of(scale)?);
         let [rows, cols] = shape[..] else {
@@ -117,15 +114,14 @@ impl<'a> Float8<'a> {
                 return Err(format!(
                     "its scales \"{}\" of shape {scale_shape:?} fit neither the tensor, nor its {rows} rows, nor blocks of {}",
                     scale.name(),
-                    block
-                        .map_or("a size in quantization_config".to_owned(), |[high, wide]| format!(
-                            "{high} x {wide}"
-                        ))
+                    block.map_or("a size in quantization_config".to_owned(), |[high, wide]| format!(
+                        "{high} x {wide}"
+                    ))
                 ));
             }
         };
-        if let Some(scale) = scales.iter().find(|scale| !scale.is_finite()) {
-            return Err(format!("its scales \"{}\" contain {scale}; download the file again", scale.name()));
+        if let Some(found) = scales.iter().find(|scale| !scale.is_finite()) {
+            return Err(format!("its scales \"{}\" contain {found}; download the file again", scale.name()));
         }
         Ok(Self { shape, bytes, scales, block })
     }
@@ -148,7 +144,10 @@ impl<'a> Float8<'a> {
     }
 
     /// The matrix without scales, and the scale of each row; `None` if a row has several.
-    pub(super) fn with_row_scales(&self, backend: Option<&dyn Backend>) -> Option<Result<(StoredTensor, Vec<f32>), String>> {
+    pub(super) fn with_row_scales(
+        &self,
+        backend: Option<&dyn Backend>,
+    ) -> Option<Result<(StoredTensor, Vec<f32>), String>> {
         if !self.has_row_scales() {
             return None;
         }
@@ -161,7 +160,11 @@ impl<'a> Float8<'a> {
         Some(self.encode::<Float16>(&ones, backend).map(|stored| (stored, scales)))
     }
 
-    fn encode<F: FloatFormat>(&self, factors: &[f32], backend: Option<&dyn Backend>) -> Result<StoredTensor, String> {
+    fn encode<F: FloatFormat>(
+        &self,
+        factors: &[f32],
+        backend: Option<&dyn Backend>,
+    ) -> Result<StoredTensor, String> {
         let ([_, cols], [high, wide]) = ([self.shape[0], self.shape[1].max(1)], self.block);
         let across = cols.div_ceil(wide);
         let mut out = vec![0; self.bytes.len() * F::BYTES];
@@ -191,7 +194,11 @@ impl<'a> Float8<'a> {
             None => (0..parts.len()).for_each(task),
         }
         drop(parts);
-        Ok(StoredTensor { shape: self.shape.clone(), block: F::KIND, bytes: WeightBytes::Owned(Arc::new(out)) })
+        Ok(StoredTensor {
+            shape: self.shape.clone(),
+            block: F::KIND,
+            bytes: WeightBytes::Owned(Arc::new(out)),
+        })
     }
 }
 

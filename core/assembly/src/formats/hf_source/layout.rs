@@ -88,7 +88,11 @@ fn squeezed(shape: &mut Vec<usize>) -> Result<(), String> {
 }
 
 /// Applies layouts, left to right.
-pub(super) fn apply(mut stored: StoredTensor, layout: &[Layout], group: Option<&HeadGroups>) -> Result<StoredTensor, String> {
+pub(super) fn apply(
+    mut stored: StoredTensor,
+    layout: &[Layout],
+    group: Option<&HeadGroups>,
+) -> Result<StoredTensor, String> {
     for layout in layout {
         stored = match layout {
             Layout::Transpose => transposed(&stored)?,
@@ -320,8 +324,13 @@ fn picked(stored: &StoredTensor, axis: usize, picks: &[usize]) -> Result<StoredT
 mod tests {
     use super::*;
 
-    const GROUPS: HeadGroups =
-        HeadGroups { heads: 2, kv_heads: 1, dim: 1, experts: 2, delta: DeltaSizes { keys: 2, key: 1, values: 4 } };
+    const GROUPS: HeadGroups = HeadGroups {
+        heads: 2,
+        kv_heads: 1,
+        dim: 1,
+        experts: 2,
+        delta: DeltaSizes { keys: 2, key: 1, values: 4 },
+    };
 
     fn of(shape: &[usize]) -> StoredTensor {
         let count: usize = shape.iter().product();

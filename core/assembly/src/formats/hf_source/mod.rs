@@ -12,7 +12,7 @@ mod role_entries;
 mod stored_tensor;
 
 use crate::formats::hf_storage::HfStorage;
-use crate::source::{TensorPiece, TensorShare, StoredNumbers, TensorEntry, WeightSource};
+use crate::source::{StoredNumbers, TensorEntry, TensorPiece, TensorShare, WeightSource};
 use float8::Float8;
 use menagerie_files::path_text;
 use menagerie_loaders::Shards;
@@ -20,9 +20,9 @@ use menagerie_model::{Backend, ModelError, Weight, WeightShape};
 use menagerie_registry::TensorPart;
 use menagerie_spec::{ArchSpec, HfClass, HfKeys, HfMap, HfOrigin, KeySource, MetadataValue, RoleSource};
 pub(crate) use numbers::set_numbers;
+use role_entries::{EntrySource, RoleEntries, RoleFinder};
 use std::collections::HashMap;
 use std::sync::Arc;
-use role_entries::{EntrySource, RoleEntries, RoleFinder};
 use stored_tensor::{StackedTensor, StoredTensor};
 
 /// Suffixes of scales for statically quantized activations, which are not used here.
@@ -122,8 +122,13 @@ impl HfTensors {
     }
 
     /// The numbers of an entry of 8-bit floats without its row scales, and the scales, if it has no layout.
-    fn scaled_tensor(&self, index: usize, backend: &dyn Backend) -> Option<Result<(StoredTensor, Vec<f32>), String>> {
-        let EntrySource::Tensors { members, per_member: 2, layout, stack: false, .. } = self.source(index)? else {
+    fn scaled_tensor(
+        &self,
+        index: usize,
+        backend: &dyn Backend,
+    ) -> Option<Result<(StoredTensor, Vec<f32>), String>> {
+        let EntrySource::Tensors { members, per_member: 2, layout, stack: false, .. } = self.source(index)?
+        else {
             return None;
         };
         let ([weight, scale], []) = (&members[..], &layout[..]) else { return None };
@@ -166,7 +171,7 @@ impl HfTensors {
                     false if parts.len() == 1 => {
                         parts.pop().map(StackedTensor::from).ok_or_else(|| "no tensor".to_owned())
                     }
-                    _ => stored::stacked(parts),
+                    _ => stored_tensor::stacked(parts),
                 }
             }
         }
@@ -175,8 +180,7 @@ impl HfTensors {
     /// The weight of an entry from its tensor.
     fn weight_of(&self, index: usize, tensor: Result<StackedTensor, String>) -> Result<Weight, ModelError> {
         let entry = self.entries.get(index);
-        let entry =
-            entry.ok_or_else(|| ModelError::Weights(format!("the folder has no tensor {index}")))?;
+        let entry = entry.ok_or_else(|| ModelError::Weights(format!("the folder has no tensor {index}")))?;
         let StackedTensor { shape, block, mut parts } = tensor.map_err(ModelError::Weights)?;
         let size =
             |back: usize| shape.len().checked_sub(back).and_then(|at| shape.get(at)).copied().unwrap_or(1);
@@ -197,7 +201,9 @@ impl HfTensors {
 
     /// Whether the scales of a matrix apply to whole rows or to the whole matrix.
     fn has_row_scales(&self, source: &EntrySource) -> bool {
-        let EntrySource::Tensors { members, per_member: 2, layout, stack: false, .. } = source else { return false };
+        let EntrySource::Tensors { members, per_member: 2, layout, stack: false, .. } = source else {
+            return false;
+        };
         let scale = members.get(1).and_then(|scale| self.shards.tensor(scale.tensor));
         layout.is_empty() && scale.is_some_and(|scale| matches!(scale.shape(), [] | [_] | [_, 1]))
     }
@@ -346,7 +352,7 @@ impl WeightSource for HfTensors {
                 let group = group.and_then(|group| self.grouped.get(group));
                 let of = |piece: &TensorPiece| {
                     let tensor = self.shards.tensor(piece.tensor).ok_or("no such tensor")?;
-                    let numbers = layout::numbers(stored::shape_of(tensor)?, layout, group)?;
+                    let numbers = layout::numbers(stored_tensor::shape_of(tensor)?, layout, group)?;
                     Ok(StoredNumbers { tensor: piece.tensor, numbers })
                 };
                 members.iter().map(of).collect::<Result<_, String>>().map_err(about)

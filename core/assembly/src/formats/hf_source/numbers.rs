@@ -1,7 +1,7 @@
 //! Keys of a model whose values are tensors of one element instead of entries in the config (`[hf.numbers]`).
 
-use super::renumbered;
 use super::floats::floats;
+use super::renumbered;
 use menagerie_loaders::Shards;
 use menagerie_spec::{ArchSpec, HfClass, HfKeys, KeySource, MetadataValue};
 use std::collections::HashMap;
@@ -63,6 +63,9 @@ fn number(shards: &Shards, at: usize) -> Result<f64, String> {
     let bytes = shards.data(at).ok_or("no such tensor")?.map_err(|error| error.to_string())?;
     match floats(tensor, &bytes)?.first() {
         Some(number) if number.is_finite() => Ok(f64::from(*number)),
-        other => Err(format!("tensor \"{}\": expected a finite number, found {other:?}; download the file again", tensor.name())),
+        other => Err(format!(
+            "tensor \"{}\": expected a finite number, found {other:?}; download the file again",
+            tensor.name()
+        )),
     }
 }

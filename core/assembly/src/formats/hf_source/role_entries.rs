@@ -1,7 +1,7 @@
 //! [`RoleFinder`]: finds the tensors of each role in a folder.
 
 use super::layout::{self, HeadGroups};
-use crate::source::{TensorPiece, TensorEntry};
+use crate::source::{TensorEntry, TensorPiece};
 use menagerie_loaders::{Dtype, Shards};
 use menagerie_registry::TensorPart;
 use menagerie_spec::{ArchSpec, HfKeys, HfOrigin, Layout, RowTimes};
@@ -199,15 +199,20 @@ impl RoleFinder<'_> {
             false => (members.into_iter().map(piece).collect(), 1),
             true => {
                 let whole = |tensor| TensorPiece { tensor, share: crate::source::TensorShare::Whole };
-                let pairs = members
-                    .into_iter()
-                    .zip(scales)
-                    .flat_map(|(member, scale)| [piece(member), whole(scale)]);
+                let pairs =
+                    members.into_iter().zip(scales).flat_map(|(member, scale)| [piece(member), whole(scale)]);
                 (pairs.collect(), 2)
             }
         };
         found.entries.push(entry);
-        found.sources.push(EntrySource::Tensors { members, per_member, layout, stack, group: Some(group), copied });
+        found.sources.push(EntrySource::Tensors {
+            members,
+            per_member,
+            layout,
+            stack,
+            group: Some(group),
+            copied,
+        });
         found.entries.len() - 1
     }
 
@@ -255,7 +260,8 @@ impl RoleFinder<'_> {
             layer,
         });
         let members = [scales, blocks].map(|tensor| TensorPiece { tensor, share }).to_vec();
-        let source = EntrySource::Tensors { members, per_member: 2, layout, stack: false, group: None, copied: true };
+        let source =
+            EntrySource::Tensors { members, per_member: 2, layout, stack: false, group: None, copied: true };
         found.sources.push(source);
         Some(found.entries.len() - 1)
     }
@@ -283,7 +289,9 @@ fn spread(times: &[RowTimes], dims: &[u64]) -> Result<Vec<f32>, String> {
     }
     let rows: usize = times.iter().filter_map(|part| part.rows).sum();
     if dims.len() != 2 || dims.get(1) != Some(&(rows as u64)) {
-        return Err(format!("expected numbers for the rows of {dims:?}, found {rows}; the config belongs to another model"));
+        return Err(format!(
+            "expected numbers for the rows of {dims:?}, found {rows}; the config belongs to another model"
+        ));
     }
     let each = times.iter().flat_map(|part| std::iter::repeat_n(part.number, part.rows.unwrap_or(0)));
     Ok(each.collect())

@@ -249,13 +249,13 @@ impl ChainHead {
         mut answers: impl FnMut(Arrival) -> Option<T>,
     ) -> Result<T, StageFault> {
         loop {
-            match self.next_arrival(sooner(wait.by, POLL_INTERVAL), waiting)? {
+            match self.next_arrival(sooner(wait.by, POLL_INTERVAL), wait)? {
                 Some(arrival) => {
                     if let Some(answer) = answers(arrival) {
                         return Ok(answer);
                     }
                 }
-                None if Instant::now() >= wait.by => return Err(self.timeout(waiting)),
+                None if Instant::now() >= wait.by => return Err(self.timeout(wait)),
                 None => {}
             }
             if wait.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
@@ -307,7 +307,7 @@ impl ChainHead {
         while !self.link.has_credit() {
             self.link.poll();
             // Unneeded logits must not block the last stage.
-            drop(self.next_arrival(sooner(wait.by, POLL_INTERVAL), waiting)?);
+            drop(self.next_arrival(sooner(wait.by, POLL_INTERVAL), wait)?);
             self.take_back()?;
             if self.link.has_credit() {
                 break;
@@ -315,13 +315,13 @@ impl ChainHead {
             // Stage 0 may accept steps for a while although the stages behind it do not answer.
             let answer_by = self.pending.waiting_since().map(|since| since + self.options.deadline);
             if Instant::now() >= answer_by.map_or(wait.by, |by| by.min(wait.by)) {
-                return Err(self.timeout(waiting));
+                return Err(self.timeout(wait));
             }
             if wait.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
                 return Err(self.fault(FaultKind::Cancelled, 0, "cancelled"));
             }
         }
         let sent = self.link.send(header, content, wait.by);
-        sent.map_err(|fault| self.unsent(fault, waiting))
+        sent.map_err(|fault| self.unsent(fault, wait))
     }
 }
