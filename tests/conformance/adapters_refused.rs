@@ -102,7 +102,7 @@ fn what_does_not_fit_is_named() {
         let tensor = tensors.remove(&format!("{Q}.lora_B.weight")).unwrap();
         tensors.insert(format!("{Q}.lora_C.weight"), tensor);
     });
-    expect(&odd, &["lora_C", "not known"]);
+    expect(&odd, &["lora_C", "unknown tensor"]);
     // Experts on a model without; biases where the model has none.
     expect(&refusal(&llama, &adapter("mixtral/parameters")), &["mlp.experts"]);
     expect(&refusal(&llama, &adapter("qwen2/bias")), &["bias", "the model has none"]);

@@ -110,7 +110,7 @@ fn the_first_publications_layout_is_the_same_model() {
     let mut other = ordering(false);
     other["order"] = json!(["adapter_1", "adapter_0", "adapter_2"]);
     write(other);
-    expect(&folder, &["ordering.json", "which output of the classifier is whose"]);
+    expect(&folder, &["ordering.json", "outputs of the classifier are assigned in this order"]);
 }
 
 #[test]
@@ -178,22 +178,22 @@ fn what_is_broken_or_does_not_fit_is_named() {
     );
     refused(
         &|_, config| config["hidden_size"] = json!(32),
-        &["hidden_size", "for rows of 32, and the model's have 64"],
+        &["hidden_size", "expected 64 as in the model, found 32"],
     );
-    refused(&|_, config| config["xlora_depth"] = json!(3), &["it holds 2 linears", "xlora_depth is 3"]);
+    refused(&|_, config| config["xlora_depth"] = json!(3), &["it has 2 linears", "xlora_depth is 3"]);
     refused(
         &|tensors, _| tensors.retain(|name, _| !name.contains(".2.")),
-        &["it holds 1 linears", "PEFT 0.21"],
+        &["it has 1 linears", "PEFT 0.21"],
     );
     refused(&|tensors, _| drop(tensors.remove(&last("bias"))), &["linear 1 has no bias"]);
     refused(
         &|_, config| config["adapters"]["1"] = json!("nowhere/a1"),
-        &["adapter \"1\" (nowhere/a1)", "fetch it"],
+        &["adapter \"1\" (nowhere/a1)", "download it"],
     );
     refused(&|_, config| config["adapters"] = json!({}), &["there is no adapter to mix"]);
     refused(
         &|_, config| config["top_k_lora"] = json!(4),
-        &["top_k_lora", "more adapters are to be kept than the 3"],
+        &["top_k_lora", "at most the number of adapters, 3"],
     );
     refused(&|_, config| config["softmax_temperature"] = json!(0), &["softmax_temperature", "above 0"]);
     refused(&|_, config| config["use_trainable_adapters"] = json!(true), &["use_trainable_adapters"]);
@@ -202,7 +202,7 @@ fn what_is_broken_or_does_not_fit_is_named() {
         config["scaling_pass_value"] = json!(0.5);
         config["top_k_lora"] = json!(2);
     };
-    refused(&|_, config| equal(config), &["scaling_pass_value", "which ones is left to chance"]);
+    refused(&|_, config| equal(config), &["scaling_pass_value", "is undefined"]);
     let head = fixtures().join("lora/llama/adapters/a3");
     refused(&|_, config| config["adapters"]["2"] = json!(head), &["lm_head", "X-LoRA cannot mix"]);
     let nan = |tensors: &mut Tensors| {
@@ -210,7 +210,7 @@ fn what_is_broken_or_does_not_fit_is_named() {
     };
     refused(&|tensors, _| nan(tensors), &["NaN", "the file is damaged"]);
     let lora = fixtures().join("lora/llama/adapters/a0");
-    assert!(open(&lora).err().unwrap().contains("no X-LoRA: there is no xlora_config.json"));
+    assert!(open(&lora).err().unwrap().contains("not an X-LoRA: there is no xlora_config.json"));
     // Numbers that overflow are found when they are computed.
     let huge = changed("depth1_nosoftmax", PEFT, &|tensors, _| {
         let (_, data) = tensors.get_mut(&format!("{CLASSIFIER}.0.weight")).unwrap();

@@ -6,7 +6,7 @@ use menagerie_loaders::SafetensorsError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdapterError {
-    /// The file cannot be read, or is no adapter.
+    /// The file cannot be read, or is not an adapter.
     #[error("{file}: {reason}")]
     File {
         /// The file or folder.
@@ -14,7 +14,7 @@ pub enum AdapterError {
         /// Why, and what to do.
         reason: String,
     },
-    /// A key of its configuration changes the result in a way that is not understood.
+    /// A key of its configuration changes the result in an unsupported way.
     #[error("{file}: key \"{key}\": {reason}")]
     Key {
         /// The file.
@@ -24,12 +24,12 @@ pub enum AdapterError {
         /// Why, and what to do.
         reason: String,
     },
-    /// A module does not fit the model, or is not whole.
+    /// A module does not fit the model, or is incomplete.
     #[error("{file}: module \"{module}\": {reason}")]
     Module {
         /// The file.
         file: String,
-        /// The module, as the file calls it.
+        /// The name of the module in the file.
         module: String,
         /// Why, and what to do.
         reason: String,

@@ -1,22 +1,22 @@
-//! [`AdapterFile`]: an adapter as it lies on disk, whatever its format.
+//! [`AdapterFile`]: an adapter on disk, in any format.
 
+use crate::adapter_tensor::AdapterTensor;
 use crate::error::{AdapterError, about};
 use crate::module::{AdapterModule, LowRankPair, ModuleChange};
-use crate::tensor::Tensor;
 use crate::{gguf, peft};
 use std::path::{Path, PathBuf};
 
-/// The format of an adapter: how it names modules, and in which order rows of queries and keys lie.
+/// The format of an adapter, which determines the names of modules and the order of rows of queries and keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdapterFormat {
-    /// A PEFT folder: modules of the HF class.
+    /// A PEFT folder: modules of the Hugging Face class.
     Peft,
     /// A GGUF file: tensors of the GGUF model.
     Gguf,
 }
 
 impl AdapterFormat {
-    /// For people.
+    /// The name in listings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Peft => "PEFT",
@@ -32,18 +32,18 @@ pub struct AdapterFile {
     pub path: PathBuf,
     /// Its format.
     pub format: AdapterFormat,
-    /// The model it was trained on, as it says.
+    /// The model that it was trained on, as stated in the file.
     pub base: Option<String>,
-    /// The architecture it is of, where it says so (GGUF).
+    /// The architecture that it belongs to, if the file states it (GGUF).
     pub architecture: Option<String>,
     /// Its modules, by name.
     pub modules: Vec<AdapterModule>,
-    /// What it says of itself, for people: key and value.
+    /// Facts for listings: key and value.
     pub facts: Vec<(String, String)>,
 }
 
 impl AdapterFile {
-    /// Whether there is an adapter at a path: a folder with `adapter_config.json`, or a GGUF file that says it is one.
+    /// Whether there is an adapter at a path: a folder with `adapter_config.json`, or a GGUF file of the type "adapter".
     pub fn is_at(path: impl AsRef<Path>) -> bool {
         let path = path.as_ref();
         if path.is_dir() { path.join(peft::CONFIG).is_file() } else { gguf::is_adapter(path) }
@@ -52,7 +52,7 @@ impl AdapterFile {
     /// Reads an adapter: a PEFT folder (or its `adapter_config.json` or `adapter_model.safetensors`), or a GGUF file.
     ///
     /// # Errors
-    /// Nothing there, a damaged file, a key or tensor that changes the result in a way that is not understood.
+    /// A missing or damaged file; a key or tensor that changes the result in an unsupported way.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, AdapterError> {
         let path = path.as_ref();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -66,7 +66,7 @@ impl AdapterFile {
         if !path.is_file() {
             return Err(about(
                 &path.display().to_string(),
-                "there is no such adapter; give a PEFT folder or a .gguf file",
+                "there is no such adapter; expected a PEFT folder or a .gguf file",
             ));
         }
         gguf::open(path)
@@ -77,19 +77,19 @@ impl AdapterFile {
         self.path.display().to_string()
     }
 
-    /// Numbers in all its tensors.
+    /// The number of parameters.
     pub fn parameters(&self) -> u64 {
-        self.sum(Tensor::elements, Tensor::elements)
+        self.sum(AdapterTensor::elements, AdapterTensor::elements)
     }
 
-    /// Bytes of all its tensors in memory once it is fitted to a model: low-rank factors as they are multiplied, the rest
-    /// as stored.
+    /// The memory of its tensors once it is fitted to a model, in bytes: low-rank factors as they are multiplied, the
+    /// rest as stored.
     pub fn memory_bytes(&self) -> u64 {
-        self.sum(Tensor::factor_bytes, Tensor::stored_bytes)
+        self.sum(AdapterTensor::factor_bytes, AdapterTensor::stored_bytes)
     }
 
     /// Adds up the sizes of the low-rank factors and of the other tensors.
-    fn sum(&self, factor: fn(&Tensor) -> u64, other: fn(&Tensor) -> u64) -> u64 {
+    fn sum(&self, factor: fn(&AdapterTensor) -> u64, other: fn(&AdapterTensor) -> u64) -> u64 {
         let pair = |pair: &LowRankPair| factor(&pair.a) + factor(&pair.b);
         let of = |module: &AdapterModule| match &module.change {
             ModuleChange::Linear { pair: matrices, magnitude, bias } => {

@@ -1,18 +1,18 @@
-//! llama.cpp's adapters: a GGUF file with `<tensor>.lora_a` and `<tensor>.lora_b`.
+//! Adapters of llama.cpp: a GGUF file with `<tensor>.lora_a` and `<tensor>.lora_b`.
 //!
 //! Source: `llama-adapter.cpp` and `convert_lora_to_gguf.py` of llama.cpp: the factor is `adapter.lora.alpha` over the
-//! rank of the tensor, 1 where alpha is 0; a table's A lies turned.
+//! rank of the tensor, or 1 if alpha is 0; the A of a table is transposed.
 
+use crate::adapter_tensor::AdapterTensor;
 use crate::error::{AdapterError, about, of_module};
 use crate::file::{AdapterFile, AdapterFormat};
 use crate::module::{AdapterModule, LowRankPair, ModuleChange};
-use crate::tensor::Tensor;
 use gguf_file::{GgufFile, OpenOptions, TensorInfo, Value};
 use menagerie_model::{WeightBytes, WeightShape};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Whether a file says that it is an adapter.
+/// Whether a file is a GGUF file of the type "adapter".
 pub(crate) fn is_adapter(path: &Path) -> bool {
     let file = GgufFile::open(path, &OpenOptions::default());
     file.is_ok_and(|file| {
@@ -23,28 +23,24 @@ pub(crate) fn is_adapter(path: &Path) -> bool {
 /// Reads a GGUF adapter.
 pub(crate) fn open(path: &Path) -> Result<AdapterFile, AdapterError> {
     let name = path.display().to_string();
-    // Read into memory: an adapter is small, and nothing watches its file later.
+    // Read into memory: an adapter is small, and its file is not monitored later.
     let file = GgufFile::open(path, &OpenOptions::default().with_mmap(false))?;
     let text = |key: &str| file.metadata().get(key).and_then(|value| value.as_str().map(str::to_owned));
     match (text("general.type").as_deref(), text("adapter.type").as_deref()) {
         (Some("adapter"), Some("lora")) => {}
         (Some("adapter"), kind) => {
             let kind = kind.unwrap_or("none");
-            return Err(key(
-                &name,
-                "adapter.type",
-                format!("\"{kind}\" is not understood; it must be \"lora\""),
-            ));
+            return Err(key(&name, "adapter.type", format!("expected \"lora\", found \"{kind}\"")));
         }
         _ => {
             return Err(about(
                 &name,
-                "this GGUF file is a model and no adapter (general.type is not \"adapter\")",
+                "this GGUF file is a model, no adapter (general.type is not \"adapter\"); pass the adapter itself",
             ));
         }
     }
     if file.metadata().contains("adapter.alora.invocation_tokens") {
-        let reason = "activated LoRA acts only after certain tokens, which is not supported";
+        let reason = "activated LoRA, which acts only after certain tokens, is not supported";
         return Err(key(&name, "adapter.alora.invocation_tokens", reason));
     }
     let Some(alpha) = file.metadata().get("adapter.lora.alpha").as_ref().and_then(Value::as_f64) else {
@@ -73,13 +69,13 @@ fn modules(name: &str, file: &GgufFile, alpha: f64) -> Result<Vec<AdapterModule>
         let found = [".lora_a", ".lora_b"].iter().enumerate();
         let mut found = found.filter_map(|(side, suffix)| Some((side, info.name().strip_suffix(suffix)?)));
         let Some((side, tensor)) = found.next_back() else {
-            let reason = "neither .lora_a nor .lora_b: what it does is not known";
+            let reason = "unknown tensor: expected a name that ends in .lora_a or .lora_b";
             return Err(of_module(name, info.name(), reason));
         };
         pairs.entry(tensor.to_owned()).or_default()[side] = Some(info);
     }
     if pairs.is_empty() {
-        return Err(about(name, "no tensors: the adapter does nothing; convert it again"));
+        return Err(about(name, "the adapter has no tensors; convert it again"));
     }
     pairs.into_iter().map(|(tensor, pair)| module(name, file, &tensor, pair, alpha)).collect()
 }
@@ -96,7 +92,7 @@ fn module(
         return Err(of_module(
             name,
             module,
-            "one of its two matrices (.lora_a, .lora_b) is missing; the file is cut",
+            "one of its two matrices (.lora_a, .lora_b) is missing; the file is incomplete",
         ));
     };
     let (a, b) = (tensor(name, module, file, a)?, tensor(name, module, file, b)?);
@@ -105,7 +101,7 @@ fn module(
     let table = module == "token_embd" && a.shape.cols == rank;
     if !table && a.shape.rows != rank {
         let reason = format!(
-            "rank mismatch: A is {} and B is {}; A has as many rows as B has columns",
+            "rank mismatch: A is {} and B is {}; expected as many rows of A as columns of B",
             a.written_shape(),
             b.written_shape()
         );
@@ -120,23 +116,28 @@ fn module(
     Ok(AdapterModule { name: module.to_owned(), change })
 }
 
-fn tensor(name: &str, module: &str, file: &GgufFile, info: &TensorInfo) -> Result<Tensor, AdapterError> {
+fn tensor(
+    name: &str,
+    module: &str,
+    file: &GgufFile,
+    info: &TensorInfo,
+) -> Result<AdapterTensor, AdapterError> {
     let size = |at: usize| info.dims().get(at).map_or(Ok(1), |dim| usize::try_from(*dim));
     let (Ok(cols), Ok(rows), Ok(count)) = (size(0), size(1), size(2)) else {
         return Err(of_module(
             name,
             module,
-            format!("dims {:?} are past this machine's address space", info.dims()),
+            format!("dimensions {:?} are too large for this machine", info.dims()),
         ));
     };
     if info.dims().len() > 3 {
         return Err(of_module(
             name,
             module,
-            format!("{} dims: matrices have two, experts three", info.dims().len()),
+            format!("expected two dimensions (three for experts), found {}", info.dims().len()),
         ));
     }
     let bytes = WeightBytes::Mapped(file.data(info)?);
-    let made = Tensor::new(info.name(), bytes, info.kind(), WeightShape { count, rows, cols });
+    let made = AdapterTensor::new(info.name(), bytes, info.kind(), WeightShape { count, rows, cols });
     made.map_err(|error| of_module(name, module, error.to_string()))
 }

@@ -1,53 +1,53 @@
-//! [`AdapterModule`]: what an adapter file says of one module.
+//! [`AdapterModule`]: what an adapter does to one module.
 
-use crate::tensor::Tensor;
+use crate::adapter_tensor::AdapterTensor;
 
 /// What an adapter does to one module.
 #[derive(Clone, Debug)]
 pub struct AdapterModule {
-    /// The module, as the file's format calls it: `model.layers.0.self_attn.q_proj`, or `blk.0.attn_q`.
+    /// The name of the module in the file: `model.layers.0.self_attn.q_proj`, or `blk.0.attn_q`.
     pub name: String,
-    /// What is done to it.
+    /// The change.
     pub change: ModuleChange,
 }
 
-/// Two narrow matrices, and what multiplies their product.
+/// Two low-rank matrices, and the factor of their product.
 #[derive(Clone, Debug)]
 pub struct LowRankPair {
-    /// A, `[rank, in]`; of a table `[V, rank]`; of stacked experts `[E, rank, in]`.
-    pub a: Tensor,
-    /// B, `[out, rank]`; of stacked experts `[E, out, rank]`.
-    pub b: Tensor,
-    /// Multiplies the product.
+    /// A, `[rank, in]`; for a table `[V, rank]`; for stacked experts `[E, rank, in]`.
+    pub a: AdapterTensor,
+    /// B, `[out, rank]`; for stacked experts `[E, out, rank]`.
+    pub b: AdapterTensor,
+    /// The factor of the product.
     pub scaling: f32,
 }
 
-/// What is done to a module.
+/// The change of a module.
 #[derive(Clone, Debug)]
 pub enum ModuleChange {
-    /// A product beside that of a linear.
+    /// A product that is added to that of a linear.
     Linear {
-        /// The matrices; absent where only a bias was trained.
+        /// The matrices; absent if only a bias was trained.
         pair: Option<LowRankPair>,
-        /// DoRA's lengths of the rows, `[out]`.
-        magnitude: Option<Tensor>,
-        /// A trained bias in place of the model's, `[out]`.
-        bias: Option<Tensor>,
+        /// The magnitudes of DoRA, `[out]`.
+        magnitude: Option<AdapterTensor>,
+        /// A trained bias that replaces that of the model, `[out]`.
+        bias: Option<AdapterTensor>,
     },
-    /// Rows beside those of a table.
+    /// Rows that are added to those of a table.
     Table(LowRankPair),
-    /// A product beside that of a parameter that holds experts.
+    /// A product that is added to that of a parameter with all experts.
     Parameter {
-        /// Which parameter of the module (`gate_up_proj`).
+        /// The parameter of the module (`gate_up_proj`).
         parameter: String,
         /// The matrices of all experts: `[E, rank, in]` and `[E, out, rank]`.
         pair: LowRankPair,
     },
-    /// A weight in the model's place, and a bias.
+    /// A weight, and a bias, that replace those of the model.
     Whole {
         /// `[out, in]`, or `[V, D]`.
-        weight: Tensor,
+        weight: AdapterTensor,
         /// `[out]`.
-        bias: Option<Tensor>,
+        bias: Option<AdapterTensor>,
     },
 }

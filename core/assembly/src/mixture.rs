@@ -1,4 +1,4 @@
-//! Feed-forwards of single layers as experts of another model, and feed-forwards that a wrapper combines.
+//! Feed-forwards of layers as experts of another model, and the wrapper that combines feed-forwards.
 
 use crate::assembler::Assembler;
 use crate::assembler::claims::Claim;
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 
 /// The feed-forwards of some layers, and their tensors.
 pub struct LayerFeedForwards {
-    /// By layer.
+    /// The feed-forward of each layer.
     pub parts: BTreeMap<usize, Box<dyn FeedForward>>,
-    /// The claimed tensors in the order of the file, with their roles.
+    /// The claimed tensors with their roles, in the order of the file.
     pub claims: Vec<Claim>,
 }
 
-/// Builds the feed-forwards of `layers` over the bytes of `source`; its other tensors are not checked.
+/// Builds the feed-forwards of `layers` from the weights of `source`. Its other tensors are not checked.
 ///
 /// # Errors
 /// All faults at once, as for [`crate::assemble`]; a layer without a feed-forward, or with one that has a state.
@@ -80,19 +80,19 @@ impl Assembler<'_> {
     /// A feed-forward that may process any rows in any order.
     fn expert(&mut self, config: &Config, layer: usize) -> BuildResult<Box<dyn FeedForward>> {
         let kind = config.kind().name;
-        let refused = |why: &str| {
+        let cannot_be_expert = |why: &str| {
             format!(
                 "feed-forward kind `{kind}` {why} and cannot be an expert; leave the layer out of the mixture"
             )
         };
         if is_stack(config, self.width()) {
-            return Err(self.fault(Some(layer), &refused("is already a mixture of experts")));
+            return Err(self.fault(Some(layer), &cannot_be_expert("is already a mixture of experts")));
         }
         let declared = |assembler: &Self| (assembler.states.specs().len(), assembler.slots.specs().len());
         let before = declared(self);
         let part = self.feed_forward(config, layer);
         if declared(self) != before {
-            return Err(self.fault(Some(layer), &refused("has a state that every token must update")));
+            return Err(self.fault(Some(layer), &cannot_be_expert("has a state that every token must update")));
         }
         part
     }

@@ -1,65 +1,68 @@
-//! Experts: a module for each, or one parameter that holds them all.
+//! Experts: separate modules, or one parameter with all of them.
 
-use super::Fitting;
+use super::AdapterFit;
+use crate::adapter_tensor::AdapterTensor;
 use crate::error::AdapterError;
 use crate::file::AdapterFormat;
 use crate::module::{AdapterModule, LowRankPair, ModuleChange};
-use crate::place::{ModulePlace, gguf_place, in_block, places};
-use crate::tensor::Tensor;
+use crate::module_place::{ModulePlace, gguf_place, in_block, places};
 use menagerie_model::{AdapterSite, LowRank, SitePart, SiteShape, WeightShape};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Experts of a role in a block, by number, each with its module.
-type OfRole = BTreeMap<usize, (AdapterModule, LowRankPair)>;
+/// The experts of a role in a block by number, each with its module.
+type RoleExperts = BTreeMap<usize, (AdapterModule, LowRankPair)>;
 
-/// Experts that are modules of their own, until all are known.
+/// Experts that are separate modules, until all are known.
 #[derive(Debug, Default)]
-pub(super) struct OfExperts(BTreeMap<(String, Option<usize>), OfRole>);
+pub(super) struct ExpertModules(BTreeMap<(String, Option<usize>), RoleExperts>);
 
-/// Rows of each expert of a module that are those of a role; all of them where there is no range.
+/// The rows of each expert of a module that belong to a role; all rows if there is no range.
 struct RoleRows {
     role: String,
     rows: Option<Range<usize>>,
-    /// How rows of the module become those of the role.
+    /// The layouts between the rows of the module and those of the role.
     place: ModulePlace,
 }
 
-/// Which side of the experts A meets.
+/// The side of the experts that A belongs to.
 #[derive(Clone, Copy)]
 enum Orientation {
-    /// The inputs, or the outputs where it is swapped.
-    Told {
-        /// Whether A meets the outputs.
+    /// The inputs, or the outputs if it is swapped.
+    Known {
+        /// Whether A belongs to the outputs.
         swapped: bool,
     },
-    /// Either fits.
+    /// Both sides have the same size.
     Square,
-    /// Neither fits: the sizes are refused with their names later.
+    /// Neither side fits; the sizes are reported later.
     Unknown,
 }
 
-impl Fitting<'_> {
-    /// Notes one expert.
+impl AdapterFit<'_> {
+    /// Adds an expert that is a separate module.
     pub(super) fn one_expert(
         &mut self,
         module: &AdapterModule,
         place: &ModulePlace,
     ) -> Result<(), AdapterError> {
         let ModuleChange::Linear { pair: Some(pair), magnitude: None, bias: None } = &module.change else {
-            return Err(self.error(module, "only plain LoRA can change experts"));
+            return Err(self.error(
+                module,
+                "experts support only plain LoRA, without DoRA and biases; merge the adapter with PEFT",
+            ));
         };
         let Some(expert) = place.expert else { return Ok(()) };
-        let of_role = self.apart.0.entry((place.role.clone(), place.layer)).or_default();
+        let of_role = self.experts.0.entry((place.role.clone(), place.layer)).or_default();
         match of_role.insert(expert, (module.clone(), pair.clone())) {
             None => Ok(()),
-            Some(_) => Err(self.error(module, "a second module for the same expert")),
+            Some(_) => Err(self.error(module, "another module of the adapter is for the same expert")),
         }
     }
 
-    /// Puts experts that were modules of their own into stacks; ranks may differ, and experts may be missing.
-    pub(super) fn experts(&mut self) -> Result<(), AdapterError> {
-        for ((role, layer), experts) in std::mem::take(&mut self.apart.0) {
+    /// Stacks experts that are separate modules. Ranks may differ, and experts may be missing.
+    pub(super) fn stack_experts(&mut self) -> Result<(), AdapterError> {
+        for ((role, layer), experts) in std::mem::take(&mut self.experts.0) {
             let Some((_, (first, pair))) = experts.iter().next() else { continue };
             let first = first.clone();
             let (inputs, out) = (pair.a.shape.cols, pair.b.shape.rows);
@@ -68,17 +71,23 @@ impl Fitting<'_> {
             let (mut a, mut b) = (vec![0.0; count * rank * inputs], vec![0.0; count * out * rank]);
             for (expert, (module, pair)) in &experts {
                 if *expert >= count {
-                    return Err(self.error(module, format!("the model has {count} experts")));
+                    return Err(self.error(
+                        module,
+                        format!(
+                            "the model has only {count} experts; was the adapter trained on another model?"
+                        ),
+                    ));
                 }
                 let own = pair.a.shape.rows;
                 if pair.a.shape.cols != inputs || pair.b.shape.rows != out {
-                    return Err(
-                        self.error(module, "its matrices are not of the size of those of the other experts")
-                    );
+                    return Err(self.error(
+                        module,
+                        "its matrices differ in size from those of the other experts; the file is damaged",
+                    ));
                 }
                 let (own_a, own_b) = (self.values(module, &pair.a)?, self.values(module, &pair.b)?);
                 a[expert * rank * inputs..][..own * inputs].copy_from_slice(&own_a);
-                // The factor goes into B: experts may differ in it.
+                // The factor is multiplied into B, since experts may have different factors.
                 for (to, from) in
                     b[expert * out * rank..][..out * rank].chunks_exact_mut(rank).zip(own_b.chunks_exact(own))
                 {
@@ -87,8 +96,8 @@ impl Fitting<'_> {
             }
             let name = format!("{}.lora", first.name);
             let pair = LowRankPair {
-                a: Tensor::from_f32(&name, &a, WeightShape { count, rows: rank, cols: inputs }),
-                b: Tensor::from_f32(&name, &b, WeightShape { count, rows: out, cols: rank }),
+                a: AdapterTensor::from_f32(&name, &a, WeightShape { count, rows: rank, cols: inputs }),
+                b: AdapterTensor::from_f32(&name, &b, WeightShape { count, rows: out, cols: rank }),
                 scaling: 1.0,
             };
             let place = ModulePlace { role: role.clone(), layer, expert: None, layout: Vec::new() };
@@ -97,7 +106,7 @@ impl Fitting<'_> {
         Ok(())
     }
 
-    /// A parameter that holds all experts.
+    /// A parameter with all experts.
     pub(super) fn parameter(
         &mut self,
         module: &AdapterModule,
@@ -111,9 +120,9 @@ impl Fitting<'_> {
         Ok(())
     }
 
-    /// A pair of which A meets the inputs of the experts. PEFT reads `[E, out, in]` where a class does not say that it
-    /// stores `[E, in, out]`, and before 0.18 the other way about: of classes stored turned, and of old files, A may meet
-    /// the outputs. What is added to the parameter is the same.
+    /// A pair whose A belongs to the inputs of the experts. PEFT assumes `[E, out, in]` unless a class states that it stores
+    /// `[E, in, out]`, and assumed the opposite before 0.18. So for transposed classes and old files, A may belong to the
+    /// outputs. The product that is added to the parameter is the same.
     fn oriented(
         &self,
         module: &AdapterModule,
@@ -122,7 +131,7 @@ impl Fitting<'_> {
     ) -> Result<LowRankPair, AdapterError> {
         let as_it_is = || Ok(pair.clone());
         let swapped = match self.orientation(module, parameter, pair)? {
-            Orientation::Told { swapped } => swapped,
+            Orientation::Known { swapped } => swapped,
             Orientation::Unknown => return as_it_is(),
             Orientation::Square => {
                 let siblings = self.file.modules.iter().filter(|other| other.name == module.name);
@@ -133,13 +142,14 @@ impl Fitting<'_> {
                     _ => None,
                 });
                 let told = told.find_map(|found| match found {
-                    Orientation::Told { swapped } => Some(swapped),
+                    Orientation::Known { swapped } => Some(swapped),
                     Orientation::Unknown | Orientation::Square => None,
                 });
                 told.ok_or_else(|| {
                     let reason = format!(
-                        "its experts have as many inputs as outputs, and versions of PEFT differ in which of them A meets: \
-                         nothing here says it; train a second parameter beside \"{parameter}\", or merge the adapter with PEFT"
+                        "its experts have as many inputs as outputs, so it is unknown which side A belongs to (versions \
+                         of PEFT \
+                         differ); train another parameter besides \"{parameter}\", or merge the adapter with PEFT"
                     );
                     self.error(module, reason)
                 })?
@@ -148,10 +158,10 @@ impl Fitting<'_> {
         if !swapped {
             return as_it_is();
         }
-        Ok(LowRankPair { a: pair.b.turned(), b: pair.a.turned(), scaling: pair.scaling })
+        Ok(LowRankPair { a: pair.b.transposed(), b: pair.a.transposed(), scaling: pair.scaling })
     }
 
-    /// Which side of the experts a pair's A meets, by its sizes.
+    /// The side of the experts that A belongs to, by its sizes.
     fn orientation(
         &self,
         module: &AdapterModule,
@@ -163,16 +173,16 @@ impl Fitting<'_> {
         let sites = roles.iter().flat_map(|part| self.expert_sites(&part.role, part.place.layer));
         let expected = sites.map(|(site, _)| self.target.sites[site].shape.sizes().cols).next();
         Ok(match expected {
-            // llama.cpp's files have the order of the model's.
-            _ if self.file.format == AdapterFormat::Gguf => Orientation::Told { swapped: false },
+            // Files of llama.cpp have the same order as the model.
+            _ if self.file.format == AdapterFormat::Gguf => Orientation::Known { swapped: false },
             Some(cols) if cols == inputs && cols == outputs => Orientation::Square,
-            Some(cols) if cols == inputs => Orientation::Told { swapped: false },
-            Some(cols) if cols == outputs => Orientation::Told { swapped: true },
+            Some(cols) if cols == inputs => Orientation::Known { swapped: false },
+            Some(cols) if cols == outputs => Orientation::Known { swapped: true },
             _ => Orientation::Unknown,
         })
     }
 
-    /// The roles of a parameter: as the spec names it, else the usual ones of a module of experts (gate, then up).
+    /// The roles of a parameter: by the names in the spec, else the usual ones of a module of experts (gate, then up).
     fn parameter_roles(
         &self,
         module: &AdapterModule,
@@ -194,7 +204,8 @@ impl Fitting<'_> {
             ("down_proj", true) => &[("ffn_down_exps", None)],
             _ => {
                 let reason = format!(
-                    "what its parameter \"{parameter}\" is in {} models is not known",
+                    "the role of its parameter \"{parameter}\" in models of {} is unknown; name it in [hf.tensors] of the \
+                     spec",
                     target.spec.id()
                 );
                 return Err(self.error(module, reason));
@@ -210,7 +221,7 @@ impl Fitting<'_> {
         Ok(usual.iter().map(part).collect())
     }
 
-    /// Puts a stack to the sites of a role.
+    /// Adds a stack at the sites of a role.
     fn stack(
         &mut self,
         module: &AdapterModule,
@@ -228,9 +239,9 @@ impl Fitting<'_> {
         let expected = sites.iter().map(|(_, range)| range.end).max().unwrap_or(0);
         if expected != rows.len() {
             let reason = format!(
-                "its experts have {} outputs for {}, and those of the model {expected}: was the adapter trained on another model?",
-                rows.len(),
-                part.role
+                "expected {expected} outputs of each expert for {}, found {}; was the adapter trained on another model?",
+                part.role,
+                rows.len()
             );
             return Err(self.error(module, reason));
         }
@@ -238,8 +249,8 @@ impl Fitting<'_> {
             let shape = self.target.sites[site].shape.sizes();
             if pair.a.shape.count != shape.count || pair.a.shape.cols != shape.cols {
                 let reason = format!(
-                    "{} experts of {} inputs, and the model has {} of {}: was the adapter trained on another model?",
-                    pair.a.shape.count, pair.a.shape.cols, shape.count, shape.cols
+                    "expected {} experts of {} inputs, found {} of {}; was the adapter trained on another model?",
+                    shape.count, shape.cols, pair.a.shape.count, pair.a.shape.cols
                 );
                 return Err(self.error(module, reason));
             }
@@ -251,7 +262,7 @@ impl Fitting<'_> {
         Ok(())
     }
 
-    /// Sites of a stack, each with its rows of every expert; a model may hold gate and up as one.
+    /// The sites of a stack, each with its rows of every expert. A model may have gate and up fused.
     fn expert_sites(&self, role: &str, layer: Option<usize>) -> Vec<(usize, Range<usize>)> {
         let of = |role: &str| -> Vec<(usize, &AdapterSite)> {
             let sites = self.target.sites.iter().enumerate();
@@ -294,7 +305,7 @@ impl Fitting<'_> {
         let sites = self.expert_sites(role, layer);
         let count = sites.first().map(|(site, _)| self.target.sites[*site].shape.sizes().count);
         count.ok_or_else(|| {
-            self.error(module, "the model has no experts there: was the adapter trained on another model?")
+            self.error(module, "the model has no experts there; was the adapter trained on another model?")
         })
     }
 }

@@ -1,16 +1,16 @@
-//! Linears and tables: where the rows of a module go.
+//! Linears and tables: the parts of a module at its sites.
 
-use super::Fitting;
-use super::slots::{Slot, SlotForm};
+use super::AdapterFit;
+use super::site_rows::{RowsForm, SiteRows};
+use crate::adapter_tensor::AdapterTensor;
 use crate::error::AdapterError;
 use crate::module::{AdapterModule, LowRankPair, ModuleChange};
-use crate::place::ModulePlace;
-use crate::tensor::Tensor;
+use crate::module_place::ModulePlace;
 use menagerie_model::{FullWeight, LinearPart, LowRank, Param, SitePart, SiteShape, TablePart, WeightShape};
 use menagerie_registry::TensorPart;
 
-impl Fitting<'_> {
-    /// A module that is a linear, or several.
+impl AdapterFit<'_> {
+    /// A module that is one or several linears.
     pub(super) fn linear(&mut self, module: &AdapterModule, place: &ModulePlace) -> Result<(), AdapterError> {
         let Some(out) = outputs(&module.change) else { return Ok(()) };
         if place.role == "token_embd" {
@@ -20,27 +20,31 @@ impl Fitting<'_> {
             return Ok(());
         }
         let order = self.rows_of_layout(module, place, out)?;
-        let slots = self.slots(module, place, order.as_ref().map_or(out, Vec::len))?;
-        for slot in &slots {
-            // From rows of the site to rows of the role to rows of the module.
+        let site_rows = self.site_rows(module, place, order.as_ref().map_or(out, Vec::len))?;
+        for slot in &site_rows {
+            // From rows of the site over rows of the role to rows of the module.
             let rows: Vec<usize> = match &order {
                 None => slot.rows.clone(),
                 Some(order) => slot.rows.iter().map(|row| order[*row]).collect(),
             };
             let part = match (slot.form, &module.change) {
-                (SlotForm::Rows, ModuleChange::Linear { pair, magnitude, bias }) => {
-                    let changed =
-                        Changed { pair: pair.as_ref(), magnitude: magnitude.as_ref(), bias: bias.as_ref() };
-                    SitePart::Linear(self.linear_part(module, slot.site, &rows, &changed)?)
+                (RowsForm::Rows, ModuleChange::Linear { pair, magnitude, bias }) => {
+                    let change = LinearChange {
+                        pair: pair.as_ref(),
+                        magnitude: magnitude.as_ref(),
+                        bias: bias.as_ref(),
+                    };
+                    SitePart::Linear(self.linear_part(module, slot.site, &rows, &change)?)
                 }
-                (SlotForm::Rows, ModuleChange::Whole { weight, bias }) => {
+                (RowsForm::Rows, ModuleChange::Whole { weight, bias }) => {
                     SitePart::Linear(self.whole(module, slot.site, &rows, (weight, bias.as_ref()))?)
                 }
                 (_, ModuleChange::Linear { pair: Some(pair), magnitude: None, bias: None }) => {
                     SitePart::Experts(self.of_heads(module, slot, &rows, pair)?)
                 }
                 _ => {
-                    let reason = "only plain LoRA can change this weight: latent attention computes with two forms of it";
+                    let reason = "this weight supports only plain LoRA, because latent attention computes with two forms \
+                         of it; merge the adapter with PEFT";
                     return Err(self.error(module, reason));
                 }
             };
@@ -49,27 +53,27 @@ impl Fitting<'_> {
         Ok(())
     }
 
-    /// What is done at a plain linear; `rows` are those of the module, in the order of the site.
+    /// The part at a plain linear; `rows` are the rows of the module in the order of the site.
     fn linear_part(
         &self,
         module: &AdapterModule,
         site: usize,
         rows: &[usize],
-        changed: &Changed,
+        change: &LinearChange,
     ) -> Result<LinearPart, AdapterError> {
         let shape = self.target.sites[site].shape.sizes();
-        let cut = |tensor: &Tensor| in_order(tensor, rows);
+        let cut = |tensor: &AdapterTensor| in_order(tensor, rows);
         let mut low_rank =
-            changed.pair.map(|pair| self.low_rank(module, pair, cut(&pair.b), shape)).transpose()?;
-        // What else is done to the product, needs it by itself.
-        if let (Some(pair), None, None) = (changed.pair, changed.magnitude, changed.bias) {
-            let turned = cut(&pair.b).turned().weight();
-            let up = turned.and_then(|turned| self.target.compute.backend.low_rank_up(&turned));
+            change.pair.map(|pair| self.low_rank(module, pair, cut(&pair.b), shape)).transpose()?;
+        // Magnitudes and biases need the product separately.
+        if let (Some(pair), None, None) = (change.pair, change.magnitude, change.bias) {
+            let transposed = cut(&pair.b).transposed().weight();
+            let up = transposed.and_then(|weight| self.target.compute.backend.low_rank_up(&weight));
             let up = up.map_err(self.failed(module))?;
             low_rank = low_rank.map(|made| made.with_up(up));
         }
-        let bias = changed.bias.map(|bias| self.bias_change(module, site, rows, bias)).transpose()?;
-        let magnitude = match (changed.magnitude, changed.pair) {
+        let bias = change.bias.map(|bias| self.bias_change(module, site, rows, bias)).transpose()?;
+        let magnitude = match (change.magnitude, change.pair) {
             (Some(lengths), Some(pair)) => {
                 let pair = LowRankPair { b: cut(&pair.b), ..pair.clone() };
                 Some(self.magnitude(module, site, (lengths, rows), &pair)?)
@@ -79,17 +83,17 @@ impl Fitting<'_> {
         Ok(LinearPart { low_rank, bias: bias.flatten(), magnitude, whole: None })
     }
 
-    /// The matrices, taken in; they must fit the weight.
+    /// The matrices as parameters of the backend; they must fit the weight.
     pub(super) fn low_rank(
         &self,
         module: &AdapterModule,
         pair: &LowRankPair,
-        b: Tensor,
+        b: AdapterTensor,
         around: WeightShape,
     ) -> Result<LowRank, AdapterError> {
         if pair.a.shape.cols != around.cols {
             let reason = format!(
-                "it has {} inputs, and the model's weight has {}: was the adapter trained on another model?",
+                "it has {} inputs, expected {} as in the model; was the adapter trained on another model?",
                 pair.a.shape.cols, around.cols
             );
             return Err(self.error(module, reason));
@@ -98,11 +102,11 @@ impl Fitting<'_> {
         LowRank::new(a, b, pair.scaling, around).map_err(self.failed(module))
     }
 
-    /// One pair as a stack of one for each head.
+    /// A pair as a stack with one pair for each head.
     fn of_heads(
         &self,
         module: &AdapterModule,
-        slot: &Slot,
+        slot: &SiteRows,
         rows: &[usize],
         pair: &LowRankPair,
     ) -> Result<LowRank, AdapterError> {
@@ -111,28 +115,30 @@ impl Fitting<'_> {
         let cut = pair.b.rows(rows);
         let of_heads = WeightShape { count: heads, rows: rows.len() / heads.max(1), cols: rank };
         let cut = cut.reshaped(of_heads).map_err(self.failed(module))?;
-        // A head's `B A` turned is `A^T B^T`.
+        // The transposed `B A` of a head is `A^T B^T`.
         let (a, b) = match slot.form {
-            SlotForm::TurnedHeads => (cut.turned(), pair.a.turned().repeated(heads)),
-            SlotForm::Rows | SlotForm::Heads => (pair.a.repeated(heads), cut),
+            RowsForm::TransposedHeads => (cut.transposed(), pair.a.transposed().repeated(heads)),
+            RowsForm::Rows | RowsForm::Heads => (pair.a.repeated(heads), cut),
         };
         let (a, b) = (self.factor(module, &a)?, self.factor(module, &b)?);
         LowRank::new(a, b, pair.scaling, shape).map_err(self.failed(module))
     }
 
-    /// A weight in the model's place.
+    /// A weight that replaces that of the model.
     fn whole(
         &self,
         module: &AdapterModule,
         site: usize,
         rows: &[usize],
-        (weight, bias): (&Tensor, Option<&Tensor>),
+        (weight, bias): (&AdapterTensor, Option<&AdapterTensor>),
     ) -> Result<LinearPart, AdapterError> {
         let shape = self.target.sites[site].shape.sizes();
         let cut = in_order(weight, rows);
         if cut.shape != shape {
-            let reason =
-                format!("its weight has {} inputs, and the model's has {}", cut.shape.cols, shape.cols);
+            let reason = format!(
+                "its weight has {} inputs, expected {} as in the model; was the adapter trained on another model?",
+                cut.shape.cols, shape.cols
+            );
             return Err(self.error(module, reason));
         }
         let bias = match bias {
@@ -145,21 +151,27 @@ impl Fitting<'_> {
         Ok(LinearPart { whole: Some(whole), ..LinearPart::default() })
     }
 
-    /// The trained bias less the model's; none where it was not changed.
+    /// The difference between the trained bias and that of the model; `None` if they are equal.
     fn bias_change(
         &self,
         module: &AdapterModule,
         site: usize,
         rows: &[usize],
-        bias: &Tensor,
+        bias: &AdapterTensor,
     ) -> Result<Option<Param>, AdapterError> {
         let Some(base) = self.base_bias(module, site)? else {
-            return Err(self.error(module, "it was trained with a bias, and the model has none there"));
+            return Err(self.error(
+                module,
+                "it was trained with a bias, but the model has none there; was the adapter \
+                 trained on another model?",
+            ));
         };
         let trained = self.values(module, &bias.columns(rows))?;
         if trained.len() != base.len() {
-            return Err(self
-                .error(module, format!("a bias of {}, and the model's has {}", trained.len(), base.len())));
+            return Err(self.error(
+                module,
+                format!("its bias has {} values, expected {} as in the model", trained.len(), base.len()),
+            ));
         }
         let change: Vec<f32> = trained.iter().zip(&base).map(|(trained, base)| trained - base).collect();
         if change.iter().all(|change| *change == 0.0) {
@@ -168,7 +180,7 @@ impl Fitting<'_> {
         self.target.compute.backend.vector(&bias.name, change).map(Some).map_err(self.failed(module))
     }
 
-    /// The model's own bias at a site.
+    /// The bias of the model at a site.
     pub(super) fn base_bias(
         &self,
         module: &AdapterModule,
@@ -178,12 +190,15 @@ impl Fitting<'_> {
         let weights = self.target.weights;
         let role = if place.layer.is_none() && place.role == "token_embd" { "output" } else { &place.role };
         let Some(index) = weights.find(role, place.layer, TensorPart::Bias) else {
-            // Of a fused weight the parts may have biases of their own.
-            let apart = ["attn_q", "attn_k", "attn_v"];
-            let apart = apart.iter().any(|role| weights.find(role, place.layer, TensorPart::Bias).is_some());
-            if role == "attn_qkv" && apart {
-                return Err(self
-                    .error(module, "the model keeps the biases of its parts apart, which is not supported"));
+            // The parts of a fused weight may have separate biases.
+            let parts = ["attn_q", "attn_k", "attn_v"];
+            let separate = parts.iter().any(|role| weights.find(role, place.layer, TensorPart::Bias).is_some());
+            if role == "attn_qkv" && separate {
+                return Err(self.error(
+                    module,
+                    "the model stores the biases of its parts separately, which is not supported; merge \
+                         the adapter with PEFT",
+                ));
             }
             return Ok(None);
         };
@@ -191,11 +206,14 @@ impl Fitting<'_> {
         let values = self.weight_values(module, &weight)?;
         match values.get(place.rows.clone()) {
             Some(rows) => Ok(Some(rows.to_vec())),
-            None => Err(self.error(module, "the model's bias is shorter than its weight")),
+            None => Err(self.error(
+                module,
+                "the bias of the model is shorter than its weight; the model file is damaged",
+            )),
         }
     }
 
-    /// `bias = "all"` saves the biases of norms too: whether it is one that was not trained.
+    /// Whether a module is an unchanged bias of a norm, which `bias = "all"` also saves.
     fn is_untrained_bias(&self, module: &AdapterModule, place: &ModulePlace) -> Result<bool, AdapterError> {
         let ModuleChange::Linear { pair: None, bias: Some(bias), .. } = &module.change else {
             return Ok(false);
@@ -212,7 +230,8 @@ impl Fitting<'_> {
             return Ok(true);
         }
         let reason = format!(
-            "a trained bias of {}, which is no linear: only linears and the embedding take adapters; merge the adapter with PEFT",
+            "a trained bias of {}, which is not a linear: only linears and the embedding support adapters; merge the \
+             adapter with PEFT",
             place.role
         );
         Err(self.error(module, reason))
@@ -230,12 +249,13 @@ impl Fitting<'_> {
         let (a, b) = (pair.a.shape, pair.b.shape);
         if (a.rows, b.rows) != (shape.rows, shape.cols) {
             let reason = format!(
-                "it is for {} tokens of {} elements, and the model has {} of {}: was the adapter trained on another model?",
-                a.rows, b.rows, shape.rows, shape.cols
+                "expected {} tokens of {} elements as in the model, found {} of {}; was the adapter trained on another \
+                 model?",
+                shape.rows, shape.cols, a.rows, b.rows
             );
             return Err(self.error(module, reason));
         }
-        // Rows of A are looked up, which rounds nothing.
+        // Rows of A are looked up, without rounding.
         let (a, b) = (self.param(module, &pair.a)?, self.factor(module, &pair.b)?);
         let made = LowRank::of_table(a, b, pair.scaling, shape).map_err(self.failed(module))?;
         self.put(module, site, SitePart::Table(TablePart::LowRank(made)))
@@ -245,15 +265,17 @@ impl Fitting<'_> {
         let ModuleChange::Whole { weight, bias: None } = &module.change else {
             return Err(self.error(
                 module,
-                "an embedding takes lora_embedding_A and lora_embedding_B, or a weight of its own",
+                "expected lora_embedding_A and lora_embedding_B, or a full weight, for an embedding; merge the adapter \
+                 with PEFT",
             ));
         };
         let site = self.table_site(module, place)?;
         let shape = self.target.sites[site].shape.sizes();
         if weight.shape != shape {
             let reason = format!(
-                "its table is {}, and the model's is [{}, {}]: a vocabulary that grew while training needs the model it was \
-                 saved with; merge the adapter with PEFT",
+                "its table is {}, expected [{}, {}] as in the model; if the vocabulary grew during training, merge the \
+                 adapter \
+                 with PEFT into the model that it was saved with",
                 weight.written_shape(),
                 shape.rows,
                 shape.cols
@@ -264,7 +286,7 @@ impl Fitting<'_> {
         self.put(module, site, SitePart::Table(TablePart::Whole(table)))
     }
 
-    /// The number of the table that a module changes.
+    /// The site of the table that a module changes.
     pub(super) fn table_site(
         &self,
         module: &AdapterModule,
@@ -277,20 +299,20 @@ impl Fitting<'_> {
         sites.iter().position(|site| is(&site)).ok_or_else(|| {
             self.error(
                 module,
-                format!("{} of the model is no table of tokens that takes adapters", place.role),
+                format!("{} of the model is not a token embedding that supports adapters", place.role),
             )
         })
     }
 }
 
-/// What changes a linear.
-struct Changed<'a> {
+/// The change of a linear.
+struct LinearChange<'a> {
     pair: Option<&'a LowRankPair>,
-    magnitude: Option<&'a Tensor>,
-    bias: Option<&'a Tensor>,
+    magnitude: Option<&'a AdapterTensor>,
+    bias: Option<&'a AdapterTensor>,
 }
 
-/// Outputs of a linear module.
+/// The outputs of a linear module.
 fn outputs(change: &ModuleChange) -> Option<usize> {
     match change {
         ModuleChange::Linear { pair: Some(pair), .. } => Some(pair.b.shape.rows),
@@ -300,8 +322,8 @@ fn outputs(change: &ModuleChange) -> Option<usize> {
     }
 }
 
-/// Rows of a tensor; the bytes of the file where they are all of them in order.
-fn in_order(tensor: &Tensor, rows: &[usize]) -> Tensor {
+/// Rows of a tensor; without a copy if they are all of its rows in order.
+fn in_order(tensor: &AdapterTensor, rows: &[usize]) -> AdapterTensor {
     let all = rows.len() == tensor.shape.rows && rows.iter().enumerate().all(|(at, row)| at == *row);
     if all { tensor.clone() } else { tensor.rows(rows) }
 }

@@ -1,9 +1,9 @@
-//! DoRA's lengths: what they are compared with, computed once from the model's weight.
+//! The magnitudes of DoRA, with what they are compared to, computed once from the weight of the model.
 
-use super::Fitting;
+use super::AdapterFit;
+use crate::adapter_tensor::AdapterTensor;
 use crate::error::AdapterError;
 use crate::module::{AdapterModule, LowRankPair};
-use crate::tensor::Tensor;
 use menagerie_model::{
     Arithmetic, LinearInput, Magnitude, ModelError, Product, SiteForm, Weight, WeightShape,
 };
@@ -12,19 +12,19 @@ use menagerie_registry::TensorPart;
 /// Rows of a weight that are dequantized at once.
 const ROWS: usize = 512;
 
-impl Fitting<'_> {
-    /// Lengths of a site's rows, and what their own lengths are made of. `pair` has the rows of the site; `rows` says which
-    /// rows of the module they are.
+impl AdapterFit<'_> {
+    /// The magnitudes of a site's rows, and the terms of the actual lengths of the rows. `pair` has the rows of the site;
+    /// `rows` are their indices in the module.
     pub(super) fn magnitude(
         &self,
         module: &AdapterModule,
         site: usize,
-        (lengths, rows): (&Tensor, &[usize]),
+        (lengths, rows): (&AdapterTensor, &[usize]),
         pair: &LowRankPair,
     ) -> Result<Magnitude, AdapterError> {
         let lengths = match lengths.shape.rows {
             1 => self.values(module, &lengths.columns(rows))?,
-            // `[out, 1]`, as early versions of PEFT have it.
+            // `[out, 1]`, as in early versions of PEFT.
             _ => self.values(module, &lengths.rows(rows))?,
         };
         let weight = self.stored(module, site)?;
@@ -46,13 +46,14 @@ impl Fitting<'_> {
             }
             None => Err(self.error(
                 module,
-                "DoRA needs the lengths of the model's rows, which this weight does not show",
+                "DoRA needs the rows of the model's weight, which are stored in another form here; merge the adapter with \
+                 PEFT",
             )),
         }
     }
 
-    /// By row `|W|^2`, `s <W, B A>` and `s^2 |B A|^2`; the low-rank product is never made whole: `<W, B A>` of a row is
-    /// `b (A W^T)`, and `|B A|^2` is `b (A A^T) b^T`.
+    /// For each row `|W|^2`, `s <W, B A>` and `s^2 |B A|^2`. The low-rank product is never computed completely: `<W, B
+    /// A>` of a row is `b (A W^T)`, and `|B A|^2` is `b (A A^T) b^T`.
     fn squares(
         &self,
         weight: &Weight,

@@ -1,86 +1,89 @@
-//! [`fit`]: an adapter as it was read to an adapter of one model.
+//! [`fit`]: from an adapter file to the adapter of one model.
 
 mod experts;
 mod linear;
 mod magnitude;
-mod order;
+mod row_order;
+mod site_rows;
 mod sites;
-mod slots;
 
+use crate::adapter_tensor::AdapterTensor;
 use crate::error::{AdapterError, about, of_module};
 use crate::file::{AdapterFile, AdapterFormat};
 use crate::module::{AdapterModule, ModuleChange};
-use crate::place::{ModulePlace, gguf_place, in_block, places};
-use crate::tensor::Tensor;
-use experts::OfExperts;
+use crate::module_place::{ModulePlace, gguf_place, in_block, places};
+use experts::ExpertModules;
 use menagerie_assembly::WeightSource;
 use menagerie_entries::{nearest, nearest_clause};
 use menagerie_model::{
     Adapter, AdapterSite, Arithmetic, Compute, ModelError, Param, SitePart, SiteShape, Weight,
 };
 use menagerie_spec::{ArchSpec, ModelConfig, SourceFormat};
-use order::RowOrder;
+use row_order::RowOrder;
 pub(crate) use sites::{module_sites, stage_sites};
 
-/// The model that an adapter is fitted to.
+/// The model that an adapter is applied to.
 #[derive(Clone, Copy)]
 pub struct FitTarget<'a> {
     /// Its sites, in the order of their numbers.
     pub sites: &'a [AdapterSite],
     /// Its spec.
     pub spec: &'a ArchSpec,
-    /// The spec resolved for it.
+    /// Its resolved config.
     pub config: &'a ModelConfig,
     /// Its format.
     pub format: SourceFormat,
-    /// Its weights: DoRA's lengths and trained biases are compared with them.
+    /// Its weights, which DoRA and trained biases are compared with.
     pub weights: &'a dyn WeightSource,
     /// Where it computes.
     pub compute: &'a Compute,
 }
 
-/// What `file` does in a model, by number of its sites; `name` is what messages call it.
+/// The adapter of a model from a file; `name` is its name in messages.
 ///
 /// # Errors
-/// A module that the model does not have (the nearest is named), shapes that do not fit, what the backend refuses.
+/// A module that the model lacks (the most similar name is given), shapes that do not fit, an error of the backend.
 pub fn fit(file: &AdapterFile, name: &str, target: &FitTarget) -> Result<Adapter, AdapterError> {
-    let mut fitting = Fitting::new(file, target)?;
+    let mut fitted = AdapterFit::new(file, target)?;
     for module in &file.modules {
-        fitting.module(module)?;
+        fitted.module(module)?;
     }
-    fitting.experts()?;
-    if fitting.parts.iter().all(Option::is_none) {
-        return Err(about(&file.name(), "nothing in it changes this model"));
+    fitted.stack_experts()?;
+    if fitted.parts.iter().all(Option::is_none) {
+        return Err(about(
+            &file.name(),
+            "it changes nothing in this model; was it trained on another model?",
+        ));
     }
-    Ok(Adapter::new(name, fitting.parts))
+    Ok(Adapter::new(name, fitted.parts))
 }
 
-/// The part of [`fit`] for a stage of a model that takes the whole file, whose sites the target has; perhaps nothing.
+/// As [`fit`], for a stage of a model: only the modules in the stage are used, which may be none.
 ///
 /// # Errors
 /// As [`fit`].
 pub fn fit_stage(file: &AdapterFile, name: &str, target: &FitTarget) -> Result<Adapter, AdapterError> {
-    let mut fitting = Fitting::new(file, target)?;
+    let mut fitted = AdapterFit::new(file, target)?;
     for module in &file.modules {
-        if fitting.is_of_stage(module) {
-            fitting.module(module)?;
+        if fitted.is_of_stage(module) {
+            fitted.module(module)?;
         }
     }
-    fitting.experts()?;
-    Ok(Adapter::new(name, fitting.parts))
+    fitted.stack_experts()?;
+    Ok(Adapter::new(name, fitted.parts))
 }
 
-/// An adapter that is being fitted.
-struct Fitting<'a> {
+/// An adapter while it is applied to a model.
+struct AdapterFit<'a> {
     file: &'a AdapterFile,
     target: &'a FitTarget<'a>,
     order: RowOrder<'a>,
     parts: Vec<Option<SitePart>>,
-    /// Experts that are modules of their own, until all are known.
-    apart: OfExperts,
+    /// Experts that are separate modules, until all are known.
+    experts: ExpertModules,
 }
 
-impl<'a> Fitting<'a> {
+impl<'a> AdapterFit<'a> {
     fn new(file: &'a AdapterFile, target: &'a FitTarget<'a>) -> Result<Self, AdapterError> {
         let FitTarget { spec, .. } = *target;
         if let Some(architecture) = &file.architecture
@@ -88,12 +91,16 @@ impl<'a> Fitting<'a> {
         {
             return Err(about(
                 &file.name(),
-                format!("an adapter for architecture \"{architecture}\", and the model is \"{}\"", spec.id()),
+                format!(
+                    "the adapter is for architecture \"{architecture}\", but the model is \"{}\"; use an adapter of this \
+                     model",
+                    spec.id()
+                ),
             ));
         }
         if file.format == AdapterFormat::Peft && spec.hf().tensors.is_empty() {
             let reason = format!(
-                "the spec of {} has no [hf.tensors]: what its modules are called is not known; convert the adapter with \
+                "the spec of {} has no [hf.tensors], so the names of its modules are unknown; convert the adapter with \
                  llama.cpp's convert_lora_to_gguf.py and use the GGUF adapter",
                 spec.id()
             );
@@ -101,10 +108,10 @@ impl<'a> Fitting<'a> {
         }
         let parts = target.sites.iter().map(|_| None).collect();
         let order = RowOrder::new(file.format, target);
-        Ok(Self { file, target, order, parts, apart: OfExperts::default() })
+        Ok(Self { file, target, order, parts, experts: ExpertModules::default() })
     }
 
-    /// Puts a module's part to each site it has.
+    /// Adds the parts of a module at each of its sites.
     fn module(&mut self, module: &AdapterModule) -> Result<(), AdapterError> {
         if let ModuleChange::Parameter { parameter, pair } = &module.change {
             return self.parameter(module, parameter, pair);
@@ -116,15 +123,14 @@ impl<'a> Fitting<'a> {
                 ModuleChange::Linear { .. } if place.expert.is_some() => self.one_expert(module, place)?,
                 ModuleChange::Linear { .. } | ModuleChange::Whole { .. } => self.linear(module, place)?,
                 ModuleChange::Table(pair) => self.table(module, place, pair)?,
-                // Done above.
+                // Handled above.
                 ModuleChange::Parameter { .. } => {}
             }
         }
         Ok(())
     }
 
-    /// Whether a module changes something in the stage whose sites the target has: in one of its layers, or at an end that it
-    /// has.
+    /// Whether a module belongs to the stage: to one of its layers, or to its embedding or head.
     fn is_of_stage(&self, module: &AdapterModule) -> bool {
         let FitTarget { spec, sites, .. } = *self.target;
         if let Some((layer, _)) = in_block(spec, &module.name) {
@@ -156,7 +162,7 @@ impl<'a> Fitting<'a> {
             let mut ends = sites.iter().filter(whole);
             match place.role.as_str() {
                 "token_embd" => ends.any(is_table),
-                // A head over the embedding's table has its role.
+                // A tied head has the role of the embedding.
                 "output" => {
                     ends.any(|site| !is_table(site) && ["output", "token_embd"].contains(&&*site.place.role))
                 }
@@ -169,30 +175,29 @@ impl<'a> Fitting<'a> {
         })
     }
 
-    /// Refuses what config.json multiplies: what PEFT adds to such a module is multiplied too, in a folder and in the file
-    /// that was made of it, and here it would not be.
+    /// Refuses modules whose products config.json scales. PEFT scales the adapter's part too, which is not implemented here.
     fn refuse_multiplied(&self, module: &AdapterModule, place: &ModulePlace) -> Result<(), AdapterError> {
         let times = &self.target.spec.hf().times;
         if self.file.format == AdapterFormat::Gguf || !times.iter().any(|(role, _)| *role == place.role) {
             return Ok(());
         }
         let reason = format!(
-            "models of {} multiply {} with a number of config.json, and with it what an adapter adds, which is not \
-             supported; merge the adapter with PEFT",
+            "models of {} scale {} with a number in config.json, including the part of an adapter, which is not supported; \
+             merge the adapter with PEFT",
             self.target.spec.id(),
             place.role
         );
         Err(self.error(module, reason))
     }
 
-    /// Where a module is; one that is nowhere is an error with the nearest name.
+    /// The places of a module. An unknown module is an error with the most similar name.
     fn places_of(&self, module: &AdapterModule) -> Result<Vec<ModulePlace>, AdapterError> {
         let FitTarget { spec, sites, .. } = *self.target;
         let found = match self.file.format {
             AdapterFormat::Peft => places(spec, &module.name),
             AdapterFormat::Gguf => gguf_place(spec, sites, &module.name).into_iter().collect(),
         };
-        // A role that another kind of layer has under the same name is no place of this one.
+        // A role of the same name in another kind of layer does not count.
         let here = |place: &ModulePlace| {
             let mut places = sites.iter().map(|site| &site.place);
             places.any(|site| site.role == place.role && site.layer == place.layer)
@@ -204,8 +209,9 @@ impl<'a> Fitting<'a> {
             return Err(self.error(
                 module,
                 format!(
-                    "{} models multiply what {} gives with numbers of their config, the adapter's part included, which is not \
-                     written; merge the adapter with PEFT first",
+                    "models of {} scale the output of {} with numbers in their config, including the part of an adapter, \
+                     which \
+                     is not supported; merge the adapter with PEFT",
                     spec.id(),
                     place.role
                 ),
@@ -226,13 +232,13 @@ impl<'a> Fitting<'a> {
         Err(self.error(
             module,
             format!(
-                "{} models have no such module{near}: was the adapter trained on another model?",
+                "models of {} have no such module{near}; was the adapter trained on another model?",
                 spec.id()
             ),
         ))
     }
 
-    /// What modules are called in HF, for the nearest name.
+    /// The names of modules in Hugging Face classes, to find the most similar one.
     fn hf_names(&self) -> Vec<String> {
         let map = self.target.spec.hf();
         let layers = self.target.config.layers.len();
@@ -252,7 +258,7 @@ impl<'a> Fitting<'a> {
         names.flat_map(spelled).collect()
     }
 
-    /// A part for a site that has none yet.
+    /// Adds a part at a site that has none yet.
     fn put(&mut self, module: &AdapterModule, site: usize, part: SitePart) -> Result<(), AdapterError> {
         let at = self.parts.get_mut(site);
         match at {
@@ -260,7 +266,9 @@ impl<'a> Fitting<'a> {
                 *slot = Some(part);
                 Ok(())
             }
-            _ => Err(self.error(module, "a second module that changes the same weight of the model")),
+            _ => {
+                Err(self.error(module, "another module of the adapter changes the same weight of the model"))
+            }
         }
     }
 
@@ -273,29 +281,29 @@ impl<'a> Fitting<'a> {
         move |error| of_module(&file, &module, error.to_string())
     }
 
-    /// A tensor taken in by the backend as stored.
-    fn param(&self, module: &AdapterModule, tensor: &Tensor) -> Result<Param, AdapterError> {
+    /// A tensor as a parameter of the backend, as stored.
+    fn param(&self, module: &AdapterModule, tensor: &AdapterTensor) -> Result<Param, AdapterError> {
         let compute = self.target.compute;
         let made = tensor.weight().and_then(|weight| compute.backend.matrix(&weight, compute.arithmetic));
         made.map_err(self.failed(module))
     }
 
-    /// A low-rank factor taken in by the backend, to be multiplied in f32 whatever the model's own weights are multiplied in.
-    fn factor(&self, module: &AdapterModule, tensor: &Tensor) -> Result<Param, AdapterError> {
+    /// A low-rank factor as a parameter of the backend. It is multiplied in f32, whatever the arithmetic of the model.
+    fn factor(&self, module: &AdapterModule, tensor: &AdapterTensor) -> Result<Param, AdapterError> {
         let backend = &*self.target.compute.backend;
         let made = tensor.factor(backend).and_then(|weight| backend.matrix(&weight, Arithmetic::Exact));
         made.map_err(self.failed(module))
     }
 
-    /// The numbers of a tensor.
-    fn values(&self, module: &AdapterModule, tensor: &Tensor) -> Result<Vec<f32>, AdapterError> {
+    /// The values of a tensor.
+    fn values(&self, module: &AdapterModule, tensor: &AdapterTensor) -> Result<Vec<f32>, AdapterError> {
         tensor
             .weight()
             .and_then(|weight| self.target.compute.backend.values(&weight))
             .map_err(self.failed(module))
     }
 
-    /// The numbers of rows of a weight of the model.
+    /// The values of a weight of the model.
     fn weight_values(&self, module: &AdapterModule, weight: &Weight) -> Result<Vec<f32>, AdapterError> {
         self.target.compute.backend.values(weight).map_err(self.failed(module))
     }

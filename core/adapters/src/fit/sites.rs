@@ -1,36 +1,38 @@
-//! [`module_sites`] and [`stage_sites`]: which sites the modules of a file change.
+//! [`module_sites`] and [`stage_sites`]: the sites that the modules of a file change.
 
-use super::{FitTarget, Fitting};
+use super::{AdapterFit, FitTarget};
 use crate::error::AdapterError;
 use crate::file::AdapterFile;
 use crate::module::{AdapterModule, ModuleChange};
 
-/// By module of a file the sites it changes; modules that cannot be weighted row by row are refused.
+/// The sites that each module of a file changes. Modules that X-LoRA cannot scale row by row are refused.
 pub(crate) fn module_sites(
     file: &AdapterFile,
     target: &FitTarget,
 ) -> Result<Vec<(String, Vec<usize>)>, AdapterError> {
-    let fitting = Fitting::new(file, target)?;
-    let of = |module: &AdapterModule| Ok((module.name.clone(), fitting.sites_changed(module)?));
+    let fit = AdapterFit::new(file, target)?;
+    let of = |module: &AdapterModule| Ok((module.name.clone(), fit.sites_changed(module)?));
     file.modules.iter().map(of).collect()
 }
 
-/// The same for a stage of a model that takes the whole file: modules elsewhere have no sites.
+/// As [`module_sites`], for a stage: modules outside of it have no sites.
 pub(crate) fn stage_sites(
     file: &AdapterFile,
     target: &FitTarget,
 ) -> Result<Vec<(String, Vec<usize>)>, AdapterError> {
-    let fitting = Fitting::new(file, target)?;
+    let fit = AdapterFit::new(file, target)?;
     let of = |module: &AdapterModule| {
-        let sites = if fitting.is_of_stage(module) { fitting.sites_changed(module)? } else { Vec::new() };
+        let sites = if fit.is_of_stage(module) { fit.sites_changed(module)? } else { Vec::new() };
         Ok((module.name.clone(), sites))
     };
     file.modules.iter().map(of).collect()
 }
 
-impl Fitting<'_> {
+impl AdapterFit<'_> {
     fn sites_changed(&self, module: &AdapterModule) -> Result<Vec<usize>, AdapterError> {
-        let refused = |what: &str| Err(self.error(module, format!("X-LoRA cannot mix {what}")));
+        let refused = |what: &str| {
+            Err(self.error(module, format!("X-LoRA cannot mix {what}; use plain LoRA adapters")))
+        };
         let pair = match &module.change {
             ModuleChange::Linear { pair: Some(pair), magnitude: None, bias: None } => pair,
             ModuleChange::Linear { .. } => return refused("adapters with DoRA magnitudes or biases"),
@@ -47,12 +49,12 @@ impl Fitting<'_> {
                 return refused("adapters on experts");
             }
             if place.layer.is_none() {
-                return refused("adapters outside the blocks (lm_head): PEFT cannot load them either");
+                return refused("adapters outside of the blocks (lm_head), which PEFT cannot load either");
             }
             let out = pair.b.shape.rows;
             let order = self.rows_of_layout(module, &place, out)?;
-            let slots = self.slots(module, &place, order.as_ref().map_or(out, Vec::len))?;
-            sites.extend(slots.iter().map(|slot| slot.site));
+            let site_rows = self.site_rows(module, &place, order.as_ref().map_or(out, Vec::len))?;
+            sites.extend(site_rows.iter().map(|site| site.site));
         }
         Ok(sites)
     }

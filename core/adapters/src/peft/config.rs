@@ -1,11 +1,12 @@
-//! [`PeftConfig`]: `adapter_config.json`. What changes the result is read or refused; the rest is known not to.
+//! [`PeftConfig`]: `adapter_config.json`. Keys that change the result are read or refused; all others are known to be
+//! harmless.
 
-use super::pattern::Patterns;
+use super::patterns::Patterns;
 use crate::error::{AdapterError, about};
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// Keys that say how an adapter was trained or where it is from, and nothing about what it computes.
+/// Keys about the training or the origin of an adapter, without influence on its computation.
 const HARMLESS: [&str; 22] = [
     "auto_mapping",
     "base_model_name_or_path",
@@ -44,14 +45,14 @@ const READ: [&str; 9] = [
     "lora_bias",
 ];
 
-/// Ways of beginning that change the model's own weights, so that the adapter is not one of the published model.
+/// Initializations that change the weights of the model, so that the adapter does not fit the published model.
 const CHANGES_BASE: [&str; 5] = ["pissa", "olora", "corda", "loftq", "lora_ga"];
 
-/// What an adapter's configuration means for its numbers.
+/// The configuration of an adapter.
 #[derive(Clone, Debug)]
 pub(super) struct PeftConfig {
     file: String,
-    /// The model it was trained on.
+    /// The model that it was trained on.
     pub(super) base: Option<String>,
     rank: f64,
     alpha: f64,
@@ -60,12 +61,12 @@ pub(super) struct PeftConfig {
     scale_by: ScaleBy,
     /// Parameters trained in place of modules (`mlp.experts.gate_up_proj`).
     pub(super) target_parameters: Vec<String>,
-    /// Whether DoRA's magnitudes are wanted.
+    /// Whether it has DoRA magnitudes.
     pub(super) dora: Dora,
     facts: Vec<(String, String)>,
 }
 
-/// What alpha is divided by.
+/// The divisor of alpha.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ScaleBy {
     Rank,
@@ -73,7 +74,7 @@ enum ScaleBy {
     RootOfRank,
 }
 
-/// Whether the lengths of rows were trained.
+/// Whether the magnitudes of rows were trained (DoRA).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dora {
     Absent,
@@ -95,20 +96,20 @@ impl PeftConfig {
         })?;
         match serde_json::from_str(&text) {
             Ok(Value::Object(map)) => Self::of(&file, &map),
-            Ok(_) => Err(about(&file, "an object is wanted, as PEFT writes it")),
-            Err(error) => Err(about(&file, format!("no JSON: {error}"))),
+            Ok(_) => Err(about(&file, "expected a JSON object, as written by PEFT")),
+            Err(error) => Err(about(&file, format!("invalid JSON: {error}"))),
         }
     }
 
     fn of(file: &str, map: &Map<String, Value>) -> Result<Self, AdapterError> {
-        let keys = Keys { file, map };
+        let keys = PeftKeys { file, map };
         keys.kind()?;
         keys.refuse_unknown()?;
         keys.init()?;
         let text = |key: &str| map.get(key).and_then(Value::as_str).map(str::to_owned);
         let (rank, alpha) = (keys.number("r", 8.0)?, keys.number("lora_alpha", 8.0)?);
         if rank < 1.0 {
-            return Err(keys.error("r", format!("{rank} is no rank; at least 1 is wanted")));
+            return Err(keys.error("r", format!("expected a rank of at least 1, found {rank}")));
         }
         let scale_by = if keys.flag("use_rslora")? { ScaleBy::RootOfRank } else { ScaleBy::Rank };
         let dora = if keys.flag("use_dora")? { Dora::Present } else { Dora::Absent };
@@ -137,7 +138,7 @@ impl PeftConfig {
         })
     }
 
-    /// What it says of itself.
+    /// Facts for listings.
     pub(super) fn facts(&self) -> Vec<(String, String)> {
         self.facts.clone()
     }
@@ -147,16 +148,16 @@ impl PeftConfig {
         &self.file
     }
 
-    /// Rank of a module.
+    /// The rank of a module.
     ///
     /// # Errors
-    /// A pattern that gives up on its name.
+    /// A pattern reached its limit on the name.
     pub(super) fn rank(&self, module: &str) -> Result<usize, AdapterError> {
         let rank = self.ranks.get(module).map_err(|reason| self.error("rank_pattern", reason))?;
         Ok(rank.unwrap_or(self.rank) as usize)
     }
 
-    /// What multiplies the product of a module.
+    /// The factor of the product of a module.
     ///
     /// # Errors
     /// As [`Self::rank`].
@@ -174,13 +175,13 @@ impl PeftConfig {
     }
 }
 
-/// The keys of a configuration, and its file for messages.
-struct Keys<'a> {
+/// The keys of a configuration, and the file for messages.
+struct PeftKeys<'a> {
     file: &'a str,
     map: &'a Map<String, Value>,
 }
 
-impl Keys<'_> {
+impl PeftKeys<'_> {
     fn error(&self, key: &str, reason: impl Into<String>) -> AdapterError {
         AdapterError::Key { file: self.file.to_owned(), key: key.to_owned(), reason: reason.into() }
     }
@@ -189,16 +190,17 @@ impl Keys<'_> {
         match self.map.get("peft_type").and_then(Value::as_str) {
             Some("LORA") => Ok(()),
             Some("XLORA") => {
-                Err(self.error("peft_type", "an X-LoRA mixture of adapters; give it with --xlora"))
+                Err(self.error("peft_type", "this is an X-LoRA mixture of adapters; pass it with --xlora"))
             }
-            Some(other) => {
-                Err(self.error("peft_type", format!("\"{other}\" is not supported; LORA and XLORA are")))
-            }
-            None => Err(self.error("peft_type", "missing: this is no PEFT adapter")),
+            Some(other) => Err(self.error(
+                "peft_type",
+                format!("expected LORA or XLORA, found \"{other}\"; merge the adapter with PEFT"),
+            )),
+            None => Err(self.error("peft_type", "missing; this is not a PEFT adapter")),
         }
     }
 
-    /// What nobody knows, and what is known to change the result in a way that is not computed.
+    /// Refuses unknown keys, and keys that change the result in an unsupported way.
     fn refuse_unknown(&self) -> Result<(), AdapterError> {
         for (key, value) in self.map {
             let says_nothing = match value {
@@ -216,51 +218,59 @@ impl Keys<'_> {
         }
         match self.map.get("bias").and_then(Value::as_str) {
             None | Some("none" | "all" | "lora_only") => Ok(()),
-            Some(other) => Err(self.error("bias", format!("\"{other}\": none, all or lora_only is wanted"))),
+            Some(other) => {
+                Err(self.error("bias", format!("expected none, all or lora_only, found \"{other}\"")))
+            }
         }
     }
 
-    /// An adapter to weights that were changed before training is none to the published ones.
+    /// Refuses adapters to weights that were changed before training.
     fn init(&self) -> Result<(), AdapterError> {
         const KEY: &str = "init_lora_weights";
         let Some(how) = self.map.get(KEY).and_then(Value::as_str) else { return Ok(()) };
         let how = how.to_lowercase();
         if CHANGES_BASE.iter().any(|prefix| how.starts_with(prefix)) {
             let reason = format!(
-                "\"{how}\" changed the weights of the model before training, so that the adapter is wrong for the published \
-                 ones; save it with path_initial_model_for_weight_conversion, which makes it an ordinary LoRA"
+                "\"{how}\" changed the weights of the model before training, so the adapter does not fit the published \
+                 weights; \
+                 save it with path_initial_model_for_weight_conversion, which converts it to plain LoRA"
             );
             return Err(self.error(KEY, reason));
         }
         match how.as_str() {
             "gaussian" | "eva" | "orthogonal" => Ok(()),
-            _ => Err(self
-                .error(KEY, format!("\"{how}\" is not known: whether it changes the model is not either"))),
+            _ => Err(self.error(
+                KEY,
+                format!(
+                    "\"{how}\" is unknown and may change the weights of the model; merge the adapter with \
+                     PEFT"
+                ),
+            )),
         }
     }
 
     fn number(&self, key: &str, default: f64) -> Result<f64, AdapterError> {
         match self.map.get(key) {
             None | Some(Value::Null) => Ok(default),
-            Some(value) => value.as_f64().ok_or_else(|| self.error(key, "a number is wanted")),
+            Some(value) => value.as_f64().ok_or_else(|| self.error(key, "expected a number")),
         }
     }
 
     fn flag(&self, key: &str) -> Result<bool, AdapterError> {
         match self.map.get(key) {
             None | Some(Value::Null) => Ok(false),
-            Some(value) => value.as_bool().ok_or_else(|| self.error(key, "true or false is wanted")),
+            Some(value) => value.as_bool().ok_or_else(|| self.error(key, "expected true or false")),
         }
     }
 
     fn texts(&self, key: &str) -> Result<Vec<String>, AdapterError> {
-        let wanted = || self.error(key, "a list of names is wanted");
+        let wrong = || self.error(key, "expected a list of names");
         match self.map.get(key) {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::Array(items)) => {
-                items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wanted)).collect()
+                items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
             }
-            Some(_) => Err(wanted()),
+            Some(_) => Err(wrong()),
         }
     }
 
@@ -270,36 +280,38 @@ impl Keys<'_> {
             Some(Value::Object(map)) => {
                 let entry = |(pattern, value): (&String, &Value)| Some((pattern.clone(), value.as_f64()?));
                 let entries: Option<Vec<_>> = map.iter().map(entry).collect();
-                entries.ok_or_else(|| self.error(key, "a number for each pattern is wanted"))?
+                entries.ok_or_else(|| self.error(key, "expected a number for each pattern"))?
             }
-            Some(_) => return Err(self.error(key, "an object of patterns and numbers is wanted")),
+            Some(_) => return Err(self.error(key, "expected an object with patterns and numbers")),
         };
         if key == "rank_pattern"
             && let Some((pattern, rank)) = entries.iter().find(|(_, rank)| *rank < 1.0)
         {
-            return Err(self.error(key, format!("{rank} for \"{pattern}\" is no rank; at least 1 is wanted")));
+            return Err(
+                self.error(key, format!("expected a rank of at least 1 for \"{pattern}\", found {rank}"))
+            );
         }
         Patterns::new(&entries).map_err(|reason| self.error(key, reason))
     }
 }
 
-/// Why a key is refused.
+/// The reason for refusing a key.
 fn refusal(key: &str) -> &'static str {
     match key {
         "lora_bias" => "biases inside the low-rank product are not supported; train without lora_bias",
         "trainable_token_indices" => {
-            "rows of the embedding trained one by one are not supported; merge the adapter with PEFT and convert the model"
+            "single trained rows of the embedding are not supported; merge the adapter with PEFT and convert the model"
         }
-        "alora_invocation_tokens" => "activated LoRA acts only after certain tokens, which is not supported",
+        "alora_invocation_tokens" => "activated LoRA, which acts only after certain tokens, is not supported",
         "layer_replication" => {
-            "layers that stand several times make another model; merge the adapter with PEFT and convert it"
+            "repeated layers are not supported; merge the adapter with PEFT and convert the model"
         }
         "use_qalora" | "use_bdlora" | "arrow_config" | "kasa_config" | "velora_config"
         | "monteclora_config" | "corda_config" | "lora_ga_config" => {
             "this variant of LoRA is not supported; merge the adapter with PEFT and convert the model"
         }
         _ => {
-            "not known, and it may change the result; update menagerie, or remove the key if it does not matter"
+            "unknown key, which may change the result; update menagerie, or remove the key if it does not matter"
         }
     }
 }

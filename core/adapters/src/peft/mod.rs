@@ -3,9 +3,9 @@
 //! Source: PEFT 0.21, `tuners/lora/config.py`, `layer.py`, `variants.py` and `utils/save_and_load.py`.
 
 mod config;
-mod keys;
 mod modules;
-mod pattern;
+mod patterns;
+mod tensor_name;
 
 use crate::error::{AdapterError, about};
 use crate::file::{AdapterFile, AdapterFormat};
@@ -13,9 +13,9 @@ use config::PeftConfig;
 use menagerie_loaders::SafetensorsFile;
 use std::path::Path;
 
-/// The file that says what an adapter is.
+/// The configuration of an adapter.
 pub(crate) const CONFIG: &str = "adapter_config.json";
-/// The file with its tensors.
+/// The tensors of an adapter.
 pub(crate) const WEIGHTS: &str = "adapter_model.safetensors";
 
 /// Reads a PEFT folder.
@@ -25,13 +25,14 @@ pub(crate) fn open(folder: &Path) -> Result<AdapterFile, AdapterError> {
     if !weights.is_file() {
         let reason = match folder.join("adapter_model.bin").is_file() {
             true => {
-                "the weights are a pickle (adapter_model.bin), which runs code when it is read; save the adapter as safetensors"
+                "the weights are a pickle (adapter_model.bin), which can run code when it is read; save the adapter as \
+                 safetensors"
             }
-            false => "there is no adapter_model.safetensors beside adapter_config.json; fetch it too",
+            false => "there is no adapter_model.safetensors beside adapter_config.json; download it too",
         };
         return Err(about(&folder.display().to_string(), reason));
     }
-    // Read into memory: an adapter is small, and nothing watches its file later.
+    // Read into memory: an adapter is small, and its file is not monitored later.
     let file = SafetensorsFile::open(&weights, false)?;
     let modules = modules::modules(&file, &config)?;
     Ok(AdapterFile {

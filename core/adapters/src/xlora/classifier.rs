@@ -1,4 +1,4 @@
-//! The classifier of an X-LoRA as it lies on disk.
+//! [`StoredClassifier`]: the classifier of an X-LoRA on disk.
 
 use super::config::{XLoraConfig, XLoraLayout};
 use crate::error::{AdapterError, about};
@@ -25,7 +25,7 @@ pub(super) struct StoredClassifier {
 }
 
 impl StoredClassifier {
-    /// Reads the classifier that a configuration speaks of.
+    /// Reads the classifier of a configuration.
     pub(super) fn read(folder: &Path, config: &XLoraConfig) -> Result<Self, AdapterError> {
         let name = match config.layout {
             XLoraLayout::Peft => "adapter_model.safetensors",
@@ -34,9 +34,9 @@ impl StoredClassifier {
         let path = folder.join(name);
         if !path.is_file() {
             let pickle = if folder.join(name.replace(".safetensors", ".pt")).is_file() {
-                "only a pickle is there (.pt), which runs code when it is read: save it as safetensors"
+                "there is only a pickle (.pt), which can run code when it is read; save the classifier as safetensors"
             } else {
-                "the classifier is not there; fetch it too"
+                "the classifier is missing; download it too"
             };
             return Err(about(&path.display().to_string(), pickle));
         }
@@ -45,10 +45,10 @@ impl StoredClassifier {
         for tensor in file.tensors() {
             let Some((index, part)) = place(tensor.name(), config.layout) else {
                 if tensor.name().contains(".lora_") {
-                    // A copy of an adapter, which its own folder has whole.
+                    // A copy of an adapter, which is complete in its own folder.
                     continue;
                 }
-                return Err(error(&path, tensor.name(), "no part of a classifier that is known"));
+                return Err(error(&path, tensor.name(), "unknown tensor of a classifier; update menagerie"));
             };
             let weight = stored(&file, tensor).map_err(|reason| error(&path, tensor.name(), &reason))?;
             let linear = linears.entry(index).or_default();
@@ -62,7 +62,7 @@ impl StoredClassifier {
         Ok(stored)
     }
 
-    /// Bytes of all linears in memory, where they are f32.
+    /// The memory of all linears in bytes, as f32.
     pub(super) fn memory_bytes(&self) -> u64 {
         let weights = self.linears.iter().flat_map(|linear| [&linear.weight, &linear.bias]).flatten();
         let bytes = |weight: &Weight| {
@@ -72,14 +72,14 @@ impl StoredClassifier {
         weights.map(bytes).sum()
     }
 
-    /// As many linears as the configuration says, each with what it needs.
+    /// Checks that there are as many linears as the configuration says, each with its biases.
     fn check(&self, config: &XLoraConfig) -> Result<(), AdapterError> {
         let file = self.file.display().to_string();
         let whole = self.linears.iter().filter(|linear| linear.weight.is_some()).count();
         if whole != config.depth || self.linears.len() != config.depth {
             let reason = format!(
-                "it holds {whole} linears of a classifier, and xlora_depth is {}; PEFT 0.21 leaves linears out when it saves \
-                 an X-LoRA: save it with PEFT 0.17",
+                "it has {whole} linears of a classifier, but xlora_depth is {}; PEFT 0.21 omits linears when it saves an \
+                 X-LoRA, so save it with PEFT 0.17",
                 config.depth
             );
             return Err(about(&file, reason));
@@ -88,7 +88,10 @@ impl StoredClassifier {
         if let Some(index) = self.linears.iter().position(wrong) {
             let (has, wants) =
                 if config.bias == Some(true) { ("no", "have one") } else { ("a", "have none") };
-            return Err(about(&file, format!("linear {index} has {has} bias, and the linears {wants}")));
+            return Err(about(
+                &file,
+                format!("linear {index} has {has} bias, but use_bias says that the linears {wants}"),
+            ));
         }
         Ok(())
     }
@@ -98,7 +101,7 @@ impl StoredClassifier {
         self.file.display().to_string()
     }
 
-    /// The classifier of a model, from rows of `inputs` to rows of `outputs`, in f32 whatever it is stored as.
+    /// The classifier of a model, from rows of `inputs` to rows of `outputs` elements, in f32.
     pub(super) fn fit(
         &self,
         config: &XLoraConfig,
@@ -120,15 +123,15 @@ impl StoredClassifier {
     }
 }
 
-/// The numbers of a tensor, which must be some.
+/// The values of a tensor, which must be finite.
 fn finite(weight: &Weight, compute: &Compute) -> Result<Vec<f32>, ModelError> {
     let values = compute.backend.values(weight)?;
     weight.expect_finite(&values)?;
     Ok(values)
 }
 
-/// Which linear a tensor is of, and whether it is its weight or its bias. Modules without numbers (ReLU, dropout) take
-/// indices, so that only the order says which comes when.
+/// The index of the linear that a tensor belongs to, and whether the tensor is its weight or its bias. Modules without
+/// tensors (ReLU, dropout) also take indices, so the indices have gaps.
 fn place(name: &str, layout: XLoraLayout) -> Option<(usize, &'static str)> {
     let (rest, part) = match name.rsplit_once('.')? {
         (rest, "weight") => (rest, "weight"),
@@ -149,14 +152,15 @@ fn stored(file: &SafetensorsFile, tensor: &SafetensorsTensor) -> Result<Weight, 
         Dtype::F32 => GgmlType::F32,
         Dtype::F16 => GgmlType::F16,
         Dtype::BF16 => GgmlType::BF16,
-        other => return Err(format!("its numbers are {other:?}, and F32, F16 or BF16 are wanted")),
+        other => return Err(format!("expected F32, F16 or BF16, found {other:?}")),
     };
-    let size = |dim: &u64| usize::try_from(*dim).map_err(|_| "its shape cannot be addressed".to_owned());
+    let size =
+        |dim: &u64| usize::try_from(*dim).map_err(|_| "its shape is too large for this machine".to_owned());
     let dims = tensor.shape().iter().map(size).collect::<Result<Vec<_>, _>>()?;
     let shape = match dims.as_slice() {
         [cols] => WeightShape { count: 1, rows: 1, cols: *cols },
         [rows, cols] => WeightShape { count: 1, rows: *rows, cols: *cols },
-        other => return Err(format!("its shape is {other:?}, and a matrix or a vector is wanted")),
+        other => return Err(format!("expected a matrix or a vector, found shape {other:?}")),
     };
     let bytes = file.data(tensor).map_err(|error| error.to_string())?;
     Weight::new(tensor.name(), WeightBytes::Mapped(bytes), block, shape).map_err(|error| error.to_string())
@@ -171,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_both_layouts_are_told_apart() {
+    fn names_of_both_layouts_are_recognized() {
         let peft = |name: &str| place(name, XLoraLayout::Peft);
         assert_eq!(peft("base_model.internal_xlora_classifier.layers.3.weight"), Some((3, "weight")));
         assert_eq!(peft("base_model.internal_xlora_classifier.layers.0.bias"), Some((0, "bias")));

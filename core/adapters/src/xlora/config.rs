@@ -1,4 +1,4 @@
-//! The configuration of an X-LoRA: PEFT's `adapter_config.json` and the first publication's `xlora_config.json`.
+//! [`XLoraConfig`]: the configuration of an X-LoRA, PEFT's `adapter_config.json` or the original `xlora_config.json`.
 
 use crate::error::{AdapterError, about};
 use menagerie_entries::{nearest, nearest_clause};
@@ -6,16 +6,16 @@ use menagerie_model::{ScalingNormalization, ScalingSpread, TopScalings, XLoraAct
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// Which of the two layouts a folder has.
+/// The layout of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum XLoraLayout {
+pub(crate) enum XLoraLayout {
     /// `adapter_config.json` with `peft_type` XLORA, and `adapter_model.safetensors`.
     Peft,
     /// `xlora_config.json` and `xlora_classifier.safetensors`.
     Published,
 }
 
-/// Keys that say nothing about the arithmetic of a trained X-LoRA.
+/// Keys without influence on the computation of a trained X-LoRA.
 const IGNORED: [&str; 12] = [
     "auto_mapping",
     "base_model_class",
@@ -31,7 +31,7 @@ const IGNORED: [&str; 12] = [
     "xlora_size",
 ];
 
-/// Keys that are read, for the nearest name.
+/// Keys that are read.
 const READ: [&str; 15] = [
     "adapters",
     "base_model_id",
@@ -52,53 +52,52 @@ const READ: [&str; 15] = [
 
 /// An adapter that an X-LoRA mixes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct XLoraMember {
-    /// As the configuration calls it.
-    pub name: String,
+pub(crate) struct XLoraMember {
+    /// Its name in the configuration.
+    pub(crate) name: String,
     /// Its folder, with an `adapter_config.json`.
-    pub folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
-/// What a configuration says.
+/// The configuration of an X-LoRA.
 #[derive(Clone, Debug, PartialEq)]
-pub struct XLoraConfig {
+pub(crate) struct XLoraConfig {
     /// The file.
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
     /// Its layout.
-    pub layout: XLoraLayout,
-    /// The model it was trained on, as somebody called it.
-    pub base: Option<String>,
-    /// Width of the hidden rows it reads, if it says.
-    pub hidden_size: Option<usize>,
+    pub(crate) layout: XLoraLayout,
+    /// The model that it was trained on, as stated in the file.
+    pub(crate) base: Option<String>,
+    /// The width of the hidden rows that it reads, if stated.
+    pub(crate) hidden_size: Option<usize>,
     /// The adapters in the order of the classifier's outputs.
-    pub members: Vec<XLoraMember>,
-    /// Linears of the classifier.
-    pub depth: usize,
-    /// What stands between them.
-    pub between: XLoraActivation,
-    /// Whether the linears have biases; absent = as the file of the classifier has.
-    pub bias: Option<bool>,
-    /// From the classifier's outputs to weights.
-    pub mixing: XLoraMixing,
-    /// Multiplies what every adapter adds.
-    pub global_weight: f32,
+    pub(crate) members: Vec<XLoraMember>,
+    /// The number of linears of the classifier.
+    pub(crate) depth: usize,
+    /// The activation between them.
+    pub(crate) between: XLoraActivation,
+    /// Whether the linears have biases; absent = as in the file of the classifier.
+    pub(crate) bias: Option<bool>,
+    /// From the outputs of the classifier to weights.
+    pub(crate) mixing: XLoraMixing,
+    /// The factor of every adapter.
+    pub(crate) global_weight: f32,
 }
 
 impl XLoraConfig {
     /// Whether a folder has the configuration of an X-LoRA.
     pub(super) fn is_at(folder: &Path) -> bool {
         let peft = folder.join("adapter_config.json");
-        let says =
+        let is_xlora =
             |file: &Path| object(file).is_ok_and(|keys| keys.get("peft_type") == Some(&"XLORA".into()));
-        folder.join("xlora_config.json").is_file() || (peft.is_file() && says(&peft))
+        folder.join("xlora_config.json").is_file() || (peft.is_file() && is_xlora(&peft))
     }
 
-    /// Reads the configuration of a folder; `None` where it has none of an X-LoRA.
+    /// Reads the configuration of a folder; `None` if the folder is not an X-LoRA.
     ///
     /// # Errors
-    /// A file that cannot be read, a key that nothing understands or of another type, numbers that cannot be, adapters that
-    /// are not there.
-    pub fn read(folder: impl AsRef<Path>) -> Result<Option<Self>, AdapterError> {
+    /// A file cannot be read, a key is unknown or has a wrong type, a number is impossible, an adapter is missing.
+    pub(crate) fn read(folder: impl AsRef<Path>) -> Result<Option<Self>, AdapterError> {
         let folder = folder.as_ref();
         let published = folder.join("xlora_config.json");
         let (file, layout) = match published.exists() {
@@ -113,38 +112,41 @@ impl XLoraConfig {
         if !is_xlora {
             return Ok(None);
         }
-        Keys { file: &file, keys: &keys }.config(folder, layout).map(Some)
+        XLoraKeys { file: &file, keys: &keys }.config(folder, layout).map(Some)
     }
 }
 
-/// A JSON object of a file.
+/// The JSON object in a file.
 pub(super) fn object(file: &Path) -> Result<Map<String, Value>, AdapterError> {
     let read = |reason: String| about(&file.display().to_string(), reason);
     let text = std::fs::read_to_string(file).map_err(|error| read(error.to_string()))?;
     match serde_json::from_str(&text).map_err(|error| read(error.to_string()))? {
         Value::Object(keys) => Ok(keys),
-        _ => Err(read("a JSON object is wanted".to_owned())),
+        _ => Err(read("expected a JSON object".to_owned())),
     }
 }
 
-struct Keys<'a> {
+struct XLoraKeys<'a> {
     file: &'a Path,
     keys: &'a Map<String, Value>,
 }
 
-impl Keys<'_> {
+impl XLoraKeys<'_> {
     fn config(&self, folder: &Path, layout: XLoraLayout) -> Result<XLoraConfig, AdapterError> {
         self.check_known()?;
         if layout == XLoraLayout::Peft && self.boolean("use_trainable_adapters", false)? {
             return Err(self.error(
                 "use_trainable_adapters",
-                "the adapters were trained on with the classifier, and the copies that PEFT saves of them lose layers; \
-                 only X-LoRAs over fixed adapters can be read from this layout",
+                "the adapters were trained together with the classifier, and the copies that PEFT saves of them lack \
+                 layers; \
+                 only X-LoRAs over fixed adapters are supported in this layout",
             ));
         }
         let depth = self.count("xlora_depth")?.unwrap_or(1);
         if depth == 0 {
-            return Err(self.error("xlora_depth", "a classifier has at least one linear"));
+            return Err(
+                self.error("xlora_depth", "expected at least 1: a classifier has at least one linear")
+            );
         }
         let (between, bias) = match layout {
             XLoraLayout::Peft => (XLoraActivation::Relu, Some(true)),
@@ -174,7 +176,7 @@ impl Keys<'_> {
     fn mixing(&self) -> Result<XLoraMixing, AdapterError> {
         let temperature = self.number("softmax_temperature", 1.0)?;
         if temperature <= 0.0 {
-            return Err(self.error("softmax_temperature", "it divides, and must be above 0"));
+            return Err(self.error("softmax_temperature", "expected a number above 0, since it is a divisor"));
         }
         let mixing = XLoraMixing {
             spread: match self.boolean("layerwise_scalings", false)? {
@@ -193,7 +195,7 @@ impl Keys<'_> {
             pass_value: self.number("scaling_pass_value", 0.0)?,
         };
         if mixing.top_k == Some(0) {
-            return Err(self.error("top_k_lora", "0 keeps no adapter; 1 or more, or null for all"));
+            return Err(self.error("top_k_lora", "expected 1 or more, or null for all adapters"));
         }
         Ok(mixing)
     }
@@ -215,7 +217,7 @@ impl Keys<'_> {
         .ok_or_else(|| {
             self.error(
                 "adapters",
-                "the names of the adapters in their order are wanted, perhaps with their paths",
+                "expected the names of the adapters in order, or an object with names and paths",
             )
         })?;
         if texts.is_empty() {
@@ -223,17 +225,20 @@ impl Keys<'_> {
         }
         let numbered = texts.iter().enumerate().all(|(index, (name, _))| *name == index.to_string());
         if layout == XLoraLayout::Peft && !numbered {
-            return Err(self.error("adapters", "PEFT knows them as \"0\", \"1\" and so on, in this order"));
+            return Err(self.error(
+                "adapters",
+                "expected the names \"0\", \"1\" and so on in this order, as written by PEFT",
+            ));
         }
         if self.keys.get("top_k_lora").and_then(Value::as_u64).is_some_and(|k| k as usize > texts.len()) {
-            let message = format!("more adapters are to be kept than the {} there are", texts.len());
+            let message = format!("expected at most the number of adapters, {}", texts.len());
             return Err(self.error("top_k_lora", &message));
         }
         texts.into_iter().map(|(name, path)| self.member(folder, name, &path)).collect()
     }
 
-    /// The adapter of a path as somebody wrote it on another machine: relative to the file, or by its last part or its name
-    /// beside it.
+    /// The adapter of a path, which may be from another machine: relative to the file, or by its last part or its name
+    /// beside the file.
     fn member(&self, folder: &Path, name: String, path: &str) -> Result<XLoraMember, AdapterError> {
         let last = Path::new(path).components().next_back().map(|part| folder.join(part));
         let candidates = [Some(folder.join(path)), last, Some(folder.join(&name))];
@@ -243,8 +248,9 @@ impl Keys<'_> {
             None => Err(self.error(
                 "adapters",
                 &format!(
-                    "adapter \"{name}\" ({path}) is not on this machine: no folder of that path, of its last part or of its \
-                     name beside the file has an adapter_config.json; fetch it and put it there as a folder \"{name}\""
+                    "adapter \"{name}\" ({path}) is missing: there is no adapter_config.json under that path, nor in a \
+                     folder with its \
+                     last part or its name beside the file; download it into a folder \"{name}\" beside the file"
                 ),
             )),
         }
@@ -254,20 +260,17 @@ impl Keys<'_> {
         let known = |key: &&String| READ.contains(&key.as_str()) || IGNORED.contains(&key.as_str());
         let Some(key) = self.keys.keys().find(|key| !known(key)) else { return Ok(()) };
         let near = nearest_clause(nearest(key, READ));
-        Err(self.error(
-            key,
-            &format!("nothing is known of this key, so that its X-LoRA may be computed otherwise{near}"),
-        ))
+        Err(self.error(key, &format!("unknown key, which may change the result{near}; update menagerie")))
     }
 
-    /// A key that is there and not null.
+    /// The value of a key that is present and not null.
     fn get(&self, key: &str) -> Option<&Value> {
         self.keys.get(key).filter(|value| !value.is_null())
     }
 
     fn optional_boolean(&self, key: &str) -> Result<Option<bool>, AdapterError> {
-        let wanted = || self.error(key, "true or false is wanted");
-        self.get(key).map(|value| value.as_bool().ok_or_else(wanted)).transpose()
+        let wrong = || self.error(key, "expected true or false");
+        self.get(key).map(|value| value.as_bool().ok_or_else(wrong)).transpose()
     }
 
     fn boolean(&self, key: &str, absent: bool) -> Result<bool, AdapterError> {
@@ -275,19 +278,19 @@ impl Keys<'_> {
     }
 
     fn count(&self, key: &str) -> Result<Option<usize>, AdapterError> {
-        let wanted = || self.error(key, "a whole number is wanted");
-        self.get(key).map(|value| value.as_u64().map(|count| count as usize).ok_or_else(wanted)).transpose()
+        let wrong = || self.error(key, "expected a whole number");
+        self.get(key).map(|value| value.as_u64().map(|count| count as usize).ok_or_else(wrong)).transpose()
     }
 
     fn number(&self, key: &str, absent: f32) -> Result<f32, AdapterError> {
         let Some(value) = self.get(key) else { return Ok(absent) };
         let number = value.as_f64().map(|number| number as f32).filter(|number| number.is_finite());
-        number.ok_or_else(|| self.error(key, "a number is wanted"))
+        number.ok_or_else(|| self.error(key, "expected a number"))
     }
 
     fn text(&self, key: &str) -> Result<Option<String>, AdapterError> {
-        let wanted = || self.error(key, "a text is wanted");
-        self.get(key).map(|value| value.as_str().map(str::to_owned).ok_or_else(wanted)).transpose()
+        let wrong = || self.error(key, "expected a text");
+        self.get(key).map(|value| value.as_str().map(str::to_owned).ok_or_else(wrong)).transpose()
     }
 
     fn error(&self, key: &str, reason: &str) -> AdapterError {

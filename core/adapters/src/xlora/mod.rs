@@ -1,34 +1,32 @@
-//! X-LoRA on disk (Buehler and Buehler, 2024): a configuration, a classifier, and the adapters that are mixed.
+//! X-LoRA on disk (Buehler and Buehler, 2024): a configuration, a classifier, and the adapters that it mixes.
 //!
 //! Sources: PEFT 0.21, `tuners/xlora`; the first publication's package xlora 0.2; mistral.rs's ordering files.
 
 mod classifier;
+mod classifier_layers;
 mod config;
-mod layers;
 mod ordering;
 
 use crate::error::{AdapterError, about};
 use crate::file::AdapterFile;
 use crate::fit::{FitTarget, fit, fit_stage};
 use classifier::StoredClassifier;
-pub use config::{XLoraConfig, XLoraLayout, XLoraMember};
-use layers::{Layers, Modules};
+use classifier_layers::{ClassifierLayers, ModuleScope};
+use config::XLoraConfig;
 use menagerie_model::{
     Adapter, AdapterSet, ModelError, NormedExecutor, ScalingLayers, TopScalings, XLoraModel,
 };
-pub use ordering::Ordering;
+use ordering::LayerOrdering;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// An X-LoRA as it was read, before it is fitted to a model.
+/// An X-LoRA as it was read, before it is applied to a model.
 #[derive(Clone, Debug)]
 pub struct XLora {
-    /// Its folder.
-    pub folder: PathBuf,
     /// Its configuration.
-    pub config: XLoraConfig,
-    /// The numbers of modules, where a file says them.
-    pub ordering: Option<Ordering>,
+    config: XLoraConfig,
+    /// The numbers of modules, if a file states them.
+    ordering: Option<LayerOrdering>,
     /// The adapters, in the order of the classifier's outputs.
     pub adapters: Vec<AdapterFile>,
     classifier: StoredClassifier,
@@ -44,34 +42,49 @@ impl XLora {
     /// Reads the X-LoRA of a folder: PEFT's layout, or that of the first publication.
     ///
     /// # Errors
-    /// No X-LoRA, a file that is not there or damaged, a key that nothing understands.
+    /// The folder is not an X-LoRA, a file is missing or damaged, a key is unknown.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, AdapterError> {
         let folder = folder.as_ref();
         let none = || {
-            let reason = "no X-LoRA: there is no xlora_config.json, and no adapter_config.json with \"peft_type\": \"XLORA\"";
+            let reason = "this is not an X-LoRA: there is no xlora_config.json, and no adapter_config.json with \
+                 \"peft_type\": \"XLORA\"";
             about(&folder.display().to_string(), reason)
         };
         let config = XLoraConfig::read(folder)?.ok_or_else(none)?;
-        let ordering = Ordering::beside(folder)?;
+        let ordering = LayerOrdering::beside(folder)?;
         let classifier = StoredClassifier::read(folder, &config)?;
         let adapters = config.members.iter().map(|member| AdapterFile::open(&member.folder));
         let adapters = adapters.collect::<Result<Vec<_>, _>>()?;
-        let read = Self { folder: folder.to_owned(), config, ordering, adapters, classifier };
+        let read = Self { config, ordering, adapters, classifier };
         read.check_ordering()?;
         read.check_pass()?;
         Ok(read)
     }
 
+    /// The folders of the adapters that the X-LoRA at a path mixes; none if it is not an X-LoRA.
+    ///
+    /// # Errors
+    /// The configuration is faulty, or an adapter is missing.
+    pub fn member_folders(path: impl AsRef<Path>) -> Result<Vec<PathBuf>, AdapterError> {
+        let members = XLoraConfig::read(path)?.map(|config| config.members);
+        Ok(members.into_iter().flatten().map(|member| member.folder).collect())
+    }
+
+    /// The model that it was trained on, as stated in the configuration.
+    pub fn base(&self) -> Option<&str> {
+        self.config.base.as_deref()
+    }
+
     /// The model that mixes these adapters over `model`.
     ///
     /// # Errors
-    /// Adapters that do not fit, layers that cannot be numbered, a classifier for other numbers of layers or adapters.
+    /// Adapters that do not fit, layers without known numbers, a classifier for other numbers of layers or adapters.
     pub fn fit(
         &self,
         model: Box<dyn NormedExecutor>,
         target: &FitTarget,
     ) -> Result<XLoraModel, AdapterError> {
-        let layers = Layers::of(self, target, Modules::OfAll)?;
+        let layers = ClassifierLayers::of(self, target, ModuleScope::All)?;
         let mut members = Vec::with_capacity(self.adapters.len());
         for (file, member) in self.adapters.iter().zip(&self.config.members) {
             members.push((Arc::new(fit(file, &member.name, target)?), self.config.global_weight));
@@ -79,7 +92,7 @@ impl XLora {
         let width = model.shape().embedding_length;
         if let Some(hidden) = self.config.hidden_size.filter(|&hidden| hidden != width) {
             let reason = format!(
-                "for rows of {hidden}, and the model's have {width}: was it trained on another model?"
+                "expected {width} as in the model, found {hidden}; was the X-LoRA trained on another model?"
             );
             return Err(self.key("hidden_size", reason));
         }
@@ -93,29 +106,28 @@ impl XLora {
         Ok(XLoraModel::new(model, set, classifier, self.config.mixing, layers.count))
     }
 
-    /// The adapters for a stage of a model that takes the whole of them, whose sites the target has; and by site the layer
-    /// that the classifier's weights have for it.
+    /// The adapters for a stage of a model, and the layer of the classifier's outputs for each of its sites.
     ///
     /// # Errors
-    /// Adapters that do not fit, layers that cannot be numbered.
+    /// Adapters that do not fit, layers without known numbers.
     pub fn fit_stage(&self, target: &FitTarget) -> Result<(Vec<Arc<Adapter>>, ScalingLayers), AdapterError> {
-        let layers = Layers::of(self, target, Modules::OfStage)?;
+        let layers = ClassifierLayers::of(self, target, ModuleScope::Stage)?;
         let fitted = self.adapters.iter().zip(&self.config.members);
         let fitted = fitted.map(|(file, member)| fit_stage(file, &member.name, target).map(Arc::new));
         Ok((fitted.collect::<Result<_, _>>()?, layers.by_site.into()))
     }
 
-    /// Bytes of all adapters and of the classifier in memory.
+    /// The memory of all adapters and of the classifier, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.adapters.iter().map(AdapterFile::memory_bytes).sum::<u64>() + self.classifier.memory_bytes()
     }
 
-    /// The configuration's file, for messages.
+    /// The file of the configuration, for messages.
     pub fn name(&self) -> String {
         self.config.file.display().to_string()
     }
 
-    /// Says for which numbers the classifier would have to be.
+    /// The error of a classifier that does not fit, with the numbers that it has to fit.
     fn misfit(&self, error: &ModelError, layers: usize, adapters: usize) -> AdapterError {
         let file = self.classifier.name();
         match error {
@@ -129,7 +141,7 @@ impl XLora {
         }
     }
 
-    /// The order of adapters in an ordering must be that of the configuration.
+    /// Checks that an ordering has the adapters in the order of the configuration.
     fn check_ordering(&self) -> Result<(), AdapterError> {
         let Some(ordering) = &self.ordering else { return Ok(()) };
         let names: Vec<&str> = self.config.members.iter().map(|member| member.name.as_str()).collect();
@@ -140,7 +152,7 @@ impl XLora {
             file: ordering.file.display().to_string(),
             key: "order".to_owned(),
             reason: format!(
-                "the adapters are {} here and {} in {}: which output of the classifier is whose depends on it",
+                "the adapters are {} here, but {} in {}: the outputs of the classifier are assigned in this order",
                 ordering.adapters.join(", "),
                 names.join(", "),
                 self.name()
@@ -148,7 +160,7 @@ impl XLora {
         })
     }
 
-    /// Which of equal weights are kept is nobody's decision but a sorting algorithm's.
+    /// Refuses a choice among equal weights, which would depend on the sorting algorithm.
     fn check_pass(&self) -> Result<(), AdapterError> {
         let mixing = &self.config.mixing;
         let some = mixing.top_k.is_some_and(|k| k < self.adapters.len());
@@ -156,8 +168,8 @@ impl XLora {
             return Ok(());
         }
         let reason = format!(
-            "the pass that feeds the classifier gives every adapter the weight {}, of which top_k_lora keeps some: which \
-             ones is left to chance, and results with them",
+            "the pass before the classifier gives every adapter the weight {}, and top_k_lora keeps only some of them: the \
+             choice, and with it the result, is undefined; set it to 0",
             mixing.pass_value
         );
         Err(self.key("scaling_pass_value", reason))
@@ -167,7 +179,7 @@ impl XLora {
         AdapterError::Key { file: self.name(), key: key.to_owned(), reason }
     }
 
-    /// What it says of itself, for people: key and value.
+    /// Facts for listings: key and value.
     pub fn facts(&self) -> Vec<(String, String)> {
         let config = &self.config;
         let mixing = &config.mixing;

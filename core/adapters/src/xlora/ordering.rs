@@ -1,4 +1,4 @@
-//! [`Ordering`]: which number each module has as a layer of an X-LoRA, as `ordering.json` files say it.
+//! [`LayerOrdering`]: the number of each module as a layer of an X-LoRA, from an `ordering.json` file.
 
 use super::config::object;
 use crate::error::{AdapterError, about};
@@ -6,27 +6,27 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The file's name beside a configuration.
+/// The name of the file beside a configuration.
 const FILE: &str = "ordering.json";
 
 /// The numbers of modules, and the order of adapters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ordering {
+pub(crate) struct LayerOrdering {
     /// The file.
-    pub file: PathBuf,
-    /// Names of the adapters in the order of the classifier's outputs.
-    pub adapters: Vec<String>,
-    /// Number by module (`model.layers.0.self_attn.q_proj`).
-    pub layers: BTreeMap<String, usize>,
+    pub(crate) file: PathBuf,
+    /// The names of the adapters in the order of the classifier's outputs.
+    pub(crate) adapters: Vec<String>,
+    /// The number of each module (`model.layers.0.self_attn.q_proj`).
+    pub(crate) layers: BTreeMap<String, usize>,
 }
 
-impl Ordering {
+impl LayerOrdering {
     /// The ordering beside a configuration, if there is one: `ordering.json`, or the only file that ends in
     /// `-ordering.json`.
     ///
     /// # Errors
-    /// Several such files, or one that cannot be read.
-    pub fn beside(folder: &Path) -> Result<Option<Self>, AdapterError> {
+    /// There are several such files, or one that cannot be read.
+    pub(crate) fn beside(folder: &Path) -> Result<Option<Self>, AdapterError> {
         let plain = folder.join(FILE);
         if plain.is_file() {
             return Self::read(&plain).map(Some);
@@ -44,7 +44,7 @@ impl Ordering {
             [one] => Self::read(one).map(Some),
             [first, ..] => Err(about(
                 &first.display().to_string(),
-                format!("one of {} orderings; rename the one that is meant to {FILE}", found.len()),
+                format!("there are {} ordering files; rename the right one to {FILE}", found.len()),
             )),
         }
     }
@@ -52,8 +52,8 @@ impl Ordering {
     /// Reads a file.
     ///
     /// # Errors
-    /// No JSON of this form; numbers that are not those from 0 on, each once.
-    pub fn read(file: impl AsRef<Path>) -> Result<Self, AdapterError> {
+    /// The JSON has another form, or the numbers are not 0, 1, 2 and so on, each once.
+    pub(crate) fn read(file: impl AsRef<Path>) -> Result<Self, AdapterError> {
         let file = file.as_ref();
         let keys = object(file)?;
         let error = |key: &str, reason: &str| AdapterError::Key {
@@ -65,15 +65,17 @@ impl Ordering {
         let names =
             names.and_then(|names| names.iter().map(|name| name.as_str().map(str::to_owned)).collect());
         let adapters: Vec<String> =
-            names.ok_or_else(|| error("order", "a list of the adapters' names is wanted"))?;
+            names.ok_or_else(|| error("order", "expected a list of the names of the adapters"))?;
         let layers = keys.get("layers").and_then(Value::as_object);
         let number = |(name, value): (&String, &Value)| Some((name.clone(), value.as_u64()? as usize));
         let layers = layers.and_then(|layers| layers.iter().map(number).collect::<Option<BTreeMap<_, _>>>());
-        let layers = layers.ok_or_else(|| error("layers", "modules with their numbers are wanted"))?;
+        let layers = layers.ok_or_else(|| error("layers", "expected an object of modules and numbers"))?;
         let mut numbers: Vec<usize> = layers.values().copied().collect();
         numbers.sort_unstable();
         if let Some((place, number)) = numbers.iter().enumerate().find(|(place, number)| place != *number) {
-            let reason = format!("the numbers from 0 on, each once, are wanted; {place} is {number}");
+            let reason = format!(
+                "expected the numbers 0, 1, 2 and so on, each once; found {number} instead of {place}"
+            );
             return Err(error("layers", &reason));
         }
         Ok(Self { file: file.to_owned(), adapters, layers })

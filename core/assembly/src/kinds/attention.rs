@@ -51,8 +51,8 @@ fn attention(
     Ok(Box::new(built))
 }
 
-/// What an attention may have beside its products.
-struct AttentionOptions {
+/// The optional parts of an attention.
+struct AttentionExtras {
     clamp: Option<f32>,
     qk_norm: Option<QkNorm>,
     v_norm: Option<HeadNorm>,
@@ -63,8 +63,9 @@ struct AttentionOptions {
     temperature: Option<Temperature>,
 }
 
-/// Every field of the config is named here, in [`shape_of`] or in [`linears_of`]: one that is forgotten does not compile.
-fn options_of(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> BuildResult<AttentionOptions> {
+/// Every field of the config is destructured here, in [`shape_of`] or in [`linears_of`], so a new field does not compile until
+/// it is used.
+fn options_of(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> BuildResult<AttentionExtras> {
     let AttentionConfig {
         heads,
         kv_heads,
@@ -114,10 +115,10 @@ fn options_of(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> Build
     let (clamp, qk_norm, v_norm) = (*clamp, norm?, v_norm?);
     let distances = relative_bias.as_ref().map(|bias| distances(bias, config, parts)).transpose();
     let (rope, sinks, inner_norm, distances) = (rotary?, sinks?, inner_norm?, distances?);
-    Ok(AttentionOptions { clamp, qk_norm, v_norm, rope, sinks, distances, inner_norm, temperature })
+    Ok(AttentionExtras { clamp, qk_norm, v_norm, rope, sinks, distances, inner_norm, temperature })
 }
 
-/// Learned biases by distance, unfolded from their buckets.
+/// Learned biases by distance, expanded from buckets.
 fn distances(
     bias: &RelativeBiasConfig,
     config: &AttentionConfig,
@@ -141,7 +142,7 @@ fn shape_of(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> BuildRe
     Ok(AttentionShape { heads, kv_heads, key_dim, value_dim, scale, softcap, mask, alibi })
 }
 
-/// The four products; their biases are taken by the rules in the kind's table.
+/// The four projections; the kind's table says which of them have biases.
 fn linears_of(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> BuildResult<AttentionLinears> {
     let qkv = query_key_value(config, parts);
     let gate = config.gate.map(|gate| gate_of(gate, parts)).transpose();
@@ -150,7 +151,7 @@ fn linears_of(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> Build
     Ok(AttentionLinears { query, key, value, output: output?, gate: gate? })
 }
 
-/// The gate; whether it is one per head or per element is seen from its rows, and checked by the component.
+/// The gate. Its number of rows says whether it is per head or per element; the component checks it.
 fn gate_of(config: AttentionGateConfig, parts: &mut dyn ComponentParts) -> BuildResult<AttentionGate> {
     let AttentionGateConfig { from, per: _, activation } = config;
     let source = match from {
@@ -164,7 +165,7 @@ fn gate_of(config: AttentionGateConfig, parts: &mut dyn ComponentParts) -> Build
     Ok(AttentionGate { source, activation })
 }
 
-/// Whether there are heads, groups of equal size, and row widths that can be counted.
+/// Checks that there are heads, that groups have equal sizes, and that row widths do not overflow.
 pub(super) fn sizes_are_possible(
     config: &AttentionConfig,
     parts: &mut dyn ComponentParts,
@@ -197,7 +198,7 @@ pub(super) fn mask_of(
         (MaskKind::Bidirectional, Some((WindowKind::Symmetric, size))) => Mask::Symmetric { size },
         (mask, Some((kind, _))) => {
             return Err(parts.fault(&format!(
-                "attention: a {} window does not go with a {} mask",
+                "attention: a {} window cannot be combined with a {} mask",
                 kind.name(),
                 mask.name()
             )));
@@ -209,10 +210,10 @@ pub(super) fn mask_of(
     Ok(mask)
 }
 
-/// Queries, keys, and values where they are not the keys.
+/// Projections of queries, of keys, and of values unless they are the keys.
 type Projections = (Box<dyn Linear>, Box<dyn Linear>, Option<Box<dyn Linear>>);
 
-/// The projections: of weights of their own, or rows of one.
+/// The projections, from separate weights or from rows of one weight.
 fn query_key_value(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> BuildResult<Projections> {
     const ROLES: [&str; 3] = ["attn_q", "attn_k", "attn_v"];
     let AttentionConfig { heads, kv_heads, key_dim, value_dim, values, .. } = *config;

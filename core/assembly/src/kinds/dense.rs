@@ -19,7 +19,7 @@ pub(super) struct DenseRoles {
 
 const DENSE: DenseRoles = DenseRoles { gate: "ffn_gate", up: "ffn_up", down: "ffn_down" };
 
-// Biases are taken by the rule in the kind's table.
+// The kind's table says whether there are biases.
 fn gated(config: &GatedConfig, parts: &mut dyn ComponentParts) -> BuildResult<Box<dyn FeedForward>> {
     let GatedConfig { activation, bias: _, inner_norm, limit } = config;
     gated_of(&DENSE, activation, *limit, inner_norm.as_ref(), parts)
@@ -61,8 +61,8 @@ fn norm_of(
     site.map(|NormSite { role, norm }| parts.norm(role, norm, width)).transpose()
 }
 
-/// The rows of gate and of up if one matrix of double width has both: there is no gate, and `up` has twice as many rows as
-/// `down` has columns.
+/// The rows of gate and up if one matrix contains both: there is no gate tensor, and `up` has twice as many rows as `down`
+/// has columns.
 fn fused_rows(roles: &DenseRoles, parts: &dyn ComponentParts) -> Option<usize> {
     let size = |role: &str, at: usize| usize::try_from(*parts.dims(role)?.get(at)?).ok();
     let inner = size(roles.down, 0)?;

@@ -1,6 +1,6 @@
 //! The mixer `gated-delta-net`.
 
-use super::recurrent::{Channels, convolutions, gated_norm, vector};
+use super::recurrent::{ConvChannels, convolutions, gated_norm, vector};
 use crate::array::array_of;
 use menagerie_model::components::{
     DeltaNetConvolutions, DeltaNetHeads, DeltaNetLinears, DeltaNetRates, GatedDeltaNet,
@@ -32,11 +32,11 @@ fn gated_delta_net(
     let gate = parts.linear("attn_gate");
     let rates = rates_of(parts);
     let channels = [("conv_q", of_keys), ("conv_k", of_keys), ("conv_v", of_values)];
-    let channels = channels.map(|(state, width)| Channels { state, width });
+    let channels = channels.map(|(state, width)| ConvChannels { state, width });
     let convolutions = convolutions(parts, channels, *length, *conv_bias);
     let decay_bias = vector("ssm_dt", TensorPart::Bias, parts);
     let decay = vector("ssm_a", TensorPart::Main, parts);
-    // One weight for every head.
+    // All heads share one weight.
     let norm = gated_norm(norm.as_ref(), [*value_dim, 1], parts);
     let output = parts.linear("ssm_out");
     let [queries, keys, values] = array_of(parts, products?)?;

@@ -1,7 +1,7 @@
 //! The mixer `kda`.
 
 use super::qk_norm::head_norm;
-use super::recurrent::{Channels, convolution, vector};
+use super::recurrent::{ConvChannels, convolution, vector};
 use crate::array::array_of;
 use menagerie_model::components::{
     DeltaNetConvolutions, DeltaNetHeads, DeltaNetLinears, DeltaNetRates, GatedDeltaNet, GatedNorm,
@@ -20,12 +20,12 @@ fn kda(config: &KdaConfig, parts: &mut dyn ComponentParts) -> BuildResult<Box<dy
     parts.needs(Operation::LinearAttention)?;
     let linears = linears_of(heads * dim, parts);
     let channels = [("q", "conv_q"), ("k", "conv_k"), ("v", "conv_v")].map(|(part, state)| {
-        let channels = Channels { state, width: heads * dim };
+        let channels = ConvChannels { state, width: heads * dim };
         convolution(&format!("ssm_conv1d_{part}"), channels, *length, parts)
     });
     let decay_bias = vector("ssm_dt", TensorPart::Bias, parts);
-    // One number per head, for every element of its keys: as many as the file has biases, or what a key says would make any
-    // number of them.
+    // One number per head, repeated for every element of its keys. The count is limited by the biases in the file, so that a
+    // key cannot cause an arbitrarily large allocation.
     let decay = parts.values("ssm_a", TensorPart::Main).and_then(|decay| {
         decay_bias.as_ref().map_err(|fault| *fault)?;
         let by_element = decay.iter().flat_map(|decay| std::iter::repeat_n(*decay, *dim)).collect();

@@ -52,7 +52,7 @@ fn latent_attention(
     Ok(Box::new(built))
 }
 
-/// Whether the rows of all products can be counted.
+/// Checks that the row counts of all projections do not overflow.
 fn sizes_are_possible(sizes: &LatentSizes, parts: &mut dyn ComponentParts) -> BuildResult<()> {
     let LatentSizes { heads, plain, rotated, value, latent, scale: _ } = *sizes;
     let widest = [plain.saturating_add(rotated), plain.saturating_add(value), latent.saturating_add(rotated)];
@@ -61,13 +61,13 @@ fn sizes_are_possible(sizes: &LatentSizes, parts: &mut dyn ComponentParts) -> Bu
         return Ok(());
     }
     Err(parts.fault(&format!(
-        "latent attention: {heads} heads of {} (keys) and {value} (values) elements out of latents of {latent}: more rows \
-         than can be counted",
+        "latent attention: {heads} heads of {} (keys) and {value} (values) elements over latents of {latent}: the number \
+         of rows overflows; check the head sizes of the config",
         plain + rotated
     )))
 }
 
-/// The products.
+/// The projections.
 fn linears_of(
     sizes: &LatentSizes,
     query_latent_dim: Option<usize>,
@@ -98,7 +98,8 @@ fn linears_of(
     })
 }
 
-/// What absorbs keys and values, of weights of their own: keys are stored as queries are absorbed.
+/// The absorbing matrices of keys and values, from separate weights; that of keys is stored in the orientation in which
+/// queries are multiplied.
 fn apart(sizes: &LatentSizes, parts: &mut dyn ComponentParts) -> BuildResult<[Box<dyn ExpertLinear>; 2]> {
     let (keys, values) = (parts.weight("attn_k_b"), parts.weight("attn_v_b"));
     let (keys, values) = (keys?, values?);
@@ -108,7 +109,7 @@ fn apart(sizes: &LatentSizes, parts: &mut dyn ComponentParts) -> BuildResult<[Bo
     Ok([absorb_key?, absorb_value?])
 }
 
-/// The same as rows of one weight, head after head, of which keys are turned.
+/// The absorbing matrices from one weight, head after head; those of keys are transposed.
 fn together(sizes: &LatentSizes, parts: &mut dyn ComponentParts) -> BuildResult<[Box<dyn ExpertLinear>; 2]> {
     let LatentSizes { heads, plain, value, .. } = *sizes;
     let both = parts.weight("attn_kv_b")?;
@@ -122,13 +123,13 @@ fn together(sizes: &LatentSizes, parts: &mut dyn ComponentParts) -> BuildResult<
     Ok([absorb_key?, absorb_value?])
 }
 
-/// Which rows of each head of one weight are keys and which are values.
+/// The rows of keys and of values in each head of one weight.
 fn head_rows(sizes: &LatentSizes) -> [HeadRows; 2] {
     let LatentSizes { heads, plain, value, .. } = *sizes;
     [0..plain, plain..plain + value].map(|rows| HeadRows { heads, rows })
 }
 
-/// Each matrix turned: a copy in f32.
+/// Transposes each matrix into a copy in f32.
 fn turned(weight: &Weight, parts: &mut dyn ComponentParts) -> BuildResult<Weight> {
     let values = parts.backend().values(weight);
     let values = or_fault(parts, values)?;

@@ -1,6 +1,6 @@
 //! The mixer `mamba1`.
 
-use super::recurrent::{Channels, by_tap, convolutions, vector};
+use super::recurrent::{ConvChannels, by_tap, convolutions, vector};
 use crate::array::array_of;
 use menagerie_model::components::{Mamba1, Mamba1Channels, Mamba1Linears, Mamba1Norms};
 use menagerie_model::{Operation, SequenceMixer};
@@ -13,7 +13,7 @@ fn mamba1(config: &Mamba1Config, parts: &mut dyn ComponentParts) -> BuildResult<
     let Mamba1Config { inner, state, rank, length, conv_bias, inner_norm } = config;
     parts.needs(Operation::SelectiveScan)?;
     let products = parts.split_linear("ssm_in", &[*inner, *inner], &[]);
-    let channels = [Channels { state: "conv_x", width: *inner }];
+    let channels = [ConvChannels { state: "conv_x", width: *inner }];
     let convolution = convolutions(parts, channels, *length, *conv_bias);
     let rates = parts.split_linear("ssm_x", &[*rank, *state, *state], &[]);
     let step = parts.linear("ssm_dt");
@@ -21,7 +21,7 @@ fn mamba1(config: &Mamba1Config, parts: &mut dyn ComponentParts) -> BuildResult<
     let decay = parts.values("ssm_a", TensorPart::Main);
     let skip = vector("ssm_d", TensorPart::Main, parts);
     let output = parts.linear("ssm_out");
-    // Files have the state of each channel together.
+    // In files, the state of a channel is contiguous.
     let decay = parts.vector("ssm_a", by_tap(&decay?, *state));
     let [input, gate] = array_of(parts, products?)?;
     let [rank, write, read] = array_of(parts, rates?)?;
@@ -33,7 +33,7 @@ fn mamba1(config: &Mamba1Config, parts: &mut dyn ComponentParts) -> BuildResult<
     Ok(Box::new(or_fault(parts, built)?))
 }
 
-/// The norms inside.
+/// The inner norms.
 pub(super) fn norms(
     [rank, state]: [usize; 2],
     config: &InnerNormConfig,

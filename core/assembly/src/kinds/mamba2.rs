@@ -1,6 +1,6 @@
 //! The mixer `mamba2`.
 
-use super::recurrent::{Channels, convolutions, gated_norm, vector};
+use super::recurrent::{ConvChannels, convolutions, gated_norm, vector};
 use crate::array::array_of;
 use menagerie_model::components::{Mamba2, Mamba2Convolutions, Mamba2Heads, Mamba2Linears};
 use menagerie_model::{KeySharing, LinearAttentionShape, Operation, SequenceMixer, StateUpdate};
@@ -15,7 +15,7 @@ fn mamba2(config: &Mamba2Config, parts: &mut dyn ComponentParts) -> BuildResult<
     let (inner, of_groups) = (heads * head_dim, groups * state);
     let products = parts.split_linear("ssm_in", &[inner, inner, of_groups, of_groups, *heads], &[]);
     let channels = [("conv_x", inner), ("conv_b", of_groups), ("conv_c", of_groups)];
-    let channels = channels.map(|(state, width)| Channels { state, width });
+    let channels = channels.map(|(state, width)| ConvChannels { state, width });
     let convolutions = convolutions(parts, channels, *length, *conv_bias);
     let step_bias = vector("ssm_dt", TensorPart::Bias, parts);
     let decay = vector("ssm_a", TensorPart::Main, parts);

@@ -1,7 +1,7 @@
 //! The mixer `mamba2-low-rank`.
 
 use super::mamba1::norms;
-use super::recurrent::{Channels, convolution, vector};
+use super::recurrent::{ConvChannels, convolution, vector};
 use crate::array::array_of;
 use menagerie_model::components::{Mamba2Heads, Mamba2LowRank, Mamba2LowRankLinears};
 use menagerie_model::{KeySharing, LinearAttentionShape, Operation, SequenceMixer, StateUpdate};
@@ -17,7 +17,7 @@ fn mamba2_low_rank(
     let Mamba2LowRankConfig { heads, head_dim, state, rank, length, inner_norm } = config;
     parts.needs(Operation::LinearAttention)?;
     let input = parts.linear("ssm_in");
-    let channels = Channels { state: "conv_x", width: heads * head_dim };
+    let channels = ConvChannels { state: "conv_x", width: heads * head_dim };
     let convolution = convolution("ssm_conv1d", channels, *length, parts);
     let products = parts.split_linear("ssm_x", &[*state, *state, *rank], &[]);
     let step = parts.linear("ssm_dt");

@@ -12,7 +12,7 @@ use menagerie_spec::config::{
 
 component!(feed_forward MoeConfig, moe);
 
-/// Roles of the expert that every token takes.
+/// Roles of the shared expert.
 const SHARED: DenseRoles = DenseRoles { gate: "ffn_gate_shexp", up: "ffn_up_shexp", down: "ffn_down_shexp" };
 
 fn moe(config: &MoeConfig, parts: &mut dyn ComponentParts) -> BuildResult<Box<dyn FeedForward>> {
@@ -51,7 +51,7 @@ fn router(
     Ok(Router { product, input, norm, input_scale, rule })
 }
 
-/// From logits to experts and weights.
+/// How experts and weights are chosen from logits.
 fn router_rule(
     config: &RouterConfig,
     count: BuildResult<usize>,
@@ -75,7 +75,7 @@ fn router_rule(
     let count = count?;
     if *top_k == 0 || *top_k > count {
         return Err(
-            parts.fault(&format!("experts: {top_k} of {count} experts per token; expected 1 to {count}"))
+            parts.fault(&format!("experts: expected 1 to {count} experts per token, found {top_k}"))
         );
     }
     let groups = groups.map(|groups| group_selection(groups, count, parts)).transpose()?;
@@ -97,12 +97,12 @@ fn group_selection(
 ) -> BuildResult<GroupSelection> {
     let RouterGroups { count, keep, score } = config;
     if count == 0 || !experts.is_multiple_of(count) {
-        return Err(parts.fault(&format!("experts: {experts} experts do not fall into {count} groups")));
+        return Err(parts.fault(&format!("experts: expected groups of equal size, found {experts} experts in {count} groups")));
     }
     Ok(GroupSelection { count, keep, score })
 }
 
-// Biases are taken by the rule in the kind's table.
+// The kind's table says whether there are biases.
 fn experts_of(config: &ExpertConfig, parts: &mut dyn ComponentParts) -> BuildResult<Experts> {
     let ExpertConfig { kind, activation: own, bias: _, limit } = config;
     match kind {
@@ -126,7 +126,7 @@ fn experts_of(config: &ExpertConfig, parts: &mut dyn ComponentParts) -> BuildRes
     }
 }
 
-/// The products around experts of a width of their own; their shapes say which it is.
+/// The projections around experts whose width differs from the model's; their shapes state it.
 fn latent_experts(parts: &mut dyn ComponentParts) -> BuildResult<LatentExperts> {
     let down = parts.linear("ffn_latent_down");
     let up = parts.linear("ffn_latent_up");

@@ -4,7 +4,7 @@ use menagerie_model::{Activation, ActivationForm, GateForm, Gating};
 use menagerie_registry::{BuildResult, ComponentParts};
 use menagerie_spec::config::{ActivationConfig, LimitConfig, LimitPlace, SwigluOai};
 
-/// An activation that stands alone.
+/// An activation without a gate.
 pub(crate) fn activation(
     config: &ActivationConfig,
     parts: &mut dyn ComponentParts,
@@ -15,12 +15,12 @@ pub(crate) fn activation(
             parts.activation(component).map(ActivationForm::Component)
         }
         ActivationConfig::SwigluOai(_) => {
-            Err(parts.fault("activation `swiglu-oai` is of a gate and an up projection; here is no gate"))
+            Err(parts.fault("activation `swiglu-oai` needs a gate projection, but this feed-forward has none"))
         }
     }
 }
 
-/// How a gate and an up projection become one.
+/// The combination of gate and up projection.
 pub(crate) fn gating(
     own: &ActivationConfig,
     limit: Option<LimitConfig>,
@@ -39,7 +39,7 @@ pub(crate) fn gating(
             Ok(gating.into())
         }
         (_, Some(_)) => {
-            Err(parts.fault("a limit on gate and up projection goes with the activation `silu` alone"))
+            Err(parts.fault("a limit on gate and up projection is only supported with the activation `silu`"))
         }
     }
 }

@@ -12,7 +12,7 @@ fn per_layer_input(
     config: &PerLayerInputConfig,
     parts: &mut dyn ComponentParts,
 ) -> BuildResult<Box<dyn FeedForward>> {
-    // The width is in the dims of both tensors.
+    // The dimensions of both tensors state the width.
     let PerLayerInputConfig { width: _, activation: act } = config;
     let (gate, projection) = (parts.linear("inp_gate"), parts.linear("proj"));
     let activation = activation(act, parts)?;

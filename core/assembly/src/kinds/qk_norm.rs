@@ -7,7 +7,8 @@ use menagerie_spec::config::{
 };
 use menagerie_spec::kind::Component as Config;
 
-/// Norms on queries and keys; `over` says what the mean runs over, the shape of a weight whether heads share it.
+/// Norms on queries and keys. `over` says which elements the mean is over; the shape of the weight says whether heads
+/// share it.
 pub(super) fn qk_norm(
     config: &QkNormConfig,
     attention: &AttentionConfig,
@@ -24,7 +25,7 @@ pub(super) fn qk_norm(
     Ok(QkNorm { query: query?, key: key?, place })
 }
 
-/// A norm over every head, or over all heads together, of rows of `heads` heads of `dim` elements.
+/// A norm over each head or over all heads together, for rows of `heads` heads of `dim` elements.
 pub(super) fn head_norm(
     role: &str,
     norm: &Config,
@@ -48,8 +49,8 @@ pub(super) fn head_norm(
     Ok(HeadNorm { norm, width, row_weight: None, row_bias: None })
 }
 
-/// Every head has weights of its own, `stored` of them (one for each of its elements, or one for all): the norm has none, and
-/// the row is multiplied by all of them.
+/// Every head has its own `stored` weights (one for each of its elements, or a single one): the norm then has no weight,
+/// and the row is multiplied by the weights of all heads.
 fn head_norm_with_own_weights(
     role: &str,
     norm: &Config,
@@ -68,7 +69,7 @@ fn head_norm_with_own_weights(
     let Some((bare, offset, bias)) = rms.or(layer) else {
         let kind = norm.kind().name;
         return Err(parts.fault(&format!(
-            "\"{role}\" has weights for each of {heads} heads, and a norm of kind `{kind}` has one for all of them"
+            "\"{role}\" has weights for each of {heads} heads, but a norm of kind `{kind}` supports only weights that heads share"
         )));
     };
     let weight = parts.row_values(role, TensorPart::Main, [stored, heads])?;

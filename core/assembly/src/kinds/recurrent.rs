@@ -1,4 +1,4 @@
-//! What recurrent mixers share: their convolution, their numbers per head, their gated norm.
+//! Parts that recurrent mixers share: convolution, values per head, gated norm.
 
 use super::qk_norm::head_norm;
 use crate::array::array_of;
@@ -10,15 +10,15 @@ use menagerie_spec::config::{BiasRule, GatePlace, GatedNormConfig, QkNormOver};
 /// Role of the convolution.
 const CONVOLUTION: &str = "ssm_conv1d";
 
-/// Taps `[channels, length]` as files have them to `[length, channels]`.
+/// Transposes taps from `[channels, length]`, as in files, to `[length, channels]`.
 pub(super) fn by_tap(taps: &[f32], length: usize) -> Vec<f32> {
     (0..length).flat_map(|tap| taps.iter().skip(tap).step_by(length.max(1)).copied()).collect()
 }
 
-/// A convolution with taps of its own, `[channels, length]` in files.
+/// A convolution with its own taps, `[channels, length]` in files.
 pub(super) fn convolution(
     role: &str,
-    Channels { state, width }: Channels,
+    ConvChannels { state, width }: ConvChannels,
     length: usize,
     parts: &mut dyn ComponentParts,
 ) -> BuildResult<CausalConv> {
@@ -30,18 +30,18 @@ pub(super) fn convolution(
     or_fault(parts, convolution)
 }
 
-/// One part of the channels of a convolution, with the name of its state.
-pub(super) struct Channels {
-    /// Name of the state in its place.
+/// Some of the channels of a convolution, with their own state.
+pub(super) struct ConvChannels {
+    /// Name of the state.
     pub(super) state: &'static str,
-    /// How many.
+    /// Number of channels.
     pub(super) width: usize,
 }
 
-/// The convolution over all channels of a mixer, as one for each part of them: channels do not mix.
+/// Splits the convolution of a mixer into one for each part of its channels, as channels do not mix.
 pub(super) fn convolutions<const N: usize>(
     parts: &mut dyn ComponentParts,
-    channels: [Channels; N],
+    channels: [ConvChannels; N],
     length: usize,
     bias: BiasRule,
 ) -> BuildResult<[CausalConv; N]> {
@@ -53,7 +53,7 @@ pub(super) fn convolutions<const N: usize>(
     };
     let (taps, bias) = (taps?, bias?);
     let (mut first, mut made) = (0, Vec::with_capacity(N));
-    for Channels { state, width } in channels {
+    for ConvChannels { state, width } in channels {
         let own = first..first + width;
         let of_part =
             parts.vector(CONVOLUTION, by_tap(&taps[own.start * length..own.end * length], length))?;

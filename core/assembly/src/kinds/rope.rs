@@ -1,4 +1,4 @@
-//! Rope configs to frequencies.
+//! Frequencies of rope configs.
 
 use menagerie_model::components::{
     FrequencyQuestion, Llama3Scaling, Rope, ScaledFrequencies, YarnScaling, base_frequencies,
@@ -7,11 +7,11 @@ use menagerie_registry::{BuildResult, ComponentParts, TensorPart, or_fault};
 use menagerie_spec::config::{RopeConfig, RopeScaling, Rounding};
 use menagerie_spec::kind::Component;
 
-/// Most elements of a head that rotate; published models have up to 256. Frequencies are computed before any tensor says that
-/// the file has heads of that width.
+/// Most rotated elements of a head; published models have up to 256. The limit is needed because frequencies are computed
+/// before a tensor confirms the width of heads.
 const MOST_DIMS: usize = 1 << 16;
 
-/// Every frequency of a rope, in both regimes where there are two.
+/// The frequencies of a rope, for short and for long contexts if they differ.
 pub(super) fn rope(config: &RopeConfig, parts: &mut dyn ComponentParts) -> BuildResult<Rope> {
     let RopeConfig { pairs, dims, base, scaling } = config;
     let (base, dims) = (*base, *dims);
@@ -36,7 +36,7 @@ pub(super) fn rope(config: &RopeConfig, parts: &mut dyn ComponentParts) -> Build
             plain(Some(&(0..dims / 2).map(divisor).collect::<Vec<_>>()))
         }
         RopeScaling::Factors { role } => plain(Some(&parts.values(role, TensorPart::Main)?)),
-        // The limit of the short regime is one of the whole model: see `model_shape`.
+        // The limit of the short regime applies to the whole model: see `model_shape`.
         RopeScaling::LongRope { short, long, magnitude: whole, original_context: _ } => {
             magnitude = *whole;
             let (short, long) = (parts.values(short, TensorPart::Main), parts.values(long, TensorPart::Main));
@@ -64,21 +64,21 @@ pub(super) fn rope(config: &RopeConfig, parts: &mut dyn ComponentParts) -> Build
     };
     if frequencies.iter().chain(long_frequencies.iter().flatten()).any(|value| !value.is_finite()) {
         return Err(
-            parts.fault(&format!("rope: base {base} and its scaling give frequencies that are no numbers"))
+            parts.fault(&format!("rope: base {base} and its scaling give frequencies that are not finite; check the rope keys of the config"))
         );
     }
     Ok(Rope { pairs: *pairs, frequencies, long_frequencies, magnitude })
 }
 
-/// Refuses heads that no model has.
+/// Checks the number of rotated elements.
 fn supported(dims: usize, parts: &mut dyn ComponentParts) -> BuildResult<()> {
     if dims <= MOST_DIMS {
         return Ok(());
     }
-    Err(parts.fault(&format!("rope: {dims} elements of a head rotate; at most {MOST_DIMS} are supported")))
+    Err(parts.fault(&format!("rope: {dims} elements of a head rotate, but at most {MOST_DIMS} are supported; check the rope keys of the config")))
 }
 
-/// Frequencies of a component for a context of this many tokens.
+/// The frequencies from a component, for a context length in tokens.
 fn of_component(
     component: &Component,
     (base, rotated): (f32, usize),
@@ -93,13 +93,13 @@ fn of_component(
     }
     let (name, found) = (component.kind().name, scaled.frequencies.len());
     Err(parts.fault(&format!(
-        "rope `{name}` gave {found} frequencies and the magnitude {}; {} frequencies and a number are wanted",
-        scaled.magnitude,
-        rotated / 2
+        "rope `{name}`: expected {} frequencies and a finite magnitude, found {found} frequencies and the magnitude {}",
+        rotated / 2,
+        scaled.magnitude
     )))
 }
 
-/// The magnitude of both regimes.
+/// The magnitude, which both regimes share.
 fn one_magnitude(
     component: &Component,
     short: &ScaledFrequencies,
@@ -110,7 +110,7 @@ fn one_magnitude(
         return Ok(short.magnitude);
     }
     Err(parts.fault(&format!(
-        "rope `{}` gives the magnitude {} up to `long_after` and {} beyond; a rope has one",
+        "rope `{}` expected one magnitude, found {} up to `long_after` and {} beyond",
         component.kind().name,
         short.magnitude,
         long.magnitude

@@ -1,4 +1,4 @@
-//! Attention of a layer that attends to the keys and values of an earlier one.
+//! Attention over the keys and values of an earlier layer.
 
 use super::attention::{mask_of, sizes_are_possible};
 use super::qk_norm::head_norm;
@@ -8,7 +8,7 @@ use menagerie_model::{AttentionShape, AttentionStates, Operation, SequenceMixer,
 use menagerie_registry::{BuildResult, ComponentParts};
 use menagerie_spec::config::{AttentionConfig, QkNormAt, QkNormConfig};
 
-/// Queries and output of their own; keys and values are those of `layer`.
+/// An attention with its own queries and output, and with the keys and values of `layer`.
 pub(super) fn shared_attention(
     config: &AttentionConfig,
     layer: usize,
@@ -32,7 +32,8 @@ pub(super) fn shared_attention(
     Ok(Box::new(built))
 }
 
-/// Heads, scale and mask; what does not go with keys of another layer is refused. Every field of the config is named here.
+/// Heads, scale and mask. Every field of the config is destructured here, and those that cannot be combined with the keys of
+/// another layer are faults.
 fn shape_of(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> BuildResult<AttentionShape> {
     let AttentionConfig {
         heads,
@@ -69,8 +70,8 @@ fn shape_of(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> BuildRe
     ];
     if others.contains(&true) {
         return Err(parts.fault(
-            "attention: clamp, sinks, temperature, gate, inner_norm, alibi and relative_bias do not go with keys of another \
-             layer (`keys_of`)",
+            "attention: clamp, sinks, temperature, gate, inner_norm, alibi and relative_bias are not supported with keys of \
+             another layer (`keys_of`); remove them from the spec",
         ));
     }
     let mask = mask_of(*mask, *window, parts)?;
@@ -94,13 +95,13 @@ fn query_norm(
     let QkNormConfig { over, at, norm, key_norm: _ } = config;
     if *at != QkNormAt::BeforeRope {
         return Err(
-            parts.fault("attention: a norm after rope does not go with keys of another layer (`keys_of`)")
+            parts.fault("attention: a norm after rope is not supported with keys of another layer (`keys_of`)")
         );
     }
     head_norm("attn_q_norm", norm, *over, [shape.key_dim, shape.heads], parts)
 }
 
-/// A state of an earlier layer, if it holds what is wanted.
+/// A state of an earlier layer, if its heads and window match.
 fn state_of(
     layer: usize,
     name: &str,
@@ -109,19 +110,20 @@ fn state_of(
     parts: &mut dyn ComponentParts,
 ) -> BuildResult<StateId> {
     let name = format!("blk.{layer}.{name}");
-    let wanted = (shape.kv_heads, dim, shape.mask.window());
+    let expected = (shape.kv_heads, dim, shape.mask.window());
     let fault = match parts.states().find(&name) {
         Some((state, StateSpec::PerToken { heads, head_dim, window, .. })) => {
-            if wanted == (*heads, *head_dim, *window) {
+            if expected == (*heads, *head_dim, *window) {
                 return Ok(state);
             }
             format!(
-                "layer {layer} keeps {heads} heads of {head_dim} elements in a window of {window:?} tokens; {} of {} in one of \
-                 {:?} are wanted",
-                wanted.0, wanted.1, wanted.2
+                "expected {} heads of {} elements and window {:?} in layer {layer}, found {heads} heads of {head_dim} \
+                 elements and \
+                 window {window:?}",
+                expected.0, expected.1, expected.2
             )
         }
-        _ => format!("layer {layer} keeps no keys and values of its own, or is in another stage"),
+        _ => format!("layer {layer} has no keys and values of its own, or is in another stage"),
     };
     Err(parts.fault(&format!("attention: `keys_of` is {layer}: {fault}")))
 }

@@ -5,7 +5,7 @@ use crate::fingerprint;
 use crate::mixture_options::{ExpertOption, GateOption, MixtureOptions};
 use crate::options::{AdapterOption, LoadOptions, LoadQuantization};
 use crate::resolved::ResolvedFile;
-use menagerie_adapters::XLoraConfig;
+use menagerie_adapters::XLora;
 use menagerie_model::Compute;
 use menagerie_spec::AdapterKind;
 use menagerie_stages::Identity;
@@ -78,7 +78,7 @@ fn adapter(option: &AdapterOption) -> Result<String, LoadError> {
     let mut all = vec![path.clone()];
     if *kind == AdapterKind::XLora {
         // The adapters that it mixes can be in other folders.
-        all.extend(XLoraConfig::read(path)?.into_iter().flat_map(|read| read.members).map(|one| one.folder));
+        all.extend(XLora::member_folders(path)?);
     }
     Ok(format!("{} {name} x {weight}: {}", kind.name(), files(&all)?))
 }

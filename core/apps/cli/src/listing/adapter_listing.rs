@@ -27,13 +27,13 @@ fn print_xlora(xlora: &XLora, as_json: bool) -> Result<(), Failure> {
             facts.into_iter().map(|(name, value)| (name, Value::String(value))).collect();
         let adapters: Vec<Value> = xlora.adapters.iter().map(described).collect();
         return output::json(&json!({
-            "file": xlora.name(), "format": "X-LoRA", "trained_on": xlora.config.base, "facts": facts,
+            "file": xlora.name(), "format": "X-LoRA", "trained_on": xlora.base(), "facts": facts,
             "adapters": adapters,
         }));
     }
     output::line(&xlora.name())?;
     let head = [("format".to_owned(), "X-LoRA".to_owned())];
-    let base = xlora.config.base.clone().map(|base| ("trained on".to_owned(), base));
+    let base = xlora.base().map(|base| ("trained on".to_owned(), base.to_owned()));
     for (name, value) in head.into_iter().chain(base).chain(facts) {
         output::value(&name, &value)?;
     }

@@ -221,6 +221,6 @@ fn adapters_of_recipes_are_those_of_the_command_line() {
     menagerie(home.path(), &both)
         .refused_with(&["X-LoRA mixes the adapters it was trained with, and no others"]);
     let none = ["run", &model, "hi", "--xlora", &path("lora/llama/adapters/a0")];
-    menagerie(home.path(), &none).fails_with(&["no X-LoRA"]);
+    menagerie(home.path(), &none).fails_with(&["this is not an X-LoRA"]);
     menagerie(home.path(), &["bench", &model, "--xlora", &folder, "-p", "4", "-n", "2", "--json"]).good();
 }

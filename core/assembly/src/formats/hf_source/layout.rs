@@ -1,4 +1,4 @@
-//! Layouts: from the stored to the canonical tensor.
+//! Layouts: conversion from the stored to the canonical tensor.
 
 use super::stored_tensor::StoredTensor;
 use gguf_file::GgmlType;
@@ -7,19 +7,19 @@ use menagerie_spec::Layout;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Positions that RoBERTa leaves to padding.
+/// Positions that RoBERTa reserves for padding.
 const PADDING: usize = 2;
 
-/// Side of the squares that a matrix is turned by, so that both sides stay in the cache.
+/// Side of the squares in which a matrix is transposed, so that reads and writes stay in the cache.
 const SQUARE: usize = 32;
 
-/// Heads of a block, for rows that lie in groups.
+/// Heads of a block, for rows that are stored in groups.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeadGroups {
     pub(super) heads: usize,
     pub(super) kv_heads: usize,
     pub(super) dim: usize,
-    /// Experts of a block; 0 where there are none.
+    /// Experts of a block, or 0.
     pub(super) experts: usize,
     pub(super) delta: DeltaSizes,
 }
@@ -35,7 +35,7 @@ pub(super) struct DeltaSizes {
     pub(super) values: usize,
 }
 
-/// Dimensions after layouts; those that a layout does not fit are left as they are, for its use to refuse.
+/// Dimensions after layouts. Dimensions that a layout cannot be applied to stay unchanged; applying it fails later.
 pub(super) fn shape_after(shape: &mut Vec<usize>, layout: &[Layout], group: Option<&HeadGroups>) {
     for layout in layout {
         let rank = shape.len();
@@ -65,7 +65,7 @@ pub(super) fn shape_after(shape: &mut Vec<usize>, layout: &[Layout], group: Opti
     }
 }
 
-/// Takes the rows of all experts apart.
+/// Splits the rows of all experts.
 fn split(shape: &mut Vec<usize>, group: Option<&HeadGroups>) -> Result<(), String> {
     let experts = group.map_or(0, |group| group.experts);
     let rows = shape.first().copied().unwrap_or(0);
@@ -77,7 +77,7 @@ fn split(shape: &mut Vec<usize>, group: Option<&HeadGroups>) -> Result<(), Strin
     Ok(())
 }
 
-/// Takes out the dimension of one element before the last one.
+/// Removes the second-to-last dimension, which has one element.
 fn squeezed(shape: &mut Vec<usize>) -> Result<(), String> {
     let one = shape.len().checked_sub(2).filter(|at| *at > 0 && shape[*at] == 1);
     match one.or_else(|| shape.iter().position(|dim| *dim == 1)) {
@@ -134,8 +134,8 @@ pub(super) fn apply(
     Ok(stored)
 }
 
-/// For each number of the canonical tensor which number of the stored one it is; none where they stay where they are.
-/// RoleEntries by laying out the numbers' places instead of the numbers.
+/// The stored index of each canonical element, or `None` if no element moves. It is found by applying the layouts to the
+/// indices.
 pub(super) fn numbers(
     shape: Vec<usize>,
     layout: &[Layout],
@@ -158,8 +158,8 @@ pub(super) fn numbers(
 }
 
 impl DeltaSizes {
-    /// The stored row of each canonical one: per key head its query, its key, its values and their gates, to all queries,
-    /// keys and values, or to all gates.
+    /// The stored row of each canonical row. Stored: for each key head its query, key, values and gates. Canonical: all
+    /// queries, keys and values, or all gates.
     fn rows(&self, rows: usize, gate: bool) -> Result<Vec<usize>, String> {
         let Self { keys, key, values } = *self;
         let fits = keys > 0 && values.is_multiple_of(keys) && rows == 2 * (keys * key + values);
@@ -182,7 +182,7 @@ impl DeltaSizes {
 }
 
 impl HeadGroups {
-    /// The rows of the gate, which come first and are as many as those of the queries, or of queries, keys and values.
+    /// The rows of the gate, which come first; their number equals that of the queries, or of queries, keys and values.
     fn gated(&self, rows: usize, gate: bool) -> Result<Range<usize>, String> {
         let Self { heads, kv_heads, dim, .. } = *self;
         if heads == 0 || rows != 2 * (heads + kv_heads) * dim {
@@ -193,8 +193,8 @@ impl HeadGroups {
         Ok(if gate { 0..heads * dim } else { heads * dim..rows })
     }
 
-    /// The stored row of each canonical one: per key-value head its queries, its key and its value, to all queries, all
-    /// keys, all values.
+    /// The stored row of each canonical row. Stored: for each key-value head its queries, key and value. Canonical: all
+    /// queries, all keys, all values.
     fn rows(&self, rows: usize) -> Result<Vec<usize>, String> {
         let Self { heads, kv_heads, dim, .. } = *self;
         let fits = kv_heads > 0 && heads.is_multiple_of(kv_heads) && rows == (heads + 2 * kv_heads) * dim;
@@ -215,7 +215,7 @@ impl HeadGroups {
     }
 }
 
-/// Rows that lie together, where they are.
+/// The given rows of a tensor, without a copy if it is mapped.
 fn ranged(stored: StoredTensor, range: Range<usize>) -> Result<StoredTensor, String> {
     let StoredTensor { mut shape, block, bytes } = stored;
     let all = shape.first().copied().unwrap_or(0);
@@ -227,7 +227,7 @@ fn ranged(stored: StoredTensor, range: Range<usize>) -> Result<StoredTensor, Str
             bytes.get(within).map(|bytes| WeightBytes::Owned(Arc::new(bytes.to_vec())))
         }
     };
-    let bytes = bytes.ok_or_else(|| format!("rows {range:?} of {all}"))?;
+    let bytes = bytes.ok_or_else(|| format!("rows {range:?} are outside its {all} rows"))?;
     if let Some(first) = shape.first_mut() {
         *first = range.len();
     }
@@ -262,7 +262,7 @@ fn squares(rows: usize, cols: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..rows).step_by(SQUARE).flat_map(move |row| (0..cols).step_by(SQUARE).map(move |col| (row, col)))
 }
 
-/// Bytes of an element, of types whose blocks are one element.
+/// Bytes of an element, for types without blocks.
 fn width(block: GgmlType) -> Option<usize> {
     block.block_bytes().filter(|_| block.block_len() == Some(1))
 }
@@ -283,7 +283,7 @@ fn negative_exp(stored: &StoredTensor) -> Result<StoredTensor, String> {
     Ok(StoredTensor::of_values(stored.shape.clone(), &values))
 }
 
-/// Every other row (dimension 2 from the end) or column (the last); of a vector its elements.
+/// Every other row (second-to-last dimension), column (last dimension), or element of a vector.
 fn halved(stored: &StoredTensor, from_end: usize, odd: bool) -> Result<StoredTensor, String> {
     let rank = stored.shape.len();
     let axis = rank.saturating_sub(from_end.min(rank.max(1)));
@@ -295,12 +295,12 @@ fn halved(stored: &StoredTensor, from_end: usize, odd: bool) -> Result<StoredTen
     picked(stored, axis, &picks)
 }
 
-/// Members of a dimension, in this order.
+/// Selected members of a dimension, in the given order.
 fn picked(stored: &StoredTensor, axis: usize, picks: &[usize]) -> Result<StoredTensor, String> {
     let mut shape = stored.shape.clone();
     let rank = shape.len();
     let inside: usize = shape.iter().skip(axis + 1).product();
-    // Of rows whole ones, so that they may be blocks; of elements their bytes.
+    // Whole rows, which may consist of blocks; else the bytes of elements.
     let unit = if axis + 1 < rank {
         let row = stored.row_bytes()?;
         row * (inside / shape.last().copied().unwrap_or(1).max(1))

@@ -305,7 +305,7 @@ struct EntryParts {
     layer: Option<usize>,
 }
 
-/// `experts.{0..7}.w1` of the first and last name of a stack.
+/// Shortens a stack to `experts.{0..7}.w1`, from its first and last name.
 fn between(first: &str, last: &str, count: usize) -> String {
     let same = first.bytes().zip(last.bytes()).take_while(|(a, b)| a == b).count();
     let start = first[..same].rfind('.').map_or(0, |dot| dot + 1);

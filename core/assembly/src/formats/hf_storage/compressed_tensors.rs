@@ -15,20 +15,21 @@ const HARMLESS: [&str; 6] = [
     "run_compressed",
 ];
 
-/// Names of a scheme that say which tensors it is of, and of activations, which are not rounded here.
-const OF_OTHERS: [&str; 2] = ["targets", "input_activations"];
+/// Keys of a scheme that select its tensors or concern activations, which are not quantized here.
+const UNUSED_KEYS: [&str; 2] = ["targets", "input_activations"];
 
-/// Names of the arguments of weights that say how their factors were found.
-const FOUND: [&str; 6] = ["observer", "observer_kwargs", "actorder", "scale_dtype", "zp_dtype", "group_size"];
+/// Arguments of weights that state how their scales were found.
+const CALIBRATION_KEYS: [&str; 6] =
+    ["observer", "observer_kwargs", "actorder", "scale_dtype", "zp_dtype", "group_size"];
 
-/// What to do about what is not read.
+/// What to do about unsupported weights.
 const ADVICE: &str =
-    "get the model as it was published before that, and quantize it here, or get a GGUF file of it";
+    "get the unquantized model and quantize it with `menagerie quantize`, or get a GGUF file of it";
 
-/// What the table of a config says.
+/// The storage that the table of a config states.
 ///
 /// # Errors
-/// Anything but 8-bit floats with factors per tensor, row or block.
+/// Any format except 8-bit floats with scales per tensor, row or block.
 pub(super) fn of(table: &Map<String, Value>) -> Result<HfStorage, String> {
     let mut found = None;
     for (name, value) in stated(table) {
@@ -36,7 +37,7 @@ pub(super) fn of(table: &Map<String, Value>) -> Result<HfStorage, String> {
             name if HARMLESS.contains(&name) => {}
             "format" => format(name, value)?,
             "config_groups" => found = Some(groups(value)?),
-            // Nothing is left out of the matrices, and nothing turned.
+            // Without entries, matrices are neither sparse nor rotated.
             "sparsity_config" | "transform_config" if is_empty(value) => {}
             _ => return Err(unread(name, value)),
         }
@@ -57,7 +58,7 @@ fn is_empty(value: &Value) -> bool {
 fn unread(name: &str, value: &Value) -> String {
     let shown: String = value.to_string().chars().take(120).collect();
     format!(
-        "key quantization_config.{name}: {shown} is not read (compressed-tensors); {ADVICE}. 8-bit floats are read"
+        "key quantization_config.{name}: {shown} is not supported (compressed-tensors); {ADVICE}. Supported are 8-bit floats"
     )
 }
 
@@ -68,7 +69,7 @@ fn format(name: &str, value: &Value) -> Result<(), String> {
     }
 }
 
-/// The schemes; all must mean the same blocks.
+/// The storage of all schemes, which must agree.
 fn groups(value: &Value) -> Result<HfStorage, String> {
     let name = "config_groups";
     let groups = value.as_object().filter(|groups| !groups.is_empty()).ok_or_else(|| unread(name, value))?;
@@ -78,7 +79,10 @@ fn groups(value: &Value) -> Result<HfStorage, String> {
         let scheme = scheme.as_object().ok_or_else(|| unread(&name, scheme))?;
         let storage = of_scheme(&name, scheme)?;
         if found.as_ref().is_some_and(|found| *found != storage) {
-            return Err(unread(&format!("{name}.weights.block_structure"), &Value::from("of other blocks")));
+            return Err(unread(
+                &format!("{name}.weights.block_structure"),
+                &Value::from("differs between the groups"),
+            ));
         }
         found = Some(storage);
     }
@@ -90,7 +94,7 @@ fn of_scheme(name: &str, scheme: &Map<String, Value>) -> Result<HfStorage, Strin
     for (key, value) in stated(scheme) {
         let name = format!("{name}.{key}");
         match key {
-            key if OF_OTHERS.contains(&key) => {}
+            key if UNUSED_KEYS.contains(&key) => {}
             "format" => format(&name, value)?,
             "weights" => {
                 found = Some(weights(&name, value.as_object().ok_or_else(|| unread(&name, value))?)?)
@@ -101,13 +105,13 @@ fn of_scheme(name: &str, scheme: &Map<String, Value>) -> Result<HfStorage, Strin
     found.ok_or_else(|| unread(&format!("{name}.weights"), &Value::Null))
 }
 
-/// 8-bit floats, without what would be added to them.
+/// 8-bit floats without zero points.
 fn weights(name: &str, arguments: &Map<String, Value>) -> Result<HfStorage, String> {
     let mut strategy = None;
     for (key, value) in stated(arguments) {
         let name = format!("{name}.{key}");
         let understood = match key {
-            key if FOUND.contains(&key) => true,
+            key if CALIBRATION_KEYS.contains(&key) => true,
             "num_bits" => value.as_u64() == Some(8),
             "type" => value == "float",
             "symmetric" => value == &Value::Bool(true),
@@ -123,8 +127,9 @@ fn weights(name: &str, arguments: &Map<String, Value>) -> Result<HfStorage, Stri
             return Err(unread(&name, value));
         }
     }
-    let wanted = ["num_bits", "type"].into_iter().find(|key| arguments.get(*key).is_none_or(Value::is_null));
-    if let Some(missing) = wanted {
+    let required =
+        ["num_bits", "type"].into_iter().find(|key| arguments.get(*key).is_none_or(Value::is_null));
+    if let Some(missing) = required {
         return Err(unread(&format!("{name}.{missing}"), &Value::Null));
     }
     let block = match strategy {

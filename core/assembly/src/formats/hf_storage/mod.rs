@@ -20,7 +20,7 @@ pub(crate) enum HfStorage {
     Mxfp4,
 }
 
-/// Names of the table that say nothing about the bytes, or what the tensors say too.
+/// Keys of the table that do not affect the meaning of bytes, or that repeat information in the tensors.
 const HARMLESS: [&str; 8] = [
     "quant_method",
     "activation_scheme",
@@ -33,10 +33,10 @@ const HARMLESS: [&str; 8] = [
 ];
 
 impl HfStorage {
-    /// What a config says.
+    /// The storage that a config states.
     ///
     /// # Errors
-    /// A method that is not understood, with what to do; a name in the table that nothing reads.
+    /// An unsupported method; an unknown key in the table.
     pub(crate) fn of(config: &HfConfig) -> Result<Self, String> {
         let Some(stated) = config.value("quantization_config") else { return Ok(Self::Plain) };
         let Some(table) = stated.as_object() else {
@@ -47,32 +47,33 @@ impl HfStorage {
             "fp8" => Self::Float8 { block: stated_block(table)? },
             "compressed-tensors" => return compressed_tensors::of(table),
             "mxfp4" => Self::Mxfp4,
-            other => return Err(refused(other)),
+            other => return Err(unsupported(other)),
         };
         let unread =
             table.iter().find(|(name, value)| !value.is_null() && !HARMLESS.contains(&name.as_str()));
         if let Some((name, value)) = unread {
             return Err(format!(
-                "key quantization_config.{name}: {value}; nothing reads it, so that the weights might mean something else; get \
-                 the model in BF16 or as GGUF"
+                "key quantization_config.{name}: {value} is not supported and might change the meaning of the weights; \
+                 get the \
+                 model in BF16 or as GGUF"
             ));
         }
         match table.get("fmt").and_then(Value::as_str) {
             None | Some("e4m3" | "float8_e4m3fn") => Ok(storage),
             Some(other) => Err(format!(
-                "key quantization_config.fmt: \"{other}\"; only e4m3 is understood; get the model in BF16"
+                "key quantization_config.fmt: expected e4m3, found \"{other}\"; get the model in BF16"
             )),
         }
     }
 }
 
-/// `weight_block_size`, if it is stated.
+/// The value of `weight_block_size`, if present.
 fn stated_block(table: &Map<String, Value>) -> Result<Option<[usize; 2]>, String> {
     let stated = table.get("weight_block_size").filter(|value| !value.is_null());
     stated.map(|stated| block("weight_block_size", stated)).transpose()
 }
 
-/// Two counts, rows and columns of a block.
+/// The rows and columns of a block.
 fn block(name: &str, stated: &Value) -> Result<[usize; 2], String> {
     let counts: Option<Vec<usize>> = stated.as_array().and_then(|list| {
         list.iter()
@@ -82,22 +83,26 @@ fn block(name: &str, stated: &Value) -> Result<[usize; 2], String> {
     match counts.as_deref() {
         Some([rows, cols]) => Ok([*rows, *cols]),
         _ => Err(format!(
-            "key quantization_config.{name}: {stated}; two counts are wanted; get the model in BF16 or as GGUF"
+            "key quantization_config.{name}: expected two positive integers, found {stated}; get the model in BF16 or as \
+             GGUF"
         )),
     }
 }
 
-fn refused(method: &str) -> String {
+/// The error for an unsupported method.
+fn unsupported(method: &str) -> String {
     let what = match method {
         "bitsandbytes" => "weights packed by bitsandbytes",
         "gptq" => "weights packed by GPTQ",
         "awq" => "weights packed by AWQ",
-        "without a quant_method" => "weights packed in a way the config does not name",
-        _ => "weights packed in a way that is not known here",
+        "without a quant_method" => "weights in an unnamed format",
+        _ => "weights in an unknown format",
     };
     format!(
-        "key quantization_config.quant_method: {what} ({method}) are not read; get the model as it was published before that, \
-         and quantize it here, or get a GGUF file of it. Understood are fp8 (e4m3), 8-bit floats of compressed-tensors, and mxfp4"
+        "key quantization_config.quant_method: {what} ({method}) are not supported; get the unquantized model and \
+         quantize it \
+         with `menagerie quantize`, or get a GGUF file of it. Supported \
+         are fp8 (e4m3), 8-bit floats of compressed-tensors, and mxfp4"
     )
 }
 
@@ -112,7 +117,8 @@ mod tests {
     #[test]
     fn what_is_understood_and_what_is_not() {
         assert_eq!(of("null"), Ok(HfStorage::Plain));
-        let deepseek = r#"{"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [128, 128]}"#;
+        let deepseek = r#"{"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": \
+             [128, 128]}"#;
         assert_eq!(of(deepseek), Ok(HfStorage::Float8 { block: Some([128, 128]) }));
         assert_eq!(
             of(r#"{"quant_method": "fp8", "weight_block_size": null}"#),
@@ -121,11 +127,11 @@ mod tests {
         assert_eq!(of(r#"{"quant_method": "mxfp4", "modules_to_not_convert": ["a"]}"#), Ok(HfStorage::Mxfp4));
         for (text, wanted) in [
             ("3", "expected a table"),
-            ("{}", "does not name"),
+            ("{}", "an unnamed format"),
             (r#"{"quant_method": "bitsandbytes", "load_in_4bit": true}"#, "bitsandbytes"),
             (r#"{"quant_method": "gptq"}"#, "GPTQ"),
-            (r#"{"quant_method": "fp8", "weight_block_size": [128]}"#, "two counts"),
-            (r#"{"quant_method": "fp8", "weight_block_size": [0, 1]}"#, "two counts"),
+            (r#"{"quant_method": "fp8", "weight_block_size": [128]}"#, "two positive integers"),
+            (r#"{"quant_method": "fp8", "weight_block_size": [0, 1]}"#, "two positive integers"),
             (r#"{"quant_method": "fp8", "bits": 4}"#, "quantization_config.bits"),
             (r#"{"quant_method": "fp8", "fmt": "e5m2"}"#, "e5m2"),
         ] {

@@ -1,19 +1,19 @@
-//! Patterns of `rank_pattern` and `alpha_pattern`.
+//! [`Patterns`]: the patterns of `rank_pattern` and `alpha_pattern`.
 
 use fancy_regex::{CompileError, Error, Regex, RegexBuilder};
 
-/// Most patterns of a key that are more than a name with dots: each is compiled, and tried on every module.
+/// Most patterns of a key that are not plain names. Each is compiled, and tried on every module.
 const MOST_REGEXES: usize = 64;
-/// Where a pattern may be cut into parts that are compiled on their own, and how often all of them together may be.
+/// Constructs that split a pattern into separately compiled parts, and most of them in all patterns together.
 const CUTS: [&str; 5] = ["(?", "++", "*+", "?+", "}+"];
 const MOST_PARTS: usize = 64;
-/// Bytes that such a pattern may have, and that each part of it may take once it is compiled.
+/// Most bytes of such a pattern, and of each of its parts once it is compiled.
 const MOST_BYTES: usize = 1024;
 const COMPILED_BYTES: usize = 256 << 10;
-/// How far a pattern may backtrack over a module's name, which has some fifty letters.
+/// Most backtracking of a pattern over the name of a module, which has about fifty letters.
 const BACKTRACK_LIMIT: usize = 10_000;
 
-/// Values by pattern of the module's name, first match wins.
+/// Values by pattern of the module's name; the first match counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Patterns(Vec<(Pattern, f64)>);
 
@@ -25,21 +25,24 @@ enum Pattern {
 }
 
 impl Patterns {
-    /// Compiles patterns as PEFT matches them: a regular expression for the end of the name, after a dot or all of it.
+    /// Compiles patterns in the way PEFT matches them: a regular expression for the end of the name, after a dot or for
+    /// all of it.
     ///
     /// # Errors
-    /// The pattern that is no regular expression, or too large a one; too many of them.
+    /// A pattern is not a regular expression, or too large; there are too many patterns.
     pub(super) fn new(entries: &[(String, f64)]) -> Result<Self, String> {
         let regexes: Vec<&String> =
             entries.iter().map(|(pattern, _)| pattern).filter(|pattern| !is_name(pattern)).collect();
         if regexes.len() > MOST_REGEXES {
             let count = regexes.len();
-            return Err(format!("{count} regular expressions; at most {MOST_REGEXES} are supported"));
+            return Err(format!("it has {count} regular expressions; at most {MOST_REGEXES} are supported"));
         }
         let cuts = |pattern: &&String| CUTS.iter().map(|cut| pattern.matches(cut).count()).sum::<usize>();
         let parts = regexes.iter().map(cuts).sum::<usize>();
         if parts > MOST_PARTS {
-            return Err(format!("{parts} groups and look-arounds; at most {MOST_PARTS} are supported"));
+            return Err(format!(
+                "it has {parts} groups and look-arounds; at most {MOST_PARTS} are supported"
+            ));
         }
         let compile =
             |(pattern, value): &(String, f64)| Pattern::new(pattern).map(|pattern| (pattern, *value));
@@ -49,7 +52,7 @@ impl Patterns {
     /// The value for a module.
     ///
     /// # Errors
-    /// A pattern that gives up on the name.
+    /// A pattern reached its limit on the name.
     pub(super) fn get(&self, module: &str) -> Result<Option<f64>, String> {
         for (pattern, value) in &self.0 {
             if pattern.matches(module)? {
@@ -79,7 +82,7 @@ impl Pattern {
             .map(|regex| Self::Regex(Box::new(regex)))
             .map_err(|error| match error {
                 Error::CompileError(inner) if is_too_large(&inner) => format!(
-                    "pattern \"{shown}\" takes more than {COMPILED_BYTES} bytes once it is compiled; write a simpler one"
+                    "pattern \"{shown}\" takes more than {COMPILED_BYTES} bytes once it is compiled; use a simpler one"
                 ),
                 other => format!("pattern \"{shown}\": {other}"),
             })
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_take_no_memory_and_no_time_out_of_proportion() {
+    fn memory_and_time_of_patterns_are_bounded() {
         let refused = |patterns: Vec<String>| {
             Patterns::new(&patterns.into_iter().map(|it| (it, 1.0)).collect::<Vec<_>>()).unwrap_err()
         };

@@ -1,49 +1,50 @@
-//! [`Layers`]: the numbers that modules with adapters have for a classifier.
+//! [`ClassifierLayers`]: the numbers of modules with adapters, in the outputs of a classifier.
 
 use super::XLora;
 use crate::error::{AdapterError, about, of_module};
 use crate::file::AdapterFormat;
 use crate::fit::{FitTarget, module_sites, stage_sites};
-use crate::place::places;
+use crate::module_place::places;
 use std::collections::BTreeMap;
 
-/// Numbers of layers by site.
-pub(super) struct Layers {
-    /// Layers of the classifier.
+/// The number of the layer for each site.
+pub(super) struct ClassifierLayers {
+    /// The number of layers of the classifier.
     pub(super) count: usize,
-    /// By number of the site.
+    /// The layer of each site.
     pub(super) by_site: Vec<Option<usize>>,
 }
 
-/// Which modules a target has.
+/// The modules that a target has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Modules {
-    /// All that are changed.
-    OfAll,
-    /// Those of a stage; the others have numbers and no sites.
-    OfStage,
+pub(super) enum ModuleScope {
+    /// All modules.
+    All,
+    /// Those of a stage; the others have numbers but no sites.
+    Stage,
 }
 
-/// Where a module comes in the order in which HF registers modules: 0 is the embedding, `n + 1` block `n`; then the place within it.
+/// The rank of a module in the order in which Hugging Face classes register modules: 0 is the embedding, `n + 1` is block
+/// `n`; then the position within the block.
 type Rank = (usize, usize);
 
-/// The table of tokens, which every class registers before its blocks.
+/// The token embedding, which every class registers before its blocks.
 const EMBEDDING: &str = "token_embd";
 
-impl Layers {
-    /// The modules that any adapter changes, numbered in the order of HF's modules, or as a file says.
-    pub(super) fn of(xlora: &XLora, target: &FitTarget, which: Modules) -> Result<Self, AdapterError> {
+impl ClassifierLayers {
+    /// The modules that any adapter changes, numbered in the order of registration, or as in an ordering file.
+    pub(super) fn of(xlora: &XLora, target: &FitTarget, which: ModuleScope) -> Result<Self, AdapterError> {
         let mut modules: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for file in &xlora.adapters {
             if file.format != AdapterFormat::Peft {
                 return Err(about(
                     &file.name(),
-                    "an X-LoRA mixes PEFT adapters: its layers are modules of HF",
+                    "expected a PEFT adapter, since the layers of an X-LoRA are modules of a Hugging Face class",
                 ));
             }
             let found = match which {
-                Modules::OfAll => module_sites(file, target)?,
-                Modules::OfStage => stage_sites(file, target)?,
+                ModuleScope::All => module_sites(file, target)?,
+                ModuleScope::Stage => stage_sites(file, target)?,
             };
             for (module, sites) in found {
                 modules.entry(module).or_default().extend(sites);
@@ -52,7 +53,7 @@ impl Layers {
         let numbers = match &xlora.ordering {
             Some(ordering) => {
                 if let Some(module) = modules.keys().find(|module| !ordering.layers.contains_key(*module)) {
-                    let reason = "an adapter changes it, and the ordering has no number for it";
+                    let reason = "an adapter changes it, but the ordering has no number for it";
                     return Err(of_module(&ordering.file.display().to_string(), module, reason));
                 }
                 ordering.layers.clone()
@@ -93,8 +94,9 @@ fn rank(xlora: &XLora, module: &str, target: &FitTarget) -> Result<Rank, Adapter
     ranks.min().ok_or_else(|| {
         let roles: Vec<&str> = places.iter().map(|place| place.role.as_str()).collect();
         error(format!(
-            "in which order {} models register {} is not known: its spec says nothing of it under [adapter] order; put an \
-             ordering.json beside {}, or the role into the spec",
+            "the order in which models of {} register {} is unknown, since [adapter] order of the spec does not list it; \
+             put an \
+             ordering.json beside {}, or add the role to the spec",
             target.spec.id(),
             roles.join(", "),
             xlora.name()

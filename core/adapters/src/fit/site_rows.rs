@@ -1,40 +1,40 @@
-//! [`Slot`]: a site, and the rows of a module that belong there.
+//! [`SiteRows`]: a site, and the rows of a module that belong to it.
 
-use super::Fitting;
+use super::AdapterFit;
 use crate::error::AdapterError;
 use crate::module::AdapterModule;
-use crate::place::ModulePlace;
+use crate::module_place::ModulePlace;
 use menagerie_model::{AdapterSite, HeadRows, SiteForm, SiteShape};
 use menagerie_spec::Layout;
 use std::ops::Range;
 
-/// A site, and which rows of a module belong there.
+/// A site, and the rows of a module that belong to it.
 #[derive(Clone, Debug)]
-pub(super) struct Slot {
-    /// Number of the site.
+pub(super) struct SiteRows {
+    /// The number of the site.
     pub(super) site: usize,
-    /// Rows of the module, in the order of the site.
+    /// The rows of the module, in the order of the site.
     pub(super) rows: Vec<usize>,
-    /// How they become the site's weight.
-    pub(super) form: SlotForm,
+    /// The form of the site's weight.
+    pub(super) form: RowsForm,
 }
 
-/// What the site's weight is.
+/// The form of the weight of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SlotForm {
+pub(super) enum RowsForm {
     /// The rows.
     Rows,
     /// A matrix for each head.
     Heads,
-    /// The same, turned.
-    TurnedHeads,
+    /// A transposed matrix for each head.
+    TransposedHeads,
 }
 
-/// Linears of a role that the model may hold as parts of others.
+/// Roles that a model may have as parts of one fused weight.
 const PARTS_OF_QKV: [&str; 3] = ["attn_q", "attn_k", "attn_v"];
 
-impl Fitting<'_> {
-    /// Sites of a role, with their numbers; no tables.
+impl AdapterFit<'_> {
+    /// The sites of a role with their numbers, without tables.
     fn sites_of(&self, role: &str, layer: Option<usize>) -> Vec<(usize, &AdapterSite)> {
         let here = |site: &AdapterSite| {
             site.place.role == role && site.place.layer == layer && !matches!(site.shape, SiteShape::Table(_))
@@ -42,79 +42,70 @@ impl Fitting<'_> {
         self.target.sites.iter().enumerate().filter(|(_, site)| here(site)).collect()
     }
 
-    /// Where the `out` rows of a module go; a role that the model holds as part of another, or cut into parts, is found
-    /// there.
-    pub(super) fn slots(
+    /// The sites of the `out` rows of a module, including those of a role that is fused with others or split into parts.
+    pub(super) fn site_rows(
         &self,
         module: &AdapterModule,
         place: &ModulePlace,
         out: usize,
-    ) -> Result<Vec<Slot>, AdapterError> {
+    ) -> Result<Vec<SiteRows>, AdapterError> {
         let (role, layer) = (place.role.as_str(), place.layer);
         let own = self.sites_of(role, layer);
-        let slots = if !own.is_empty() {
+        let found = if !own.is_empty() {
             let second = (role == "ffn_up" && own.len() == 2).then(|| own[1].1.place.rows.clone());
             match second {
-                // The model holds gate and up as one, and the module is up alone.
-                Some(rows) if rows.len() == out && rows.start == out => self.part(&own[1..], rows)?,
-                _ => own.iter().map(|(site, at)| self.slot(*site, at, at.place.rows.clone())).collect(),
+                // The model has gate and up fused, and the module is only up.
+                Some(rows) if rows.len() == out && rows.start == out => self.part(&own[1..], rows),
+                _ => own.iter().map(|(site, at)| self.rows_at(*site, at, at.place.rows.clone())).collect(),
             }
         } else {
-            self.slots_elsewhere(module, place)?
+            self.fused_site_rows(place)
         };
-        let slots =
-            slots.into_iter().collect::<Result<Vec<_>, String>>().map_err(|why| self.error(module, why))?;
-        if slots.is_empty() {
+        let found: Result<Vec<SiteRows>, String> = found.into_iter().collect();
+        let found = found.map_err(|reason| self.error(module, reason))?;
+        if found.is_empty() {
             let reason = format!(
-                "it is {role} of the model{}, which is no linear there: only linears and the embedding take adapters",
+                "it is {role} of the model{}, which is no linear there; only linears and the embedding support adapters",
                 layer.map_or_else(String::new, |layer| format!(", block {layer}"))
             );
             return Err(self.error(module, reason));
         }
         let rows: usize =
-            slots.iter().flat_map(|slot| slot.rows.iter().max()).max().map_or(0, |last| last + 1);
+            found.iter().flat_map(|site| site.rows.iter().max()).max().map_or(0, |last| last + 1);
         if rows != out {
             let reason = format!(
-                "it has {out} outputs, and {role} of the model has {rows}: was the adapter trained on another model?"
+                "it has {out} outputs, expected {rows} for {role} of the model; was the adapter trained on another model?"
             );
             return Err(self.error(module, reason));
         }
-        Ok(slots)
+        Ok(found)
     }
 
-    fn part(
-        &self,
-        sites: &[(usize, &AdapterSite)],
-        rows: Range<usize>,
-    ) -> Result<Vec<Result<Slot, String>>, AdapterError> {
-        Ok(sites.iter().map(|(site, at)| self.slot(*site, at, 0..rows.len())).collect())
+    fn part(&self, sites: &[(usize, &AdapterSite)], rows: Range<usize>) -> Vec<Result<SiteRows, String>> {
+        sites.iter().map(|(site, at)| self.rows_at(*site, at, 0..rows.len())).collect()
     }
 
-    /// A role under other names.
-    fn slots_elsewhere(
-        &self,
-        module: &AdapterModule,
-        place: &ModulePlace,
-    ) -> Result<Vec<Result<Slot, String>>, AdapterError> {
+    /// The sites of a role that the model has under other names.
+    fn fused_site_rows(&self, place: &ModulePlace) -> Vec<Result<SiteRows, String>> {
         let layer = place.layer;
         match place.role.as_str() {
-            // A tied head is the embedding's matrix.
+            // A tied head is the matrix of the embedding.
             "output" => {
                 let tied = self.sites_of("token_embd", None);
-                Ok(tied.iter().map(|(site, at)| self.slot(*site, at, at.place.rows.clone())).collect())
+                tied.iter().map(|(site, at)| self.rows_at(*site, at, at.place.rows.clone())).collect()
             }
             "attn_kv_b" => {
                 let parts = ["attn_k_b", "attn_v_b"].map(|role| self.sites_of(role, layer)).concat();
-                Ok(parts.iter().map(|(site, at)| self.slot(*site, at, at.place.rows.clone())).collect())
+                parts.iter().map(|(site, at)| self.rows_at(*site, at, at.place.rows.clone())).collect()
             }
             "attn_qkv" => {
-                let (mut start, mut slots) = (0, Vec::new());
+                let (mut start, mut found) = (0, Vec::new());
                 for (site, at) in PARTS_OF_QKV.iter().flat_map(|role| self.sites_of(role, layer)) {
                     let rows = start..start + at.place.rows.len();
                     start = rows.end;
-                    slots.push(self.slot(site, at, rows));
+                    found.push(self.rows_at(site, at, rows));
                 }
-                Ok(slots)
+                found
             }
             role => {
                 let whole = match role {
@@ -123,27 +114,24 @@ impl Fitting<'_> {
                 };
                 let known: &[&str] = if role == "ffn_gate" { &["ffn_gate", "ffn_up"] } else { &PARTS_OF_QKV };
                 let at = known.iter().position(|known| *known == role);
-                // A part of a fused weight: only where it is cut into as many parts.
+                // A part of a fused weight, if it has the expected number of parts.
                 match at.and_then(|at| whole.get(at)).filter(|_| whole.len() == known.len()) {
                     Some((site, found)) => self.part(&[(*site, *found)], found.place.rows.clone()),
-                    None => {
-                        let _ = module;
-                        Ok(Vec::new())
-                    }
+                    None => Vec::new(),
                 }
             }
         }
     }
 
     /// The rows of a module for one site: those of its range, in the order of the model's format.
-    fn slot(&self, site: usize, at: &AdapterSite, rows: Range<usize>) -> Result<Slot, String> {
+    fn rows_at(&self, site: usize, at: &AdapterSite, rows: Range<usize>) -> Result<SiteRows, String> {
         let heads = |heads: &HeadRows, form| {
             let HeadRows { heads, rows } = heads;
-            // The rows of a head: of keys, then of values.
+            // The rows of a head: first those of keys, then those of values.
             let of_head = self.head_rows(at);
             let rows: Vec<usize> =
                 (0..*heads).flat_map(|head| rows.clone().map(move |row| head * of_head + row)).collect();
-            Slot { site, rows, form }
+            SiteRows { site, rows, form }
         };
         match (&at.place.form, at.shape) {
             (SiteForm::Stored, _) => {
@@ -153,15 +141,15 @@ impl Fitting<'_> {
                     None => rows.collect(),
                     Some(order) => order.into_iter().map(|row| rows.start + row).collect(),
                 };
-                Ok(Slot { site, rows, form: SlotForm::Rows })
+                Ok(SiteRows { site, rows, form: RowsForm::Rows })
             }
-            (SiteForm::HeadRows(of), SiteShape::Experts(_)) => Ok(heads(of, SlotForm::Heads)),
-            (SiteForm::HeadRows(of), _) => Ok(heads(of, SlotForm::Rows)),
-            (SiteForm::TurnedHeads(of), _) => Ok(heads(of, SlotForm::TurnedHeads)),
+            (SiteForm::HeadRows(of), SiteShape::Experts(_)) => Ok(heads(of, RowsForm::Heads)),
+            (SiteForm::HeadRows(of), _) => Ok(heads(of, RowsForm::Rows)),
+            (SiteForm::TurnedHeads(of), _) => Ok(heads(of, RowsForm::TransposedHeads)),
         }
     }
 
-    /// Rows of a head of the weight that a site was made of: the last one that any of its sites has.
+    /// The number of rows of a head in the stored weight of a site: the last row of any of its sites.
     fn head_rows(&self, at: &AdapterSite) -> usize {
         let sites = self.target.sites.iter().filter(|site| site.place.layer == at.place.layer);
         let ends = sites.filter_map(|site| match &site.place.form {
@@ -171,7 +159,7 @@ impl Fitting<'_> {
         ends.max().unwrap_or(0)
     }
 
-    /// Which part of its stored weight a site is, counted from 0.
+    /// The index of a site in its stored weight.
     fn part_number(&self, at: &AdapterSite) -> usize {
         let sites = self.sites_of(&at.place.role, at.place.layer);
         let mut starts: Vec<usize> = sites.iter().map(|(_, site)| site.place.rows.start).collect();
@@ -180,7 +168,7 @@ impl Fitting<'_> {
         starts.iter().position(|start| *start == at.place.rows.start).unwrap_or(0)
     }
 
-    /// For each row of a role the row of the module, as the layouts say; none where they are the same.
+    /// The row of the module for each row of a role, by the layouts; `None` if they are the same.
     pub(super) fn rows_of_layout(
         &self,
         module: &AdapterModule,
@@ -199,7 +187,8 @@ impl Fitting<'_> {
                     let Some(grouped) = grouped else {
                         return Err(self.error(
                             module,
-                            format!("{rows} rows are no groups of queries, keys and values"),
+                            format!("its {rows} rows are not groups of queries, keys and values; was the adapter trained \
+                                 on another model?"),
                         ));
                     };
                     grouped.into_iter().map(|row| now[row]).collect()
@@ -208,13 +197,15 @@ impl Fitting<'_> {
                     let picked = self.order.delta(place.layer, rows, *layout == Layout::DeltaGate);
                     let Some(picked) = picked else {
                         let reason = format!(
-                            "{rows} rows are not those of the model's key heads with their values and gates"
+                            "its {rows} rows are not those of the model's key heads with values and gates; was the \
+                             adapter trained on \
+                             another model?"
                         );
                         return Err(self.error(module, reason));
                     };
                     picked.into_iter().map(|row| now[row]).collect()
                 }
-                // Low-rank matrices are `[rank, in]` and `[out, rank]` however the weight lies in the file.
+                // Low-rank matrices are `[rank, in]` and `[out, rank]`, whatever the layout of the weight in the file.
                 Layout::Transpose | Layout::Squeeze | Layout::Mxfp4 => now,
                 Layout::EvenColumns
                 | Layout::OddColumns
@@ -223,9 +214,12 @@ impl Fitting<'_> {
                 | Layout::SplitExperts
                 | Layout::GateOfQkv
                 | Layout::QkvBehindGate => {
-                    // Biases of experts, decays and positions are no linears; PEFT cannot wrap experts whose rows are one
-                    // matrix (its ParamWrapper hides the module's other parameters).
-                    let reason = format!("{} is stored in a form that adapters have no part in", place.role);
+                    // Biases of experts, decays and positions are not linears. PEFT cannot wrap experts whose rows are one
+                    // matrix (its ParamWrapper hides the other parameters of the module).
+                    let reason = format!(
+                        "{} is stored in a form that does not support adapters; merge the adapter with PEFT",
+                        place.role
+                    );
                     return Err(self.error(module, reason));
                 }
             });
@@ -234,7 +228,7 @@ impl Fitting<'_> {
     }
 }
 
-/// Rows q..q, k, v of each group as all q, all k, all v.
+/// From rows q..q, k, v of each group to all q, all k, all v.
 fn grouped(rows: usize, [heads, groups]: [usize; 2]) -> Option<Vec<usize>> {
     let queries = heads.checked_div(groups)?;
     let dim = rows.checked_div(heads + 2 * groups)?;
@@ -256,7 +250,7 @@ mod tests {
     use super::grouped;
 
     #[test]
-    fn groups_are_taken_apart() {
+    fn groups_are_separated() {
         // Two groups of two queries, heads of one row: q0 q1 k0 v0 q2 q3 k1 v1.
         assert_eq!(grouped(8, [4, 2]).unwrap(), [0, 1, 4, 5, 2, 6, 3, 7]);
         assert_eq!(grouped(9, [4, 2]), None);

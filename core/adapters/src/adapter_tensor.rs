@@ -1,33 +1,33 @@
-//! [`Tensor`]: numbers of an adapter, as stored, and their reordering.
+//! [`AdapterTensor`]: a tensor of an adapter as it is stored, and its reordering.
 
 use gguf_file::GgmlType;
 use menagerie_model::{Backend, ModelError, Weight, WeightBytes, WeightShape};
 use std::sync::Arc;
 
-/// A stack of matrices of plain numbers (F32, F16 or BF16), as the file has them; a vector is one matrix of one row.
+/// A stack of matrices of F32, F16 or BF16 numbers, as stored. A vector is a matrix with one row.
 #[derive(Clone)]
-pub struct Tensor {
-    /// Name in the file.
+pub struct AdapterTensor {
+    /// The name in the file.
     pub name: String,
-    /// Matrices, rows and columns.
+    /// The numbers of matrices, rows and columns.
     pub shape: WeightShape,
-    /// Type of the numbers.
+    /// The type of the numbers.
     pub block: GgmlType,
     bytes: WeightBytes,
 }
 
-impl std::fmt::Debug for Tensor {
+impl std::fmt::Debug for AdapterTensor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {} {}", self.name, self.block, self.written_shape())
     }
 }
 
-impl Tensor {
+impl AdapterTensor {
     /// A tensor over these bytes.
     ///
     /// # Errors
-    /// [`ModelError::Shape`] for bytes of another number; [`ModelError::Unsupported`] for blocks.
-    pub fn new(
+    /// [`ModelError::Shape`] if the number of bytes is wrong; [`ModelError::Unsupported`] for quantized types.
+    pub(crate) fn new(
         name: &str,
         bytes: WeightBytes,
         block: GgmlType,
@@ -35,15 +35,16 @@ impl Tensor {
     ) -> Result<Self, ModelError> {
         if block.block_len() != Some(1) {
             return Err(ModelError::Unsupported(format!(
-                "tensor \"{name}\" is {block}: adapters are F32, F16 or BF16; convert it again without quantizing it"
+                "tensor \"{name}\": expected F32, F16 or BF16, found {block}; convert the adapter again without \
+                 quantizing it"
             )));
         }
         Weight::new(name, bytes.clone(), block, shape)?;
         Ok(Self { name: name.to_owned(), shape, block, bytes })
     }
 
-    /// A tensor of f32 made in memory.
-    pub fn from_f32(name: &str, values: &[f32], shape: WeightShape) -> Self {
+    /// A tensor of f32 values.
+    pub(crate) fn from_f32(name: &str, values: &[f32], shape: WeightShape) -> Self {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         Self {
             name: name.to_owned(),
@@ -53,26 +54,26 @@ impl Tensor {
         }
     }
 
-    /// How many numbers there are.
-    pub fn elements(&self) -> u64 {
+    /// The number of elements.
+    pub(crate) fn elements(&self) -> u64 {
         let WeightShape { count, rows, cols } = self.shape;
         (count * rows * cols) as u64
     }
 
-    /// As a weight that a backend takes in.
+    /// The tensor as a weight for a backend.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn weight(&self) -> Result<Weight, ModelError> {
+    pub(crate) fn weight(&self) -> Result<Weight, ModelError> {
         Weight::new(&self.name, self.bytes.clone(), self.block, self.shape)
     }
 
-    /// As a low-rank factor: a weight whose products with f32 activations are computed in f32. Backends round activations to
-    /// bfloat16 for BF16 weights, so those numbers are widened; F16 is multiplied in f32 and stays as stored.
+    /// The tensor as a low-rank factor: a weight whose products with f32 activations are computed in f32. Backends round
+    /// activations to bfloat16 for BF16 weights, so BF16 becomes F32; F16 is multiplied in f32 and stays as stored.
     ///
     /// # Errors
     /// As [`Self::new`]; numbers that are not finite.
-    pub fn factor(&self, backend: &dyn Backend) -> Result<Weight, ModelError> {
+    pub(crate) fn factor(&self, backend: &dyn Backend) -> Result<Weight, ModelError> {
         let weight = self.weight()?;
         if self.block != GgmlType::BF16 {
             return Ok(weight);
@@ -81,17 +82,17 @@ impl Tensor {
     }
 
     /// Bytes of [`Self::factor`].
-    pub fn factor_bytes(&self) -> u64 {
+    pub(crate) fn factor_bytes(&self) -> u64 {
         let element = if self.block == GgmlType::BF16 { size_of::<f32>() } else { self.element() };
         self.elements().saturating_mul(element as u64)
     }
 
     /// Bytes as stored.
-    pub fn stored_bytes(&self) -> u64 {
+    pub(crate) fn stored_bytes(&self) -> u64 {
         self.elements().saturating_mul(self.element() as u64)
     }
 
-    /// `[E, rows, cols]` for people, without the parts that are 1.
+    /// `[E, rows, cols]` as text, without dimensions that are 1.
     pub fn written_shape(&self) -> String {
         let WeightShape { count, rows, cols } = self.shape;
         match (count, rows) {
@@ -105,9 +106,9 @@ impl Tensor {
         self.block.block_bytes().unwrap_or(1)
     }
 
-    /// Rows by number, of every matrix.
+    /// Every matrix with these of its rows, in this order.
     #[must_use]
-    pub fn rows(&self, order: &[usize]) -> Self {
+    pub(crate) fn rows(&self, order: &[usize]) -> Self {
         let WeightShape { count, rows, cols } = self.shape;
         let width = cols * self.element();
         let from = self.bytes();
@@ -121,9 +122,9 @@ impl Tensor {
         self.made(bytes, WeightShape { count, rows: order.len(), cols })
     }
 
-    /// Columns by number, of every row.
+    /// Every matrix with these of its columns, in this order.
     #[must_use]
-    pub fn columns(&self, order: &[usize]) -> Self {
+    pub(crate) fn columns(&self, order: &[usize]) -> Self {
         let WeightShape { count, rows, cols } = self.shape;
         let (size, from) = (self.element(), self.bytes());
         let mut bytes = Vec::with_capacity(count * rows * order.len() * size);
@@ -136,9 +137,9 @@ impl Tensor {
         self.made(bytes, WeightShape { count, rows, cols: order.len() })
     }
 
-    /// Every matrix turned.
+    /// Every matrix transposed.
     #[must_use]
-    pub fn turned(&self) -> Self {
+    pub(crate) fn transposed(&self) -> Self {
         let WeightShape { count, rows, cols } = self.shape;
         let (size, from) = (self.element(), self.bytes());
         let mut bytes = Vec::with_capacity(from.len());
@@ -153,17 +154,17 @@ impl Tensor {
         self.made(bytes, WeightShape { count, rows: cols, cols: rows })
     }
 
-    /// The same numbers as another stack.
+    /// The same numbers in another shape.
     ///
     /// # Errors
-    /// [`ModelError::Shape`] if there are not as many numbers.
-    pub fn reshaped(&self, shape: WeightShape) -> Result<Self, ModelError> {
+    /// [`ModelError::Shape`] if the number of elements differs.
+    pub(crate) fn reshaped(&self, shape: WeightShape) -> Result<Self, ModelError> {
         Self::new(&self.name, self.bytes.clone(), self.block, shape)
     }
 
-    /// The same matrix for each of `count`.
+    /// A stack of `count` copies of the matrix.
     #[must_use]
-    pub fn repeated(&self, count: usize) -> Self {
+    pub(crate) fn repeated(&self, count: usize) -> Self {
         self.made(self.bytes().repeat(count), WeightShape { count, ..self.shape })
     }
 

@@ -1,4 +1,4 @@
-//! [`RowOrder`]: where rows of queries and keys lie elsewhere in another format.
+//! [`RowOrder`]: the order of rows of queries and keys, which differs between formats.
 
 use super::FitTarget;
 use crate::file::AdapterFormat;
@@ -7,25 +7,25 @@ use menagerie_spec::config::{AttentionConfig, GatedDeltaNetConfig};
 use menagerie_spec::kind::Component;
 use menagerie_spec::{ModelConfig, SourceFormat};
 
-/// How rows of an adapter become rows of the model: rope's pairs are halves of a head in one format and neighbors in
-/// the other, where the converter has put the rows of queries and keys together.
+/// The mapping from rows of an adapter to rows of the model. The pairs of rope are halves of a head in one format; in the
+/// other, they are neighbors, because the converter has reordered the rows of queries and keys.
 pub(super) struct RowOrder<'a> {
     config: &'a ModelConfig,
-    change: Change,
+    reordering: Reordering,
 }
 
-/// What is done to the rows of a head.
+/// The reordering of the rows of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    /// Nothing.
-    Stay,
+enum Reordering {
+    /// The rows keep their order.
+    Unchanged,
     /// Halves become neighbors.
     ToAdjacent,
     /// Neighbors become halves.
     ToHalves,
 }
 
-/// The attention in a component, or in one of its parts.
+/// The attention of a component, or of one of its parts.
 fn attention(component: &Component) -> Option<&AttentionConfig> {
     component.downcast_ref().or_else(|| component.parts().into_iter().find_map(attention))
 }
@@ -38,23 +38,23 @@ fn of_layer(config: &ModelConfig, layer: usize) -> Option<&AttentionConfig> {
 
 impl<'a> RowOrder<'a> {
     pub(super) fn new(format: AdapterFormat, target: &FitTarget<'a>) -> Self {
-        // Converters reorder all layers of a model alike, those without rope too.
-        let change = match (format, target.format) {
-            _ if !target.spec.rows_are_paired("attn_q") => Change::Stay,
-            (AdapterFormat::Peft, SourceFormat::Gguf) => Change::ToAdjacent,
-            (AdapterFormat::Gguf, SourceFormat::Hf) => Change::ToHalves,
+        // Converters reorder all layers of a model in the same way, including those without rope.
+        let reordering = match (format, target.format) {
+            _ if !target.spec.rows_are_paired("attn_q") => Reordering::Unchanged,
+            (AdapterFormat::Peft, SourceFormat::Gguf) => Reordering::ToAdjacent,
+            (AdapterFormat::Gguf, SourceFormat::Hf) => Reordering::ToHalves,
             (AdapterFormat::Peft, SourceFormat::Hf) | (AdapterFormat::Gguf, SourceFormat::Gguf) => {
-                Change::Stay
+                Reordering::Unchanged
             }
         };
-        Self { config: target.config, change }
+        Self { config: target.config, reordering }
     }
 
-    /// For each row of a site the row of the adapter that belongs there, both counted from the site's first; none where
-    /// all stay. `part` counts the sites of one stored weight.
+    /// The row of the adapter for each row of a site, both relative to the first row of the site; `None` if the order is the
+    /// same. `part` is the index of the site in its stored weight.
     ///
     /// # Errors
-    /// Why the order is not known.
+    /// The rows are not whole heads.
     pub(super) fn of(
         &self,
         place: &LinearSite,
@@ -70,35 +70,37 @@ impl<'a> RowOrder<'a> {
             return Ok(None);
         };
         let heads = if queries { attention.heads } else { attention.kv_heads };
-        if self.change == Change::Stay {
+        if self.reordering == Reordering::Unchanged {
             return Ok(None);
         }
         if heads == 0 || !rows.is_multiple_of(heads) {
-            return Err(format!("its {rows} rows are no whole rows of {heads} heads"));
+            return Err(format!(
+                "its {rows} rows cannot be divided into {heads} heads; was the adapter trained on another model?"
+            ));
         }
         let dim = rows / heads;
         let rotated = attention.rope.as_ref().map_or(dim, |rope| rope.dims).min(dim);
         let half = rotated / 2;
         let from = |row: usize| {
             let (head, at) = (row / dim * dim, row % dim);
-            match self.change {
-                Change::ToAdjacent if at < rotated => head + at % 2 * half + at / 2,
-                Change::ToHalves if at < rotated => head + at % half * 2 + at / half,
+            match self.reordering {
+                Reordering::ToAdjacent if at < rotated => head + at % 2 * half + at / 2,
+                Reordering::ToHalves if at < rotated => head + at % half * 2 + at / half,
                 _ => row,
             }
         };
         Ok(Some((0..rows).map(from).collect()))
     }
 
-    /// The module's row of each row of the model, where a module holds queries, keys, values and gates of a delta net by key
-    /// head: all queries, all keys and all values, or all gates. None where `rows` are not those of the layer.
+    /// The row of the module for each row of the model, if the module has queries, keys, values and gates of a delta net for
+    /// each key head: all queries, all keys and all values, or all gates. `None` if `rows` does not fit the layer.
     pub(super) fn delta(&self, layer: Option<usize>, rows: usize, gate: bool) -> Option<Vec<usize>> {
         let mut layers = self.config.layers.iter();
         let found = layers.find(|found| Some(found.index) == layer)?.mixer.as_ref();
         delta_rows(found.and_then(|mixer| mixer.downcast_ref())?, rows, gate)
     }
 
-    /// Heads, and key and value heads, of the attention of a layer.
+    /// The numbers of heads and of key-value heads of the attention in a layer.
     pub(super) fn heads(&self, layer: Option<usize>) -> Option<[usize; 2]> {
         of_layer(self.config, layer?).map(|attention| [attention.heads, attention.kv_heads])
     }

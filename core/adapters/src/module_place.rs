@@ -1,24 +1,24 @@
-//! [`places`]: the roles of a module, by the names of a spec read backwards.
+//! [`places`]: the tensors of a model that a module belongs to, by the names in a spec.
 
 use menagerie_model::AdapterSite;
 use menagerie_spec::{ArchSpec, HfPart, HfPlace, Layout};
 use std::borrow::Cow;
 
-/// A tensor of the model that a module holds, or a part of.
+/// A tensor of a model that a module contains, or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModulePlace {
     /// Its role.
     pub role: String,
-    /// The block, or none for the whole model.
+    /// The block; `None` for the whole model.
     pub layer: Option<usize>,
-    /// Which matrix of a stack, where each is a module of its own.
+    /// The index of the matrix in a stack, if each is a separate module.
     pub expert: Option<usize>,
     /// How the module's rows and columns become those of the role.
     pub layout: Vec<Layout>,
 }
 
-/// Where a module of an HF class is in the model; a module that holds several roles has several places, one that the
-/// spec does not know none.
+/// The places of a module of a Hugging Face class in a model. A module with several roles has several places; an unknown
+/// module has none.
 pub fn places(spec: &ArchSpec, module: &str) -> Vec<ModulePlace> {
     let renamed = spec.hf_classes().iter().map(|class| class.renamed(module));
     let unwrapped = std::iter::once(menagerie_spec::unwrapped(module));
@@ -31,7 +31,7 @@ fn exact(spec: &ArchSpec, module: &str) -> Vec<ModulePlace> {
     let mut found: Vec<ModulePlace> = Vec::new();
     for place in spec.hf_places(module) {
         let HfPlace { role, layer, member, part, layout } = place;
-        // Alternatives of one role that differ in the file's type alone (MXFP4) are one place.
+        // Alternatives of a role that differ only in the type of the file (MXFP4) are one place.
         if part == HfPart::Module && !found.iter().any(|known| known.role == role) {
             found.push(ModulePlace { role, layer, expert: member, layout });
         }
@@ -39,7 +39,7 @@ fn exact(spec: &ArchSpec, module: &str) -> Vec<ModulePlace> {
     found
 }
 
-/// The block that a module of an HF class is in, and what it is called there.
+/// The block of a module of a Hugging Face class, and its name in the block.
 pub(crate) fn in_block<'m>(spec: &ArchSpec, module: &'m str) -> Option<(usize, &'m str)> {
     let (before, after) = spec.hf().layer.split_once("{layer}")?;
     let start = module.find(before)? + before.len();
@@ -49,7 +49,7 @@ pub(crate) fn in_block<'m>(spec: &ArchSpec, module: &'m str) -> Option<(usize, &
     Some((layer, rest[digits..].strip_prefix(after)?.strip_prefix('.')?))
 }
 
-/// Where a tensor of a GGUF file is in the model.
+/// The place of a tensor of a GGUF file in a model.
 pub(crate) fn gguf_place(spec: &ArchSpec, sites: &[AdapterSite], name: &str) -> Option<ModulePlace> {
     let called = |role: &str, layer| spec.role_to_gguf_name(role, layer) == name;
     let place =
