@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie::assembly::{AssembleOptions, open_model};
-use menagerie::convert::{Conversion, ConvertError, Types};
+use menagerie::convert::{Conversion, ConvertError, OutputTypes};
 use menagerie::engine::Arithmetic;
 use menagerie::gguf::{GgufFile, OpenOptions, OwnedArray, OwnedValue};
 use menagerie::kernels::Cpu;
@@ -27,8 +27,8 @@ fn fixture(name: &str) -> PathBuf {
 /// Converts a folder, or says why not.
 fn converted(folder: &Path, kind: &str, out: &Path) -> Result<Vec<String>, ConvertError> {
     let types = match kind.strip_prefix("mixture ") {
-        Some(name) => Types::Mixture(Policy::named(name).unwrap()),
-        None => Types::One(kind),
+        Some(name) => OutputTypes::Policy(Policy::named(name).unwrap()),
+        None => OutputTypes::Single(kind),
     };
     let environment = SpecOptions::default().environment().unwrap();
     let file = open_model(folder, environment.entries(), true).unwrap();

@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie::assembly::{AssembleOptions, open_model};
-use menagerie::convert::{Conversion, Types};
+use menagerie::convert::{Conversion, OutputTypes};
 use menagerie::engine::{Arithmetic, EmbeddingOptions, Normalization};
 use menagerie::gguf::{GgmlType, GgufFile, OpenOptions, TensorInfo, Value};
 use menagerie::kernels::Cpu;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Folders of which no file is written, by what is said of them.
 const REFUSED: &[(&str, &str)] = &[
     // A file has weights for the norms of queries and keys, which hold a factor that the folder has as a number.
-    ("muse-glimmer", "mixer.qk_norm.weight is `none` here and `own` in a file"),
+    ("muse-glimmer", "mixer.qk_norm.weight is `none` in the folder, but would be `own` in a GGUF file"),
 ];
 
 /// Why a tensor may differ from llama.cpp's converter's, by the fixture and the end of its name.
@@ -145,7 +145,7 @@ fn converted(folder: &Path, out: &Path) -> Result<(), String> {
         compute: &compute,
         importance: None,
     };
-    let plan = conversion.plan(&Types::One("f32")).map_err(|e| e.to_string())?;
+    let plan = conversion.plan(&OutputTypes::Single("f32")).map_err(|e| e.to_string())?;
     plan.write(out, &Cpu::new(Some(1)).unwrap(), &mut |_| ControlFlow::Continue(()))
         .map_err(|e| e.to_string())
 }

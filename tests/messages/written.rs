@@ -71,11 +71,11 @@ fn tokenizer() {
 fn converting() {
     let folder = || "model".to_owned();
     let said = messages![
-        ConvertError::Lost { folder: folder(), what: "`a` is 1 here and `2` in a file of b".to_owned() },
+        ConvertError::Lost { folder: folder(), what: "a is `1` in the folder, but would be `2` in a GGUF file of b".to_owned() },
         ConvertError::Tensor {
             folder: folder(),
             tensor: "blk.0.attn_q.weight".to_owned(),
-            problem: "its 7 rows are no whole rows of 2 heads".to_owned(),
+            problem: "expected rows for 2 heads of equal size, found 7".to_owned(),
         },
         ConvertError::Type { name: "q9".to_owned() },
         ConvertError::Stopped,

@@ -1,10 +1,11 @@
-//! [`Conversion`]: what a file is made of.
+//! [`Conversion`]: the inputs of a conversion, and the plan made from them.
 
+use crate::conversion_plan::{ConversionPlan, OutputTensor};
 use crate::error::ConvertError;
-use crate::keys;
-use crate::placing::{Differences, Placed, Placing, within};
-use crate::plan::{Plan, Stored};
-use crate::tensor::{OutType, Types, llama3_factors, proportional_factors};
+use crate::metadata;
+use crate::output_types::{MatrixType, OutputTypes};
+use crate::rope_factors::{llama3_factors, proportional_factors};
+use crate::tensor_placement::{Differences, PlacedTensor, TensorPlacement, within};
 use gguf_file::{GgmlType, OwnedValue};
 use menagerie_assembly::{Claim, WeightSource};
 use menagerie_loaders::{HfTexts, TokenizerTables};
@@ -17,19 +18,19 @@ use menagerie_spec::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Scaling that a file says with a tensor of factors.
+/// A scaling that is stored as a tensor of factors.
 const LLAMA3: &str = "llama3";
-/// As above.
+/// Another scaling that is stored as a tensor of factors.
 const PROPORTIONAL: &str = "proportional";
-/// Kinds of scaling that a file does not name: tensors of factors say it, or there is none.
+/// Kinds of scaling that have no name in GGUF files: they are stored as tensors of factors, or there is no scaling.
 const UNNAMED: [&str; 4] = ["default", "longrope", LLAMA3, PROPORTIONAL];
 const ARCHITECTURE: &str = "general.architecture";
-/// Starts of keys that files have without the architecture before them.
+/// Prefixes of keys that GGUF files have without the architecture.
 const WITHOUT_PREFIX: [&str; 1] = ["xielu."];
 const SCALING: &str = "rope.scaling.";
 const FACTORS: &str = "rope_freqs";
 
-/// A folder that was opened, resolved and assembled.
+/// An opened, resolved and assembled folder.
 pub struct Conversion<'a> {
     /// The folder, for messages.
     pub folder: &'a str,
@@ -39,48 +40,49 @@ pub struct Conversion<'a> {
     pub spec: &'a ArchSpec,
     /// The folder's canonical keys.
     pub keys: &'a dyn KeySource,
-    /// What the spec means for the folder.
+    /// The spec resolved for the folder.
     pub resolution: &'a Resolution,
     /// Its tensors.
     pub tensors: &'a dyn WeightSource,
-    /// Which tensors the model wants, by role.
+    /// The tensors that the model uses, with their roles.
     pub claims: &'a [Claim],
-    /// Tokenizer, templates, sampling; `None` writes a file that takes token ids only.
+    /// Tokenizer, templates, sampling; without them, the file accepts only token ids.
     pub texts: Option<&'a HfTexts>,
     /// Pre-tokenizers by name.
     pub tables: &'a TokenizerTables,
-    /// What reads the weights.
+    /// Where weights are read.
     pub compute: &'a Compute,
-    /// What matters in each weight, for types of few bits, and the name of its file.
+    /// The name of an importance file and its content, for types with few bits.
     pub importance: Option<(&'a str, &'a Importance)>,
 }
 
 impl<'a> Conversion<'a> {
-    /// What the file will hold, its matrices in the types that are wanted.
+    /// Plans the file, with matrices of the given types.
     ///
     /// # Errors
-    /// What a file cannot say, a tensor that cannot be written, a tokenizer without a name, another type.
-    pub fn plan(&self, types: &Types<'_>) -> Result<Plan<'a>, ConvertError> {
+    /// Something that a GGUF file cannot express, a tensor that cannot be written, an unnamed tokenizer, an unknown type.
+    pub fn plan(&self, types: &OutputTypes<'_>) -> Result<ConversionPlan<'a>, ConvertError> {
         let kind = match types {
-            Types::One(name) => OutType::named(name)?,
-            Types::AsStored | Types::Mixture(_) => OutType::of(self.tensors),
+            OutputTypes::Single(name) => MatrixType::named(name)?,
+            OutputTypes::AsStored | OutputTypes::Policy(_) => MatrixType::of(self.tensors),
         };
         let file_type = match types {
-            Types::Mixture(policy) => policy.file_type().id(),
-            Types::One(_) | Types::AsStored => kind.file_type(),
+            OutputTypes::Policy(policy) => policy.file_type().id(),
+            OutputTypes::Single(_) | OutputTypes::AsStored => kind.file_type(),
         };
         let mut own = self.own_keys()?;
         let architecture = self.architecture(own.remove(ARCHITECTURE))?;
         let factors = self.factors();
         let written = self.written(&mut own, factors.is_some())?;
         let differences = self.differences(&written, factors.is_some())?;
-        let mut plan = Plan {
+        let mut plan = ConversionPlan {
             metadata: self.general(&architecture, file_type),
             importance: self.importance,
-            ..Plan::new(self.tensors, self.compute)
+            ..ConversionPlan::new(self.tensors, self.compute)
         };
         for (key, value) in &own {
-            let value = keys::written(key, value).map_err(|what| self.lost(format!("`{key}` is {what}")))?;
+            let value =
+                metadata::to_gguf(key, value).map_err(|what| self.lost(format!("`{key}` is {what}")))?;
             let bare = WITHOUT_PREFIX.iter().any(|start| key.starts_with(start));
             plan.metadata.push((if bare { key.clone() } else { format!("{architecture}.{key}") }, value));
         }
@@ -90,19 +92,21 @@ impl<'a> Conversion<'a> {
             plan.metadata.extend(texts.keys);
         }
         if let Some(values) = factors {
-            plan.tensors
-                .push(Stored::of_values(self.spec.role_to_gguf_name(FACTORS, None) + ".weight", values));
+            plan.tensors.push(OutputTensor::of_values(
+                self.spec.role_to_gguf_name(FACTORS, None) + ".weight",
+                values,
+            ));
         }
         let (spec, config) = (self.spec, &self.resolution.config);
-        let placing = Placing { spec, config, claims: self.claims, differences };
-        let of_times =
-            |claim: &&Claim| claim.role.strip_suffix(".scale").is_some_and(|role| self.is_times(role));
-        for claim in self.claims.iter().filter(|claim| !of_times(claim)) {
-            for placed in placing.of(claim).map_err(|problem| self.failed(&claim.role, problem))? {
+        let placement = TensorPlacement { spec, config, claims: self.claims, differences };
+        let is_factor =
+            |claim: &&Claim| claim.role.strip_suffix(".scale").is_some_and(|role| self.has_factors(role));
+        for claim in self.claims.iter().filter(|claim| !is_factor(claim)) {
+            for placed in placement.of(claim).map_err(|problem| self.failed(&claim.role, problem))? {
                 plan.tensors.push(self.stored(claim, placed, kind)?);
             }
         }
-        if let Types::Mixture(policy) = types {
+        if let OutputTypes::Policy(policy) = types {
             if let Some((file, importance)) = self.importance {
                 if !plan.tensors().any(|(name, _, _)| importance.entries.contains_key(name)) {
                     return Err(importance.foreign(file).into());
@@ -118,21 +122,21 @@ impl<'a> Conversion<'a> {
         ConvertError::Lost { folder: self.folder.to_owned(), what }
     }
 
-    /// What the file calls the architecture: what the spec writes, a name of its own or a spec that it extends, or the first
-    /// of its names.
+    /// The architecture in the file: the one that the spec writes (its own name or that of a spec that it extends), or the
+    /// first name of the spec.
     fn architecture(&self, written: Option<MetadataValue>) -> Result<String, ConvertError> {
         let names = self.spec.gguf_names();
         match written {
             None => Ok(names.first().map_or(self.spec.id(), String::as_str).to_owned()),
             Some(MetadataValue::Text(name)) if names.contains(&name) || self.spec.extends().contains(&name) => Ok(name),
             Some(other) => Err(self.lost(format!(
-                "`{ARCHITECTURE}` of [hf.write] is {other}, which is no name of spec {} or of one that it extends",
+                "`{ARCHITECTURE}` of [hf.write] is {other}, expected a name of spec {} or of a spec that it extends",
                 self.spec.id()
             ))),
         }
     }
 
-    /// The canonical keys that are written: all but what a tensor says instead.
+    /// The canonical keys that are written: all except those stored as a tensor.
     fn own_keys(&self) -> Result<BTreeMap<String, MetadataValue>, ConvertError> {
         let keys = self.keys.keys().into_iter();
         let mut own: BTreeMap<String, MetadataValue> =
@@ -150,7 +154,7 @@ impl<'a> Conversion<'a> {
         Ok(own)
     }
 
-    /// The factors of a scaling that a file has a tensor for.
+    /// The factors of a scaling that is stored as a tensor.
     fn factors(&self) -> Option<Vec<f32>> {
         let Some(MetadataValue::Text(name)) = self.keys.get("rope.scaling.type") else { return None };
         match name.as_str() {
@@ -165,7 +169,7 @@ impl<'a> Conversion<'a> {
         mixers.filter_map(|mixer| within::<AttentionConfig>(mixer)?.rope.as_ref())
     }
 
-    /// Resolves the spec against what will be written. Keys that nothing reads there are taken out: they say something of
+    /// Resolves the spec for the planned file. Keys that are not read for it are removed, because they only concern
     /// folders.
     fn written(
         &self,
@@ -173,8 +177,8 @@ impl<'a> Conversion<'a> {
         factors: bool,
     ) -> Result<Resolution, ConvertError> {
         let keys: BTreeMap<String, MetadataValue> =
-            own.iter().map(|(key, value)| (key.clone(), keys::read_back(key, value))).collect();
-        let roles = Roles { claims: self.claims, factors };
+            own.iter().map(|(key, value)| (key.clone(), metadata::read_back(key, value))).collect();
+        let roles = ClaimedRoles { claims: self.claims, factors };
         let mut input = ResolveInput::new(SourceFormat::Gguf, self.folder, self.spec.id(), &keys, &roles);
         input.accept_unread = keys.keys().cloned().collect();
         let written = self.spec.resolve_report(&input).map_err(ConvertError::Unreadable)?;
@@ -182,7 +186,7 @@ impl<'a> Conversion<'a> {
         Ok(written)
     }
 
-    /// Compares what the spec means for the file with what it means for the folder.
+    /// Compares the spec resolved for the file with the spec resolved for the folder.
     fn differences(&self, written: &Resolution, factors: bool) -> Result<Differences, ConvertError> {
         let mut differences = Differences::default();
         let said = |entry: &ResolvedValue| (entry.layers.clone(), entry.path.clone());
@@ -204,10 +208,10 @@ impl<'a> Conversion<'a> {
                 ("offset", _, _, (Some(here), Some(there))) => differences.offset = here - there,
                 _ if factors && entry.path.contains("scaling") => {}
                 (_, here, there, _) => {
-                    let there = there.map_or_else(|| "nothing".to_owned(), |there| format!("`{there}`"));
+                    let there = there.map_or_else(|| "absent".to_owned(), |there| format!("`{there}`"));
                     let path = &entry.path;
                     return Err(self.lost(format!(
-                        "{path} is `{here}` here and {there} in a file of {}",
+                        "{path} is `{here}` in the folder, but would be {there} in a GGUF file of {}",
                         self.spec.id()
                     )));
                 }
@@ -216,7 +220,7 @@ impl<'a> Conversion<'a> {
         Ok(differences)
     }
 
-    /// Whether a value is of latent attention, whose rows are nowhere put in another order.
+    /// Whether a value belongs to latent attention, whose rows have the same order in both.
     fn is_latent(&self, entry: &ResolvedValue) -> bool {
         let layers = self.resolution.config.layers.iter().filter(|layer| entry.layers.contains(&layer.index));
         layers
@@ -249,35 +253,40 @@ impl<'a> Conversion<'a> {
     /// The name of a tensor in files.
     fn name_of(&self, role: &str, layer: Option<usize>) -> String {
         let stored = self.spec.role_to_gguf_name(role, layer);
-        // What a role with its end is called is called so whole.
+        // A role with a suffix has it in its name.
         let ends = [".bias", ".weight", ".scale"].iter().any(|end| role.ends_with(end));
         let bare = ends || UNSUFFIXED.iter().any(|end| stored.ends_with(end)) || stored.ends_with(".weight");
         if bare { stored } else { self.spec.role_to_gguf_name(&format!("{role}.weight"), layer) }
     }
 
-    /// A tensor under its name in files.
-    fn stored(&self, claim: &Claim, placed: Placed, kind: OutType) -> Result<Stored, ConvertError> {
-        let Placed { role, dims, change } = placed;
+    /// The tensor of the file for a placed tensor.
+    fn stored(
+        &self,
+        claim: &Claim,
+        placed: PlacedTensor,
+        kind: MatrixType,
+    ) -> Result<OutputTensor, ConvertError> {
+        let PlacedTensor { role, dims, change } = placed;
         let name = self.name_of(&role, claim.layer);
         let part = if claim.role.ends_with(".bias") { TensorPart::Bias } else { TensorPart::Main };
         let bare = claim.role.strip_suffix(".bias").unwrap_or(&claim.role);
         let found = self.tensors.find(&claim.role, claim.layer, TensorPart::Main);
         let index = found.or_else(|| self.tensors.find(bare, claim.layer, part));
-        let index = index.ok_or_else(|| self.failed(&name, "it is not in the folder".to_owned()))?;
+        let index = index.ok_or_else(|| self.failed(&name, "the folder does not contain it".to_owned()))?;
         let cols = dims.first().copied().unwrap_or(1);
         let kind = if is_small(&name, &dims) { GgmlType::F32 } else { kind.for_row(cols) };
-        let times = self.tensors.find(bare, claim.layer, TensorPart::Scale);
-        let times = times.filter(|_| part == TensorPart::Main && self.is_times(bare));
-        Ok(Stored::of_tensor(name, dims, kind, (index, times), change))
+        let factor = self.tensors.find(bare, claim.layer, TensorPart::Scale);
+        let factor = factor.filter(|_| part == TensorPart::Main && self.has_factors(bare));
+        Ok(OutputTensor::of_tensor(name, dims, kind, (index, factor), change))
     }
 
-    /// Whether a file has a role multiplied with numbers that the folder's config has.
-    fn is_times(&self, role: &str) -> bool {
+    /// Whether a role is multiplied, in GGUF files, with numbers in the folder's config.
+    fn has_factors(&self, role: &str) -> bool {
         self.spec.hf().times.iter().any(|(known, _)| known == role)
     }
 }
 
-/// What a file says of the importance that its weights were rounded with.
+/// The metadata about the importance that weights were quantized with.
 fn importance_keys(file: &str, importance: &Importance) -> Vec<(String, OwnedValue)> {
     let count = u32::try_from(importance.entries.len()).unwrap_or(u32::MAX);
     let mut keys: Vec<(String, OwnedValue)> = vec![("quantize.imatrix.file".into(), file.into())];
@@ -309,13 +318,13 @@ fn is_small(name: &str, dims: &[u64]) -> bool {
         || dims.len() < 2
 }
 
-/// The tensors that will be there.
-struct Roles<'a> {
+/// The roles of the planned file.
+struct ClaimedRoles<'a> {
     claims: &'a [Claim],
     factors: bool,
 }
 
-impl RoleSource for Roles<'_> {
+impl RoleSource for ClaimedRoles<'_> {
     fn has(&self, role: &str, layer: Option<usize>) -> bool {
         let bare = role.strip_suffix(".weight").unwrap_or(role);
         let claimed = |claim: &Claim| claim.layer == layer && (claim.role == role || claim.role == bare);

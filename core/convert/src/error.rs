@@ -1,4 +1,4 @@
-//! Why a folder cannot become a file.
+//! [`ConvertError`].
 
 use gguf_file::GgufError;
 use menagerie_loaders::LoadError;
@@ -10,14 +10,14 @@ use menagerie_spec::SpecFaults;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConvertError {
-    /// The folder holds something that a GGUF file of its architecture cannot say.
+    /// The folder contains something that a GGUF file of its architecture cannot express.
     #[error(
-        "{folder}: {what}; a GGUF file would be another model, so that none is written: run the folder itself"
+        "{folder}: {what}; a GGUF file would be a different model, so none is written; run the folder itself"
     )]
     Lost {
         /// The folder.
         folder: String,
-        /// What it is.
+        /// What cannot be expressed.
         what: String,
     },
     /// A tensor cannot be written.
@@ -25,21 +25,21 @@ pub enum ConvertError {
     Tensor {
         /// The folder.
         folder: String,
-        /// The tensor, as the file would call it.
+        /// The name of the tensor in the file.
         tensor: String,
         /// What is wrong.
         problem: String,
     },
-    /// The type of the weights is none that can be written.
-    #[error("the type {name:?} is none of f32, f16, bf16, q8_0 and the types of `quantize`")]
+    /// An unknown type of weights.
+    #[error("expected the type f32, f16, bf16, q8_0 or a type of `menagerie quantize`, found {name:?}")]
     Type {
-        /// The name that was given.
+        /// The given name.
         name: String,
     },
-    /// The file that would be written does not fit the spec.
+    /// The planned file does not match the spec.
     #[error(transparent)]
     Unreadable(SpecFaults),
-    /// It was stopped.
+    /// The caller stopped the conversion.
     #[error("stopped; no file was written")]
     Stopped,
     /// The tokenizer cannot be written.

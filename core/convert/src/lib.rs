@@ -1,20 +1,21 @@
-//! A model folder of Hugging Face's form to a GGUF file, from the spec of its architecture read backwards.
+//! Conversion of a Hugging Face model folder to a GGUF file, by the spec of its architecture.
 //!
-//! A spec says what each name of a folder is in the names of GGUF files: roles are tensor names, canonical keys are metadata
-//! keys, and what differs per source (`pairs`, `offset`) is how rows are put in another order and norms changed.
-//! [`Conversion::plan`] lists what a file will hold and resolves the spec against that list: a file that would be another
-//! model than the folder is refused before anything is written. [`Plan::write`] then writes tensor by tensor.
+//! A spec maps the names in a folder to the names in GGUF files: roles are tensor names, and canonical keys are metadata
+//! keys. Options with a value per source (`pairs`, `offset`) say how rows are reordered and norms changed.
+//! [`Conversion::plan`] lists the content of the file and resolves the spec for it. If the file would be a different
+//! model, this is an error before anything is written. [`ConversionPlan::write`] then writes tensor by tensor.
 #![forbid(unsafe_code)]
 
-mod change;
 mod conversion;
+mod conversion_plan;
 mod error;
-mod keys;
-mod placing;
-mod plan;
-mod tensor;
+mod metadata;
+mod output_types;
+mod rope_factors;
+mod tensor_change;
+mod tensor_placement;
 
 pub use conversion::Conversion;
+pub use conversion_plan::{ConversionPlan, ConversionProgress};
 pub use error::ConvertError;
-pub use plan::{Plan, Progress};
-pub use tensor::Types;
+pub use output_types::OutputTypes;

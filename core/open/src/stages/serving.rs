@@ -6,7 +6,7 @@ use super::names;
 use crate::adapters::{AdapterFiles, stage_of_xlora};
 use crate::error::LoadError;
 use crate::in_memory::InMemory;
-use crate::memory::available;
+use crate::memory;
 use crate::mixture::{LoadedMixture, MixtureBase};
 use crate::options::{LoadOptions, PlacementOptions};
 use crate::quantization::quantized;
@@ -102,7 +102,7 @@ fn parts(request: &LoadRequest, start: &StageStart) -> Result<WorkerParts, LoadE
         }
     };
     let stage = Assembly::into_stage(assembly).ok_or_else(none)?;
-    let state_memory = options.memory_limit.or_else(|| compute.backend.free_memory()).or_else(available);
+    let state_memory = memory::free(options.context.memory_limit, &compute);
     Ok(WorkerParts {
         library: Arc::new(library(&sites, &resolved, &compute, options)?),
         identity: identity(&resolved, options, &compute)?,

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::output::output_file;
 use clap::Args;
-use menagerie::convert::{Plan, Types};
+use menagerie::convert::{ConversionPlan, OutputTypes};
 use menagerie::quantize::Policy;
 use serde_json::json;
 use std::path::PathBuf;
@@ -62,9 +62,9 @@ impl Runnable for ConvertCommand {
             return Err(Failure::about(self.out.display(), "is not a regular file; name another one"));
         }
         let types = match (&self.quant, &self.outtype) {
-            (Some(name), _) => Types::Mixture(Policy::named(name)?),
-            (None, Some(name)) => Types::One(name),
-            (None, None) => Types::AsStored,
+            (Some(name), _) => OutputTypes::Policy(Policy::named(name)?),
+            (None, Some(name)) => OutputTypes::Single(name),
+            (None, None) => OutputTypes::AsStored,
         };
         let folder = FolderPlan {
             source: &source,
@@ -85,7 +85,7 @@ impl Runnable for ConvertCommand {
     }
 }
 
-fn as_json(plan: &Plan<'_>) -> serde_json::Value {
+fn as_json(plan: &ConversionPlan<'_>) -> serde_json::Value {
     let tensors: Vec<serde_json::Value> = plan
         .tensors()
         .map(|(name, dims, kind)| json!({"name": name, "dims": dims, "type": kind.to_string()}))

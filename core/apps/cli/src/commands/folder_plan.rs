@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::screen::{progress, report};
 use crate::{interrupt, output};
 use menagerie::assembly::{AssembleOptions, WeightSource, open_model};
-use menagerie::convert::{Conversion, ConvertError, Plan, Types};
+use menagerie::convert::{Conversion, ConvertError, ConversionPlan, OutputTypes};
 use menagerie::engine::Arithmetic;
 use menagerie::files::path_text;
 use menagerie::kernels::Cpu;
@@ -41,8 +41,8 @@ impl FolderPlan<'_> {
     /// Plans the file and passes the plan to `take`.
     pub(crate) fn with<T>(
         &self,
-        types: &Types<'_>,
-        take: impl FnOnce(&Plan<'_>) -> Result<T, Failure>,
+        types: &OutputTypes<'_>,
+        take: impl FnOnce(&ConversionPlan<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let environment = self.environment;
         let accept_unread = self.accept_unread.to_vec();
@@ -80,8 +80,8 @@ impl OpenFolder<'_> {
     /// Plans the file of the folder, prints notes about losses, and passes the plan to `take`.
     pub(crate) fn plan<T>(
         &self,
-        types: &Types<'_>,
-        take: impl FnOnce(&Plan<'_>) -> Result<T, Failure>,
+        types: &OutputTypes<'_>,
+        take: impl FnOnce(&ConversionPlan<'_>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         let resolved = self.resolved;
         // The model is assembled only to know which tensors it uses.
@@ -116,7 +116,7 @@ impl OpenFolder<'_> {
 }
 
 /// Writes a planned file, with a progress bar.
-pub(crate) fn write(plan: &Plan<'_>, out: &Path, threads: Option<usize>) -> Result<(), Failure> {
+pub(crate) fn write(plan: &ConversionPlan<'_>, out: &Path, threads: Option<usize>) -> Result<(), Failure> {
     let cancel = interrupt::flag()?;
     let bar = progress::bytes(Some(plan.bytes()), 0);
     let written = plan.write(out, &Cpu::new(threads)?, &mut |at| {

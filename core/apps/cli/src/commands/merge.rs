@@ -10,7 +10,7 @@ use crate::screen::progress;
 use crate::{interrupt, output};
 use clap::Args;
 use menagerie::assembly::HfModel;
-use menagerie::convert::Types;
+use menagerie::convert::OutputTypes;
 use menagerie::engine::TextPipeline;
 use menagerie::gguf::GgufFile;
 use menagerie::model::{Adapter, AdapterSet};
@@ -111,7 +111,7 @@ impl MergeCommand {
             texts: TokenizerOutput::Written,
             importance: None,
         };
-        folder.plan(&Types::AsStored, |plan| {
+        folder.plan(&OutputTypes::AsStored, |plan| {
             folder_plan::write(plan, &self.out, threads)?;
             folder_plan::say_written(&self.out)
         })

@@ -11,7 +11,7 @@ use crate::output::output_file;
 use crate::screen::{progress, report};
 use crate::{interrupt, output};
 use clap::Args;
-use menagerie::convert::Types;
+use menagerie::convert::OutputTypes;
 use menagerie::files::path_text;
 use menagerie::gguf::{GgmlType, GgufFile, OpenOptions};
 use menagerie::kernels::Cpu;
@@ -130,7 +130,7 @@ impl QuantizeCommand {
             texts: TokenizerOutput::Written,
             importance: importance.as_ref().map(|importance| (name.as_str(), importance)),
         };
-        folder.with(&Types::Mixture(self.policy()?), |plan| {
+        folder.with(&OutputTypes::Policy(self.policy()?), |plan| {
             if !self.dry_run {
                 output_file::has_room(&self.out, plan.bytes())?;
                 folder_plan::write(plan, &self.out, folder.threads)?;

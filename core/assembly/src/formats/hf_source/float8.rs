@@ -7,7 +7,7 @@
 //! scales are powers of two, which is exact, else into f32.
 
 use super::floats::floats;
-use super::stored_tensor::{StoredTensor, shape_of};
+use super::loaded_tensor::{LoadedTensor, shape_of};
 use gguf_file::GgmlType;
 use menagerie_loaders::{Dtype, SafetensorsTensor};
 use menagerie_model::{Backend, ModelError, WeightBytes};
@@ -127,7 +127,7 @@ impl<'a> Float8<'a> {
     }
 
     /// The matrix multiplied with its scales, over the threads of `backend`.
-    pub(super) fn multiplied(&self, backend: Option<&dyn Backend>) -> Result<StoredTensor, String> {
+    pub(super) fn multiplied(&self, backend: Option<&dyn Backend>) -> Result<LoadedTensor, String> {
         let exact = |scale: &f32| {
             let exponent = (scale.to_bits() >> 23 & 0xff) as i32 - 127;
             scale.to_bits() & 0x7f_ffff == 0 && EXPONENTS.contains(&exponent)
@@ -147,7 +147,7 @@ impl<'a> Float8<'a> {
     pub(super) fn with_row_scales(
         &self,
         backend: Option<&dyn Backend>,
-    ) -> Option<Result<(StoredTensor, Vec<f32>), String>> {
+    ) -> Option<Result<(LoadedTensor, Vec<f32>), String>> {
         if !self.has_row_scales() {
             return None;
         }
@@ -164,7 +164,7 @@ impl<'a> Float8<'a> {
         &self,
         factors: &[f32],
         backend: Option<&dyn Backend>,
-    ) -> Result<StoredTensor, String> {
+    ) -> Result<LoadedTensor, String> {
         let ([_, cols], [high, wide]) = ([self.shape[0], self.shape[1].max(1)], self.block);
         let across = cols.div_ceil(wide);
         let mut out = vec![0; self.bytes.len() * F::BYTES];
@@ -194,7 +194,7 @@ impl<'a> Float8<'a> {
             None => (0..parts.len()).for_each(task),
         }
         drop(parts);
-        Ok(StoredTensor {
+        Ok(LoadedTensor {
             shape: self.shape.clone(),
             block: F::KIND,
             bytes: WeightBytes::Owned(Arc::new(out)),

@@ -1,6 +1,6 @@
 //! Layouts: conversion from the stored to the canonical tensor.
 
-use super::stored_tensor::StoredTensor;
+use super::loaded_tensor::LoadedTensor;
 use gguf_file::GgmlType;
 use menagerie_model::WeightBytes;
 use menagerie_spec::Layout;
@@ -89,10 +89,10 @@ fn squeezed(shape: &mut Vec<usize>) -> Result<(), String> {
 
 /// Applies layouts, left to right.
 pub(super) fn apply(
-    mut stored: StoredTensor,
+    mut stored: LoadedTensor,
     layout: &[Layout],
     group: Option<&HeadGroups>,
-) -> Result<StoredTensor, String> {
+) -> Result<LoadedTensor, String> {
     for layout in layout {
         stored = match layout {
             Layout::Transpose => transposed(&stored)?,
@@ -151,7 +151,7 @@ pub(super) fn numbers(
     let count =
         u32::try_from(count).map_err(|_| format!("{count} numbers are more than can be told apart"))?;
     let places: Vec<u8> = (0..count).flat_map(u32::to_le_bytes).collect();
-    let places = StoredTensor { shape, block: GgmlType::I32, bytes: WeightBytes::Owned(Arc::new(places)) };
+    let places = LoadedTensor { shape, block: GgmlType::I32, bytes: WeightBytes::Owned(Arc::new(places)) };
     let laid = apply(places, layout, group)?;
     let place = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
     Ok(Some(laid.all().chunks_exact(4).map(place).collect()))
@@ -216,8 +216,8 @@ impl HeadGroups {
 }
 
 /// The given rows of a tensor, without a copy if it is mapped.
-fn ranged(stored: StoredTensor, range: Range<usize>) -> Result<StoredTensor, String> {
-    let StoredTensor { mut shape, block, bytes } = stored;
+fn ranged(stored: LoadedTensor, range: Range<usize>) -> Result<LoadedTensor, String> {
+    let LoadedTensor { mut shape, block, bytes } = stored;
     let all = shape.first().copied().unwrap_or(0);
     let row = bytes.as_slice().len().checked_div(all).unwrap_or(0);
     let within = range.start * row..range.end * row;
@@ -231,10 +231,10 @@ fn ranged(stored: StoredTensor, range: Range<usize>) -> Result<StoredTensor, Str
     if let Some(first) = shape.first_mut() {
         *first = range.len();
     }
-    Ok(StoredTensor { shape, block, bytes })
+    Ok(LoadedTensor { shape, block, bytes })
 }
 
-fn transposed(stored: &StoredTensor) -> Result<StoredTensor, String> {
+fn transposed(stored: &LoadedTensor) -> Result<LoadedTensor, String> {
     let mut shape = stored.shape.clone();
     let rank = shape.len();
     let (Some(width), true) = (width(stored.block), rank > 1) else {
@@ -255,7 +255,7 @@ fn transposed(stored: &StoredTensor) -> Result<StoredTensor, String> {
             }
         }
     }
-    Ok(StoredTensor { shape, block: stored.block, bytes: WeightBytes::Owned(Arc::new(to)) })
+    Ok(LoadedTensor { shape, block: stored.block, bytes: WeightBytes::Owned(Arc::new(to)) })
 }
 
 fn squares(rows: usize, cols: usize) -> impl Iterator<Item = (usize, usize)> {
@@ -268,7 +268,7 @@ fn width(block: GgmlType) -> Option<usize> {
 }
 
 /// `-exp(x)`, in f32.
-fn negative_exp(stored: &StoredTensor) -> Result<StoredTensor, String> {
+fn negative_exp(stored: &LoadedTensor) -> Result<LoadedTensor, String> {
     let bytes = stored.all();
     let half = |bytes: &[u8]| u16::from_le_bytes([bytes[0], bytes[1]]);
     let values: Vec<f32> = match stored.block {
@@ -280,11 +280,11 @@ fn negative_exp(stored: &StoredTensor) -> Result<StoredTensor, String> {
         other => return Err(format!("{other}: -exp(x) is of plain floats")),
     };
     let values: Vec<f32> = values.into_iter().map(|value| -libm::expf(value)).collect();
-    Ok(StoredTensor::of_values(stored.shape.clone(), &values))
+    Ok(LoadedTensor::of_values(stored.shape.clone(), &values))
 }
 
 /// Every other row (second-to-last dimension), column (last dimension), or element of a vector.
-fn halved(stored: &StoredTensor, from_end: usize, odd: bool) -> Result<StoredTensor, String> {
+fn halved(stored: &LoadedTensor, from_end: usize, odd: bool) -> Result<LoadedTensor, String> {
     let rank = stored.shape.len();
     let axis = rank.saturating_sub(from_end.min(rank.max(1)));
     let count = stored.shape.get(axis).copied().unwrap_or(0);
@@ -296,7 +296,7 @@ fn halved(stored: &StoredTensor, from_end: usize, odd: bool) -> Result<StoredTen
 }
 
 /// Selected members of a dimension, in the given order.
-fn picked(stored: &StoredTensor, axis: usize, picks: &[usize]) -> Result<StoredTensor, String> {
+fn picked(stored: &LoadedTensor, axis: usize, picks: &[usize]) -> Result<LoadedTensor, String> {
     let mut shape = stored.shape.clone();
     let rank = shape.len();
     let inside: usize = shape.iter().skip(axis + 1).product();
@@ -317,7 +317,7 @@ fn picked(stored: &StoredTensor, axis: usize, picks: &[usize]) -> Result<StoredT
         }
     }
     shape[axis] = picks.len();
-    Ok(StoredTensor { shape, block: stored.block, bytes: WeightBytes::Owned(Arc::new(to)) })
+    Ok(LoadedTensor { shape, block: stored.block, bytes: WeightBytes::Owned(Arc::new(to)) })
 }
 
 #[cfg(test)]
@@ -332,13 +332,13 @@ mod tests {
         delta: DeltaSizes { keys: 2, key: 1, values: 4 },
     };
 
-    fn of(shape: &[usize]) -> StoredTensor {
+    fn of(shape: &[usize]) -> LoadedTensor {
         let count: usize = shape.iter().product();
         let values: Vec<f32> = (0..count).map(|value| value as f32).collect();
-        StoredTensor::of_values(shape.to_vec(), &values)
+        LoadedTensor::of_values(shape.to_vec(), &values)
     }
 
-    fn read(stored: &StoredTensor) -> Vec<f32> {
+    fn read(stored: &LoadedTensor) -> Vec<f32> {
         stored.all().chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
     }
 

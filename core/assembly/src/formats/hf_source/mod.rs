@@ -9,7 +9,7 @@ mod layout;
 mod mxfp4;
 mod numbers;
 mod role_entries;
-mod stored_tensor;
+mod loaded_tensor;
 
 use crate::formats::hf_storage::HfStorage;
 use crate::source::{StoredNumbers, TensorEntry, TensorPiece, TensorShare, WeightSource};
@@ -23,7 +23,7 @@ pub(crate) use numbers::set_numbers;
 use role_entries::{EntrySource, RoleEntries, RoleFinder};
 use std::collections::HashMap;
 use std::sync::Arc;
-use stored_tensor::{StackedTensor, StoredTensor};
+use loaded_tensor::{StackedTensor, LoadedTensor};
 
 /// Suffixes of scales for statically quantized activations, which are not used here.
 const OF_ACTIVATIONS: [&str; 2] = [".activation_scale", ".input_scale"];
@@ -110,11 +110,11 @@ impl HfTensors {
     }
 
     /// A tensor of the file as it is stored; 8-bit floats are multiplied with their scales.
-    fn stored_weight(&self, pieces: &[usize], backend: Option<&dyn Backend>) -> Result<StoredTensor, String> {
+    fn stored_weight(&self, pieces: &[usize], backend: Option<&dyn Backend>) -> Result<LoadedTensor, String> {
         let at = *pieces.first().ok_or("no tensor")?;
         let tensor = self.shards.tensor(at).ok_or("no such tensor")?;
         let bytes = self.shards.data(at).ok_or("no such tensor")?.map_err(|error| error.to_string())?;
-        let Some(&factors) = pieces.get(1) else { return StoredTensor::of(tensor, bytes) };
+        let Some(&factors) = pieces.get(1) else { return LoadedTensor::of(tensor, bytes) };
         let scale = self.shards.tensor(factors).ok_or("no such tensor")?;
         let scale_bytes =
             self.shards.data(factors).ok_or("no such tensor")?.map_err(|error| error.to_string())?;
@@ -126,7 +126,7 @@ impl HfTensors {
         &self,
         index: usize,
         backend: &dyn Backend,
-    ) -> Option<Result<(StoredTensor, Vec<f32>), String>> {
+    ) -> Option<Result<(LoadedTensor, Vec<f32>), String>> {
         let EntrySource::Tensors { members, per_member: 2, layout, stack: false, .. } = self.source(index)?
         else {
             return None;
@@ -151,7 +151,7 @@ impl HfTensors {
             return self.stored_weight(&[index], backend).map(StackedTensor::from);
         };
         match source {
-            EntrySource::List(values) => Ok(StoredTensor::list(values).into()),
+            EntrySource::List(values) => Ok(LoadedTensor::list(values).into()),
             EntrySource::Tensors { members, per_member, layout, group, .. } => {
                 let group = group.and_then(|group| self.grouped.get(group));
                 if let [scales, blocks] = members[..]
@@ -162,7 +162,7 @@ impl HfTensors {
                     return layout::apply(stored, &layout[1..], group).map(StackedTensor::from);
                 }
                 let pieces: Vec<usize> = members.iter().map(|piece| piece.tensor).collect();
-                let parts: Result<Vec<StoredTensor>, String> = pieces
+                let parts: Result<Vec<LoadedTensor>, String> = pieces
                     .chunks(*per_member)
                     .map(|pieces| layout::apply(self.stored_weight(pieces, backend)?, layout, group))
                     .collect();
@@ -171,7 +171,7 @@ impl HfTensors {
                     false if parts.len() == 1 => {
                         parts.pop().map(StackedTensor::from).ok_or_else(|| "no tensor".to_owned())
                     }
-                    _ => stored_tensor::stacked(parts),
+                    _ => loaded_tensor::stacked(parts),
                 }
             }
         }
@@ -352,7 +352,7 @@ impl WeightSource for HfTensors {
                 let group = group.and_then(|group| self.grouped.get(group));
                 let of = |piece: &TensorPiece| {
                     let tensor = self.shards.tensor(piece.tensor).ok_or("no such tensor")?;
-                    let numbers = layout::numbers(stored_tensor::shape_of(tensor)?, layout, group)?;
+                    let numbers = layout::numbers(loaded_tensor::shape_of(tensor)?, layout, group)?;
                     Ok(StoredNumbers { tensor: piece.tensor, numbers })
                 };
                 members.iter().map(of).collect::<Result<_, String>>().map_err(about)

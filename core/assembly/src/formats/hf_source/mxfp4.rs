@@ -4,7 +4,7 @@
 //! a GGUF file, it is the exponent and 16 bytes, each with two values that are 16 apart (`block_mxfp4` of ggml-common.h). The
 //! values are the same.
 
-use super::stored_tensor::{StoredTensor, shape_of};
+use super::loaded_tensor::{LoadedTensor, shape_of};
 use gguf_file::{GgmlType, TensorBytes};
 use menagerie_loaders::{Dtype, SafetensorsTensor};
 use menagerie_model::WeightBytes;
@@ -17,7 +17,7 @@ const VALUES: usize = 16;
 pub(super) fn repacked(
     (blocks, values): (&SafetensorsTensor, TensorBytes),
     (scales, exponents): (&SafetensorsTensor, TensorBytes),
-) -> Result<StoredTensor, String> {
+) -> Result<LoadedTensor, String> {
     let (mut shape, scale_shape) = (shape_of(blocks)?, shape_of(scales)?);
     let whole = shape.pop() == Some(VALUES) && shape == scale_shape;
     let bytes = |tensor: &SafetensorsTensor| matches!(tensor.dtype(), Dtype::U8 | Dtype::F8_E8M0);
@@ -37,5 +37,5 @@ pub(super) fn repacked(
         let nibble = |at: usize| block[at / 2] >> (4 * (at % 2)) & 15;
         out.extend((0..VALUES).map(|at| nibble(at) | nibble(at + VALUES) << 4));
     }
-    Ok(StoredTensor { shape, block: GgmlType::MXFP4, bytes: WeightBytes::Owned(Arc::new(out)) })
+    Ok(LoadedTensor { shape, block: GgmlType::MXFP4, bytes: WeightBytes::Owned(Arc::new(out)) })
 }

@@ -1,4 +1,4 @@
-//! [`StoredTensor`]: a tensor of a folder in memory, and stacks of them.
+//! [`LoadedTensor`]: a tensor of a folder in memory, and stacks of them.
 
 use gguf_file::{GgmlType, TensorBytes};
 use menagerie_loaders::SafetensorsTensor;
@@ -6,7 +6,7 @@ use menagerie_model::WeightBytes;
 use std::sync::Arc;
 
 /// A tensor of blocks, row by row.
-pub(super) struct StoredTensor {
+pub(super) struct LoadedTensor {
     /// Dimensions, the contiguous one last.
     pub(super) shape: Vec<usize>,
     pub(super) block: GgmlType,
@@ -22,14 +22,14 @@ pub(super) struct StackedTensor {
     pub(super) parts: Vec<WeightBytes>,
 }
 
-impl From<StoredTensor> for StackedTensor {
-    fn from(stored: StoredTensor) -> Self {
-        let StoredTensor { shape, block, bytes } = stored;
+impl From<LoadedTensor> for StackedTensor {
+    fn from(stored: LoadedTensor) -> Self {
+        let LoadedTensor { shape, block, bytes } = stored;
         Self { shape, block, parts: vec![bytes] }
     }
 }
 
-impl StoredTensor {
+impl LoadedTensor {
     /// A tensor of the file, unchanged.
     pub(super) fn of(tensor: &SafetensorsTensor, bytes: TensorBytes) -> Result<Self, String> {
         let Some(block) = tensor.dtype().block() else {
@@ -73,7 +73,7 @@ pub(super) fn shape_of(tensor: &SafetensorsTensor) -> Result<Vec<usize>, String>
 }
 
 /// Stacks tensors of one shape and type along a new first dimension. Matrices are not copied.
-pub(super) fn stacked(parts: Vec<StoredTensor>) -> Result<StackedTensor, String> {
+pub(super) fn stacked(parts: Vec<LoadedTensor>) -> Result<StackedTensor, String> {
     let first = parts.first().ok_or("the stack is empty")?;
     let (shape, block) = (first.shape.clone(), first.block);
     let other = parts.iter().enumerate().find(|(_, part)| part.shape != shape || part.block != block);

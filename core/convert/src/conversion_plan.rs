@@ -1,7 +1,7 @@
-//! [`Plan`]: a file before it is written.
+//! [`ConversionPlan`]: the content of a file before it is written.
 
-use crate::change::{Change, Unit};
 use crate::error::ConvertError;
+use crate::tensor_change::{RowUnit, TensorChange};
 use gguf_file::{GgmlType, GgufWriter, OwnedValue};
 use menagerie_assembly::WeightSource;
 use menagerie_kernels::{BlockType, Cpu, dequantize};
@@ -14,65 +14,65 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Mutex;
 
-/// Numbers that are held as f32 at a time: a tensor never is.
-const PART: usize = 1 << 24;
+/// Most numbers that are in memory as f32 at a time.
+const PART_NUMBERS: usize = 1 << 24;
 
-/// Numbers that one thread reads before it takes more.
-const PIECE: usize = 1 << 15;
+/// Numbers in one task of a thread.
+const CHUNK_NUMBERS: usize = 1 << 15;
 
-/// How far a file is written.
+/// The progress of writing a file.
 #[derive(Debug, Clone, Copy)]
-pub struct Progress<'a> {
-    /// The tensor that is written next.
+pub struct ConversionProgress<'a> {
+    /// The tensor that is written.
     pub tensor: &'a str,
-    /// Bytes of tensors that are written.
+    /// Written bytes of tensors.
     pub done: u64,
-    /// Of all tensors.
+    /// Bytes of all tensors.
     pub total: u64,
 }
 
-/// Metadata and tensors of a file.
-pub struct Plan<'a> {
-    /// What the folder says and the file does not, in words.
+/// The metadata and tensors of a file.
+pub struct ConversionPlan<'a> {
+    /// Descriptions of information that the file cannot contain.
     pub notes: Vec<String>,
     pub(crate) metadata: Vec<(String, OwnedValue)>,
-    pub(crate) tensors: Vec<Stored>,
+    pub(crate) tensors: Vec<OutputTensor>,
     pub(crate) source: &'a dyn WeightSource,
     pub(crate) compute: &'a Compute,
     pub(crate) importance: Option<(&'a str, &'a Importance)>,
 }
 
 /// A tensor of the file.
-pub(crate) struct Stored {
+pub(crate) struct OutputTensor {
     name: String,
     dims: Vec<u64>,
     kind: GgmlType,
-    /// What it gets of a mixture, and what it had before.
+    /// The choice of a policy, and the type before.
     choice: Option<(Choice, GgmlType)>,
-    from: From,
+    from: TensorContent,
 }
 
-enum From {
-    Tensor(Tensor),
+enum TensorContent {
+    Folder(FolderTensor),
     Values(Vec<f32>),
 }
 
-/// A tensor of the folder, and what is done to it.
-struct Tensor {
+/// A tensor of the folder and its change.
+struct FolderTensor {
     index: usize,
-    /// What its rows, or all of them, are multiplied with first.
-    times: Option<usize>,
-    change: Change,
+    /// The tensor of factors that its rows are multiplied with first.
+    factors: Option<usize>,
+    change: TensorChange,
 }
 
-impl Stored {
+impl OutputTensor {
     pub(crate) fn of_values(name: String, values: Vec<f32>) -> Self {
         Self {
             name,
             dims: vec![values.len() as u64],
             kind: GgmlType::F32,
             choice: None,
-            from: From::Values(values),
+            from: TensorContent::Values(values),
         }
     }
 
@@ -80,10 +80,16 @@ impl Stored {
         name: String,
         dims: Vec<u64>,
         kind: GgmlType,
-        (index, times): (usize, Option<usize>),
-        change: Change,
+        (index, factors): (usize, Option<usize>),
+        change: TensorChange,
     ) -> Self {
-        Self { name, dims, kind, choice: None, from: From::Tensor(Tensor { index, times, change }) }
+        Self {
+            name,
+            dims,
+            kind,
+            choice: None,
+            from: TensorContent::Folder(FolderTensor { index, factors, change }),
+        }
     }
 
     fn bytes(&self) -> u64 {
@@ -96,16 +102,16 @@ impl Stored {
     }
 }
 
-impl<'a> Plan<'a> {
+impl<'a> ConversionPlan<'a> {
     pub(crate) fn new(source: &'a dyn WeightSource, compute: &'a Compute) -> Self {
         let (notes, metadata, tensors) = (Vec::new(), Vec::new(), Vec::new());
         Self { notes, metadata, tensors, source, compute, importance: None }
     }
 
-    /// Gives each tensor the type that a policy has for it.
+    /// Sets the type of each tensor by a policy.
     ///
     /// # Errors
-    /// Rows that are no whole blocks, a type that is nothing without importance.
+    /// Rows that are not whole blocks; a type that needs importance, but there is none.
     pub(crate) fn choose(&mut self, policy: &Policy, facts: &ModelFacts) -> Result<(), ConvertError> {
         let seen: Vec<PolicyTensor> = (self.tensors.iter())
             .map(|tensor| PolicyTensor {
@@ -142,7 +148,7 @@ impl<'a> Plan<'a> {
 
     /// Bytes of all tensors.
     pub fn bytes(&self) -> u64 {
-        self.tensors.iter().map(Stored::bytes).sum()
+        self.tensors.iter().map(OutputTensor::bytes).sum()
     }
 
     /// Names of the tensors, with their dimensions (the contiguous one first) and types.
@@ -150,7 +156,7 @@ impl<'a> Plan<'a> {
         self.tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.dims.as_slice(), tensor.kind))
     }
 
-    /// What each tensor gets of a mixture, as of a file.
+    /// The planned type and size of each tensor, as for the quantization of a file.
     pub fn planned(&self) -> Vec<PlannedTensor> {
         let planned = self.tensors.iter().map(|tensor| {
             let usual =
@@ -169,21 +175,21 @@ impl<'a> Plan<'a> {
         planned.collect()
     }
 
-    /// The keys and their values.
+    /// The metadata.
     pub fn metadata(&self) -> &[(String, OwnedValue)] {
         &self.metadata
     }
 
-    /// Writes the file, tensor by tensor over the threads of `cpu`; it appears at `path` when it is whole. `watch` is asked
-    /// before each tensor whether to go on.
+    /// Writes the file tensor by tensor, over the threads of `cpu`. It appears at `path` when it is complete. `watch`
+    /// is called regularly and may stop the conversion.
     ///
     /// # Errors
-    /// Weights that cannot be read or written, the system's; [`ConvertError::Stopped`]. No file is left then.
+    /// Weights that cannot be read, errors of the system, [`ConvertError::Stopped`]. No file is left after an error.
     pub fn write(
         &self,
         path: impl AsRef<Path>,
         cpu: &Cpu,
-        watch: &mut dyn FnMut(Progress<'_>) -> ControlFlow<()>,
+        watch: &mut dyn FnMut(ConversionProgress<'_>) -> ControlFlow<()>,
     ) -> Result<(), ConvertError> {
         let path = path.as_ref();
         let mut writer = GgufWriter::new();
@@ -198,16 +204,17 @@ impl<'a> Plan<'a> {
         for tensor in &self.tensors {
             let mut failed = None;
             let written = stream.tensor_with(&tensor.name, |out| {
-                let mut take = |bytes: &[u8]| match watch(Progress { tensor: &tensor.name, done, total }) {
-                    ControlFlow::Break(()) => Err(Halt::Error(ConvertError::Stopped)),
-                    ControlFlow::Continue(()) => {
-                        done += bytes.len() as u64;
-                        out.write_all(bytes).map_err(Halt::Write)
-                    }
-                };
+                let mut take =
+                    |bytes: &[u8]| match watch(ConversionProgress { tensor: &tensor.name, done, total }) {
+                        ControlFlow::Break(()) => Err(WriteError::Error(ConvertError::Stopped)),
+                        ControlFlow::Continue(()) => {
+                            done += bytes.len() as u64;
+                            out.write_all(bytes).map_err(WriteError::Write)
+                        }
+                    };
                 self.encode(tensor, cpu, &mut take).map_err(|halt| match halt {
-                    Halt::Write(error) => error,
-                    Halt::Error(error) => {
+                    WriteError::Write(error) => error,
+                    WriteError::Error(error) => {
                         failed = Some(error);
                         io::Error::other("stopped")
                     }
@@ -222,19 +229,19 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Encodes a tensor part by part: of a large one only some rows are in memory as f32.
+    /// Encodes a tensor in parts, so that only some rows are in memory as f32.
     fn encode(
         &self,
-        tensor: &Stored,
+        tensor: &OutputTensor,
         cpu: &Cpu,
-        take: &mut dyn FnMut(&[u8]) -> Result<(), Halt>,
-    ) -> Result<(), Halt> {
+        take: &mut dyn FnMut(&[u8]) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
         let cols = usize::try_from(tensor.dims.first().copied().unwrap_or(1)).unwrap_or(1).max(1);
         let rows = usize::try_from(tensor.dims.iter().skip(1).product::<u64>()).unwrap_or(usize::MAX);
         let count = usize::try_from(tensor.dims.iter().skip(2).product::<u64>()).unwrap_or(1).max(1);
-        let Tensor { index, times, change } = match &tensor.from {
-            From::Values(values) => return encoded(tensor.kind, (values, cols), None, cpu, take),
-            From::Tensor(tensor) => tensor,
+        let FolderTensor { index, factors, change } = match &tensor.from {
+            TensorContent::Values(values) => return encoded(tensor.kind, (values, cols), None, cpu, take),
+            TensorContent::Folder(tensor) => tensor,
         };
         let importance = match self.importance {
             Some((_, importance)) if tensor.kind != GgmlType::F32 => {
@@ -243,16 +250,16 @@ impl<'a> Plan<'a> {
             _ => None,
         };
         let weight = self.source.weight(*index)?;
-        let times = match times {
-            Some(times) => self.compute.backend.values(&self.source.weight(*times)?)?,
+        let numbers = match factors {
+            Some(factors) => self.compute.backend.values(&self.source.weight(*factors)?)?,
             None => Vec::new(),
         };
         let shape = weight.shape();
-        let times = Times { numbers: &times, rows: shape.count * shape.rows, cols: shape.cols };
-        if change.unit == Unit::Number || change.turned.is_some() {
+        let factors = RowFactors { numbers: &numbers, rows: shape.count * shape.rows, cols: shape.cols };
+        if change.unit == RowUnit::Number || change.transposed.is_some() {
             let mut values = self.compute.backend.values(&weight)?;
-            times.multiply(&mut values, Some);
-            let own = if change.unit == Unit::Number { 1 } else { weight.shape().cols };
+            factors.multiply(&mut values, Some);
+            let own = if change.unit == RowUnit::Number { 1 } else { weight.shape().cols };
             return encoded(
                 tensor.kind,
                 (&change.of_all(values, own), cols),
@@ -261,16 +268,16 @@ impl<'a> Plan<'a> {
                 take,
             );
         }
-        // Importance is that of one matrix of a stack.
+        // Each matrix of a stack has its own importance.
         let matrix = if importance.is_some() { rows / count } else { rows };
-        let together = (PART / cols).max(1);
+        let together = (PART_NUMBERS / cols).max(1);
         for start in (0..rows).step_by(matrix.max(1)) {
             let at = start / matrix.max(1) * cols;
             let own = importance.as_ref().and_then(|all| all.get(at..at + cols));
             for first in (start..start + matrix).step_by(together) {
                 let part = first..(first + together).min(start + matrix);
                 let mut values = rows_of(&weight, change, part.clone(), cpu)?;
-                times.multiply(&mut values, |row| change.row(part.start + row));
+                factors.multiply(&mut values, |row| change.row(part.start + row));
                 let values = change.finish(values, weight.shape().cols);
                 encoded(tensor.kind, (&values, cols), own, cpu, take)?;
             }
@@ -279,15 +286,15 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What the rows of a weight are multiplied with: a number for each of as many equal parts of them as there are numbers.
-struct Times<'a> {
+/// Factors of the rows of a weight. Each applies to an equal share of the rows.
+struct RowFactors<'a> {
     numbers: &'a [f32],
     rows: usize,
     cols: usize,
 }
 
-impl Times<'_> {
-    /// Multiplies rows of values; `source` says which row of the weight each is.
+impl RowFactors<'_> {
+    /// Multiplies rows of values; `source` gives the row of the weight for each of them.
     fn multiply(&self, values: &mut [f32], source: impl Fn(usize) -> Option<usize>) {
         let part = (self.rows / self.numbers.len().max(1)).max(1);
         for (row, values) in values.chunks_mut(self.cols.max(1)).enumerate() {
@@ -298,26 +305,26 @@ impl Times<'_> {
     }
 }
 
-/// What ends the writing of a tensor.
-enum Halt {
+/// An error while a tensor is written.
+enum WriteError {
     Error(ConvertError),
     Write(io::Error),
 }
 
-impl<E: Into<ConvertError>> std::convert::From<E> for Halt {
+impl<E: Into<ConvertError>> From<E> for WriteError {
     fn from(error: E) -> Self {
         Self::Error(error.into())
     }
 }
 
-/// Rows of numbers as blocks of a type.
+/// Encodes rows as blocks of a type.
 fn encoded(
     kind: GgmlType,
     (values, cols): (&[f32], usize),
     importance: Option<&[f32]>,
     cpu: &Cpu,
-    take: &mut dyn FnMut(&[u8]) -> Result<(), Halt>,
-) -> Result<(), Halt> {
+    take: &mut dyn FnMut(&[u8]) -> Result<(), WriteError>,
+) -> Result<(), WriteError> {
     if kind == GgmlType::F32 {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         return take(&bytes);
@@ -328,8 +335,13 @@ fn encoded(
     take(&blocks)
 }
 
-/// Rows of a weight as f32, those that a change puts at these places.
-fn rows_of(weight: &Weight, change: &Change, part: Range<usize>, cpu: &Cpu) -> Result<Vec<f32>, Halt> {
+/// The rows of a weight that a change selects for these rows of the file, as f32.
+fn rows_of(
+    weight: &Weight,
+    change: &TensorChange,
+    part: Range<usize>,
+    cpu: &Cpu,
+) -> Result<Vec<f32>, WriteError> {
     let WeightShape { count, rows, cols } = weight.shape();
     let unreadable = || QuantizeError::Unreadable { kind: weight.block() };
     let block = BlockType::from_ggml_id(weight.block().id()).ok_or_else(unreadable)?;
@@ -337,7 +349,7 @@ fn rows_of(weight: &Weight, change: &Change, part: Range<usize>, cpu: &Cpu) -> R
     let matrices = (0..count).map(|index| weight.matrix(index)).collect::<Result<Vec<_>, _>>()?;
     let mut values = vec![0.0; part.len() * cols];
     let failed = Mutex::new(None);
-    let many = (PIECE / cols).max(1);
+    let many = (CHUNK_NUMBERS / cols).max(1);
     cpu.pool()
         .run_chunks(&mut values, many * cols, &|piece, out| {
             for (at, row) in out.chunks_exact_mut(cols).enumerate() {

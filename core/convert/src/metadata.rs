@@ -3,7 +3,8 @@
 use gguf_file::{OwnedArray, OwnedValue};
 use menagerie_spec::MetadataValue;
 
-/// Ends of canonical keys whose values are real numbers, whole or not (gguf-py/gguf/gguf_writer.py, `add_float32`).
+/// Suffixes of canonical keys whose values are written as f32 even if they are integers (gguf-py/gguf/gguf_writer.py,
+/// `add_float32`).
 const REAL: [&str; 22] = [
     "_epsilon",
     ".epsilon",
@@ -29,15 +30,15 @@ const REAL: [&str; 22] = [
     "_beta",
 ];
 
-/// More of them, whose ends are numbers or words.
+/// Whole canonical keys with such values.
 const REAL_WHOLE: [&str; 3] =
     ["rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow", "kda.gate_lower_bound"];
 
-/// The value as it is written, or what it is that no value of a file can be.
-pub(crate) fn written(key: &str, value: &MetadataValue) -> Result<OwnedValue, String> {
+/// The value in the file, or a description of a value that a file cannot contain.
+pub(crate) fn to_gguf(key: &str, value: &MetadataValue) -> Result<OwnedValue, String> {
     let real = REAL_WHOLE.contains(&key) || REAL.iter().any(|end| key.ends_with(end));
     Ok(match value {
-        // A count that a formula gave.
+        // A count that was computed with a formula.
         MetadataValue::Number(number)
             if !real && number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(number) =>
         {
@@ -88,9 +89,9 @@ fn list(values: &[MetadataValue], real: bool) -> Result<OwnedArray, String> {
     texts.map(OwnedArray::strings).ok_or_else(|| "a list of several kinds of values".to_owned())
 }
 
-/// The value as a file gives it back, for the spec to be resolved against.
+/// The value that is read from the file, for which the spec is resolved.
 pub(crate) fn read_back(key: &str, value: &MetadataValue) -> MetadataValue {
-    match (written(key, value), value) {
+    match (to_gguf(key, value), value) {
         (Ok(OwnedValue::F32(number)), _) => MetadataValue::Number(f64::from(number)),
         (Ok(OwnedValue::Array(OwnedArray::F32(numbers))), _) => MetadataValue::List(
             numbers.into_iter().map(|number| MetadataValue::Number(f64::from(number))).collect(),
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn values_have_the_types_that_readers_expect() {
-        let written = |key: &str, value: MetadataValue| written(key, &value).unwrap();
+        let written = |key: &str, value: MetadataValue| to_gguf(key, &value).unwrap();
         assert_eq!(written("rope.freq_base", MetadataValue::Integer(10_000)), OwnedValue::F32(10_000.0));
         assert_eq!(
             written("attention.layer_norm_rms_epsilon", MetadataValue::Number(1e-5)),
@@ -120,6 +121,6 @@ mod tests {
         let list = MetadataValue::List(vec![MetadataValue::Integer(4), MetadataValue::Integer(2)]);
         assert_eq!(written("attention.head_count_kv", list), OwnedValue::Array(OwnedArray::I32(vec![4, 2])));
         let mixed = MetadataValue::List(vec![MetadataValue::Integer(4), MetadataValue::Text("a".to_owned())]);
-        assert!(super::written("x", &mixed).is_err());
+        assert!(to_gguf("x", &mixed).is_err());
     }
 }
