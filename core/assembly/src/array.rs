@@ -11,6 +11,7 @@ pub(crate) fn array_of<T, const N: usize>(
     list: Vec<T>,
 ) -> BuildResult<[T; N]> {
     let found = list.len();
-    list.try_into()
-        .map_err(|_| parts.fault(&format!("expected {N} parts, found {found}; this is a defect, please report it")))
+    list.try_into().map_err(|_| {
+        parts.fault(&format!("expected {N} parts, found {found}; this is a defect, please report it"))
+    })
 }

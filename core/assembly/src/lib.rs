@@ -1,5 +1,5 @@
-//! From a [`ModelConfig`](menagerie_spec::ModelConfig) and weights to a model: looks up the factory of each kind, claims every
-//! tensor of the file, and reports all faults at once.
+//! From a [`ModelConfig`](menagerie_spec::ModelConfig) and weights to a model: looks up the factory of each kind, claims
+//! every tensor of the file, and reports all faults at once.
 //!
 //! | read | for |
 //! |---|---|

@@ -92,7 +92,9 @@ impl Assembler<'_> {
         let before = declared(self);
         let part = self.feed_forward(config, layer);
         if declared(self) != before {
-            return Err(self.fault(Some(layer), &cannot_be_expert("has a state that every token must update")));
+            return Err(
+                self.fault(Some(layer), &cannot_be_expert("has a state that every token must update"))
+            );
         }
         part
     }

@@ -3,10 +3,10 @@
 use crate::assembler::claims::{Claim, IgnoredTensor};
 use crate::assembler::dims::of;
 use crate::assembler::ends::EmbeddingEnd;
+use crate::assembler::place::ComponentPlace;
 use crate::assembler::{Assembler, TensorSite};
 use crate::fault::AssemblyFaults;
 use crate::options::{AssembleOptions, Purpose};
-use crate::assembler::place::ComponentPlace;
 use crate::source::WeightSource;
 use menagerie_model::{
     BlockStack, Branch, BranchPart, DynBlock, EmbeddingModel, FeedForward, FirstStage, LastStage,
@@ -91,8 +91,8 @@ impl Assembly {
 /// Builds a model, or a stage of it, over the bytes of `source`.
 ///
 /// # Errors
-/// All faults at once: missing tensors with the most similar name, wrong shapes, unsupported types, tensors that no component
-/// uses. The same fault in many layers is one line.
+/// All faults at once: missing tensors with the most similar name, wrong shapes, unsupported types, tensors that no
+/// component uses. The same fault in many layers is one line.
 pub fn assemble(
     config: &ModelConfig,
     source: &dyn WeightSource,
@@ -333,7 +333,9 @@ impl Assembler<'_> {
     /// The mixer of a layer, or one inside another mixer.
     pub(crate) fn mixer(&mut self, config: &Config, layer: usize) -> BuildResult<Box<dyn SequenceMixer>> {
         match self.factory(config) {
-            Some(ComponentFactory::Mixer(build)) => build(config, &mut ComponentPlace::of_block(self, layer, config)),
+            Some(ComponentFactory::Mixer(build)) => {
+                build(config, &mut ComponentPlace::of_block(self, layer, config))
+            }
             _ => self.no_factory(config, Some(layer)),
         }
     }

@@ -109,8 +109,8 @@ pub trait WeightSource {
         self.weight(index)
     }
 
-    /// A matrix without its row scales, and the scales, if the file stores them separately and the matrix is smaller that way.
-    /// [`WeightSource::weight`] multiplies them into the matrix.
+    /// A matrix without its row scales, and the scales, if the file stores them separately and the matrix is smaller that
+    /// way. [`WeightSource::weight`] multiplies them into the matrix.
     ///
     /// # Errors
     /// As [`WeightSource::weight`].

@@ -29,7 +29,8 @@ pub enum PlanError {
     },
     /// Ranges that do not cover the layers one after the other.
     #[error(
-        "stage {stage} has layers {first} to {last}, expected them to begin at {expected} and to end below {layers}: together, \
+        "stage {stage} has layers {first} to {last}, expected them to begin at {expected} and to end below {layers}: \
+         together, \
          the stages have the layers 0 to {} of the model, in order and each once", .layers.saturating_sub(1)
     )]
     Ranges {
@@ -45,7 +46,8 @@ pub enum PlanError {
         layers: usize,
     },
     /// The stages have too few layers.
-    #[error("the stages end with layer {last} of a model of {layers} layers; expected the last stage to end with layer {}", .layers.saturating_sub(1))]
+    #[error("the stages end with layer {last} of a model of {layers} layers; expected the last stage to end with layer \
+         {}", .layers.saturating_sub(1))]
     Short {
         /// The last layer of the stages.
         last: usize,
@@ -54,7 +56,8 @@ pub enum PlanError {
     },
     /// A boundary separates a layer from one whose keys it reads.
     #[error(
-        "a boundary before layer {boundary}: layer {reader} attends to the keys of layer {of}, which must be in the same stage{}",
+        "a boundary before layer {boundary}: layer {reader} attends to the keys of layer {of}, which must be in the same \
+         stage{}",
         advice(*.latest)
     )]
     SharedKeys {
@@ -69,7 +72,8 @@ pub enum PlanError {
     },
     /// There are too few possible boundaries.
     #[error(
-        "{stages} stages: layers of this model share keys, so it can be split into at most {most} stages; use --stages {most}"
+        "{stages} stages: layers of this model share keys, so it can be split into at most {most} stages; use --stages \
+         {most}"
     )]
     Joined {
         /// Requested stages.
@@ -166,7 +170,8 @@ impl StagePlan {
         for (index, entry) in source.entries().iter().enumerate().take(source.file_tensors()) {
             if !made.iter().any(|stage| stage.covered.get(index).copied().unwrap_or(false)) {
                 let text = format!(
-                    "tensor \"{}\" ({} {:?}): no stage of the model uses it; name it in the spec, or list it under {} with a \
+                    "tensor \"{}\" ({} {:?}): no stage of the model uses it; name it in the spec, or list it under {} \
+                     with a \
                      reason",
                     entry.name,
                     entry.kind,

@@ -109,7 +109,7 @@ impl<'a> Conversion<'a> {
         if let OutputTypes::Policy(policy) = types {
             if let Some((file, importance)) = self.importance {
                 if !plan.tensors().any(|(name, _, _)| importance.entries.contains_key(name)) {
-                    return Err(importance.foreign(file).into());
+                    return Err(importance.of_other_model(file).into());
                 }
                 plan.metadata.extend(importance_keys(file, importance));
             }

@@ -7,7 +7,7 @@ use menagerie_assembly::WeightSource;
 use menagerie_kernels::{BlockType, Cpu, dequantize};
 use menagerie_model::{Compute, ModelError, Weight, WeightShape};
 use menagerie_quantize::{
-    Choice, Encoder, Importance, ModelFacts, PlannedTensor, Policy, PolicyTensor, QuantizeError,
+    Encoder, Importance, ModelFacts, PlannedTensor, Policy, PolicyTensor, QuantizeError, TypeChoice,
 };
 use std::io;
 use std::ops::{ControlFlow, Range};
@@ -48,7 +48,7 @@ pub(crate) struct OutputTensor {
     dims: Vec<u64>,
     kind: GgmlType,
     /// The choice of a policy, and the type before.
-    choice: Option<(Choice, GgmlType)>,
+    choice: Option<(TypeChoice, GgmlType)>,
     from: TensorContent,
 }
 
@@ -136,7 +136,9 @@ impl<'a> ConversionPlan<'a> {
             };
             if !measured {
                 let (kind, file) = (choice.kind, policy.file_type());
-                return Err(QuantizeError::Starved { tensor: tensor.name.clone(), kind, file }.into());
+                return Err(
+                    QuantizeError::MissingImportance { tensor: tensor.name.clone(), kind, file }.into()
+                );
             }
         }
         for (tensor, choice) in self.tensors.iter_mut().zip(choices) {
@@ -160,7 +162,7 @@ impl<'a> ConversionPlan<'a> {
     pub fn planned(&self) -> Vec<PlannedTensor> {
         let planned = self.tensors.iter().map(|tensor| {
             let usual =
-                || (Choice { kind: tensor.kind, instead_of: None, needs_importance: false }, tensor.kind);
+                || (TypeChoice { kind: tensor.kind, instead_of: None, needs_importance: false }, tensor.kind);
             let (choice, from) = tensor.choice.unwrap_or_else(usual);
             let (name, elements) = (tensor.name.clone(), tensor.dims.iter().product());
             PlannedTensor {

@@ -10,7 +10,7 @@ use gguf_file::GgmlType;
 use menagerie_assembly::{ModelTensors, StoredNumbers, TensorEntry, TensorPiece, WeightSource};
 use menagerie_kernels::Cpu;
 use menagerie_model::{ModelError, Weight, WeightBytes, WeightShape};
-use menagerie_quantize::{Choice, ModelFacts, PolicyTensor, QuantizeError, TensorSource, is_rounded};
+use menagerie_quantize::{ModelFacts, PolicyTensor, QuantizeError, TensorSource, TypeChoice, is_rounded};
 use menagerie_registry::TensorPart;
 use menagerie_spec::RoleSource;
 use std::collections::{BTreeMap, HashMap};
@@ -218,13 +218,13 @@ fn check_model(tensors: &[PolicyTensor], quantization: &LoadQuantization) -> Res
     let Some((file, importance)) = &quantization.importance else { return Ok(()) };
     match tensors.iter().any(|tensor| importance.entries.contains_key(&tensor.name)) {
         true => Ok(()),
-        false => Err(importance.foreign(file)),
+        false => Err(importance.of_other_model(file)),
     }
 }
 
 fn check(
     tensor: &PolicyTensor,
-    choice: Choice,
+    choice: TypeChoice,
     quantization: &LoadQuantization,
 ) -> Result<(), QuantizeError> {
     let file = quantization.policy.file_type();
@@ -240,7 +240,11 @@ fn check(
         None => false,
     };
     if choice.needs_importance && !known {
-        return Err(QuantizeError::Starved { tensor: tensor.name.clone(), kind: choice.kind, file });
+        return Err(QuantizeError::MissingImportance {
+            tensor: tensor.name.clone(),
+            kind: choice.kind,
+            file,
+        });
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! [`Encoder`]: rows of f32 to blocks of one type.
+//! [`Encoder`]: from rows of f32 to blocks of one type.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,10 +7,10 @@ use menagerie_kernels::{BlockType, Cpu, encode, largest_encodable, needs_importa
 
 use crate::QuantizeError;
 
-/// Values that one thread looks at before it takes more.
-const PIECE: usize = 1 << 15;
+/// Values in one task of a thread.
+const TASK_VALUES: usize = 1 << 15;
 
-/// Writes rows of f32 as blocks of one type. The bytes depend neither on the number of threads nor on the processor.
+/// Encodes rows of f32 as blocks of one type. The bytes depend neither on the number of threads nor on the processor.
 #[derive(Debug, Clone)]
 pub struct Encoder {
     kind: GgmlType,
@@ -19,10 +19,10 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder for a type that works on the threads of `cpu`.
+    /// An encoder for a type, over the threads of `cpu`.
     ///
     /// # Errors
-    /// [`QuantizeError::Unsupported`]: no weights can be written in that type; the error lists those that can.
+    /// [`QuantizeError::Unsupported`]: there is no encoder for the type; the error lists the supported types.
     pub fn new(kind: GgmlType, cpu: &Cpu) -> Result<Encoder, QuantizeError> {
         match BlockType::from_ggml_id(kind.id()) {
             Some(block) => Ok(Encoder { kind, block, cpu: cpu.clone() }),
@@ -33,17 +33,12 @@ impl Encoder {
         }
     }
 
-    /// Every type that weights can be written in, by id.
+    /// The supported types, by id.
     pub fn kinds() -> impl Iterator<Item = GgmlType> {
         GgmlType::known().filter(|kind| BlockType::from_ggml_id(kind.id()).is_some())
     }
 
-    /// The type.
-    pub fn kind(&self) -> GgmlType {
-        self.kind
-    }
-
-    /// Whether the type is refused without importance: it has too few bits to spend them evenly.
+    /// Whether the type requires importance because of its few bits.
     pub fn needs_importance(&self) -> bool {
         needs_importance(self.block)
     }
@@ -51,19 +46,21 @@ impl Encoder {
     /// The bytes of `rows` rows of `cols` values.
     ///
     /// # Errors
-    /// [`QuantizeError::Blocks`]: rows that are no whole blocks.
+    /// [`QuantizeError::Blocks`]: rows that are not whole blocks.
     pub fn bytes(&self, rows: usize, cols: usize) -> Result<usize, QuantizeError> {
         let bytes = self.block.row_bytes(cols).and_then(|row| row.checked_mul(rows));
         bytes.ok_or(QuantizeError::Blocks { kind: self.kind, cols, block: self.block.block_len() })
     }
 
-    /// Encodes rows of `cols` values to `out`, which has [`Encoder::bytes`]. `importance` has a weight for each column (the
-    /// mean square of the activations that meet it), for all rows; where all are 0, or all of a block, weights count as without.
+    /// Encodes rows of `cols` values to `out`, whose length is [`Encoder::bytes`]. `importance` has the mean square of
+    /// the activations for each column. If it is 0 for a whole row or block, this row or block is encoded as without
+    /// importance.
     ///
     /// # Errors
-    /// [`QuantizeError::NeedsImportance`]: the type is refused without. [`QuantizeError::Blocks`] and
-    /// [`QuantizeError::Length`]: rows that are no whole blocks, lengths that do not fit. [`QuantizeError::NotFinite`],
-    /// [`QuantizeError::TooLarge`], [`QuantizeError::Importance`]: a value that cannot be. `out` is not to be used then.
+    /// [`QuantizeError::NeedsImportance`]: the type requires importance. [`QuantizeError::Blocks`] and
+    /// [`QuantizeError::Length`]: rows that are not whole blocks, wrong lengths. [`QuantizeError::NotFinite`],
+    /// [`QuantizeError::TooLarge`], [`QuantizeError::Importance`]: invalid values. The content of `out` is then
+    /// undefined.
     pub fn encode(
         &self,
         values: &[f32],
@@ -72,13 +69,13 @@ impl Encoder {
         out: &mut [u8],
     ) -> Result<(), QuantizeError> {
         if cols == 0 || !values.len().is_multiple_of(cols) {
-            let wanted = format!("whole rows of {cols}");
-            return Err(QuantizeError::Length { what: "values", found: values.len(), wanted });
+            let expected = format!("whole rows of {cols}");
+            return Err(QuantizeError::Length { what: "values", found: values.len(), expected });
         }
         let bytes = self.bytes(values.len() / cols, cols)?;
         if out.len() != bytes {
-            let wanted = format!("{bytes} bytes");
-            return Err(QuantizeError::Length { what: "output", found: out.len(), wanted });
+            let expected = format!("{bytes} bytes");
+            return Err(QuantizeError::Length { what: "output", found: out.len(), expected });
         }
         self.check_importance(cols, importance)?;
         self.check_values(values, cols)?;
@@ -94,8 +91,8 @@ impl Encoder {
             return Ok(());
         };
         if importance.len() != cols {
-            let wanted = format!("one for each of {cols} columns");
-            return Err(QuantizeError::Length { what: "importance", found: importance.len(), wanted });
+            let expected = format!("one for each of {cols} columns");
+            return Err(QuantizeError::Length { what: "importance", found: importance.len(), expected });
         }
         match importance.iter().position(|v| !(v.is_finite() && *v >= 0.0)) {
             Some(column) => Err(QuantizeError::Importance { column, value: importance[column] }),
@@ -103,13 +100,13 @@ impl Encoder {
         }
     }
 
-    /// Refuses what no block can hold; it names the first such weight.
+    /// Checks that blocks can represent every value. The error names the first that they cannot.
     fn check_values(&self, values: &[f32], cols: usize) -> Result<(), QuantizeError> {
         let (largest, first) = (largest_encodable(self.block), AtomicUsize::new(usize::MAX));
-        self.cpu.pool().run(values.len().div_ceil(PIECE), &|task| {
-            let begin = task * PIECE;
-            let piece = &values[begin..(begin + PIECE).min(values.len())];
-            // A comparison with what is no number is false. Counted, not searched: that is vectors at work.
+        self.cpu.pool().run(values.len().div_ceil(TASK_VALUES), &|task| {
+            let begin = task * TASK_VALUES;
+            let piece = &values[begin..(begin + TASK_VALUES).min(values.len())];
+            // Comparisons with NaN are false. Counting is vectorized, which searching is not.
             let inside = piece.iter().filter(|v| v.abs() <= largest).count();
             if inside < piece.len() {
                 let at = piece.iter().position(|v| v.is_nan() || v.abs() > largest).unwrap_or_default();

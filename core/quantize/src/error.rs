@@ -3,53 +3,56 @@
 use gguf_file::{FileType, GgmlType, GgufError};
 use menagerie_kernels::KernelError;
 
-/// Why weights were not encoded. Nothing of the output is to be used then.
+/// An error of quantization, with what to do next. The output must not be used after it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuantizeError {
     /// There is no encoder for the type.
-    #[error("weights cannot be written as {kind}; the types are {types}")]
+    #[error("cannot quantize to {kind}; use one of {types}")]
     Unsupported {
-        /// The type asked for.
+        /// The requested type.
         kind: GgmlType,
-        /// Those there are.
+        /// The supported types.
         types: String,
     },
-    /// The type is no good without importance.
+    /// The type requires importance.
     #[error(
-        "{kind} has so few bits that it needs importance, which says what columns of a tensor matter: measure it with `imatrix MODEL -f TEXT -o FILE` and give the file with `--imatrix FILE`, or take a type that does without ({instead} is the smallest)"
+        "{kind} has so few bits that it needs importance, which says which columns of a tensor matter; measure it with \
+         `menagerie imatrix MODEL -f TEXT -o FILE` and pass `--imatrix FILE`, or use a type that does not need it ({instead} is the smallest)"
     )]
     NeedsImportance {
         /// The type.
         kind: GgmlType,
-        /// The smallest type that needs none.
+        /// The smallest type that does not need importance.
         instead: GgmlType,
     },
     /// Rows are not whole blocks.
     #[error(
-        "rows of {cols} values are no whole blocks of {kind}, which have {block}: take a type of smaller blocks for this tensor (Q8_0, Q5_0, Q4_0: 32; F16: 1)"
+        "expected rows of whole {kind} blocks ({block} values), found rows of {cols} values; use a type with smaller \
+         blocks for this tensor (Q8_0, Q5_0, Q4_0: 32; F16: 1)"
     )]
     Blocks {
         /// The type.
         kind: GgmlType,
-        /// Values of a row.
+        /// Values in a row.
         cols: usize,
-        /// Values of a block.
+        /// Values in a block.
         block: usize,
     },
-    /// A slice has not the length that the others ask for.
-    #[error("{what}: {found}, wanted {wanted}")]
+    /// A slice has the wrong length.
+    #[error("{what}: expected {expected}, found {found}")]
     Length {
-        /// Which slice.
+        /// The slice.
         what: &'static str,
         /// Its length.
         found: usize,
-        /// What it would be.
-        wanted: String,
+        /// The expected length.
+        expected: String,
     },
     /// A weight is not a number, or infinite.
     #[error(
-        "the weight in row {row}, column {column} is {value}: the model is broken, and no type of blocks can hold that"
+        "the weight in row {row}, column {column} is {value}, which no type can represent; the model is damaged: \
+         download it again"
     )]
     NotFinite {
         /// Row.
@@ -59,9 +62,10 @@ pub enum QuantizeError {
         /// The weight.
         value: f32,
     },
-    /// A weight is larger than the type can hold.
+    /// A weight is larger than the type can represent.
     #[error(
-        "the weight in row {row}, column {column} is {value}, and the largest that {kind} can hold is {largest}: keep this tensor as BF16 or F32"
+        "the weight in row {row}, column {column} is {value}, but the largest value of {kind} is {largest}; use BF16 \
+         or F32 for this tensor"
     )]
     TooLarge {
         /// The type.
@@ -72,12 +76,13 @@ pub enum QuantizeError {
         column: usize,
         /// The weight.
         value: f32,
-        /// The largest magnitude that fits.
+        /// The largest magnitude of the type.
         largest: f32,
     },
     /// An importance is negative, not a number or infinite.
     #[error(
-        "the importance of column {column} is {value}; it is a mean of squares, 0 or more: measure it again"
+        "the importance of column {column} is {value}, expected a mean square of at least 0; measure it again \
+         (`menagerie imatrix`)"
     )]
     Importance {
         /// Column.
@@ -85,18 +90,19 @@ pub enum QuantizeError {
         /// Its importance.
         value: f32,
     },
-    /// There is no file type of the name.
-    #[error("`{name}` is no type of files; there are {known}")]
+    /// An unknown file type.
+    #[error("unknown file type `{name}`; use one of {known}")]
     UnknownFileType {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The known names.
         known: String,
     },
-    /// Rows are not whole blocks, and no other type is put in the place of this one.
+    /// Rows are not whole blocks, and the type has no fallback.
     #[error(
-        "tensor \"{tensor}\": rows of {cols} values are no whole blocks of {kind}, and no other type is put in its place; name \
-         one for it (--tensor-type)"
+        "tensor \"{tensor}\": rows of {cols} values are not whole blocks of {kind}, which has no fallback; choose a \
+         type for the \
+         tensor with --tensor-type"
     )]
     NoFallback {
         /// The tensor.
@@ -106,66 +112,67 @@ pub enum QuantizeError {
         /// Values of a row.
         cols: u64,
     },
-    /// Weights of a type that is not read.
+    /// Weights of an unsupported type.
     #[error("weights of type {kind} cannot be read; use a file of another type")]
     Unreadable {
         /// The type.
         kind: GgmlType,
     },
-    /// Something about one tensor.
+    /// An error about one tensor.
     #[error("tensor \"{tensor}\": {source}")]
     InTensor {
         /// The tensor.
         tensor: String,
-        /// What.
+        /// The error.
         source: Box<QuantizeError>,
     },
-    /// Weights that were rounded once would be rounded again.
+    /// Quantized weights would be quantized again.
     #[error(
-        "tensor \"{tensor}\" is {from} already: rounding it again to {file} loses more than quantizing the original does; take \
-         the file with F16, BF16 or F32 weights, or say --allow-requantize"
+        "tensor \"{tensor}\" is already {from}: quantizing it again to {file} is less accurate than quantizing the \
+         original; \
+         use the file with F16, BF16 or F32 weights, or pass --allow-requantize"
     )]
     Requantized {
         /// The tensor.
         tensor: String,
         /// Its type.
         from: GgmlType,
-        /// The file type asked for.
+        /// The requested file type.
         file: FileType,
     },
-    /// Too few bits without importance.
+    /// A tensor gets a type that requires importance, but has none.
     #[error(
-        "tensor \"{tensor}\" as {kind} (in a file of {file}) needs importance, without which nothing useful comes of so few \
-         bits; give --imatrix FILE, which `imatrix MODEL -f TEXT -o FILE` measures"
+        "tensor \"{tensor}\" as {kind} (file type {file}) needs importance because of its few bits; measure it with \
+         `menagerie imatrix MODEL -f TEXT -o FILE` and pass --imatrix FILE"
     )]
-    Starved {
+    MissingImportance {
         /// The tensor.
         tensor: String,
         /// Its type.
         kind: GgmlType,
-        /// The file type asked for.
+        /// The requested file type.
         file: FileType,
     },
     /// An importance matrix cannot be used.
     #[error("{file}: {problem}")]
     ImportanceFile {
-        /// Its file.
+        /// The file.
         file: String,
-        /// Why.
+        /// The problem.
         problem: String,
     },
-    /// An importance matrix of another model.
+    /// The importance of another model.
     #[error(
-        "the importance of tensor \"{tensor}\" has {found} values, and the tensor wants {wanted}: it was measured with \
-         another model; measure it again (`imatrix`)"
+        "the importance of tensor \"{tensor}\": expected {expected} values, found {found}; it was measured with another \
+         model: measure it again (`menagerie imatrix`)"
     )]
     ImportanceShape {
         /// The tensor.
         tensor: String,
-        /// Values there are.
+        /// The number of values.
         found: usize,
-        /// Values there must be.
-        wanted: usize,
+        /// The expected number of values.
+        expected: usize,
     },
     /// A file cannot be read or written.
     #[error(transparent)]
@@ -173,7 +180,7 @@ pub enum QuantizeError {
     /// The new file cannot be written.
     #[error("{0}")]
     Write(String),
-    /// The work was ended from outside; nothing was written.
+    /// The caller cancelled the quantization; nothing was written.
     #[error("cancelled")]
     Cancelled,
     /// The kernels failed.

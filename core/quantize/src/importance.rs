@@ -1,4 +1,5 @@
-//! [`Importance`]: how large the activations are that meet each column of a weight, as llama.cpp's `imatrix` measures it.
+//! [`Importance`]: the mean squares of the activations that each column of a weight is multiplied with, as in llama.cpp's
+//! `imatrix`.
 
 use crate::error::QuantizeError;
 use gguf_file::{GgmlType, GgufFile, GgufWriter, OpenOptions, OwnedArray, OwnedValue, TensorInfo};
@@ -11,25 +12,25 @@ const DATASETS: &str = "imatrix.datasets";
 const CHUNKS: &str = "imatrix.chunk_count";
 const CHUNK: &str = "imatrix.chunk_size";
 
-/// What met one weight.
+/// The squares of the inputs of one weight.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InputSquares {
     /// Sums of the squares of the activations, `[matrices, columns]`.
     pub sums: Vec<f32>,
-    /// Rows of activations that met each matrix, `[matrices]`.
+    /// The number of input rows of each matrix, `[matrices]`.
     pub counts: Vec<u64>,
 }
 
-/// Squares of activations by tensor, in the file format of llama.cpp's `llama-imatrix`.
+/// The squares of activations by tensor, in the file format of llama.cpp's `llama-imatrix`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Importance {
-    /// By name of the tensor in a GGUF file.
+    /// The squares by name of the tensor in a GGUF file.
     pub entries: BTreeMap<String, InputSquares>,
-    /// The texts it was measured on.
+    /// The texts that it was measured with.
     pub datasets: Vec<String>,
-    /// Chunks of text.
+    /// Number of chunks of text.
     pub chunks: u32,
-    /// Tokens of a chunk.
+    /// Tokens in a chunk.
     pub chunk_tokens: u32,
 }
 
@@ -41,14 +42,14 @@ impl Importance {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`QuantizeError::ImportanceFile`]: it cannot be read, or is no importance matrix.
+    /// [`QuantizeError::ImportanceFile`]: it cannot be read, or is not an importance matrix.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, QuantizeError> {
         let path = path.as_ref();
         let file = GgufFile::open(path, &OpenOptions::default());
         let file = file.map_err(|error| QuantizeError::ImportanceFile {
             file: path.display().to_string(),
             problem: format!(
-                "{error} (files of the older format, `.dat`, are not read: write it again as GGUF)"
+                "{error} (the older format, `.dat`, is not supported; convert the file to GGUF)"
             ),
         })?;
         let keys = file.metadata();
@@ -57,7 +58,7 @@ impl Importance {
         let (Some(chunks), Some(chunk_tokens)) = (number(CHUNKS), number(CHUNK)) else {
             return Err(fault(
                 path,
-                "not an importance matrix: it says nothing of its chunks; make one with `imatrix`",
+                "not an importance matrix: it has no number of chunks; measure one with `menagerie imatrix`",
             ));
         };
         let datasets = keys.get(DATASETS).and_then(|value| value.as_array());
@@ -67,30 +68,37 @@ impl Importance {
         for tensor in file.tensors() {
             let Some(name) = tensor.name().strip_suffix(SUMS) else { continue };
             let counts = file.tensor(&format!("{name}{COUNTS}"));
-            let counts = counts.ok_or_else(|| fault(path, format!("{name} has sums and no counts")))?;
+            let counts = counts
+                .ok_or_else(|| fault(path, format!("{name} has sums but no counts; measure it again")))?;
             let entry = InputSquares {
                 sums: floats(&file, tensor, path)?,
                 counts: floats(&file, counts, path)?.iter().map(|count| count.round() as u64).collect(),
             };
             if entry.counts.is_empty() || !entry.sums.len().is_multiple_of(entry.counts.len()) {
                 let (sums, counts) = (entry.sums.len(), entry.counts.len());
-                return Err(fault(path, format!("{name} has {sums} sums for {counts} matrices")));
+                return Err(fault(
+                    path,
+                    format!(
+                        "expected sums of equal length for the {counts} matrices of {name}, found {sums} sums; measure \
+                         it again"
+                    ),
+                ));
             }
             entries.insert(name.to_owned(), entry);
         }
         if entries.is_empty() {
             return Err(fault(
                 path,
-                "no tensor ends in .in_sum2: it is no importance matrix; make one with `imatrix`",
+                "not an importance matrix: no tensor ends in .in_sum2; measure one with `menagerie imatrix`",
             ));
         }
         Ok(Self { entries, datasets, chunks, chunk_tokens })
     }
 
-    /// Writes a file, whole or not at all.
+    /// Writes a file. It appears when it is complete.
     ///
     /// # Errors
-    /// [`QuantizeError::File`]: the system's.
+    /// [`QuantizeError::File`]: an error of the system.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), QuantizeError> {
         let path = path.as_ref();
         let mut writer = GgufWriter::new();
@@ -109,14 +117,16 @@ impl Importance {
         Ok(writer.write(path)?)
     }
 
-    /// The error of a matrix that has none of a model's tensors; `file` is its own.
-    pub fn foreign(&self, file: &str) -> QuantizeError {
-        let problem = "none of its tensors is in the model: it was measured with another one".to_owned();
+    /// The error for importance without any tensor of the model; `file` is the file that it is from.
+    pub fn of_other_model(&self, file: &str) -> QuantizeError {
+        let problem =
+            "the model has none of its tensors; it was measured with another model: measure it again"
+                .to_owned();
         QuantizeError::ImportanceFile { file: file.to_owned(), problem }
     }
 
-    /// The mean squares for a weight `[count, rows, cols]`, `[count * cols]`; 1 for a matrix that nothing met. `None` where
-    /// the weight was not measured.
+    /// The mean squares `[count * cols]` for a weight `[count, rows, cols]`, with 1 for matrices without input. `None`
+    /// if the weight was not measured.
     ///
     /// # Errors
     /// [`QuantizeError::ImportanceShape`]: it was measured for a weight of another shape.
@@ -125,7 +135,7 @@ impl Importance {
         let wrong = || QuantizeError::ImportanceShape {
             tensor: name.to_owned(),
             found: sums.len(),
-            wanted: count.saturating_mul(cols),
+            expected: count.saturating_mul(cols),
         };
         if sums.len() != count * cols || !(counts.len() == count || counts.len() == 1) {
             return Err(wrong());
@@ -141,14 +151,19 @@ impl Importance {
 
 fn floats(file: &GgufFile, tensor: &TensorInfo, path: &Path) -> Result<Vec<f32>, QuantizeError> {
     if tensor.kind() != GgmlType::F32 {
-        return Err(fault(path, format!("{} is {}, not F32", tensor.name(), tensor.kind())));
+        return Err(fault(path, format!("tensor {}: expected F32, found {}", tensor.name(), tensor.kind())));
     }
     let bytes = file.data(tensor)?;
     let values: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|value| f32::from_le_bytes(*value)).collect();
     match values.iter().position(|value| !(value.is_finite() && *value >= 0.0)) {
-        Some(at) => {
-            Err(fault(path, format!("value {at} of {} is {}: measure it again", tensor.name(), values[at])))
-        }
+        Some(at) => Err(fault(
+            path,
+            format!(
+                "value {at} of {} is {}, expected a finite number of at least 0; measure it again",
+                tensor.name(),
+                values[at]
+            ),
+        )),
         None => Ok(values),
     }
 }

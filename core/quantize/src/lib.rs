@@ -1,7 +1,8 @@
-//! f32 weights to the block types of GGUF files.
+//! Quantization: from f32 weights to the block types of GGUF files.
 //!
-//! An [`Encoder`] turns rows into blocks of one type, over the threads of a [`Cpu`](menagerie_kernels::Cpu). With
-//! *importance*, a weight for each column (how large the activations are that meet it), errors are kept where they matter.
+//! An [`Encoder`] writes rows as blocks of one type, over the threads of a [`Cpu`](menagerie_kernels::Cpu). With
+//! *importance*, the mean square of the activations that each column is multiplied with, errors are smaller in columns
+//! that matter.
 //!
 //! ```
 //! use gguf_file::GgmlType;
@@ -18,14 +19,14 @@
 
 mod encoder;
 mod error;
-mod file;
+mod file_quantizer;
 mod importance;
 mod policy;
-mod tensor;
+mod tensor_source;
 
 pub use encoder::Encoder;
 pub use error::QuantizeError;
-pub use file::{FileProgress, FileQuantizer, PlannedTensor, is_rounded};
+pub use file_quantizer::{FileProgress, FileQuantizer, PlannedTensor, is_rounded};
 pub use importance::{Importance, InputSquares};
-pub use policy::{Choice, ModelFacts, Policy, PolicyTensor};
-pub use tensor::TensorSource;
+pub use policy::{ModelFacts, Policy, PolicyTensor, TypeChoice};
+pub use tensor_source::TensorSource;

@@ -1,4 +1,4 @@
-//! [`Policy`]: which type each tensor gets when a model is quantized.
+//! [`Policy`]: the type of each tensor of a quantized model.
 
 mod tables;
 
@@ -6,25 +6,25 @@ use crate::error::QuantizeError;
 use gguf_file::{FileType, GgmlType};
 use std::collections::BTreeMap;
 use tables::{
-    ALIASES, EIGHT, FALLBACKS, GROUPS, Group, KEPT, LARGE, LayerCondition, MIXTURES, Mixture,
-    REFUSED_WITHOUT_IMPORTANCE, Rule, SMALLEST,
+    ALIASES, EIGHT_EXPERT_RULES, FALLBACKS, GROUPS, LARGE_MODEL_VALUES, LayerCondition, MIXTURES,
+    REFUSED_WITHOUT_IMPORTANCE, Rule, SMALLEST_MIXTURES, TensorGroup, TypeMixture, UNCHANGED,
 };
 
-/// What a policy asks of a model, beside its tensors; 0 where it does not say.
+/// Sizes of a model that a policy needs; 0 if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelFacts {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: usize,
-    /// Query heads.
+    /// Number of query heads.
     pub heads: usize,
-    /// Heads of keys and values.
+    /// Number of key-value heads.
     pub kv_heads: usize,
-    /// Experts of a layer.
+    /// Number of experts in a layer.
     pub experts: usize,
 }
 
 impl ModelFacts {
-    /// The facts by canonical keys, as `number` knows them; of a list per layer the first.
+    /// The facts from canonical keys, whose values are given by `number` (for a list per layer, its first element).
     pub fn of(number: impl Fn(&str) -> Option<usize>) -> Self {
         let heads = number("attention.head_count").unwrap_or(0);
         Self {
@@ -36,49 +36,49 @@ impl ModelFacts {
     }
 }
 
-/// A tensor as a policy sees it.
+/// A tensor whose type a policy chooses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyTensor {
-    /// Its name in a GGUF file, with `.weight`.
+    /// Its name in a GGUF file, including `.weight`.
     pub name: String,
     /// Elements per dimension, the contiguous one first.
     pub dims: Vec<u64>,
-    /// The type it has.
+    /// Its current type.
     pub kind: GgmlType,
 }
 
-/// What a tensor gets.
+/// The chosen type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// The type; that which it has where it is left as it is.
+pub struct TypeChoice {
+    /// The type; the current one if the tensor stays unchanged.
     pub kind: GgmlType,
-    /// The type it would have, were its rows whole blocks of it.
+    /// The type that was replaced because its blocks do not divide the rows.
     pub instead_of: Option<GgmlType>,
-    /// Whether without importance nothing useful comes of it.
+    /// Whether the type requires importance.
     pub needs_importance: bool,
 }
 
-/// Which type each tensor gets: the mixture of a file type, and what is asked for otherwise.
+/// The types of tensors: those of a file type, and overrides.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    mixture: &'static Mixture,
-    /// Every tensor in the own type of the mixture.
+    mixture: &'static TypeMixture,
+    /// Whether every tensor gets the main type of the file type.
     pub pure: bool,
-    /// Another type for the head.
+    /// The type of the head, if overridden.
     pub output: Option<GgmlType>,
-    /// Another type for the token embedding.
+    /// The type of the token embedding, if overridden.
     pub embedding: Option<GgmlType>,
-    /// Other types by role (`ffn_down`) or name (`blk.0.ffn_down.weight`); the first that fits.
+    /// Overrides by role (`ffn_down`) or name (`blk.0.ffn_down.weight`); the first that matches applies.
     pub tensors: Vec<(String, GgmlType)>,
-    /// Whether an importance matrix is given.
+    /// Whether there is importance.
     pub importance: bool,
 }
 
 impl Policy {
-    /// The policy of a file type by its name (`q4_k_m`, in any case).
+    /// The policy of a file type, by name in any case (`q4_k_m`).
     ///
     /// # Errors
-    /// [`QuantizeError::UnknownFileType`] lists those there are.
+    /// [`QuantizeError::UnknownFileType`], which lists the known names.
     pub fn named(name: &str) -> Result<Self, QuantizeError> {
         let alias = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(name));
         let file = alias.map(|(_, file)| *file).or_else(|| FileType::from_name(name));
@@ -97,7 +97,7 @@ impl Policy {
         })
     }
 
-    /// The names of the file types there are.
+    /// The names of all file types.
     pub fn names() -> impl Iterator<Item = &'static str> {
         MIXTURES.iter().filter_map(|mixture| mixture.file.name())
     }
@@ -107,18 +107,22 @@ impl Policy {
         self.mixture.file
     }
 
-    /// The type that most tensors get.
+    /// The type of most tensors.
     pub fn own_type(&self) -> GgmlType {
         self.mixture.own
     }
 
-    /// What each tensor of a model gets, in their order.
+    /// The type of each tensor, in the same order.
     ///
     /// # Errors
-    /// [`QuantizeError::NoFallback`]: rows that are no whole blocks of a type that has no other in its place.
-    pub fn choose(&self, tensors: &[PolicyTensor], facts: &ModelFacts) -> Result<Vec<Choice>, QuantizeError> {
+    /// [`QuantizeError::NoFallback`]: rows that are not whole blocks of a type without a fallback.
+    pub fn choose(
+        &self,
+        tensors: &[PolicyTensor],
+        facts: &ModelFacts,
+    ) -> Result<Vec<TypeChoice>, QuantizeError> {
         let mut order: Vec<usize> = (0..tensors.len()).collect();
-        // llama.cpp counts in this order: those of no block, then block after block, by name.
+        // The order in which llama.cpp counts: tensors outside blocks, then by block and name.
         order.sort_by_key(|&at| (block_of(&tensors[at].name), tensors[at].name.as_str()));
         let mut count = Counters::new(self, tensors, facts);
         let mut made = BTreeMap::new();
@@ -128,10 +132,12 @@ impl Policy {
         Ok(made.into_values().collect())
     }
 
-    /// What was asked for by role or name.
-    fn asked(&self, name: &str) -> Option<GgmlType> {
-        let fits = |asked: &str| asked == name || asked == role_of(name) || format!("{asked}.weight") == name;
-        self.tensors.iter().find(|(asked, _)| fits(asked)).map(|(_, kind)| *kind)
+    /// The override for a role or name.
+    fn requested(&self, name: &str) -> Option<GgmlType> {
+        let fits = |requested: &str| {
+            requested == name || requested == role_of(name) || format!("{requested}.weight") == name
+        };
+        self.tensors.iter().find(|(requested, _)| fits(requested)).map(|(_, kind)| *kind)
     }
 }
 
@@ -152,84 +158,86 @@ fn has(name: &str, part: &str) -> bool {
     part.strip_prefix('=').map_or_else(|| name.contains(part), |whole| name == whole)
 }
 
-fn group_of(name: &str) -> Group {
-    GROUPS.iter().find(|(part, _)| has(name, part)).map_or(Group::Other, |(_, group)| *group)
+fn group_of(name: &str) -> TensorGroup {
+    GROUPS.iter().find(|(part, _)| has(name, part)).map_or(TensorGroup::Other, |(_, group)| *group)
 }
 
-/// Whether a tensor is quantized at all.
+/// Whether a tensor is quantized.
 fn is_quantized(tensor: &PolicyTensor) -> bool {
     let matrix = tensor.dims.iter().skip(1).any(|size| *size > 1);
-    matrix && tensor.name.ends_with("weight") && !KEPT.iter().any(|part| has(&tensor.name, part))
+    matrix && tensor.name.ends_with("weight") && !UNCHANGED.iter().any(|part| has(&tensor.name, part))
 }
 
-/// What has been counted so far.
+/// The counters of llama.cpp's rules.
 struct Counters<'a> {
     policy: &'a Policy,
     facts: &'a ModelFacts,
     tied: bool,
-    /// Tensors with values in all.
+    /// Number of tensors in the group of values.
     values: usize,
-    /// Tensors seen of values, up, gate and down.
+    /// Number of tensors so far of values, up, gate and down.
     seen: [usize; 4],
 }
 
 impl<'a> Counters<'a> {
     fn new(policy: &'a Policy, tensors: &[PolicyTensor], facts: &'a ModelFacts) -> Self {
         let groups = || tensors.iter().map(|tensor| group_of(&tensor.name));
-        let values = groups().filter(|group| *group == Group::Values).count();
-        Self { policy, facts, tied: !groups().any(|group| group == Group::Head), values, seen: [0; 4] }
+        let values = groups().filter(|group| *group == TensorGroup::Values).count();
+        Self { policy, facts, tied: !groups().any(|group| group == TensorGroup::Head), values, seen: [0; 4] }
     }
 
-    fn choice(&mut self, tensor: &PolicyTensor) -> Result<Choice, QuantizeError> {
+    fn choice(&mut self, tensor: &PolicyTensor) -> Result<TypeChoice, QuantizeError> {
         if !is_quantized(tensor) {
-            return Ok(Choice { kind: tensor.kind, instead_of: None, needs_importance: false });
+            return Ok(TypeChoice { kind: tensor.kind, instead_of: None, needs_importance: false });
         }
         let group = group_of(&tensor.name);
         let (mixture, policy) = (self.policy.mixture, self.policy);
-        let named = policy.asked(&tensor.name);
+        let named = policy.requested(&tensor.name);
         let whole = match group {
-            // The rows per layer follow the embedding, unless they are named.
-            Group::Embedding if named.is_none() || tensor.name.starts_with("token") => policy.embedding,
-            Group::Head => policy.output,
+            // The embedding per layer follows the token embedding, unless it is named.
+            TensorGroup::Embedding if named.is_none() || tensor.name.starts_with("token") => policy.embedding,
+            TensorGroup::Head => policy.output,
             _ => None,
         };
         if let Some(kind) = whole {
-            return fitting(tensor, kind, false);
+            return fallback(tensor, kind, false);
         }
         if is_float(mixture.own) {
-            return Ok(Choice { kind: mixture.own, instead_of: None, needs_importance: false });
+            return Ok(TypeChoice { kind: mixture.own, instead_of: None, needs_importance: false });
         }
         let kind = match named {
             Some(kind) => kind,
             None if policy.pure => mixture.own,
             None => self.of_mixture(tensor, group),
         };
-        let exempt = matches!(group, Group::Head | Group::Embedding);
-        let mut choice = fitting(tensor, kind, true)?;
-        let starved = choice.kind == GgmlType::Q2_K && mixture.file == FileType::Q2_K_S;
-        choice.needs_importance = !exempt && (starved || REFUSED_WITHOUT_IMPORTANCE.contains(&choice.kind));
+        let exempt = matches!(group, TensorGroup::Head | TensorGroup::Embedding);
+        let mut choice = fallback(tensor, kind, true)?;
+        let without_importance = choice.kind == GgmlType::Q2_K && mixture.file == FileType::Q2_K_S;
+        choice.needs_importance =
+            !exempt && (without_importance || REFUSED_WITHOUT_IMPORTANCE.contains(&choice.kind));
         Ok(choice)
     }
 
-    /// The type that the mixture gives.
-    fn of_mixture(&mut self, tensor: &PolicyTensor, group: Group) -> GgmlType {
+    /// The type by the rules of the mixture.
+    fn of_mixture(&mut self, tensor: &PolicyTensor, group: TensorGroup) -> GgmlType {
         let mixture = self.policy.mixture;
-        let head = group == Group::Head || (self.tied && group == Group::Embedding);
+        let head = group == TensorGroup::Head || (self.tied && group == TensorGroup::Embedding);
         if head {
             let block = mixture.own.block_len().unwrap_or(1) as u64;
             let whole = tensor.dims.first().is_some_and(|cols| cols.is_multiple_of(block));
             let own = if whole { mixture.head } else { GgmlType::Q8_0 };
             return self.policy.output.unwrap_or(own);
         }
-        let smallest = SMALLEST.contains(&mixture.file);
-        let first: &[Rule] = if smallest || mixture.file == FileType::MXFP4_MOE { &[] } else { EIGHT };
+        let smallest = SMALLEST_MIXTURES.contains(&mixture.file);
+        let first: &[Rule] =
+            if smallest || mixture.file == FileType::MXFP4_MOE { &[] } else { EIGHT_EXPERT_RULES };
         let at = self.place(tensor, group);
         let holds = |when: &LayerCondition| self.holds(*when, at, tensor);
         let rules = first.iter().chain(mixture.rules);
         let rule = rules.clone().find(|(of, when, _)| *of == group && when.iter().all(holds));
         let mut kind = rule.map_or(mixture.own, |(_, _, kind)| *kind);
-        let (when, from, to) = LARGE;
-        if group == Group::Values && !smallest && from.contains(&kind) && holds(&when) {
+        let (when, from, to) = LARGE_MODEL_VALUES;
+        if group == TensorGroup::Values && !smallest && from.contains(&kind) && holds(&when) {
             kind = to;
         }
         if let Some(seen) = counter(group) {
@@ -238,21 +246,21 @@ impl<'a> Counters<'a> {
         kind
     }
 
-    /// Which of how many a tensor is; and which of its group.
-    fn place(&self, tensor: &PolicyTensor, group: Group) -> Place {
+    /// The position of a tensor in the model and in its group.
+    fn place(&self, tensor: &PolicyTensor, group: TensorGroup) -> TensorPosition {
         let counted = counter(group).map_or(0, |counter| self.seen[counter]);
         match group {
-            Group::Values => Place { index: counted, counted, of: self.values },
+            TensorGroup::Values => TensorPosition { index: counted, counted, of: self.values },
             _ => {
                 let block = block_of(&tensor.name).unwrap_or(0);
                 let index = if self.facts.experts > 1 { block } else { counted };
-                Place { index, counted, of: self.facts.blocks }
+                TensorPosition { index, counted, of: self.facts.blocks }
             }
         }
     }
 
-    fn holds(&self, when: LayerCondition, at: Place, tensor: &PolicyTensor) -> bool {
-        let Place { index, counted, of } = at;
+    fn holds(&self, when: LayerCondition, at: TensorPosition, tensor: &PolicyTensor) -> bool {
+        let TensorPosition { index, counted, of } = at;
         let ModelFacts { blocks, heads, kv_heads, experts } = *self.facts;
         let shared = heads.checked_div(kv_heads).unwrap_or(0);
         let eighth = of / 8;
@@ -270,32 +278,32 @@ impl<'a> Counters<'a> {
             LayerCondition::Importance => self.policy.importance,
             LayerCondition::NoImportance => !self.policy.importance,
             LayerCondition::Stacked => tensor.dims.get(2).is_some_and(|count| *count > 1),
-            LayerCondition::Seventy => blocks == 80 && shared > 1 && experts == 0,
+            LayerCondition::SharedEighty => blocks == 80 && shared > 1 && experts == 0,
         }
     }
 }
 
-/// Which of how many a tensor is.
+/// The position of a tensor.
 #[derive(Clone, Copy)]
-struct Place {
+struct TensorPosition {
     index: usize,
     counted: usize,
     of: usize,
 }
 
-/// Where tensors of a group are counted.
-fn counter(group: Group) -> Option<usize> {
+/// The index of the counter of a group.
+fn counter(group: TensorGroup) -> Option<usize> {
     match group {
-        Group::Values => Some(0),
-        Group::Up => Some(1),
-        Group::Gate => Some(2),
-        Group::Down => Some(3),
-        Group::Head
-        | Group::Embedding
-        | Group::Keys
-        | Group::Queries
-        | Group::AttentionOutput
-        | Group::Other => None,
+        TensorGroup::Values => Some(0),
+        TensorGroup::Up => Some(1),
+        TensorGroup::Gate => Some(2),
+        TensorGroup::Down => Some(3),
+        TensorGroup::Head
+        | TensorGroup::Embedding
+        | TensorGroup::Keys
+        | TensorGroup::Queries
+        | TensorGroup::AttentionOutput
+        | TensorGroup::Other => None,
     }
 }
 
@@ -303,11 +311,11 @@ fn is_float(kind: GgmlType) -> bool {
     matches!(kind, GgmlType::F32 | GgmlType::F16 | GgmlType::BF16)
 }
 
-/// The type, or the one in its place where rows are not whole blocks of it.
-fn fitting(tensor: &PolicyTensor, kind: GgmlType, may_change: bool) -> Result<Choice, QuantizeError> {
+/// The type, or its fallback if rows are not whole blocks.
+fn fallback(tensor: &PolicyTensor, kind: GgmlType, may_change: bool) -> Result<TypeChoice, QuantizeError> {
     let cols = tensor.dims.first().copied().unwrap_or(0);
     let fits = |kind: GgmlType| kind.block_len().is_some_and(|block| cols.is_multiple_of(block as u64));
-    let choice = |kind, instead_of| Ok(Choice { kind, instead_of, needs_importance: false });
+    let choice = |kind, instead_of| Ok(TypeChoice { kind, instead_of, needs_importance: false });
     if fits(kind) || !may_change {
         return choice(kind, None);
     }

@@ -10,26 +10,26 @@ use menagerie_random::SplitMix64;
 /// A half-precision field at a byte offset, as a multiple of the spread.
 type Field = (usize, f32);
 
-/// How a block of a type is made.
-struct Recipe {
+/// The fields of a random block of a type.
+struct BlockRecipe {
     name: &'static str,
     fields: &'static [Field],
 }
 
 /// Scale fields per type. With uniform codes of standard deviation c, `d = spread / c`; minima center the values.
-const RECIPES: &[Recipe] = &[
-    Recipe { name: "Q4_0", fields: &[(0, 1.0 / 4.6)] },
-    Recipe { name: "Q4_1", fields: &[(0, 1.0 / 4.6), (2, -7.5 / 4.6)] },
-    Recipe { name: "Q5_0", fields: &[(0, 1.0 / 9.2)] },
-    Recipe { name: "Q5_1", fields: &[(0, 1.0 / 9.2), (2, -15.5 / 9.2)] },
-    Recipe { name: "Q8_0", fields: &[(0, 1.0 / 73.9)] },
-    Recipe { name: "Q2_K", fields: &[(80, 1.0 / 13.0), (82, 1.5 / 13.0)] },
-    Recipe { name: "Q3_K", fields: &[(108, 1.0 / 43.0)] },
-    Recipe { name: "Q4_K", fields: &[(0, 1.0 / 259.0), (2, 7.5 / 259.0)] },
-    Recipe { name: "Q5_K", fields: &[(0, 1.0 / 535.0), (2, 15.5 / 535.0)] },
-    Recipe { name: "Q6_K", fields: &[(208, 1.0 / 1369.0)] },
-    Recipe { name: "IQ4_NL", fields: &[(0, 1.0 / 69.0)] },
-    Recipe { name: "IQ4_XS", fields: &[(0, 1.0 / 1280.0)] },
+const RECIPES: &[BlockRecipe] = &[
+    BlockRecipe { name: "Q4_0", fields: &[(0, 1.0 / 4.6)] },
+    BlockRecipe { name: "Q4_1", fields: &[(0, 1.0 / 4.6), (2, -7.5 / 4.6)] },
+    BlockRecipe { name: "Q5_0", fields: &[(0, 1.0 / 9.2)] },
+    BlockRecipe { name: "Q5_1", fields: &[(0, 1.0 / 9.2), (2, -15.5 / 9.2)] },
+    BlockRecipe { name: "Q8_0", fields: &[(0, 1.0 / 73.9)] },
+    BlockRecipe { name: "Q2_K", fields: &[(80, 1.0 / 13.0), (82, 1.5 / 13.0)] },
+    BlockRecipe { name: "Q3_K", fields: &[(108, 1.0 / 43.0)] },
+    BlockRecipe { name: "Q4_K", fields: &[(0, 1.0 / 259.0), (2, 7.5 / 259.0)] },
+    BlockRecipe { name: "Q5_K", fields: &[(0, 1.0 / 535.0), (2, 15.5 / 535.0)] },
+    BlockRecipe { name: "Q6_K", fields: &[(208, 1.0 / 1369.0)] },
+    BlockRecipe { name: "IQ4_NL", fields: &[(0, 1.0 / 69.0)] },
+    BlockRecipe { name: "IQ4_XS", fields: &[(0, 1.0 / 1280.0)] },
 ];
 
 /// Whether random blocks of a type can be made.

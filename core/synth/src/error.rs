@@ -1,4 +1,4 @@
-//! [`SynthError`]: a random model that cannot be made.
+//! [`SynthError`].
 
 use gguf_file::GgufError;
 use menagerie_quantize::QuantizeError;
@@ -8,23 +8,23 @@ use menagerie_spec::SpecFaults;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SynthError {
-    /// The keys do not fit the spec.
+    /// The keys do not match the spec.
     #[error(transparent)]
     Spec(#[from] SpecFaults),
     /// A key that the shape of a tensor follows from is missing.
-    #[error("the shape needs `{key}`: {why}; give it as {key}=VALUE")]
+    #[error("the sizes of the model need `{key}` ({why}); pass {key}=VALUE")]
     MissingKey {
         /// Canonical key.
         key: String,
         /// What it sizes.
         why: String,
     },
-    /// A file type that does not exist, or that random blocks cannot be made for.
-    #[error("random models of file type `{label}` cannot be made; the file types are: {known}")]
+    /// An unknown file type, or one without random blocks.
+    #[error("cannot make a random model of file type `{label}`; use one of {known}")]
     Quantization {
-        /// What was asked for.
+        /// The requested file type.
         label: String,
-        /// What there is.
+        /// The supported file types.
         known: String,
     },
     /// A tensor whose rows are not whole blocks of its type.

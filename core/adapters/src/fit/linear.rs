@@ -192,7 +192,8 @@ impl AdapterFit<'_> {
         let Some(index) = weights.find(role, place.layer, TensorPart::Bias) else {
             // The parts of a fused weight may have separate biases.
             let parts = ["attn_q", "attn_k", "attn_v"];
-            let separate = parts.iter().any(|role| weights.find(role, place.layer, TensorPart::Bias).is_some());
+            let separate =
+                parts.iter().any(|role| weights.find(role, place.layer, TensorPart::Bias).is_some());
             if role == "attn_qkv" && separate {
                 return Err(self.error(
                     module,

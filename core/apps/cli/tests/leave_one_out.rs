@@ -11,7 +11,7 @@ use menagerie::open::{LoadOptions, ModelBuilder};
 use menagerie::registry::{Environment, FolderKind, SpecFolder, SpecFolders};
 use menagerie::spec::kind::Kinds;
 use menagerie::spec::{ArchSpec, toml_text};
-use menagerie::synth::draft::{About, Draft, Evidence, collapsed, draft};
+use menagerie::synth::draft::{Draft, Evidence, QuestionSubject, collapsed, draft};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -161,13 +161,13 @@ fn answered(draft: &Draft, theirs: &Value, components: bool) -> Value {
     let stated: Vec<(String, Value)> = leaves(theirs);
     for question in &draft.questions {
         match question.about {
-            About::Component if !components => {}
-            About::Component | About::Value | About::Absent => {
+            QuestionSubject::Component if !components => {}
+            QuestionSubject::Component | QuestionSubject::Value | QuestionSubject::Absent => {
                 set(&mut document, &question.path, at(theirs, &question.path))
             }
             // Where the spec reads the key, and where it names the tensor.
-            About::Check => {}
-            About::Key | About::Tensor => {
+            QuestionSubject::Check => {}
+            QuestionSubject::Key | QuestionSubject::Tensor => {
                 let role = question
                     .path
                     .trim_start_matches("blk.N.")
@@ -212,8 +212,10 @@ fn leaves(document: &Value) -> Vec<(String, Value)> {
 
 /// What the draft says otherwise than the hidden spec where it asks.
 fn wrong(draft: &Draft, theirs: &Value) -> String {
-    let values =
-        draft.questions.iter().filter(|question| matches!(question.about, About::Value | About::Absent));
+    let values = draft
+        .questions
+        .iter()
+        .filter(|question| matches!(question.about, QuestionSubject::Value | QuestionSubject::Absent));
     let said = |document: &Value, path: &str| at(document, path).map(Value::to_string).unwrap_or_default();
     let wrong = values.filter(|q| said(&draft.document, &q.path) != said(theirs, &q.path));
     wrong

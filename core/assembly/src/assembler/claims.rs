@@ -1,6 +1,6 @@
 //! [`ClaimTable`]: which role takes which tensor. Every tensor is claimed by one role, or ignored with a reason.
 
-use crate::source::{TensorPiece, TensorShare, TensorEntry, WeightSource};
+use crate::source::{TensorEntry, TensorPiece, TensorShare, WeightSource};
 use menagerie_registry::TensorPart;
 use std::collections::HashMap;
 
@@ -44,8 +44,8 @@ impl ClaimTable {
         Self { roles: vec![None; entries], shares: HashMap::new() }
     }
 
-    /// Claims an entry and the tensors that it is made of. The same role may claim it again (a tensor that all layers share),
-    /// and two roles may take disjoint parts of a tensor.
+    /// Claims an entry and the tensors that it is made of. The same role may claim it again (a tensor that all layers
+    /// share), and two roles may take disjoint parts of a tensor.
     pub(crate) fn claim(
         &mut self,
         source: &dyn WeightSource,

@@ -120,9 +120,10 @@ impl Assembler<'_> {
             (HeadKind::Own, _) | (HeadKind::OwnOrTied, true) => ("output", self.table(whole("output"), "V")),
             (HeadKind::Tied, _) | (HeadKind::OwnOrTied, false) => ("token_embd", self.token_table()),
             (HeadKind::None, _) => {
-                return Err(
-                    self.fault(None, "output: the model has no head and makes no logits; open it as an encoder (`embed`)")
-                );
+                return Err(self.fault(
+                    None,
+                    "output: the model has no head and makes no logits; open it as an encoder (`embed`)",
+                ));
             }
         };
         let rows = weight.as_ref().map_or(free("V"), |weight| of("V", weight.shape().rows));

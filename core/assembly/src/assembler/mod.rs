@@ -113,7 +113,12 @@ impl<'a> Assembler<'a> {
     }
 
     /// The tensor of a site as a weight, claimed and of the right shape.
-    pub(crate) fn take(&mut self, site: TensorSite, part: TensorPart, expected: &[Dim]) -> BuildResult<Weight> {
+    pub(crate) fn take(
+        &mut self,
+        site: TensorSite,
+        part: TensorPart,
+        expected: &[Dim],
+    ) -> BuildResult<Weight> {
         if part == TensorPart::Main {
             self.row_factors.remove(&(site.role.to_owned(), site.layer));
         }
@@ -181,7 +186,12 @@ impl<'a> Assembler<'a> {
     }
 
     /// The values of a tensor that is not multiplied as a matrix, as f32 in the order of the file.
-    pub(crate) fn values(&mut self, site: TensorSite, part: TensorPart, expected: &[Dim]) -> BuildResult<Vec<f32>> {
+    pub(crate) fn values(
+        &mut self,
+        site: TensorSite,
+        part: TensorPart,
+        expected: &[Dim],
+    ) -> BuildResult<Vec<f32>> {
         let weight = self.take(site, part, expected)?;
         let values = self.backend().values(&weight);
         self.ok(site.layer, values)
@@ -218,7 +228,12 @@ impl<'a> Assembler<'a> {
     }
 
     /// A linear with the scales of its products: one number, or one for each row of the stored weight.
-    fn scaled(&mut self, linear: DenseLinear, place: &LinearSite, site: TensorSite) -> BuildResult<DenseLinear> {
+    fn scaled(
+        &mut self,
+        linear: DenseLinear,
+        place: &LinearSite,
+        site: TensorSite,
+    ) -> BuildResult<DenseLinear> {
         let factors = self.row_factors.get(&(site.role.to_owned(), site.layer));
         let factors = factors.map(|all| all.get(place.rows.clone()).unwrap_or_default().to_vec());
         let scales = self.row_scales(place, site)?;
@@ -259,7 +274,10 @@ impl<'a> Assembler<'a> {
         let values = self.values(site, TensorPart::Scale, &[of("scales", rows as usize)])?;
         match values.get(place.rows.clone()) {
             Some(own) => Ok(Some(own.to_vec())),
-            None => Err(self.fault(site.layer, &format!("{}: expected a scale for each row, found {rows} scales", site.role))),
+            None => Err(self.fault(
+                site.layer,
+                &format!("{}: expected a scale for each row, found {rows} scales", site.role),
+            )),
         }
     }
 
@@ -419,7 +437,8 @@ fn advice(name: &str, table: &str) -> String {
             "this scale matches no weight; use a file of another type".into()
         }
         _ => {
-            format!("name it in the spec, or list it under {table} with a reason (ignoring it silently may give wrong output)")
+            format!("name it in the spec, or list it under {table} with a reason (ignoring it silently may give wrong \
+                 output)")
         }
     }
 }

@@ -1,8 +1,8 @@
 //! [`ComponentPlace`]: the source of the parts of one component.
 
-use crate::array::array_of;
 use super::dims::{of, solve};
 use super::{Assembler, TensorSite};
+use crate::array::array_of;
 use menagerie_model::components::{RopeDeclarations, RopeFrequencies};
 use menagerie_model::{
     Backend, ElementWise, ExpertLinear, Linear, LinearSite, Norm, Param, SequenceMixer, SiteForm,
@@ -232,7 +232,10 @@ impl ComponentParts for ComponentPlace<'_, '_> {
         let (weight, bias) = (weight?, bias?);
         let rows = weight.shape().rows;
         if !rows.is_multiple_of(2) {
-            let text = format!("tensor \"{}\": expected an even number of rows (two fused parts), found {rows}", weight.name());
+            let text = format!(
+                "tensor \"{}\": expected an even number of rows (two fused parts), found {rows}",
+                weight.name()
+            );
             return Err(self.fault(&text));
         }
         let site = TensorSite { role: &row.role, layer: self.layer };

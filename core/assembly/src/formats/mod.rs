@@ -87,7 +87,8 @@ impl FileFormat {
     }
 }
 
-/// Opens a model with its format among these entries. With `mmap`, its files are mapped; otherwise they are read into memory.
+/// Opens a model with its format among these entries. With `mmap`, its files are mapped; otherwise they are read into
+/// memory.
 ///
 /// # Errors
 /// The files cannot be read, or have no known format.

@@ -63,8 +63,8 @@ struct AttentionExtras {
     temperature: Option<Temperature>,
 }
 
-/// Every field of the config is destructured here, in [`shape_of`] or in [`linears_of`], so a new field does not compile until
-/// it is used.
+/// Every field of the config is destructured here, in [`shape_of`] or in [`linears_of`], so a new field does not compile
+/// until it is used.
 fn options_of(config: &AttentionConfig, parts: &mut dyn ComponentParts) -> BuildResult<AttentionExtras> {
     let AttentionConfig {
         heads,

@@ -74,9 +74,7 @@ fn router_rule(
     let select_bias = select_bias.as_ref().map(|role| parts.values(role, TensorPart::Main)).transpose();
     let count = count?;
     if *top_k == 0 || *top_k > count {
-        return Err(
-            parts.fault(&format!("experts: expected 1 to {count} experts per token, found {top_k}"))
-        );
+        return Err(parts.fault(&format!("experts: expected 1 to {count} experts per token, found {top_k}")));
     }
     let groups = groups.map(|groups| group_selection(groups, count, parts)).transpose()?;
     Ok(RouterRule {
@@ -97,7 +95,9 @@ fn group_selection(
 ) -> BuildResult<GroupSelection> {
     let RouterGroups { count, keep, score } = config;
     if count == 0 || !experts.is_multiple_of(count) {
-        return Err(parts.fault(&format!("experts: expected groups of equal size, found {experts} experts in {count} groups")));
+        return Err(parts.fault(&format!(
+            "experts: expected groups of equal size, found {experts} experts in {count} groups"
+        )));
     }
     Ok(GroupSelection { count, keep, score })
 }

@@ -15,7 +15,8 @@ pub(crate) fn activation(
             parts.activation(component).map(ActivationForm::Component)
         }
         ActivationConfig::SwigluOai(_) => {
-            Err(parts.fault("activation `swiglu-oai` needs a gate projection, but this feed-forward has none"))
+            Err(parts
+                .fault("activation `swiglu-oai` needs a gate projection, but this feed-forward has none"))
         }
     }
 }

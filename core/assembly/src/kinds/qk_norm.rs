@@ -69,7 +69,8 @@ fn head_norm_with_own_weights(
     let Some((bare, offset, bias)) = rms.or(layer) else {
         let kind = norm.kind().name;
         return Err(parts.fault(&format!(
-            "\"{role}\" has weights for each of {heads} heads, but a norm of kind `{kind}` supports only weights that heads share"
+            "\"{role}\" has weights for each of {heads} heads, but a norm of kind `{kind}` supports only weights that \
+             heads share"
         )));
     };
     let weight = parts.row_values(role, TensorPart::Main, [stored, heads])?;

@@ -94,9 +94,8 @@ fn query_norm(
 ) -> BuildResult<menagerie_model::components::HeadNorm> {
     let QkNormConfig { over, at, norm, key_norm: _ } = config;
     if *at != QkNormAt::BeforeRope {
-        return Err(
-            parts.fault("attention: a norm after rope is not supported with keys of another layer (`keys_of`)")
-        );
+        return Err(parts
+            .fault("attention: a norm after rope is not supported with keys of another layer (`keys_of`)"));
     }
     head_norm("attn_q_norm", norm, *over, [shape.key_dim, shape.heads], parts)
 }

@@ -287,10 +287,13 @@ fn all_faults_are_reported_at_once_and_repeated_ones_in_one_line() {
     model.tensors.insert("extra.weight".to_owned(), (vec![3], vec![0.0; 3]));
     let text = faults(&model, &config);
     let expected = [
-        "error: tiny.gguf: tiny, layer 2, tensor \"blk.2.attn_k.weight\": expected [D=24, kv_heads*key_dim=20], found [24, 19]",
+        "error: tiny.gguf: tiny, layer 2, tensor \"blk.2.attn_k.weight\": expected [D=24, kv_heads*key_dim=20], found \
+         [24, 19]",
         "error: tiny.gguf: tiny, layers 0-2, tensor \"blk.*.attn_norm.weight\": missing; ",
-        "error: tiny.gguf: tiny, layer 1, tensor \"blk.1.ffn_down.weight\": missing; the nearest in the file is \"blk.1.ffn_down_.weight\"",
-        "error: tiny.gguf: tiny, layers 0-2, tensor \"blk.*.attn_q.bias\" (F32 [40]): no component of the model uses it; the spec has",
+        "error: tiny.gguf: tiny, layer 1, tensor \"blk.1.ffn_down.weight\": missing; the nearest in the file is \
+         \"blk.1.ffn_down_.weight\"",
+        "error: tiny.gguf: tiny, layers 0-2, tensor \"blk.*.attn_q.bias\" (F32 [40]): no component of the model uses it; \
+         the spec has",
         "error: tiny.gguf: tiny, layer 1, tensor \"blk.1.ffn_down_.weight\" (F32 [36, 24]): no component",
         "error: tiny.gguf: tiny, tensor \"extra.weight\" (F32 [3]): no component of the model uses it",
     ];

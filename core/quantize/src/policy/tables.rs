@@ -1,17 +1,18 @@
-//! Which type each tensor of a file of some type gets: the mixtures of llama-quantize (src/llama-quant.cpp) as a table.
+//! The tensor types of each file type: the mixtures of llama-quantize (src/llama-quant.cpp) as a table.
 //!
-//! Of the rules of a mixture the first whose group and conditions hold decides; without one it is the mixture's own type.
+//! The first rule whose group and conditions match gives the type. Without such a rule, it is the main type of the
+//! mixture.
 
 use gguf_file::{FileType, GgmlType};
 
-/// What tensors are told apart by: their role, read off the name.
+/// The group of a tensor, by its role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Group {
-    /// `output`, and the token embedding where it makes the logits too.
+pub(super) enum TensorGroup {
+    /// `output`, and a token embedding that is also the head.
     Head,
     /// `token_embd`, `per_layer_token_embd`.
     Embedding,
-    /// `attn_v`, and what holds values among other things: `attn_qkv`, `attn_kv_b`.
+    /// `attn_v`, and matrices that contain values: `attn_qkv`, `attn_kv_b`.
     Values,
     /// `attn_k`.
     Keys,
@@ -29,24 +30,24 @@ pub(super) enum Group {
     Other,
 }
 
-/// What of a name puts a tensor into a group, the first that it has; whole names begin with `=`.
-pub(super) const GROUPS: &[(&str, Group)] = &[
-    ("=output.weight", Group::Head),
-    ("=token_embd.weight", Group::Embedding),
-    ("=per_layer_token_embd.weight", Group::Embedding),
-    ("attn_qkv.weight", Group::Values),
-    ("attn_kv_b.weight", Group::Values),
-    ("attn_v.weight", Group::Values),
-    ("attn_k.weight", Group::Keys),
-    ("attn_q.weight", Group::Queries),
-    ("attn_output.weight", Group::AttentionOutput),
-    ("ffn_up", Group::Up),
-    ("ffn_gate", Group::Gate),
-    ("ffn_down", Group::Down),
+/// The group for each part of a name; the first match applies. `=` is before whole names.
+pub(super) const GROUPS: &[(&str, TensorGroup)] = &[
+    ("=output.weight", TensorGroup::Head),
+    ("=token_embd.weight", TensorGroup::Embedding),
+    ("=per_layer_token_embd.weight", TensorGroup::Embedding),
+    ("attn_qkv.weight", TensorGroup::Values),
+    ("attn_kv_b.weight", TensorGroup::Values),
+    ("attn_v.weight", TensorGroup::Values),
+    ("attn_k.weight", TensorGroup::Keys),
+    ("attn_q.weight", TensorGroup::Queries),
+    ("attn_output.weight", TensorGroup::AttentionOutput),
+    ("ffn_up", TensorGroup::Up),
+    ("ffn_gate", TensorGroup::Gate),
+    ("ffn_down", TensorGroup::Down),
 ];
 
-/// What of a name keeps a tensor as it is: small ones and those that do not bear rounding; whole names begin with `=`.
-pub(super) const KEPT: &[&str] = &[
+/// Parts of the names of tensors that are not quantized, because they are small or sensitive. `=` is before whole names.
+pub(super) const UNCHANGED: &[&str] = &[
     "_norm.weight",
     "ffn_gate_inp.weight",
     "ffn_gate_tid2eid.weight",
@@ -88,7 +89,7 @@ pub(super) const KEPT: &[&str] = &[
     "mm.a.code_embd",
 ];
 
-/// What to take where rows are not whole blocks; where that does not fit either it is F16.
+/// The fallback of each type if rows are not whole blocks. If its blocks do not divide rows either, F16 is used.
 pub(super) const FALLBACKS: &[(GgmlType, GgmlType)] = &[
     (GgmlType::IQ1_S, GgmlType::IQ4_NL),
     (GgmlType::IQ1_M, GgmlType::IQ4_NL),
@@ -108,8 +109,8 @@ pub(super) const FALLBACKS: &[(GgmlType, GgmlType)] = &[
     (GgmlType::Q6_K, GgmlType::Q8_0),
 ];
 
-/// Types with so few bits that no file gets them without importance (llama-quantize refuses such files). More than the types
-/// that the kernels cannot use without it.
+/// Types with so few bits that importance is required, as in llama-quantize. These are more than the kernels require
+/// it for.
 pub(super) const REFUSED_WITHOUT_IMPORTANCE: &[GgmlType] = &[
     GgmlType::IQ3_XXS,
     GgmlType::IQ2_XXS,
@@ -119,7 +120,7 @@ pub(super) const REFUSED_WITHOUT_IMPORTANCE: &[GgmlType] = &[
     GgmlType::IQ1_S,
 ];
 
-/// A condition of a rule. `i` is the tensor's layer (of values: which of them it is), `n` how many there are.
+/// A condition of a rule. `i` is the layer of the tensor (for values, its index among them), and `n` their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LayerCondition {
     /// `i < n/8`, `i >= 7n/8`, or every third between them.
@@ -132,56 +133,57 @@ pub(super) enum LayerCondition {
     FirstSixteenth,
     /// `n/8 <= i < 7n/8`.
     Middle,
-    /// `i` is below this.
+    /// `i` is less than this number.
     Below(usize),
-    /// Four or more query heads share one of keys and values.
+    /// At least four query heads share a key-value head.
     ManyShare,
     /// There are eight experts.
     EightExperts,
-    /// There are another number of experts, or none.
+    /// There are not eight experts.
     NotEightExperts,
-    /// There are four or more experts.
+    /// There are at least four experts.
     FourExperts,
-    /// An importance matrix is given.
+    /// There is importance.
     Importance,
-    /// None is given.
+    /// There is no importance.
     NoImportance,
     /// The tensor is a stack of matrices.
     Stacked,
-    /// Eighty blocks whose query heads share keys and values, without experts: their `attn_v` is small.
-    Seventy,
+    /// Eighty blocks with grouped-query attention and without experts, whose `attn_v` is small.
+    SharedEighty,
 }
 
-/// For tensors of this group, where all of this holds: this type.
-pub(super) type Rule = (Group, &'static [LayerCondition], GgmlType);
+/// The type for tensors of a group if all conditions hold.
+pub(super) type Rule = (TensorGroup, &'static [LayerCondition], GgmlType);
 
-/// How the tensors of a file are stored.
+/// The types of the tensors of a file type.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mixture {
+pub(super) struct TypeMixture {
     pub(super) file: FileType,
-    /// Most of them.
+    /// The main type.
     pub(super) own: GgmlType,
-    /// The head, where its rows are whole blocks of the own type; else it is Q8_0.
+    /// The type of the head. If its rows are not whole blocks of the main type, Q8_0 is used.
     pub(super) head: GgmlType,
     pub(super) rules: &'static [Rule],
 }
 
-use Group::{AttentionOutput, Down, Embedding, Gate, Keys, Queries, Up, Values};
 use LayerCondition::{
     Below, EightExperts, FirstEighth, FirstEighthCounted, FirstSixteenth, FourExperts, Importance, ManyShare,
-    Middle, MoreBits, NoImportance, NotEightExperts, Seventy, Stacked,
+    Middle, MoreBits, NoImportance, NotEightExperts, SharedEighty, Stacked,
 };
+use TensorGroup::{AttentionOutput, Down, Embedding, Gate, Keys, Queries, Up, Values};
 
-/// For every mixture but the smallest ones, before its own rules: with eight experts attention is little beside them.
-pub(super) const EIGHT: &[Rule] =
+/// Rules before those of a mixture, except for the smallest mixtures: with eight experts, attention is a small part of
+/// the model.
+pub(super) const EIGHT_EXPERT_RULES: &[Rule] =
     &[(Values, &[EightExperts], GgmlType::Q8_0), (Keys, &[EightExperts], GgmlType::Q8_0)];
 
-/// What the values of large models get instead, after all rules (not in the smallest mixtures).
-pub(super) const LARGE: (LayerCondition, [GgmlType; 2], GgmlType) =
-    (Seventy, [GgmlType::Q3_K, GgmlType::Q4_K], GgmlType::Q5_K);
+/// The replacement for the type of values in large models, after all rules, except for the smallest mixtures.
+pub(super) const LARGE_MODEL_VALUES: (LayerCondition, [GgmlType; 2], GgmlType) =
+    (SharedEighty, [GgmlType::Q3_K, GgmlType::Q4_K], GgmlType::Q5_K);
 
-/// Mixtures that `EIGHT` and `LARGE` do not hold for.
-pub(super) const SMALLEST: &[FileType] = &[
+/// Mixtures that `EIGHT_EXPERT_RULES` and `LARGE_MODEL_VALUES` do not apply to.
+pub(super) const SMALLEST_MIXTURES: &[FileType] = &[
     FileType::IQ2_XXS,
     FileType::IQ2_XS,
     FileType::IQ2_S,
@@ -190,17 +192,17 @@ pub(super) const SMALLEST: &[FileType] = &[
     FileType::IQ1_M,
 ];
 
-const EIGHT_OUTPUT: Rule = (AttentionOutput, &[EightExperts], GgmlType::Q5_K);
+const EIGHT_EXPERT_OUTPUT: Rule = (AttentionOutput, &[EightExperts], GgmlType::Q5_K);
 
-const fn plain(file: FileType, own: GgmlType) -> Mixture {
-    Mixture { file, own, head: GgmlType::Q6_K, rules: &[] }
+const fn plain(file: FileType, own: GgmlType) -> TypeMixture {
+    TypeMixture { file, own, head: GgmlType::Q6_K, rules: &[] }
 }
 
-const fn mixed(file: FileType, own: GgmlType, rules: &'static [Rule]) -> Mixture {
-    Mixture { file, own, head: GgmlType::Q6_K, rules }
+const fn mixed(file: FileType, own: GgmlType, rules: &'static [Rule]) -> TypeMixture {
+    TypeMixture { file, own, head: GgmlType::Q6_K, rules }
 }
 
-/// The rules of IQ2_XXS and IQ2_XS; `other` is the attention output without eight experts.
+/// The rules of IQ2_XXS and IQ2_XS.
 const TINY: &[Rule] = &[
     (Embedding, &[], GgmlType::Q2_K),
     (Values, &[ManyShare], GgmlType::Q4_K),
@@ -208,7 +210,7 @@ const TINY: &[Rule] = &[
     (Values, &[], GgmlType::Q2_K),
     (Keys, &[EightExperts], GgmlType::Q4_K),
     (Down, &[FirstEighthCounted], GgmlType::Q2_K),
-    EIGHT_OUTPUT,
+    EIGHT_EXPERT_OUTPUT,
 ];
 const ONE_BIT: &[Rule] = &[
     (Embedding, &[], GgmlType::Q2_K),
@@ -217,7 +219,7 @@ const ONE_BIT: &[Rule] = &[
     (Values, &[], GgmlType::Q2_K),
     (Keys, &[EightExperts], GgmlType::Q4_K),
     (Down, &[FirstEighthCounted], GgmlType::Q2_K),
-    EIGHT_OUTPUT,
+    EIGHT_EXPERT_OUTPUT,
     (AttentionOutput, &[], GgmlType::IQ2_XXS),
 ];
 const TWO_BIT: &[Rule] = &[
@@ -227,7 +229,7 @@ const TWO_BIT: &[Rule] = &[
     (Values, &[], GgmlType::IQ3_S),
     (Keys, &[EightExperts], GgmlType::Q4_K),
     (Down, &[FirstEighthCounted], GgmlType::IQ3_S),
-    EIGHT_OUTPUT,
+    EIGHT_EXPERT_OUTPUT,
     (AttentionOutput, &[], GgmlType::IQ3_S),
 ];
 const IQ3_XXS: &[Rule] = &[
@@ -238,14 +240,14 @@ const IQ3_XXS: &[Rule] = &[
     (Queries, &[], GgmlType::IQ2_S),
     (Down, &[NoImportance, FirstEighth], GgmlType::Q4_K),
     (Down, &[NoImportance], GgmlType::Q3_K),
-    EIGHT_OUTPUT,
+    EIGHT_EXPERT_OUTPUT,
     (AttentionOutput, &[], GgmlType::IQ3_S),
 ];
 const IQ3_XS: &[Rule] = &[
     (Values, &[ManyShare], GgmlType::Q4_K),
     (Keys, &[], GgmlType::IQ3_XXS),
     (Queries, &[], GgmlType::IQ3_XXS),
-    EIGHT_OUTPUT,
+    EIGHT_EXPERT_OUTPUT,
     (Gate, &[Middle], GgmlType::IQ3_XXS),
     (Up, &[Middle], GgmlType::IQ3_XXS),
 ];
@@ -253,19 +255,19 @@ const IQ3_M: &[Rule] = &[
     (Values, &[], GgmlType::Q4_K),
     (Down, &[FirstEighth], GgmlType::Q4_K),
     (Down, &[EightExperts, MoreBits], GgmlType::Q4_K),
-    EIGHT_OUTPUT,
+    EIGHT_EXPERT_OUTPUT,
     (AttentionOutput, &[NotEightExperts], GgmlType::Q4_K),
 ];
 const FOUR_BIT: &[Rule] = &[
     (Values, &[ManyShare], GgmlType::Q5_K),
     (Down, &[FirstEighth, NoImportance], GgmlType::Q5_K),
-    EIGHT_OUTPUT,
+    EIGHT_EXPERT_OUTPUT,
 ];
 const Q2_K: &[Rule] = &[
     (Values, &[ManyShare], GgmlType::Q4_K),
     (Values, &[], GgmlType::Q3_K),
     (Down, &[], GgmlType::Q3_K),
-    EIGHT_OUTPUT,
+    EIGHT_EXPERT_OUTPUT,
     (AttentionOutput, &[], GgmlType::Q3_K),
 ];
 const Q3_K_M: &[Rule] = &[
@@ -273,7 +275,7 @@ const Q3_K_M: &[Rule] = &[
     (Values, &[], GgmlType::Q4_K),
     (Down, &[FirstSixteenth], GgmlType::Q5_K),
     (Down, &[], GgmlType::Q4_K),
-    EIGHT_OUTPUT,
+    EIGHT_EXPERT_OUTPUT,
     (AttentionOutput, &[], GgmlType::Q4_K),
 ];
 const Q3_K_L: &[Rule] = &[
@@ -282,27 +284,27 @@ const Q3_K_L: &[Rule] = &[
     (AttentionOutput, &[NotEightExperts], GgmlType::Q5_K),
 ];
 const Q4_K_S: &[Rule] =
-    &[(Values, &[Below(4)], GgmlType::Q5_K), (Down, &[FirstEighth], GgmlType::Q5_K), EIGHT_OUTPUT];
+    &[(Values, &[Below(4)], GgmlType::Q5_K), (Down, &[FirstEighth], GgmlType::Q5_K), EIGHT_EXPERT_OUTPUT];
 const Q4_K_M: &[Rule] =
-    &[(Values, &[MoreBits], GgmlType::Q6_K), (Down, &[MoreBits], GgmlType::Q6_K), EIGHT_OUTPUT];
+    &[(Values, &[MoreBits], GgmlType::Q6_K), (Down, &[MoreBits], GgmlType::Q6_K), EIGHT_EXPERT_OUTPUT];
 const Q5_K_M: &[Rule] = &[(Values, &[MoreBits], GgmlType::Q6_K), (Down, &[MoreBits], GgmlType::Q6_K)];
 
-/// A head of the smallest mixtures.
-const fn small(file: FileType, own: GgmlType, rules: &'static [Rule]) -> Mixture {
-    Mixture { file, own, head: GgmlType::Q5_K, rules }
+/// A mixture with the head of the smallest mixtures.
+const fn small(file: FileType, own: GgmlType, rules: &'static [Rule]) -> TypeMixture {
+    TypeMixture { file, own, head: GgmlType::Q5_K, rules }
 }
 
-/// Every mixture, by id of the file type.
-pub(super) const MIXTURES: &[Mixture] = &[
+/// All mixtures, by id of the file type.
+pub(super) const MIXTURES: &[TypeMixture] = &[
     plain(FileType::F32, GgmlType::F32),
     plain(FileType::F16, GgmlType::F16),
     mixed(FileType::Q4_0, GgmlType::Q4_0, &[(Down, &[FirstEighth, Importance], GgmlType::Q4_1)]),
     plain(FileType::Q4_1, GgmlType::Q4_1),
-    Mixture { head: GgmlType::Q8_0, ..plain(FileType::Q8_0, GgmlType::Q8_0) },
+    TypeMixture { head: GgmlType::Q8_0, ..plain(FileType::Q8_0, GgmlType::Q8_0) },
     mixed(FileType::Q5_0, GgmlType::Q5_0, &[(Down, &[FirstEighth, Importance], GgmlType::Q5_1)]),
     plain(FileType::Q5_1, GgmlType::Q5_1),
     mixed(FileType::Q2_K, GgmlType::Q2_K, Q2_K),
-    mixed(FileType::Q3_K_S, GgmlType::Q3_K, &[EIGHT_OUTPUT]),
+    mixed(FileType::Q3_K_S, GgmlType::Q3_K, &[EIGHT_EXPERT_OUTPUT]),
     mixed(FileType::Q3_K_M, GgmlType::Q3_K, Q3_K_M),
     mixed(FileType::Q3_K_L, GgmlType::Q3_K, Q3_K_L),
     mixed(FileType::Q4_K_S, GgmlType::Q4_K, Q4_K_S),
@@ -321,7 +323,7 @@ pub(super) const MIXTURES: &[Mixture] = &[
     small(FileType::IQ3_XXS, GgmlType::IQ3_XXS, IQ3_XXS),
     small(FileType::IQ1_S, GgmlType::IQ1_S, ONE_BIT),
     mixed(FileType::IQ4_NL, GgmlType::IQ4_NL, FOUR_BIT),
-    mixed(FileType::IQ3_S, GgmlType::IQ3_S, &[(Values, &[ManyShare], GgmlType::Q4_K), EIGHT_OUTPUT]),
+    mixed(FileType::IQ3_S, GgmlType::IQ3_S, &[(Values, &[ManyShare], GgmlType::Q4_K), EIGHT_EXPERT_OUTPUT]),
     mixed(FileType::IQ3_M, GgmlType::IQ3_S, IQ3_M),
     small(FileType::IQ2_S, GgmlType::IQ2_XS, TWO_BIT),
     small(FileType::IQ2_M, GgmlType::IQ2_S, TWO_BIT),
@@ -330,7 +332,7 @@ pub(super) const MIXTURES: &[Mixture] = &[
     plain(FileType::BF16, GgmlType::BF16),
     mixed(FileType::TQ1_0, GgmlType::TQ1_0, &[(Embedding, &[], GgmlType::Q4_K)]),
     mixed(FileType::TQ2_0, GgmlType::TQ2_0, &[(Embedding, &[], GgmlType::Q4_K)]),
-    Mixture {
+    TypeMixture {
         file: FileType::MXFP4_MOE,
         own: GgmlType::Q8_0,
         head: GgmlType::Q8_0,
@@ -339,11 +341,11 @@ pub(super) const MIXTURES: &[Mixture] = &[
             (Up, &[Stacked], GgmlType::MXFP4),
             (Gate, &[Stacked], GgmlType::MXFP4),
             (Down, &[Stacked], GgmlType::MXFP4),
-            (Group::Other, &[Stacked], GgmlType::MXFP4),
+            (TensorGroup::Other, &[Stacked], GgmlType::MXFP4),
         ],
     },
 ];
 
-/// Names that people give mixtures beside those of the file types.
+/// Other names of file types.
 pub(super) const ALIASES: &[(&str, FileType)] =
     &[("Q3_K", FileType::Q3_K_M), ("Q4_K", FileType::Q4_K_M), ("Q5_K", FileType::Q5_K_M)];

@@ -1,4 +1,4 @@
-//! [`Evidence`]: what is known of a model without a spec: its keys and tensors.
+//! [`Evidence`]: what is known about a model without a spec.
 
 use menagerie_spec::{ArchSpec, KeySource, MetadataValue, RoleSource};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub struct Evidence {
     /// The file, for messages.
     pub file: String,
-    /// Its architecture as it names it.
+    /// The architecture that it states.
     pub architecture: String,
     keys: BTreeMap<String, MetadataValue>,
     /// Names and dims, the contiguous one first.
@@ -15,7 +15,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Keeps the canonical keys and the tensors' names and dims of a model.
+    /// The canonical keys of a model, and the names and dimensions of its tensors.
     pub fn new(
         file: String,
         architecture: String,
@@ -27,17 +27,17 @@ impl Evidence {
         Self { file, architecture, keys, tensors: tensors.into_iter().collect() }
     }
 
-    /// Its metadata by canonical keys.
-    pub fn keys(&self) -> &BTreeMap<String, MetadataValue> {
+    /// The canonical keys and their values.
+    pub(crate) fn keys(&self) -> &BTreeMap<String, MetadataValue> {
         &self.keys
     }
 
-    /// Names and dims of its tensors.
-    pub fn tensors(&self) -> &BTreeMap<String, Vec<u64>> {
+    /// The names and dimensions of tensors.
+    pub(crate) fn tensors(&self) -> &BTreeMap<String, Vec<u64>> {
         &self.tensors
     }
 
-    /// The name of a role's tensor under a spec, if the file has it; a role with its suffix is exactly that tensor.
+    /// The name of a role's tensor by a spec, if the file has it. A role with a suffix is exactly that tensor.
     pub(crate) fn stored(&self, spec: &ArchSpec, role: &str, layer: Option<usize>) -> Option<&str> {
         let name = spec.role_to_gguf_name(role, layer);
         let bare = name.strip_suffix(".weight").unwrap_or(&name);
@@ -47,19 +47,19 @@ impl Evidence {
     }
 }
 
-/// The tensors as a spec asks for them.
-pub(crate) struct Roles<'a> {
+/// The roles of the file according to a spec.
+pub(crate) struct EvidenceRoles<'a> {
     pub(crate) evidence: &'a Evidence,
     pub(crate) spec: &'a ArchSpec,
 }
 
-impl RoleSource for Roles<'_> {
+impl RoleSource for EvidenceRoles<'_> {
     fn has(&self, role: &str, layer: Option<usize>) -> bool {
         self.evidence.stored(self.spec, role, layer).is_some()
     }
 }
 
-/// `blk.7.attn_q.weight` as `blk.N.attn_q.weight`: what all layers have in common.
+/// `blk.7.attn_q.weight` as `blk.N.attn_q.weight`, which all layers share.
 pub(crate) fn without_layer(name: &str) -> String {
     let block = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
     match block.filter(|(layer, _)| layer.chars().all(|c| c.is_ascii_digit())) {

@@ -1,32 +1,32 @@
-//! [`Fit`]: how well a spec says what a model has, read off the tables of its kinds; no weight is touched.
+//! [`Fit`]: how well a spec describes a model, by the tables of its kinds. No weight is read.
 
-use super::evidence::{Evidence, Roles, without_layer};
+use super::evidence::{Evidence, EvidenceRoles, without_layer};
 use menagerie_spec::config::{BiasRule, HeadKind, LayerConfig, NormSite};
 use menagerie_spec::kind::{Component, Scope, Sizes, StoredTensor, WantedRole};
 use menagerie_spec::{ArchSpec, Resolution, ResolveInput, SourceFormat};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is between a spec and a model.
+/// The differences between a spec and a model.
 #[derive(Clone, Debug, Default)]
 pub struct Fit {
-    /// Faults of the keys under the spec: a check that fails, a key that is missing.
+    /// Faults of the keys with the spec: failed checks, missing keys.
     pub faults: Vec<String>,
-    /// What the spec's own checks refuse of the model, where nothing else is wrong with its keys.
-    pub refused: Vec<String>,
-    /// Keys that nothing reads.
+    /// Failed checks of the spec, if the keys have no other faults.
+    pub failed_checks: Vec<String>,
+    /// Keys that the spec does not read.
     pub unread: Vec<String>,
-    /// Tensors that the spec wants, `blk.N.` for all layers, and the file does not have, or has in another shape.
+    /// Tensors of the spec, with `blk.N.` for all layers, that the file lacks or has in another shape.
     pub missing: BTreeSet<String>,
-    /// Tensors of the file that the spec does not want.
+    /// Tensors of the file that the spec does not use.
     pub unclaimed: BTreeSet<String>,
-    /// What the spec means for the model, where the keys have no faults.
+    /// The resolved spec, if the keys have no faults.
     pub resolution: Option<Resolution>,
 }
 
 impl Fit {
-    /// How `spec` fits the model.
-    pub fn of(spec: &ArchSpec, evidence: &Evidence) -> Self {
-        let roles = Roles { evidence, spec };
+    /// The fit of a spec.
+    pub(crate) fn of(spec: &ArchSpec, evidence: &Evidence) -> Self {
+        let roles = EvidenceRoles { evidence, spec };
         let keys = evidence.keys();
         let mut input =
             ResolveInput::new(SourceFormat::Gguf, &*evidence.file, &*evidence.architecture, keys, &roles);
@@ -39,7 +39,7 @@ impl Fit {
                 return Self { faults: faults.collect(), ..Self::default() };
             }
         };
-        let mut claims = Claims { spec, evidence, claimed: BTreeSet::new(), missing: BTreeSet::new() };
+        let mut claims = TensorClaims { spec, evidence, claimed: BTreeSet::new(), missing: BTreeSet::new() };
         claims.model(&resolution);
         let layers = resolution.config.layers.len();
         let free = evidence.tensors().keys().filter(|name| {
@@ -54,28 +54,31 @@ impl Fit {
         }
     }
 
-    /// Whether the keys have no fault but that checks of the spec do not hold.
+    /// Whether the only faults are failed checks of the spec.
     pub(crate) fn is_only_refused(&self) -> bool {
         !self.faults.is_empty() && self.faults.iter().all(|fault| fault.contains("does not hold"))
     }
 
-    /// How far it is from fitting; 0 where every key and tensor has its place.
+    /// The distance from a complete fit; 0 if every key and tensor is used.
     pub fn cost(&self) -> usize {
-        // What keeps the keys from meaning anything hides everything else.
+        // Faults of keys hide all other differences.
         let faults = if self.resolution.is_none() { 200 + 20 * self.faults.len() } else { 0 };
-        faults + 4 * self.refused.len() + self.unread.len() + 3 * (self.missing.len() + self.unclaimed.len())
+        faults
+            + 4 * self.failed_checks.len()
+            + self.unread.len()
+            + 3 * (self.missing.len() + self.unclaimed.len())
     }
 }
 
-/// The tensors a config wants, held against those of the file.
-struct Claims<'a> {
+/// The comparison of the tensors of a config with those of the file.
+struct TensorClaims<'a> {
     spec: &'a ArchSpec,
     evidence: &'a Evidence,
     claimed: BTreeSet<String>,
     missing: BTreeSet<String>,
 }
 
-impl Claims<'_> {
+impl TensorClaims<'_> {
     fn model(&mut self, resolution: &Resolution) {
         let config = &resolution.config;
         let with_width = |mut sizes: Sizes| {
@@ -113,7 +116,8 @@ impl Claims<'_> {
         let kind = component.kind();
         let mut sizes = component.sizes();
         sizes.set("D", width);
-        // What only shapes give is seen from the last tensor that has it by itself: the way down, not a fused way up.
+        // A size that only tensors state is taken from the last one that has it as a dimension: down, not a fused up
+        // projection.
         for free in kind.free {
             let seen = kind.roles.iter().rev().find_map(|role| {
                 let at = role.dims.iter().position(|dim| *dim == free.symbol)?;
@@ -134,7 +138,8 @@ impl Claims<'_> {
         }
     }
 
-    /// Of the forms of a group, the one that lacks least, and of those the one of which the file has most.
+    /// Claims roles. Of alternative forms, the one with the fewest missing tensors is used, then the one with the most
+    /// found.
     fn all(&mut self, wanted: Vec<WantedRole>, layer: Option<usize>) {
         let at = |wanted: &WantedRole| layer.filter(|_| wanted.def.scope == Scope::Block);
         let mut forms: BTreeMap<&str, Vec<(&'static str, usize, usize)>> = BTreeMap::new();
@@ -165,7 +170,7 @@ impl Claims<'_> {
         }
     }
 
-    /// The name of a tensor that is wanted, and whether its shape is the one that is wanted.
+    /// The name of the tensor in the file, and whether its shape matches.
     fn found(&self, stored: &StoredTensor, layer: Option<usize>) -> Option<(&'_ str, bool)> {
         let name = self.evidence.stored(self.spec, &stored.role, layer)?;
         let dims = self.evidence.tensors().get(name).map_or(&[][..], Vec::as_slice);

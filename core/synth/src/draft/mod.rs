@@ -1,20 +1,20 @@
-//! [`Draft`]: a first spec of a model that no spec knows: the nearest known architecture, changed to what the file's keys
-//! and tensors say, and the questions that no file answers.
+//! [`Draft`]: a first spec for a model of an unknown architecture. It is the nearest known architecture, adapted to
+//! the keys and tensors of the file, with the questions that the file cannot answer.
 
-mod collapse;
-mod compose;
+mod composition;
 mod evidence;
 mod fit;
 mod question;
-mod settle;
-mod text;
+mod single_cases;
+mod spec_text;
+mod votes;
 
-pub use collapse::collapsed;
 pub use evidence::Evidence;
 pub use fit::Fit;
-pub use question::{About, Question};
+pub use question::{Question, QuestionSubject};
+pub use single_cases::collapsed;
 
-use compose::Composed;
+use composition::Composition;
 use menagerie_spec::ArchSpec;
 use menagerie_spec::kind::Kinds;
 use serde_json::Value;
@@ -24,38 +24,39 @@ use std::sync::Arc;
 /// A first spec of a model.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// Id of the known architecture it is made from.
+    /// The id of the nearest known architecture.
     pub nearest: String,
-    /// Known architectures that fit the file as they are, nearest first.
+    /// Known architectures that fit the file unchanged, nearest first.
     pub fitting: Vec<String>,
-    /// The whole spec, nothing extended.
+    /// The whole spec, without inheritance.
     pub document: Value,
-    /// The spec as a file: what it extends, what is otherwise, and the questions as comments.
+    /// The spec as a file: what it extends, what differs, and the questions as comments.
     pub text: String,
-    /// What no key and no tensor says.
+    /// Questions that no key and no tensor answers.
     pub questions: Vec<Question>,
-    /// How it fits the file.
+    /// The differences to the file.
     pub fit: Fit,
 }
 
-/// A known architecture and how it fits.
-pub(crate) struct Candidate {
+/// A known architecture and its fit.
+pub(crate) struct ArchCandidate {
     pub(crate) spec: Arc<ArchSpec>,
     pub(crate) fit: Fit,
-    /// How like the name is, from 0 to 1.
+    /// The similarity of names, from 0 to 1.
     pub(crate) named: f64,
-    /// How near it is in name and in what it says, and how many extend it, from 0 to 4.
+    /// The likelihood that the model is a variant of it, from 0 to 4: by name, options, and the number of specs that
+    /// extend it.
     pub(crate) likeness: f64,
 }
 
-/// Drafts a spec `id` for a model from the known ones; `None` where there is none to begin with.
+/// Drafts a spec `id` for a model from known specs; `None` if there are none.
 pub fn draft(id: &str, evidence: &Evidence, known: &[Arc<ArchSpec>], kinds: &Kinds) -> Option<Draft> {
     let vectors = evidence.keys().contains_key("pooling_type");
-    let mut candidates: Vec<Candidate> = known
+    let mut candidates: Vec<ArchCandidate> = known
         .iter()
         .filter(|spec| vectors || !makes_vectors(spec))
-        .map(|spec| Candidate {
-            fit: compose::fit_beside_checks(spec, evidence, kinds),
+        .map(|spec| ArchCandidate {
+            fit: composition::fit_beside_checks(spec, evidence, kinds),
             named: named(id, spec),
             spec: Arc::clone(spec),
             likeness: 0.0,
@@ -70,30 +71,30 @@ pub fn draft(id: &str, evidence: &Evidence, known: &[Arc<ArchSpec>], kinds: &Kin
     let nearest = candidates.first()?;
     let fits = candidates.iter().filter(|candidate| candidate.fit.cost() == 0);
     let fitting: Vec<String> = fits.map(|candidate| candidate.spec.id().to_owned()).collect();
-    let Composed { document, base, fit } = compose::compose(evidence, &candidates, kinds);
+    let Composition { document, base, fit } = composition::compose(evidence, &candidates, kinds);
     let questions = question::questions(&document, &fit, &votes, kinds);
-    let text = text::text(id, evidence, &base, &document, &questions, &fit);
+    let text = spec_text::text(id, evidence, &base, &document, &questions, &fit);
     Some(Draft { nearest: nearest.spec.id().to_owned(), fitting, document, text, questions, fit })
 }
 
-/// Whether an architecture pools: files of such models say how.
+/// Whether an architecture pools, which files state.
 fn makes_vectors(spec: &ArchSpec) -> bool {
     spec.document().pointer("/output/pooling").is_some()
 }
 
-/// How many extend it: what many are variations of is the best guess for one more.
+/// The number of specs that extend it, as a base of many variants is the best guess for one more.
 fn extended_by(spec: &ArchSpec, known: &[Arc<ArchSpec>]) -> usize {
     known.iter().filter(|other| other.extends().iter().any(|base| base == spec.id())).count()
 }
 
-/// How like an architecture's names are: a new member of a family has the family's name.
+/// The similarity of the names of an architecture, as new members of a family have its name.
 fn named(id: &str, spec: &ArchSpec) -> f64 {
     let names = spec.gguf_names().iter().map(String::as_str).chain([spec.id()]);
     names.map(|name| alike(id, name)).fold(0.0, f64::max)
 }
 
-/// How much of two names is the same beginning, from 0 to 1; nothing below three letters, or where it ends within a word
-/// of both.
+/// The length of the common prefix of two names as a share of the longer one; 0 below three letters, and if it ends
+/// within a word of both.
 fn alike(a: &str, b: &str) -> f64 {
     let same = a.chars().zip(b.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
     let longer = a.chars().count().max(b.chars().count()).max(1);
@@ -104,7 +105,7 @@ fn alike(a: &str, b: &str) -> f64 {
     if same < 3 || !words { 0.0 } else { same as f64 / longer as f64 }
 }
 
-/// The first of a kind is taken where several are as good.
+/// The item with the least cost; the first of several.
 pub(crate) fn best<T>(items: impl IntoIterator<Item = T>, cost: impl Fn(&T) -> usize) -> Option<T> {
     items
         .into_iter()

@@ -1,6 +1,6 @@
-//! [`Question`]: what no key and no tensor of a file says of its architecture, and how known architectures answer.
+//! [`Question`]: what the file does not state about its architecture, and the answers of known architectures.
 
-use super::{Candidate, Fit};
+use super::{ArchCandidate, Fit};
 use menagerie_spec::kind::{Family, Kinds};
 use menagerie_spec::{ArchSpec, NoLookup, SpecSource, toml_text};
 use serde_json::Value;
@@ -9,44 +9,44 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A question to the model's author.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Question {
-    /// Dotted path in the spec; for a key or tensor that nothing reads, its name.
+    /// The dotted path in the spec, or the name of an unused key or tensor.
     pub path: String,
-    /// What is asked.
-    pub about: About,
-    /// What the draft says, as TOML; absent where it says nothing.
+    /// The subject.
+    pub about: QuestionSubject,
+    /// The value in the draft as TOML, if it has one.
     pub value: Option<String>,
-    /// What the option means.
+    /// The meaning of the option.
     pub meaning: String,
-    /// What known architectures that fit say, and how many of them, most first.
+    /// The values in known architectures that fit, with their number, most frequent first.
     pub votes: Vec<(String, usize)>,
 }
 
-/// What a question is about.
+/// The subject of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum About {
-    /// A check of the nearest architecture that does not hold, and is left out.
+pub enum QuestionSubject {
+    /// A failed check of the nearest architecture, which the draft omits.
     Check,
-    /// A key of the file that nothing reads.
+    /// A key of the file that the draft does not read.
     Key,
-    /// A tensor of the file that nothing wants, or one that is wanted and not there.
+    /// A tensor that the draft does not use, or that the file lacks.
     Tensor,
-    /// A component of another form than any known architecture has.
+    /// A component in a form that no known architecture has.
     Component,
-    /// A value that shows in nothing but the logits.
+    /// A value that only affects logits.
     Value,
-    /// An option that the draft leaves out.
+    /// An option that the draft omits.
     Absent,
 }
 
-/// What the known architectures that fit say: path, value, and how many say it.
+/// The values in known architectures that fit, by path, with their number.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Votes(BTreeMap<String, BTreeMap<String, usize>>);
+pub(crate) struct VoteCounts(BTreeMap<String, BTreeMap<String, usize>>);
 
-/// Counts what the architectures say that fit best.
-pub(crate) fn votes(candidates: &[Candidate]) -> Votes {
+/// Counts the values in the architectures that fit best.
+pub(crate) fn votes(candidates: &[ArchCandidate]) -> VoteCounts {
     let least = candidates.iter().map(|candidate| candidate.fit.cost()).min().unwrap_or(0);
-    let mut votes = Votes::default();
+    let mut votes = VoteCounts::default();
     for candidate in candidates.iter().filter(|candidate| candidate.fit.cost() == least) {
         for (path, value) in said(&candidate.fit) {
             *votes.0.entry(path).or_default().entry(value).or_default() += 1;
@@ -55,14 +55,14 @@ pub(crate) fn votes(candidates: &[Candidate]) -> Votes {
     votes
 }
 
-/// What a spec says itself, once per path and value.
+/// The values that a spec itself states, once per path and value.
 fn said(fit: &Fit) -> BTreeSet<(String, String)> {
     let entries = fit.resolution.iter().flat_map(|resolution| resolution.from_spec_only());
     entries.map(|entry| (entry.path.clone(), entry.value.clone())).collect()
 }
 
-impl Votes {
-    /// How far a spec says what most say, from 0 to 1.
+impl VoteCounts {
+    /// The agreement of a spec with the others, from 0 to 1.
     pub(crate) fn agreement(&self, fit: &Fit) -> f64 {
         let said = said(fit);
         let share = |(path, value): &(String, String)| {
@@ -82,8 +82,8 @@ impl Votes {
     }
 }
 
-/// Everything that is to be asked of a draft: what is left over, what only logits show, what it leaves out.
-pub(crate) fn questions(document: &Value, fit: &Fit, votes: &Votes, kinds: &Kinds) -> Vec<Question> {
+/// The questions of a draft: about unused keys and tensors, values that only affect logits, and omitted options.
+pub(crate) fn questions(document: &Value, fit: &Fit, votes: &VoteCounts, kinds: &Kinds) -> Vec<Question> {
     let mut questions = left_over(fit);
     questions.extend(components(document, fit, kinds));
     let text = format!("schema = 1\n{}", toml_text(document));
@@ -95,9 +95,9 @@ pub(crate) fn questions(document: &Value, fit: &Fit, votes: &Votes, kinds: &Kind
     questions
 }
 
-/// Checks, keys and tensors that have no place.
+/// Questions about failed checks, and about unused keys and tensors.
 fn left_over(fit: &Fit) -> Vec<Question> {
-    let left = |about: About, meaning: &'static str| {
+    let left = |about: QuestionSubject, meaning: &'static str| {
         move |name: &String| Question {
             path: name.clone(),
             about,
@@ -107,25 +107,28 @@ fn left_over(fit: &Fit) -> Vec<Question> {
         }
     };
     let mut questions: Vec<Question> = Vec::new();
-    let refused =
-        left(About::Check, "the nearest architecture refuses such a model: what does this one do instead?");
-    questions.extend(fit.refused.iter().map(refused));
-    questions.extend(fit.unread.iter().map(left(About::Key, "nothing reads this key")));
-    questions.extend(fit.unclaimed.iter().map(left(About::Tensor, "no part of the draft wants this tensor")));
-    questions.extend(
-        fit.missing
-            .iter()
-            .map(left(About::Tensor, "the draft wants this tensor, and the file has none of its shape")),
+    let failed_checks = left(
+        QuestionSubject::Check,
+        "this check of the nearest architecture fails; what does the model do instead?",
     );
+    questions.extend(fit.failed_checks.iter().map(failed_checks));
+    questions.extend(fit.unread.iter().map(left(QuestionSubject::Key, "the draft does not read this key")));
+    questions.extend(
+        fit.unclaimed.iter().map(left(QuestionSubject::Tensor, "the draft does not use this tensor")),
+    );
+    questions.extend(fit.missing.iter().map(left(
+        QuestionSubject::Tensor,
+        "the draft needs this tensor, but the file has none of this shape",
+    )));
     questions
 }
 
-/// Sections that are asked about as a whole.
+/// Questions about whole sections.
 fn sections(document: &Value) -> Vec<Question> {
     let renamed = document.pointer("/gguf/tensors").map(menagerie_spec::toml_value);
     let names = Question {
         path: "gguf.tensors".to_owned(),
-        about: if renamed.is_some() { About::Value } else { About::Absent },
+        about: if renamed.is_some() { QuestionSubject::Value } else { QuestionSubject::Absent },
         value: renamed,
         meaning: "tensors that are stored under another role's name than what they are used for".to_owned(),
         votes: Vec::new(),
@@ -133,7 +136,7 @@ fn sections(document: &Value) -> Vec<Question> {
     // Norms of two kinds can have tensors of the same names and shapes.
     let norm = document.get("norm").map(|norm| Question {
         path: "norm".to_owned(),
-        about: About::Value,
+        about: QuestionSubject::Value,
         value: Some(menagerie_spec::toml_value(norm)),
         meaning: "the norm of every site: mean removed (layer) or not (rms)".to_owned(),
         votes: Vec::new(),
@@ -141,8 +144,8 @@ fn sections(document: &Value) -> Vec<Question> {
     std::iter::once(names).chain(norm).collect()
 }
 
-/// Options that only logits guard, and those that the draft leaves out.
-fn options(spec: &ArchSpec, fit: &Fit, votes: &Votes) -> Vec<Question> {
+/// Questions about options that only affect logits, and about omitted options.
+fn options(spec: &ArchSpec, fit: &Fit, votes: &VoteCounts) -> Vec<Question> {
     let mut questions = Vec::new();
     let left_over = fit.unclaimed.iter().chain(&fit.missing).any(|name| name.ends_with(".bias"));
     let stated: BTreeSet<String> = said(fit).into_iter().map(|(path, _)| path).collect();
@@ -152,12 +155,12 @@ fn options(spec: &ArchSpec, fit: &Fit, votes: &Votes) -> Vec<Question> {
         let biases = option.path.ends_with(".bias") && left_over;
         let asked =
             numbers || biases || option.guarded && (option.value.is_none() || stated.contains(&option.path));
-        // A table of a component may be left out, or there; the two branches of a block are always.
+        // A table of a component is optional; the two branches of a block are not.
         let branch = ["block.mixer", "block.feed_forward"].contains(&option.path.as_str());
         let optional = option.path.contains('.') && !branch;
         let left_out = option.is_table && (option.value.is_none() || optional);
         if asked || left_out {
-            let about = if option.value.is_some() { About::Value } else { About::Absent };
+            let about = if option.value.is_some() { QuestionSubject::Value } else { QuestionSubject::Absent };
             let votes = votes.of(&option.path);
             questions.push(Question {
                 path: option.path,
@@ -171,8 +174,8 @@ fn options(spec: &ArchSpec, fit: &Fit, votes: &Votes) -> Vec<Question> {
     questions
 }
 
-/// The components that no known architecture has as this model has them: tensors of a component of their family are left
-/// over or missing, or the keys mean nothing.
+/// Questions about components in a form that no known architecture has: tensors of their family are unused or missing,
+/// or the keys have faults.
 fn components(document: &Value, fit: &Fit, kinds: &Kinds) -> Vec<Question> {
     let left: Vec<&str> = fit.unclaimed.iter().chain(&fit.missing).map(|name| role_of(name)).collect();
     let sections = [("norm", Family::Norm), ("mixer", Family::Mixer), ("feed_forward", Family::FeedForward)];
@@ -184,7 +187,7 @@ fn components(document: &Value, fit: &Fit, kinds: &Kinds) -> Vec<Question> {
     let names = |family: Family| kinds.of(family).map(|kind| kind.name).collect::<Vec<_>>().join(", ");
     let question = |(section, family): (&str, Family)| Question {
         path: section.to_owned(),
-        about: About::Component,
+        about: QuestionSubject::Component,
         value: document.pointer(&format!("/{section}/kind")).map(menagerie_spec::toml_value),
         meaning: format!("write this section anew; kinds are {}", names(family)),
         votes: Vec::new(),

@@ -236,7 +236,7 @@ fn what_would_lose_more_than_it_says_is_refused() {
     run(&["quantize", rounded, "q.gguf", "Q4_0"]).fails_with(&["Q6_K already", "--allow-requantize"]);
     run(&["quantize", rounded, "q.gguf", "Q4_0", "--allow-requantize"]).good();
     run(&["bench", rounded, "--quant", "q4_0"]).fails_with(&["Q6_K already", "--allow-requantize"]);
-    run(&["quantize", &source, "r.gguf", "q4"]).refused_with(&["`q4` is no type of files", "Q4_K_M"]);
+    run(&["quantize", &source, "r.gguf", "q4"]).refused_with(&["unknown file type `q4`", "Q4_K_M"]);
     run(&["quantize", rounded, "r.gguf", "IQ2_XXS", "--allow-requantize"])
         .fails_with(&["importance", "--imatrix"]);
     let other = fixture("perplexity/phi3.imatrix.gguf");

@@ -2,9 +2,9 @@
 //!
 //! A weight is `e4m3(byte) * scale`; the scale applies to the tensor, to a row, or to a block of rows and columns
 //! (`Fp8Dequantize` of transformers 5.23, `weight_dequant_kernel` of DeepSeek-V3's kernel.py; the strategies `tensor`,
-//! `channel` and `block` of compressed-tensors). Every byte is exact in f16, so a matrix with row scales needs two bytes for a
-//! number, and the scales are applied to its products. Other matrices are multiplied with their scales: into bf16 if all
-//! scales are powers of two, which is exact, else into f32.
+//! `channel` and `block` of compressed-tensors). Every byte is exact in f16, so a matrix with row scales needs two bytes
+//! for a number, and the scales are applied to its products. Other matrices are multiplied with their scales: into bf16
+//! if all scales are powers of two, which is exact, else into f32.
 
 use super::floats::floats;
 use super::loaded_tensor::{LoadedTensor, shape_of};
@@ -112,7 +112,8 @@ impl<'a> Float8<'a> {
             }
             _ => {
                 return Err(format!(
-                    "its scales \"{}\" of shape {scale_shape:?} fit neither the tensor, nor its {rows} rows, nor blocks of {}",
+                    "its scales \"{}\" of shape {scale_shape:?} fit neither the tensor, nor its {rows} rows, nor blocks \
+                     of {}",
                     scale.name(),
                     block.map_or("a size in quantization_config".to_owned(), |[high, wide]| format!(
                         "{high} x {wide}"

@@ -34,7 +34,8 @@ impl LoadedTensor {
     pub(super) fn of(tensor: &SafetensorsTensor, bytes: TensorBytes) -> Result<Self, String> {
         let Some(block) = tensor.dtype().block() else {
             return Err(format!(
-                "its type {} is not supported (expected F32, F16, BF16, or 8-bit floats with a tensor of scales); get the model in \
+                "its type {} is not supported (expected F32, F16, BF16, or 8-bit floats with a tensor of scales); get the \
+                 model in \
                  BF16 or as GGUF",
                 tensor.dtype()
             ));
@@ -79,7 +80,8 @@ pub(super) fn stacked(parts: Vec<LoadedTensor>) -> Result<StackedTensor, String>
     let other = parts.iter().enumerate().find(|(_, part)| part.shape != shape || part.block != block);
     if let Some((at, other)) = other {
         return Err(format!(
-            "its members differ: expected {block} {shape:?} as in the first one, found {} {:?} in member {at}; the file is damaged",
+            "its members differ: expected {block} {shape:?} as in the first one, found {} {:?} in member {at}; the file \
+             is damaged",
             other.block, other.shape
         ));
     }

@@ -6,14 +6,15 @@
 mod float8;
 mod floats;
 mod layout;
+mod loaded_tensor;
 mod mxfp4;
 mod numbers;
 mod role_entries;
-mod loaded_tensor;
 
 use crate::formats::hf_storage::HfStorage;
 use crate::source::{StoredNumbers, TensorEntry, TensorPiece, TensorShare, WeightSource};
 use float8::Float8;
+use loaded_tensor::{LoadedTensor, StackedTensor};
 use menagerie_files::path_text;
 use menagerie_loaders::Shards;
 use menagerie_model::{Backend, ModelError, Weight, WeightShape};
@@ -23,7 +24,6 @@ pub(crate) use numbers::set_numbers;
 use role_entries::{EntrySource, RoleEntries, RoleFinder};
 use std::collections::HashMap;
 use std::sync::Arc;
-use loaded_tensor::{StackedTensor, LoadedTensor};
 
 /// Suffixes of scales for statically quantized activations, which are not used here.
 const OF_ACTIVATIONS: [&str; 2] = [".activation_scale", ".input_scale"];

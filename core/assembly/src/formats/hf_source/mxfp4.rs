@@ -1,8 +1,8 @@
 //! MXFP4 as in the published gpt-oss, repacked into the blocks of a GGUF file.
 //!
-//! In the folder, a block of 32 values is 16 bytes with two neighboring values each, and its exponent is in another tensor. In
-//! a GGUF file, it is the exponent and 16 bytes, each with two values that are 16 apart (`block_mxfp4` of ggml-common.h). The
-//! values are the same.
+//! In the folder, a block of 32 values is 16 bytes with two neighboring values each, and its exponent is in another
+//! tensor. In a GGUF file, it is the exponent and 16 bytes, each with two values that are 16 apart (`block_mxfp4` of
+//! ggml-common.h). The values are the same.
 
 use super::loaded_tensor::{LoadedTensor, shape_of};
 use gguf_file::{GgmlType, TensorBytes};

@@ -56,7 +56,8 @@ impl RoleFinder<'_> {
     /// Finds the tensors of every role in a block, or of the whole model (`None`).
     pub(super) fn roles_of(&self, spec: &ArchSpec, layer: Option<usize>, found: &mut RoleEntries) {
         for (role, _) in &spec.hf().tensors {
-            let suffixes = [(".weight", TensorPart::Main), (".bias", TensorPart::Bias), (".scale", TensorPart::Scale)];
+            let suffixes =
+                [(".weight", TensorPart::Main), (".bias", TensorPart::Bias), (".scale", TensorPart::Scale)];
             let suffix = suffixes.iter().find_map(|(end, part)| Some((role.strip_suffix(end)?, *part)));
             let (bare, exact) = suffix.map_or((role.as_str(), None), |(bare, part)| (bare, Some(part)));
             for part in [TensorPart::Main, TensorPart::Bias, TensorPart::Scale] {

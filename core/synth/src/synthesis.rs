@@ -1,9 +1,9 @@
-//! [`write`]: from a spec and a handful of keys to a GGUF file.
+//! [`write`]: writes a random model from a spec and some keys.
 
 use crate::blocks;
 use crate::error::SynthError;
-use crate::plan::{Planned, plan};
-use crate::policy::choose;
+use crate::file_types::choose;
+use crate::tensor_plan::{SynthTensor, plan};
 use gguf_file::{GgmlType, GgufWriter, OwnedArray};
 use menagerie_quantize::Policy;
 use menagerie_random::SplitMix64;
@@ -19,9 +19,9 @@ const CHUNK_BLOCKS: u64 = 4096;
 pub struct Synthesis<'a> {
     /// The architecture.
     pub spec: &'a ArchSpec,
-    /// Canonical keys; the sizes among them shape the tensors.
+    /// Canonical keys, which include the sizes of the model.
     pub keys: BTreeMap<String, MetadataValue>,
-    /// Whether the embedding is also the output matrix.
+    /// Whether the embedding is also the head.
     pub tied: bool,
     /// The types of the tensors: [`crate::policy`].
     pub policy: &'a Policy,
@@ -29,12 +29,12 @@ pub struct Synthesis<'a> {
     pub seed: u64,
 }
 
-/// The tensors that the file will have, for specs that ask before the file exists.
-struct Roles {
+/// The roles of the planned file, for specs that depend on them.
+struct SynthRoles {
     mixture: bool,
 }
 
-impl RoleSource for Roles {
+impl RoleSource for SynthRoles {
     fn has(&self, role: &str, _layer: Option<usize>) -> bool {
         match role {
             "ffn_gate_inp" => self.mixture,
@@ -53,7 +53,7 @@ fn size(keys: &BTreeMap<String, MetadataValue>, key: &str) -> Option<u64> {
 /// Writes the model; `progress` is called with the bytes written and the total, and can cancel.
 ///
 /// # Errors
-/// Keys that do not fit the spec, missing sizes, a file that cannot be written, or [`SynthError::Cancelled`]; no partial
+/// Keys that do not match the spec, missing sizes, a file that cannot be written, or [`SynthError::Cancelled`]; no partial
 /// file remains.
 pub fn write(
     synthesis: &Synthesis<'_>,
@@ -62,7 +62,7 @@ pub fn write(
 ) -> Result<(), SynthError> {
     let path = path.as_ref();
     let Synthesis { spec, keys, .. } = synthesis;
-    let roles = Roles { mixture: size(keys, "expert_count").is_some_and(|count| count > 0) };
+    let roles = SynthRoles { mixture: size(keys, "expert_count").is_some_and(|count| count > 0) };
     let architecture = spec.gguf_names().first().cloned().unwrap_or_else(|| spec.id().to_owned());
     let input =
         ResolveInput::new(SourceFormat::Gguf, path.display().to_string(), &*architecture, keys, &roles);
@@ -133,17 +133,17 @@ fn list(key: &str, values: &[MetadataValue]) -> Result<OwnedArray, SynthError> {
         .or_else(|| values.iter().map(boolean).collect::<Option<_>>().map(OwnedArray::Bool))
         .or_else(|| values.iter().map(number).collect::<Option<_>>().map(OwnedArray::F32))
         .ok_or_else(|| {
-            SynthError::Unsupported(format!("{key}: a list must hold only numbers or only booleans"))
+            SynthError::Unsupported(format!("{key}: expected a list of only numbers or only booleans"))
         })
 }
 
-fn bytes(tensor: &Planned, kind: GgmlType) -> u64 {
+fn bytes(tensor: &SynthTensor, kind: GgmlType) -> u64 {
     let rows: u64 = tensor.dims[1..].iter().product();
     kind.row_bytes(tensor.dims[0]).unwrap_or(0) * rows
 }
 
 /// The tensor's bytes, a chunk at a time.
-fn chunks(tensor: &Planned, kind: GgmlType, random: &mut SplitMix64) -> impl Iterator<Item = Vec<u8>> {
+fn chunks(tensor: &SynthTensor, kind: GgmlType, random: &mut SplitMix64) -> impl Iterator<Item = Vec<u8>> {
     let block = kind.block_bytes().unwrap_or(1) as u64;
     let spread = match tensor.dims.len() {
         1 => 0.05,

@@ -1,50 +1,50 @@
-//! What nothing in the file decides is as most known architectures have it: those of a like name above all, then those that
-//! fit the file best.
+//! [`settle`]: chooses values that the file does not determine by a vote of known architectures. Those with a similar
+//! name have the most weight, then those that fit best.
 
-use super::Candidate;
-use super::collapse::collapsed;
-use super::compose::{at, fit_of, stripped, transplanted};
+use super::ArchCandidate;
+use super::composition::{at, fit_of, stripped, transplanted};
 use super::evidence::Evidence;
 use super::fit::Fit;
+use super::single_cases::collapsed;
 use menagerie_spec::kind::Kinds;
 use menagerie_spec::{ArchSpec, MetadataValue, NoLookup, SpecSource, ValueOrigin, toml_text};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// From how like a name is on one that belongs to the family, and how many others it outvotes.
+/// The similarity of names within a family, and the weight of its members.
 const LIKE: f64 = 0.5;
 const FAMILY: f64 = 100.0;
 
-/// From this cost on a spec says too little of a model to have a vote.
+/// The cost from which a spec has no vote.
 const HOPELESS: usize = 200;
 
-/// What is left of a stranger's vote that stands for a key which the file does not have.
+/// The factor for votes outside the family about a value whose key the file lacks.
 const UNSTATED: f64 = 0.1;
 
-/// What the file's own word outvotes: everybody.
+/// The weight of a value that the file states.
 const STATED: f64 = 1e6;
 
-/// What a converter's habit outvotes: every architecture that is no relative.
+/// The weight of a converter's habit: more than all architectures outside the family.
 const HABIT: f64 = 50.0;
 
-/// A known architecture's say.
-struct Voter {
+/// A known architecture with a vote.
+struct ArchVoter {
     document: Value,
-    /// What it comes down to for this model, by dotted path.
+    /// Its values for this model, by dotted path.
     said: BTreeMap<String, String>,
-    /// Paths of what its own files state and this one does not: it says little of such a file.
+    /// Paths whose keys its own files state, but this one does not.
     unstated: BTreeSet<String>,
     weight: f64,
 }
 
-/// Guarded options of `document` that nothing in the file decides are as most of the candidates have them.
+/// Sets the guarded options of `document` that the file does not determine to the values of most candidates.
 pub(super) fn settle(
     document: &mut Value,
     fit: &mut Fit,
     evidence: &Evidence,
-    (candidates, kinds): (&[Candidate], &Kinds),
+    (candidates, kinds): (&[ArchCandidate], &Kinds),
 ) {
-    let voters: Vec<Voter> =
+    let voters: Vec<ArchVoter> =
         candidates.iter().filter_map(|candidate| voter(candidate, evidence, kinds)).collect();
     let text = format!("schema = 1\n{}", toml_text(document));
     let source = SpecSource { name: "draft.toml".to_owned(), text };
@@ -71,10 +71,10 @@ pub(super) fn settle(
     }
 }
 
-/// How many ways to write what was elected are tried.
+/// Most attempts to write an elected value.
 const TRIES: usize = 24;
 
-fn voter(candidate: &Candidate, evidence: &Evidence, kinds: &Kinds) -> Option<Voter> {
+fn voter(candidate: &ArchCandidate, evidence: &Evidence, kinds: &Kinds) -> Option<ArchVoter> {
     let cost = candidate.fit.cost();
     if cost >= HOPELESS {
         return None;
@@ -88,10 +88,10 @@ fn voter(candidate: &Candidate, evidence: &Evidence, kinds: &Kinds) -> Option<Vo
         .collect();
     let said = said(&fit);
     let family = if candidate.named >= LIKE { FAMILY } else { 0.0 };
-    Some(Voter { document, said, unstated, weight: family + 1.0 })
+    Some(ArchVoter { document, said, unstated, weight: family + 1.0 })
 }
 
-/// What a spec comes down to where it has a say itself: by path, the values of all layers.
+/// The values of all layers by path.
 fn said(fit: &Fit) -> BTreeMap<String, String> {
     let mut values: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for entry in fit.resolution.iter().flat_map(|resolution| &resolution.values) {
@@ -101,7 +101,7 @@ fn said(fit: &Fit) -> BTreeMap<String, String> {
     values.into_iter().map(|(path, values)| (path, joined(values))).collect()
 }
 
-/// A value, or whether a table is there at all; empty for nothing.
+/// A value, or "there" for a table, or an empty text.
 fn effective(said: &BTreeMap<String, String>, path: &str) -> String {
     let inside = format!("{path}.");
     let table = || said.range(inside.clone()..).next().is_some_and(|(path, _)| path.starts_with(&inside));
@@ -112,17 +112,17 @@ fn effective(said: &BTreeMap<String, String>, path: &str) -> String {
     }
 }
 
-/// What most voters with the same components say at a path.
+/// The value of most voters with the same components.
 fn elected(
     path: &str,
     (document, now): (&Value, &str),
-    voters: &[Voter],
+    voters: &[ArchVoter],
     evidence: &Evidence,
 ) -> Option<String> {
     let mut votes: BTreeMap<String, f64> = BTreeMap::new();
     let own = components_of(document, path);
     let above = path.rsplit_once('.').map_or(path, |(above, _)| above);
-    let has_table = |voter: &&Voter| !effective(&voter.said, above).is_empty();
+    let has_table = |voter: &&ArchVoter| !effective(&voter.said, above).is_empty();
     let same = voters.iter().filter(|voter| components_of(&voter.document, path) == own);
     for voter in same.filter(has_table) {
         let unstated = voter.weight < FAMILY && voter.unstated.contains(path);
@@ -137,7 +137,7 @@ fn elected(
     most.filter(|(_, votes)| *votes > needed).map(|(most, _)| most)
 }
 
-/// The kinds of the components that a path leads into.
+/// The kinds of the components on a path.
 fn components_of<'d>(document: &'d Value, path: &str) -> Vec<Option<&'d Value>> {
     let tables = std::iter::successors(path.rsplit_once('.').map(|(above, _)| above), |path| {
         path.rsplit_once('.').map(|(above, _)| above)
@@ -145,9 +145,9 @@ fn components_of<'d>(document: &'d Value, path: &str) -> Vec<Option<&'d Value>> 
     tables.map(|table| at(document, table).and_then(|table| table.get("kind"))).collect()
 }
 
-/// What a file's other keys tell of an option. `attention.causal` says which way a model looks. The converters' class that
-/// reorders the rows of q and k into adjacent pairs states the size of the vocabulary and how many dims rotate, and knows no
-/// norm of q and k.
+/// The value that other keys of a file indicate. `attention.causal` indicates the mask. The class of converters that
+/// reorders the rows of q and k into adjacent pairs writes the size of the vocabulary and the number of rotated
+/// dimensions, and does not support norms of q and k.
 fn habit(path: &str, evidence: &Evidence) -> Option<(&'static str, f64)> {
     let states = |key: &str| evidence.keys().contains_key(key);
     let tensor = |role: &str| evidence.tensors().keys().any(|name| name.contains(role));

@@ -1,10 +1,10 @@
-//! [`tiny_keys`]: keys of a model so small that it is written and run in a moment, from a spec alone.
+//! [`tiny_keys`]: the keys of a tiny model from a spec alone, to write and run it in a moment.
 
 use menagerie_spec::{ArchSpec, MetadataValue, glob_matches};
 use std::collections::BTreeMap;
 
-/// Values of keys in a tiny model; the first matching glob counts. Windows, contexts and ranks are small enough that a
-/// few dozen tokens pass them.
+/// Values of keys in a tiny model; the first matching glob applies. Windows, contexts and ranks are so small that a
+/// few dozen tokens exceed them.
 const SIZES: [(&str, MetadataValue); 33] = [
     ("block_count", MetadataValue::Integer(4)),
     ("embedding_length", MetadataValue::Integer(64)),
@@ -52,27 +52,27 @@ const ALWAYS: [&str; 7] = [
     "feed_forward_length",
 ];
 
-/// What a key may be in a tiny model; 1 where nothing better is known.
+/// The value of a key in a tiny model; 1 if nothing better is known.
 pub fn tiny_value(key: &str) -> MetadataValue {
     let known = SIZES.iter().find(|(glob, _)| glob_matches(glob, key));
     known.map_or(MetadataValue::Number(1.0), |(_, value)| value.clone())
 }
 
-/// Every key that a tiny model of a spec needs, as far as its text says; those of `given` as they are.
+/// The keys that a tiny model of a spec needs according to its text. Keys in `given` have these values.
 pub fn tiny_keys(
     spec: &ArchSpec,
     given: &BTreeMap<String, MetadataValue>,
 ) -> BTreeMap<String, MetadataValue> {
-    let mut wanted: Vec<&str> = ALWAYS.to_vec();
-    // Counts of a default that the core computes are left to it.
+    let mut needed: Vec<&str> = ALWAYS.to_vec();
+    // These have a computed default.
     const COMPUTED: [&str; 4] =
         ["attention.key_length", "attention.value_length", "rope.dimension_count", "rope.scaling.type"];
-    wanted.extend(spec.needed_keys().filter(|key| !COMPUTED.contains(key)));
-    if wanted.contains(&"expert_used_count") {
-        wanted.extend(["expert_count", "expert_feed_forward_length"]);
+    needed.extend(spec.needed_keys().filter(|key| !COMPUTED.contains(key)));
+    if needed.contains(&"expert_used_count") {
+        needed.extend(["expert_count", "expert_feed_forward_length"]);
     }
     let mut keys: BTreeMap<String, MetadataValue> =
-        wanted.into_iter().map(|key| (key.to_owned(), tiny_value(key))).collect();
+        needed.into_iter().map(|key| (key.to_owned(), tiny_value(key))).collect();
     keys.extend(given.iter().map(|(key, value)| (key.clone(), value.clone())));
     keys
 }

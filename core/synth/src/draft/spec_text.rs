@@ -1,22 +1,22 @@
-//! A draft as a file for people: what it extends, what is otherwise, and the questions as comments.
+//! [`text`]: a draft as a spec file, with the differences to the spec that it extends, and questions as comments.
 
-use super::question::{About, Question};
+use super::question::{Question, QuestionSubject};
 use super::{Evidence, Fit};
 use menagerie_spec::{ArchSpec, toml_text, toml_value};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// Sections that a spec inherits and a draft may have otherwise.
+/// Sections that a spec inherits and a draft may change.
 const INHERITED: [&str; 10] =
     ["let", "layers", "embedding", "norm", "block", "mixer", "feed_forward", "output", "check", "gguf"];
 
-/// How many specs may lie below one another.
+/// Most specs in a chain of inheritance.
 const DEPTH: usize = 3;
 
-/// Longest line of a comment.
+/// Most characters in a line of a comment.
 const WIDTH: usize = 118;
 
-/// The file.
+/// The text of the file.
 pub(crate) fn text(
     id: &str,
     evidence: &Evidence,
@@ -33,7 +33,7 @@ pub(crate) fn text(
         0 => "# every key is read and every tensor has its place. `# ?` marks what no file says.\n",
         _ => "# something of the file has no place yet (see the questions). `# ?` marks what no file says.\n",
     });
-    // A spec that lies on as many others as are allowed cannot be extended: the draft then states all.
+    // If the chain of inheritance is too long, the draft states everything.
     let extends = base.extends().len() < DEPTH;
     let (changed, unset) = if extends { changed(base, document) } else { (inherited(document), Vec::new()) };
     let unset: Vec<String> = unset.iter().map(|path| toml_value(&json!(path))).collect();
@@ -56,7 +56,7 @@ fn inherited(document: &Value) -> Map<String, Value> {
     there.collect()
 }
 
-/// What is not as the base has it, and the paths of the base that are not there.
+/// The differences to the base, and the paths of the base that are removed.
 fn changed(base: &ArchSpec, document: &Value) -> (Map<String, Value>, Vec<String>) {
     let theirs = base.document();
     let mut unset = Vec::new();
@@ -64,17 +64,18 @@ fn changed(base: &ArchSpec, document: &Value) -> (Map<String, Value>, Vec<String
     (changed, unset)
 }
 
-/// What is laid over `base` to give `wanted`. A table of another kind is written whole, as it replaces the base's.
+/// The table that changes `base` into `target`. A table of another kind is written whole, as it replaces that of the
+/// base.
 fn difference(
     base: &Map<String, Value>,
-    wanted: &Map<String, Value>,
+    target: &Map<String, Value>,
     path: &str,
     unset: &mut Vec<String>,
 ) -> Map<String, Value> {
     let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-    unset.extend(base.keys().filter(|name| !wanted.contains_key(*name)).map(|name| below(name)));
+    unset.extend(base.keys().filter(|name| !target.contains_key(*name)).map(|name| below(name)));
     let mut changed = Map::new();
-    for (name, value) in wanted {
+    for (name, value) in target {
         let (old, table) = (base.get(name), value.as_object());
         let merges = |old: &Map<String, Value>, new: &Map<String, Value>| {
             ["kind", "by"].iter().all(|name| old.get(*name) == new.get(*name))
@@ -86,7 +87,7 @@ fn difference(
                     changed.insert(name.clone(), Value::Object(inner));
                 }
             }
-            // Laid over a table, one that states no kind would be merged with it.
+            // A table without a kind would be merged with that of the base.
             (Some(_), Some(new)) if !new.contains_key("kind") && !new.contains_key("by") => {
                 unset.push(below(name));
                 changed.insert(name.clone(), value.clone());
@@ -101,27 +102,28 @@ fn difference(
 fn asked(questions: &[Question], text: &mut String) {
     let parts = [
         (
-            About::Check,
+            QuestionSubject::Check,
             "Checks of the nearest architecture that do not hold of this model, and are left out.",
         ),
         (
-            About::Key,
-            "Keys of the file that nothing reads: read them in an expression, or list them under\n# [gguf.ignore_keys] with a reason.",
+            QuestionSubject::Key,
+            "Keys of the file that nothing reads: read them in an expression, or list them under\n# [gguf.ignore_keys] \
+             with a reason.",
         ),
         (
-            About::Tensor,
+            QuestionSubject::Tensor,
             "Tensors without a place: an option claims them (`menagerie spec kinds KIND`), or [gguf.ignore_tensors].",
         ),
         (
-            About::Component,
+            QuestionSubject::Component,
             "Components of a form that no known architecture has: the draft's is a guess that does not fit.",
         ),
         (
-            About::Value,
+            QuestionSubject::Value,
             "What the draft says and only logits can check. To change one, write it into its table.",
         ),
         (
-            About::Absent,
+            QuestionSubject::Absent,
             "What the draft leaves out: does the model have it? (`menagerie spec kinds KIND` says how each is written.)",
         ),
     ];

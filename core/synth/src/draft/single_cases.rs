@@ -1,12 +1,12 @@
-//! Leaving out the cases of a component that no layer of a model has.
+//! [`collapsed`]: removes the cases of components that no layer of a model has.
 
-use super::compose::fit_of;
+use super::composition::fit_of;
 use super::evidence::Evidence;
 use menagerie_spec::kind::Kinds;
 use serde_json::Value;
 
-/// The document with the one case of each component that every layer of the model has, where there is one; what it means
-/// for the model stays the same.
+/// The document with a single case for each component if all layers of the model have it. The meaning for the model stays
+/// the same.
 pub fn collapsed(document: &Value, evidence: &Evidence, kinds: &Kinds) -> Value {
     let mut document = document.clone();
     for section in ["mixer", "feed_forward"] {

@@ -1,22 +1,22 @@
-//! [`policy`]: the type of each tensor of a random model, which are those of a quantized file.
+//! [`policy`]: the file types of random models, with the same tensor types as quantized files.
 
 use crate::blocks::can_fill;
 use crate::error::SynthError;
-use crate::plan::Planned;
+use crate::tensor_plan::SynthTensor;
 use gguf_file::GgmlType;
 use menagerie_quantize::{ModelFacts, Policy, PolicyTensor};
 use menagerie_spec::{ArchSpec, MetadataValue};
 use std::collections::BTreeMap;
 
-/// The file types that random models can have: those whose types random blocks can be made of.
+/// The file types that are possible for random models.
 pub fn file_types() -> impl Iterator<Item = &'static str> {
     Policy::names().filter(|name| Policy::named(name).is_ok_and(|policy| can_fill(policy.own_type())))
 }
 
-/// The policy of a file type by its name, in any case.
+/// The policy of a file type, by name in any case.
 ///
 /// # Errors
-/// [`SynthError::Quantization`] lists [`file_types`].
+/// [`SynthError::Quantization`], which lists [`file_types`].
 pub fn policy(name: &str) -> Result<Policy, SynthError> {
     let found = Policy::named(name).ok().filter(|policy| can_fill(policy.own_type()));
     found.ok_or_else(|| SynthError::Quantization {
@@ -30,9 +30,9 @@ pub(crate) fn choose(
     policy: &Policy,
     spec: &ArchSpec,
     keys: &BTreeMap<String, MetadataValue>,
-    planned: &[Planned],
+    planned: &[SynthTensor],
 ) -> Result<Vec<(String, GgmlType)>, SynthError> {
-    let tensor = |planned: &Planned| PolicyTensor {
+    let tensor = |planned: &SynthTensor| PolicyTensor {
         name: spec.role_to_gguf_name(&planned.role, planned.layer),
         dims: planned.dims.clone(),
         kind: GgmlType::F32,
@@ -44,7 +44,7 @@ pub(crate) fn choose(
         let kind = if planned.is_full { GgmlType::F32 } else { choice.kind };
         if !can_fill(kind) {
             return Err(SynthError::Unsupported(format!(
-                "tensor `{}`: random blocks of {} cannot be made",
+                "tensor `{}`: cannot make random blocks of {}; use another file type",
                 tensor.name,
                 kind.name()
             )));

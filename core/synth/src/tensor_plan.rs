@@ -1,4 +1,4 @@
-//! The tensors of a resolved config with their dims, from the tables of its kinds.
+//! [`plan`]: the tensors of a resolved config and their dimensions, from the tables of its kinds.
 
 use crate::error::SynthError;
 use menagerie_spec::ModelConfig;
@@ -6,41 +6,45 @@ use menagerie_spec::config::{BiasRule, HeadKind, LayerConfig, MODEL_SIZES, NormS
 use menagerie_spec::kind::{Bits, Component, FreeSize, Scope, Sizes, StoredTensor, WantedRole};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A tensor to be made.
+/// A tensor of a random model.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Planned {
+pub(crate) struct SynthTensor {
     /// Role with its suffix, `attn_q.weight`.
-    pub role: String,
+    pub(crate) role: String,
     /// The block, for a tensor of a block.
-    pub layer: Option<usize>,
-    /// ggml order: fastest first.
-    pub dims: Vec<u64>,
-    /// Whether it is f32 in every file type: vectors, and roles that are stored so.
-    pub is_full: bool,
+    pub(crate) layer: Option<usize>,
+    /// Dimensions in ggml order, fastest first.
+    pub(crate) dims: Vec<u64>,
+    /// Whether it is f32 in every file type, as vectors and some roles are.
+    pub(crate) is_full: bool,
     /// The mean of its values: 1 for norm weights and divisors, else 0.
-    pub center: f32,
+    pub(crate) center: f32,
 }
 
 /// Collects the tensors of one model.
-struct Plan<'a> {
+struct TensorPlan<'a> {
     hints: &'a BTreeMap<String, f64>,
     width: usize,
-    tensors: Vec<Planned>,
-    /// Tensors that are planned: sites may share one, and layers share those of the model.
+    tensors: Vec<SynthTensor>,
+    /// Planned tensors: sites may share a tensor, and layers share those of the model.
     seen: BTreeSet<(Option<usize>, String)>,
 }
 
-/// Every tensor of the model, in the order files have them. Sizes that a config leaves to the shapes come from its hints;
-/// `tied` says whether the embedding makes the logits too.
+/// Plans every tensor of the model, in the order of files. Sizes that a config does not state come from its hints. `tied`
+/// says whether the embedding is also the head.
 ///
 /// # Errors
 /// A size that is missing.
-pub fn plan(config: &ModelConfig, tied: bool) -> Result<Vec<Planned>, SynthError> {
+pub(crate) fn plan(config: &ModelConfig, tied: bool) -> Result<Vec<SynthTensor>, SynthError> {
     let mut hints = config.hints.clone();
     hints.extend(config.context_length.map(|length| ("context_length".to_owned(), length as f64)));
     let tied = tied || config.output.head == HeadKind::Tied;
-    let mut plan =
-        Plan { hints: &hints, width: config.embedding_length, tensors: Vec::new(), seen: BTreeSet::new() };
+    let mut plan = TensorPlan {
+        hints: &hints,
+        width: config.embedding_length,
+        tensors: Vec::new(),
+        seen: BTreeSet::new(),
+    };
     let sizes = plan.with_model(config.embedding.sizes(), &MODEL_SIZES);
     plan.all(config.embedding.wanted(&sizes), None, &MODEL_SIZES)?;
     plan.site(config.embedding.norm.as_ref(), None)?;
@@ -56,8 +60,8 @@ pub fn plan(config: &ModelConfig, tied: bool) -> Result<Vec<Planned>, SynthError
     Ok(plan.tensors)
 }
 
-impl Plan<'_> {
-    /// Sizes of a config with the width of the model and the sizes that hints give.
+impl TensorPlan<'_> {
+    /// The sizes of a config, with the width of the model and the sizes from hints.
     fn with_model(&self, mut sizes: Sizes, free: &[FreeSize]) -> Sizes {
         sizes.set("D", self.width);
         for size in free {
@@ -95,7 +99,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Adds the tensors of some roles; of alternative forms only the first.
+    /// Adds the tensors of roles. Of alternative forms, only the first is used.
     fn all(
         &mut self,
         wanted: Vec<WantedRole>,
@@ -129,18 +133,18 @@ impl Plan<'_> {
         for dim in &stored.dims {
             dims.push(dim.size.ok_or_else(|| missing(dim.text, &stored.role, free))?);
         }
-        // Files hold one row as a vector.
+        // Files store a single row as a vector.
         while dims.len() > 1 && stored.dims.get(dims.len() - 1).is_some_and(|dim| dim.text == "1") {
             dims.pop();
         }
         let is_full = dims.len() < 2 || stored.def.bits == Bits::Full;
         let center = if stored.is_bias { 0.0 } else { stored.def.around };
-        self.tensors.push(Planned { role: stored.role.clone(), layer, dims, is_full, center });
+        self.tensors.push(SynthTensor { role: stored.role.clone(), layer, dims, is_full, center });
         Ok(())
     }
 }
 
-/// Which key is missing for a dim.
+/// The error for a dimension without a size, with the missing key.
 fn missing(dim: &str, role: &str, free: &[FreeSize]) -> SynthError {
     let symbol = |name: &str| free.iter().find(|size| size.symbol == name);
     match dim.split(['*', '+', '/']).find_map(symbol) {
@@ -148,6 +152,6 @@ fn missing(dim: &str, role: &str, free: &[FreeSize]) -> SynthError {
             let why = doc.trim().trim_end_matches('.').to_lowercase();
             SynthError::MissingKey { key: (*key).to_owned(), why }
         }
-        _ => SynthError::Unsupported(format!("tensor `{role}`: nothing says how large `{dim}` is")),
+        _ => SynthError::Unsupported(format!("tensor `{role}`: the size of `{dim}` is unknown")),
     }
 }

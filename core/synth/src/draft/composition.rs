@@ -1,41 +1,41 @@
-//! Putting a spec together: of the nearest architecture, the sections that do not fit are taken from others where they do.
+//! [`compose`]: a spec from the nearest architecture, with sections of other architectures where they fit better.
 
-use super::collapse::collapsed;
 use super::evidence::Evidence;
 use super::fit::Fit;
-use super::settle::settle;
-use super::{Candidate, best};
+use super::single_cases::collapsed;
+use super::votes::settle;
+use super::{ArchCandidate, best};
 use menagerie_spec::kind::Kinds;
 use menagerie_spec::{ArchSpec, NoLookup, SpecSource, glob_matches, toml_text, toml_value};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// What is taken from one architecture or from another: every option of these sections by itself, then whole sections.
+/// The sections that are exchanged between architectures: first their single options, then whole sections.
 const SECTIONS: [&str; 8] =
     ["gguf.tensors", "block", "mixer", "feed_forward", "norm", "embedding", "output", "layers"];
 
-/// Tables of options that are taken piece by piece too.
+/// Tables whose options are exchanged separately too.
 const DEEPER: [&str; 3] = ["mixer.rope", "mixer.rope.scaling", "feed_forward.router"];
 
 /// Most rounds over all sections.
 const ROUNDS: usize = 3;
 
-/// A spec put together.
-pub(crate) struct Composed {
+/// A composed spec.
+pub(crate) struct Composition {
     /// The whole spec.
     pub(crate) document: Value,
-    /// The known architecture it is a variation of.
+    /// The known architecture that it is a variant of.
     pub(crate) base: Arc<ArchSpec>,
-    /// How it fits.
+    /// Its fit.
     pub(crate) fit: Fit,
 }
 
-/// The best of the candidates, which are sorted, with sections of others where they fit better.
-pub(crate) fn compose(evidence: &Evidence, candidates: &[Candidate], kinds: &Kinds) -> Composed {
+/// The first of the sorted candidates, with sections of others where they fit better.
+pub(crate) fn compose(evidence: &Evidence, candidates: &[ArchCandidate], kinds: &Kinds) -> Composition {
     let base = Arc::clone(&candidates[0].spec);
     let mut document = stripped(&base);
     let mut fit = candidates[0].fit.clone();
-    let refused = std::mem::take(&mut fit.refused);
+    let failed_checks = std::mem::take(&mut fit.failed_checks);
     let donors: Vec<Value> =
         candidates.iter().flat_map(|candidate| with_single_cases(stripped(&candidate.spec))).collect();
     let units = units(&donors);
@@ -68,7 +68,7 @@ pub(crate) fn compose(evidence: &Evidence, candidates: &[Candidate], kinds: &Kin
         fit = same;
     }
     settle(&mut document, &mut fit, evidence, (candidates, kinds));
-    // Checks of the nearest stay as far as they hold.
+    // The checks of the nearest architecture are kept if they hold.
     if let Some(checks) = base.document().get("check") {
         let mut checked = document.clone();
         checked["check"] = checks.clone();
@@ -76,23 +76,23 @@ pub(crate) fn compose(evidence: &Evidence, candidates: &[Candidate], kinds: &Kin
             (document, fit) = (checked, new);
         }
     }
-    fit.refused = if document.get("check").is_some() { Vec::new() } else { refused };
-    Composed { document, base, fit }
+    fit.failed_checks = if document.get("check").is_some() { Vec::new() } else { failed_checks };
+    Composition { document, base, fit }
 }
 
-/// How a known architecture fits; where only its own checks refuse the model, how it would fit without them.
+/// The fit of a known architecture. If only its checks fail, it is the fit without them.
 pub(crate) fn fit_beside_checks(spec: &ArchSpec, evidence: &Evidence, kinds: &Kinds) -> Fit {
     let fit = Fit::of(spec, evidence);
     if !fit.is_only_refused() {
         return fit;
     }
     match fit_of(&stripped(spec), evidence, kinds) {
-        Some(without) => Fit { refused: fit.faults, ..without },
+        Some(without) => Fit { failed_checks: fit.faults, ..without },
         None => fit,
     }
 }
 
-/// A spec's document without its checks, and without what is its own or waits for other formats.
+/// The document of a spec without its checks, and without sections that do not concern GGUF files of the draft.
 pub(super) fn stripped(spec: &ArchSpec) -> Value {
     let mut document = spec.document();
     if let Some(table) = document.as_object_mut() {
@@ -104,7 +104,7 @@ pub(super) fn stripped(spec: &ArchSpec) -> Value {
     document
 }
 
-/// A document, and with each named case of a component as the only one.
+/// The document, and its variants with a single case of each component.
 fn with_single_cases(document: Value) -> Vec<Value> {
     let mut forms = vec![document.clone()];
     for section in ["mixer", "feed_forward"] {
@@ -121,7 +121,7 @@ fn with_single_cases(document: Value) -> Vec<Value> {
     forms
 }
 
-/// The fit of a document that can be read as a spec.
+/// The fit of a document, if it is a valid spec.
 pub(crate) fn fit_of(document: &Value, evidence: &Evidence, kinds: &Kinds) -> Option<Fit> {
     let text = format!("schema = 1\n{}", toml_text(document));
     let source = SpecSource { name: "draft.toml".to_owned(), text };
@@ -130,7 +130,7 @@ pub(crate) fn fit_of(document: &Value, evidence: &Evidence, kinds: &Kinds) -> Op
     Some(Fit::of(&spec, evidence))
 }
 
-/// Dotted paths of what is taken as one piece: options first, sections last.
+/// The dotted paths that are exchanged as a unit: options first, sections last.
 fn units(donors: &[Value]) -> Vec<String> {
     let mut units: Vec<String> = Vec::new();
     for table in DEEPER.iter().rev().chain(&SECTIONS) {
@@ -146,16 +146,16 @@ fn units(donors: &[Value]) -> Vec<String> {
     units
 }
 
-/// What a document says at a dotted path.
+/// The value at a dotted path.
 pub(super) fn at<'d>(document: &'d Value, path: &str) -> Option<&'d Value> {
     path.split('.').try_fold(document, |at, part| at.get(part))
 }
 
-/// Says it at a path whose table is there; `None` where it is not.
+/// Sets the value at a path, or returns `None` if its table does not exist.
 fn put(document: &mut Map<String, Value>, path: &str, value: Option<&Value>) -> Option<()> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     match (rest, value) {
-        // The only table that is made where it is wanted: names of tensors.
+        // Only the table of tensor names is created.
         (Some(rest), Some(_)) if first == "gguf" => {
             put(document.entry(first).or_insert_with(|| json!({})).as_object_mut()?, rest, value)
         }
@@ -168,7 +168,7 @@ fn put(document: &mut Map<String, Value>, path: &str, value: Option<&Value>) -> 
     }
 }
 
-/// The document with a piece of each of the others, every form of it once, the most common first.
+/// The document with the unit of each donor, each form once, the most frequent first.
 fn transplants(unit: &str, document: &Value, donors: &[Value]) -> Vec<Value> {
     let text = |document: &Value| at(document, unit).map(toml_value).unwrap_or_default();
     let own = text(document);
@@ -185,7 +185,7 @@ fn transplants(unit: &str, document: &Value, donors: &[Value]) -> Vec<Value> {
     forms.into_iter().filter_map(|(_, _, donor)| transplanted(unit, document, donor)).collect()
 }
 
-/// The document with the donor's piece, with the names it uses.
+/// The document with the unit of a donor and the names that it uses.
 pub(super) fn transplanted(unit: &str, document: &Value, donor: &Value) -> Option<Value> {
     let mut table: Map<String, Value> = document.as_object()?.clone();
     let piece = at(donor, unit);
@@ -198,13 +198,13 @@ pub(super) fn transplanted(unit: &str, document: &Value, donor: &Value) -> Optio
         if !is_used || names.get(&name) == Some(&value) {
             continue;
         }
-        // A name of another meaning would change what stays.
+        // The same name with another value would change the rest of the document.
         if names.contains_key(&name) && mentions(&table, unit, &name) {
             return None;
         }
         names.insert(name, value);
     }
-    // Names that nothing uses any more would only read keys.
+    // Unused names would still read keys.
     let rest = toml_value(&Value::Object(table.iter().filter(|(key, _)| *key != "let").map(owned).collect()));
     let all = toml_value(&Value::Object(names.clone()));
     names.retain(|name, _| rest.contains(name.as_str()) || all.matches(name.as_str()).count() > 1);
@@ -219,7 +219,7 @@ fn owned((key, value): (&String, &Value)) -> (String, Value) {
     (key.clone(), value.clone())
 }
 
-/// Whether something else than this piece uses a name.
+/// Whether the rest of the document uses a name.
 fn mentions(table: &Map<String, Value>, unit: &str, name: &str) -> bool {
     let mut rest = table.clone();
     put(&mut rest, unit, None);
@@ -227,7 +227,7 @@ fn mentions(table: &Map<String, Value>, unit: &str, name: &str) -> bool {
     toml_value(&Value::Object(rest)).contains(name)
 }
 
-/// Keys that nothing reads and that other specs ignore for a reason are ignored for that reason.
+/// The document that ignores unread keys which other specs ignore, with their reasons.
 fn with_known_reasons(document: &Value, fit: &Fit, donors: &[Value]) -> Option<Value> {
     let mut found = Map::new();
     for key in &fit.unread {

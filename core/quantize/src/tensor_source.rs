@@ -1,40 +1,39 @@
-//! [`TensorSource`]: a stored tensor of any type to blocks of another, part by part.
+//! [`TensorSource`]: quantizes a stored tensor in parts.
 
 use crate::encoder::Encoder;
 use crate::error::QuantizeError;
 use gguf_file::GgmlType;
 use menagerie_kernels::{BlockType, Cpu, dequantize};
 
-/// Values that are held as f32 at a time: the model never is.
-const PART: usize = 1 << 24;
+/// Most values that are in memory as f32 at a time.
+const PART_VALUES: usize = 1 << 24;
 
-/// Values that one thread dequantizes before it takes more.
-const PIECE: usize = 1 << 15;
+/// Values in one task of a thread.
+const TASK_VALUES: usize = 1 << 15;
 
-/// `count` matrices `[rows, cols]` as they are stored.
+/// A stored tensor of `count` matrices `[rows, cols]`.
 #[derive(Clone, Copy)]
 pub struct TensorSource<'a> {
     /// The name, for messages.
     pub name: &'a str,
-    /// How it is stored.
+    /// Its type.
     pub kind: GgmlType,
     /// The blocks of all matrices.
     pub bytes: &'a [u8],
-    /// Matrices.
+    /// Number of matrices.
     pub count: usize,
-    /// Rows of each.
+    /// Rows of a matrix.
     pub rows: usize,
-    /// Columns of each.
+    /// Columns of a matrix.
     pub cols: usize,
 }
 
 impl TensorSource<'_> {
-    /// Encodes the tensor over the threads of `cpu`; `take` is given the blocks part by part, in order. `importance` is
-    /// `[count * cols]` or absent. The bytes do not depend on the threads.
+    /// Encodes the tensor over the threads of `cpu`, and passes the blocks to `take` in parts, in order. `importance` is
+    /// `[count * cols]` or absent. The bytes do not depend on the number of threads.
     ///
     /// # Errors
-    /// [`QuantizeError::InTensor`] with the tensor's name: a type that cannot be read or written, values that no block can
-    /// hold. What `take` returns.
+    /// [`QuantizeError::InTensor`]: an unsupported type, values that the type cannot represent. Errors of `take`.
     pub fn encode<E: From<QuantizeError>>(
         &self,
         cpu: &Cpu,
@@ -52,12 +51,12 @@ impl TensorSource<'_> {
             .ok_or_else(|| {
                 about(QuantizeError::Blocks { kind: self.kind, cols: self.cols, block: source.block_len() })
             })?;
-        // Without importance all matrices are rows of one.
+        // Without importance, all matrices are encoded as one.
         let (count, rows) = match importance {
             Some(_) => (self.count, self.rows),
             None => (1, self.rows * self.count),
         };
-        let together = (PART / self.cols.max(1)).max(1);
+        let together = (PART_VALUES / self.cols.max(1)).max(1);
         let (mut values, mut blocks) = (Vec::new(), Vec::new());
         for matrix in 0..count {
             let own = importance.and_then(|all| all.get(matrix * self.cols..(matrix + 1) * self.cols));
@@ -83,7 +82,7 @@ impl TensorSource<'_> {
         bytes: &[u8],
         values: &mut [f32],
     ) -> Result<(), QuantizeError> {
-        let blocks = (PIECE / source.block_len()).max(1);
+        let blocks = (TASK_VALUES / source.block_len()).max(1);
         let (piece, piece_bytes) = (blocks * source.block_len(), blocks * source.block_bytes());
         let failed = std::sync::Mutex::new(None);
         cpu.pool().run_chunks(values, piece, &|at, out| {

@@ -1,49 +1,49 @@
-//! [`FileQuantizer`]: a GGUF file to another one with its tensors in other types.
+//! [`FileQuantizer`]: writes a GGUF file again with other tensor types.
 
 use crate::error::QuantizeError;
 use crate::importance::Importance;
-use crate::policy::{Choice, ModelFacts, Policy, PolicyTensor};
-use crate::tensor::TensorSource;
+use crate::policy::{ModelFacts, Policy, PolicyTensor, TypeChoice};
+use crate::tensor_source::TensorSource;
 use gguf_file::{GgmlType, GgufFile, GgufWriter, Metadata, OwnedValue, TensorInfo};
 use menagerie_kernels::Cpu;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Version of the block formats that is written beside them (`GGML_QNT_VERSION`).
-const FORMATS: u32 = 2;
-/// Bytes of a tensor that is not changed, copied at a time.
-const COPIED: usize = 1 << 22;
+/// The version of the block formats in the metadata (`GGML_QNT_VERSION`).
+const FORMAT_VERSION: u32 = 2;
+/// Bytes copied at a time for unchanged tensors.
+const COPY_BYTES: usize = 1 << 22;
 
-/// Where a job is.
+/// The progress of writing a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileProgress<'a> {
-    /// The tensor that is worked on.
+    /// The current tensor.
     pub tensor: &'a str,
-    /// Bytes of the source that are done.
+    /// Processed bytes of the source.
     pub done: u64,
-    /// Bytes of the source in all.
+    /// Bytes of the source.
     pub total: u64,
 }
 
-/// What becomes of a tensor.
+/// The planned type and size of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedTensor {
     /// Its name.
     pub name: String,
-    /// The type it has.
+    /// Its type in the source.
     pub from: GgmlType,
-    /// What it gets.
-    pub choice: Choice,
-    /// Numbers in it.
+    /// Its new type.
+    pub choice: TypeChoice,
+    /// Number of elements.
     pub elements: u64,
-    /// Bytes it has.
+    /// Bytes in the source.
     pub bytes_before: u64,
-    /// Bytes it gets.
+    /// Bytes in the new file.
     pub bytes: u64,
 }
 
-/// A file that is to be quantized, with what becomes of each tensor.
+/// A file and the plan for quantizing it.
 pub struct FileQuantizer<'a> {
     file: &'a GgufFile,
     policy: &'a Policy,
@@ -52,11 +52,11 @@ pub struct FileQuantizer<'a> {
 }
 
 impl<'a> FileQuantizer<'a> {
-    /// Plans the job. `importance` comes with the name of its file.
+    /// Plans the quantization. `importance` is the name of its file and its content.
     ///
     /// # Errors
-    /// Quantized tensors that would be quantized again, unless `requantize`; types without importance that need it; an
-    /// importance matrix of another model; rows that no type fits.
+    /// Tensors that are quantized already, unless `requantize`; missing importance; importance of another model; rows
+    /// that are not whole blocks of any possible type.
     pub fn new(
         file: &'a GgufFile,
         policy: &'a Policy,
@@ -85,7 +85,7 @@ impl<'a> FileQuantizer<'a> {
         Ok(job)
     }
 
-    /// What becomes of each tensor, in the order of the file.
+    /// The plan for each tensor, in the order of the file.
     pub fn planned(&self) -> &[PlannedTensor] {
         &self.planned
     }
@@ -98,27 +98,28 @@ impl<'a> FileQuantizer<'a> {
     fn check_importance(&self) -> Result<(), QuantizeError> {
         let Some((file, importance)) = self.importance else {
             let needy = self.planned.iter().find(|tensor| tensor.choice.needs_importance);
-            return needy.map_or(Ok(()), |tensor| Err(starved(tensor, self.policy)));
+            return needy.map_or(Ok(()), |tensor| Err(without_importance(tensor, self.policy)));
         };
         let known = |name: &String| self.file.tensor(name).is_some();
         if !importance.entries.keys().any(known) {
-            return Err(importance.foreign(file));
+            return Err(importance.of_other_model(file));
         }
         for (tensor, info) in self.planned.iter().zip(self.file.tensors()) {
             let (count, _, cols) = sizes(info)?;
             let has =
                 tensor.name.starts_with("token_embd") || importance.of(&tensor.name, count, cols)?.is_some();
             if tensor.choice.needs_importance && tensor.from != tensor.choice.kind && !has {
-                return Err(starved(tensor, self.policy));
+                return Err(without_importance(tensor, self.policy));
             }
         }
         Ok(())
     }
 
-    /// Writes the file, tensor by tensor over the threads of `cpu`; it appears whole or not at all. `progress` may end it.
+    /// Writes the file tensor by tensor, over the threads of `cpu`. It appears when it is complete. `progress` may
+    /// cancel it.
     ///
     /// # Errors
-    /// What a tensor cannot be read or encoded for, with its name; the system's; [`QuantizeError::Cancelled`].
+    /// A tensor that cannot be read or encoded, errors of the system, [`QuantizeError::Cancelled`].
     pub fn write(
         &self,
         path: impl AsRef<Path>,
@@ -157,7 +158,7 @@ impl<'a> FileQuantizer<'a> {
         Ok(stream.commit()?)
     }
 
-    /// The keys of the source, with the new type.
+    /// The metadata of the source, with the new file type.
     fn metadata(&self) -> Result<GgufWriter, QuantizeError> {
         let mut writer = GgufWriter::new();
         let replaced = ["general.file_type", "general.quantization_version"];
@@ -167,7 +168,7 @@ impl<'a> FileQuantizer<'a> {
         for (key, value) in self.file.metadata().iter().filter(|(key, _)| !left(key)) {
             writer.metadata(key, OwnedValue::from(value))?;
         }
-        writer.metadata("general.quantization_version", FORMATS)?;
+        writer.metadata("general.quantization_version", FORMAT_VERSION)?;
         writer.metadata("general.file_type", self.policy.file_type().id())?;
         if let Some((file, importance)) = self.importance {
             writer.metadata("quantize.imatrix.file", file)?;
@@ -189,7 +190,7 @@ impl<'a> FileQuantizer<'a> {
     ) -> Result<(), QuantizeError> {
         let bytes = self.file.data(info)?;
         if tensor.from == tensor.choice.kind {
-            return bytes.chunks(COPIED).try_for_each(take);
+            return bytes.chunks(COPY_BYTES).try_for_each(take);
         }
         let (count, rows, cols) = sizes(info)?;
         let source = TensorSource { name: &tensor.name, kind: tensor.from, bytes: &bytes, count, rows, cols };
@@ -208,15 +209,19 @@ fn policy_tensor(info: &TensorInfo) -> PolicyTensor {
 /// Matrices, rows and columns of a tensor.
 fn sizes(info: &TensorInfo) -> Result<(usize, usize, usize), QuantizeError> {
     let size = |at: usize| info.dims().get(at).map_or(Ok(1), |dim| usize::try_from(*dim));
-    let too_large =
-        || QuantizeError::Write(format!("tensor \"{}\" is past this machine's address space", info.name()));
+    let too_large = || {
+        QuantizeError::Write(format!(
+            "tensor \"{}\" is too large for this machine's address space",
+            info.name()
+        ))
+    };
     match (size(0), size(1), size(2), size(3)) {
         (Ok(cols), Ok(rows), Ok(third), Ok(fourth)) => Ok((third.saturating_mul(fourth), rows, cols)),
         _ => Err(too_large()),
     }
 }
 
-/// Whether a tensor of this type has been rounded to blocks.
+/// Whether a type has blocks, so that its values are rounded.
 pub fn is_rounded(kind: GgmlType) -> bool {
     kind.block_len().is_some_and(|block| block > 1)
 }
@@ -233,11 +238,15 @@ fn check(tensor: &PlannedTensor, policy: &Policy, requantize: bool) -> Result<()
     Ok(())
 }
 
-fn starved(tensor: &PlannedTensor, policy: &Policy) -> QuantizeError {
-    QuantizeError::Starved { tensor: tensor.name.clone(), kind: tensor.choice.kind, file: policy.file_type() }
+fn without_importance(tensor: &PlannedTensor, policy: &Policy) -> QuantizeError {
+    QuantizeError::MissingImportance {
+        tensor: tensor.name.clone(),
+        kind: tensor.choice.kind,
+        file: policy.file_type(),
+    }
 }
 
-/// What a policy asks of a model, read off the keys of its architecture.
+/// The facts that a policy needs, from the keys of the architecture.
 fn facts_of(keys: &Metadata) -> ModelFacts {
     let architecture = keys.get("general.architecture").and_then(|value| value.as_str()).unwrap_or_default();
     let number = |key: &str| {
