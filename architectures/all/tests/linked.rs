@@ -1,4 +1,4 @@
-//! Everything under `specs/` and `architectures/` is linked in, once, as it is written.
+//! Everything under `specs/` and `architectures/` is linked once, with unchanged text.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie_all as _;
@@ -21,7 +21,7 @@ fn names(folder: &str) -> BTreeSet<String> {
 fn every_spec_of_the_folder_is_built_in_as_it_is_written() {
     let environment = Environment::linked().unwrap();
     let mut files = names("specs");
-    assert!(files.remove("models.toml"), "the catalog of models lies beside the specs");
+    assert!(files.remove("models.toml"), "the catalog of models is next to the specs");
     let specs: BTreeSet<&str> = files.iter().filter_map(|name| name.strip_suffix(".toml")).collect();
     assert_eq!(specs, environment.architectures().iter().map(|entry| entry.id.as_str()).collect());
     for entry in environment.architectures() {

@@ -1,7 +1,7 @@
-//! The built-in architectures that are a spec and nothing else: embeds and registers `specs/<id>.toml`, one per line.
+//! The built-in architectures that consist of a spec alone: embeds and registers `specs/<id>.toml`.
 //!
-//! `specs` of this package is a link to the folder of the same name, so that the package is whole. To build in a new
-//! architecture: put its spec there and its id below.
+//! `specs` in this package is a link to the folder of the same name, so that the package is complete. To add a built-in
+//! architecture, put its spec there and its id below.
 #![forbid(unsafe_code)]
 
 use menagerie_registry::{Architecture, GGUFArchitecture, register};
@@ -9,7 +9,7 @@ use menagerie_registry::{Architecture, GGUFArchitecture, register};
 /// Registers `specs/<id>.toml` for each id.
 macro_rules! built_in {
     ($($id:literal)*) => {
-        /// The ids that are registered here, in the order of the list.
+        /// The registered ids, in the order of the list.
         pub const IDS: &[&str] = &[$($id),*];
 
         $(register!(Architecture {

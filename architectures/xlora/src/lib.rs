@@ -1,7 +1,7 @@
-//! X-LoRA over each architecture it was published for: forms of recipes, which are no models until a base and adapters are
-//! named (`menagerie run MODEL --xlora FOLDER`).
+//! X-LoRA over each architecture that it was published for, as templates of recipes. They become models with a base and
+//! adapters (`menagerie run MODEL --xlora FOLDER`).
 //!
-//! X-LoRA works over every other architecture too: nothing here is needed for it.
+//! X-LoRA also works over all other architectures, without a template.
 #![forbid(unsafe_code)]
 
 use menagerie_registry::{BuiltInRecipe, register};

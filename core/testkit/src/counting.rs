@@ -1,4 +1,4 @@
-//! [`CountingBackend`]: what a step asks a backend for, and the bytes of rows that are copied.
+//! [`CountingBackend`]: counts the operations of a step, and the bytes of rows that it copies.
 
 use crate::operations::operations;
 use menagerie_model::{
@@ -11,28 +11,28 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Operations that were asked for, by name, and what was copied.
+/// The number of operations by name, and of copied bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Times that each was asked for.
+    /// The number of calls of each operation.
     pub calls: BTreeMap<&'static str, usize>,
-    /// Bytes of rows that were made of values which were there already.
+    /// Bytes of rows that were copied from existing values.
     pub copied: usize,
 }
 
-/// A backend that another one computes for. It has the operations that every backend must have.
+/// A backend that passes the required operations to another one and counts them.
 pub struct CountingBackend {
     inner: Arc<dyn Backend>,
     counts: Mutex<Counts>,
 }
 
 impl CountingBackend {
-    /// Counts what `inner` is asked for.
+    /// Counts the operations of `inner`.
     pub fn new(inner: Arc<dyn Backend>) -> Self {
         Self { inner, counts: Mutex::default() }
     }
 
-    /// What was counted since the last call.
+    /// The counts since the last call.
     pub fn take(&self) -> Counts {
         std::mem::take(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -48,7 +48,7 @@ fn bytes(rows: usize, cols: usize) -> usize {
     rows * cols * size_of::<f32>()
 }
 
-/// Operations that copy no rows as they are.
+/// Operations that do not copy rows unchanged.
 macro_rules! counted {
     ($(fn $name:ident($($arg:ident: $kind:ty),*) -> $out:ty;)*) => {
         $(fn $name(&self, $($arg: $kind),*) -> Result<$out> {

@@ -1,5 +1,4 @@
-//! [`FakeModel`]: a model whose next token is a function of the tokens it finds in its state, for tests of what surrounds
-//! a model.
+//! [`FakeModel`]: a model whose next token is a function of the tokens in its state, for tests of the code around a model.
 
 use crate::fake_backend::{FakeBackend, FakeStates};
 use menagerie_model::{
@@ -8,35 +7,35 @@ use menagerie_model::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Next token after the tokens that the model still sees.
+/// The next token after the visible tokens.
 pub type Script = Box<dyn Fn(&[u32]) -> u32 + Send + Sync>;
 
-/// What happens in the middle of a part of a step.
+/// An action in the middle of a part of a step.
 pub type During = Box<dyn Fn() -> Result<()> + Send>;
 
-/// Logits of the scripted token and of the one after it; the others have 0.
+/// The logits of the scripted token and of the next id; all others are 0.
 const HIGHEST: f32 = 5.0;
 const SECOND: f32 = 1.0;
 
 const TOKENS: StateId = StateId(0);
 const COUNT: StateId = StateId(1);
 
-/// A part of a step as the model saw it.
+/// A part of a step, as the model received it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// What the step was for.
+    /// The purpose of the step.
     pub step: InferenceStep,
     /// Its tokens.
     pub tokens: Vec<u32>,
     /// The rope regime.
     pub regime: RopeRegime,
-    /// Rows that wanted logits.
+    /// Rows with logits.
     pub logits: usize,
-    /// Sequences in the same step, this one included.
+    /// The number of sequences in the same step.
     pub together: usize,
 }
 
-/// Writes the tokens of a step into its state and answers from what it reads there: a wrong cache is a wrong answer.
+/// Writes the tokens of a step into its state and answers from the state, so that a wrong cache gives a wrong answer.
 pub struct FakeModel {
     vocabulary: usize,
     shape: ModelShape,
@@ -50,7 +49,7 @@ pub struct FakeModel {
 }
 
 impl FakeModel {
-    /// A model of so many tokens that answers as `script` says.
+    /// A model with this vocabulary size that answers by `script`.
     pub fn new(vocabulary: usize, script: impl Fn(&[u32]) -> u32 + Send + Sync + 'static) -> Self {
         let shape = ModelShape {
             n_layers: 1,
@@ -86,35 +85,35 @@ impl FakeModel {
         self
     }
 
-    /// The same with a state that cannot be truncated, beside the tokens: it must be at the position a step begins at.
+    /// The same with an additional state that cannot be truncated: each step must begin at its position.
     pub fn recurrent(mut self) -> Self {
         self.states.push(StateSpec::PerSequence { name: "fake.count".to_owned(), shape: vec![1] });
         self
     }
 
-    /// The same seeing the last `window` tokens only.
+    /// The same with a window of the last `window` tokens.
     pub fn windowed(mut self, window: usize) -> Self {
         self.states[0] = tokens(Some(window));
         self.window = Some(window);
         self
     }
 
-    /// The same as a model of which a layer looks ahead.
+    /// The same with a layer that attends to later tokens.
     pub fn looking_ahead(self) -> Self {
         Self { is_bidirectional: true, ..self }
     }
 
-    /// The same giving `value` in place of the highest logit after the token `id`.
+    /// The same with `value` instead of the highest logit after the token `id`.
     pub fn broken_after(self, id: u32, value: f32) -> Self {
         Self { broken: Some((id, value)), ..self }
     }
 
-    /// How to compute with such models.
+    /// The compute settings of fake models.
     pub fn compute() -> Compute {
         Compute::new(Arc::new(FakeBackend), Arithmetic::Exact)
     }
 
-    /// What was run since the last call.
+    /// The parts of steps since the last call.
     pub fn take_seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -163,7 +162,7 @@ fn tokens(window: Option<usize>) -> StateSpec {
     StateSpec::PerToken { name: "fake.tokens".to_owned(), dtype: None, heads: 1, head_dim: 1, window }
 }
 
-/// The recurrent state counts tokens: a step must begin where the count is.
+/// The recurrent state counts tokens, and a step must begin at this count.
 fn count(states: &mut StatePool, part: &SequenceRows) -> Result<()> {
     let (tables, states) = states.parts_mut::<FakeStates>()?;
     let count = states.block_mut(COUNT, tables.block(COUNT, part.sequence)?);

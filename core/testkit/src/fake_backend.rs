@@ -1,4 +1,4 @@
-//! [`FakeBackend`]: rows and states in plain vectors, and nothing that computes; what a [`crate::FakeModel`] runs on.
+//! [`FakeBackend`]: a backend for [`crate::FakeModel`], with rows and states in plain vectors and without operations.
 
 use crate::operations::operations;
 use menagerie_model::{
@@ -9,16 +9,16 @@ use menagerie_model::{
 };
 use std::borrow::Cow;
 
-/// A backend without operations: it keeps rows and states.
+/// A backend that stores rows and states, but does not compute.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FakeBackend;
 
-/// States in plain f32, whatever their type is said to be.
+/// States in f32, independent of the requested type.
 pub struct FakeStates {
     values: Vec<Vec<f32>>,
-    /// By state: elements of a page or of a block.
+    /// The elements of a page or block, by state.
     units: Vec<usize>,
-    /// By state: elements of a token's row.
+    /// The elements of a token's row, by state.
     widths: Vec<usize>,
 }
 
@@ -131,7 +131,7 @@ fn no_form(operation: &str) -> ModelError {
     ModelError::Unsupported(format!("the fake backend has no {operation}"))
 }
 
-/// Operations that are refused by name.
+/// Operations that return an error with their name.
 macro_rules! refused {
     ($(fn $name:ident($($arg:ident: $kind:ty),*) -> $out:ty;)*) => {
         $(fn $name(&self, $($arg: $kind),*) -> Result<$out> {
@@ -174,7 +174,7 @@ impl Backend for FakeBackend {
         self.upload(rows.iter().flat_map(row).copied().collect(), width)
     }
 
-    /// On a thread for each task: what cannot stand that is found out.
+    /// Uses a thread for each task, to find code that cannot run in parallel.
     fn parallel(&self, tasks: usize, job: &(dyn Fn(usize) + Sync)) -> Result<()> {
         std::thread::scope(|scope| (0..tasks).for_each(|index| drop(scope.spawn(move || job(index)))));
         Ok(())

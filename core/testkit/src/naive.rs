@@ -1,4 +1,4 @@
-//! The same model once more, in f64, as plain loops over the formulas: nothing is cached, shared or clever.
+//! The tiny model in f64, as plain loops over the formulas without caches or optimizations.
 
 use crate::tiny::{EPS, ROPE_BASE, TinyModel};
 

@@ -1,6 +1,6 @@
-//! The operations that every backend has, for the backends of this crate that do the same in each.
+//! The operations of every backend, for backends that do the same in each.
 
-/// Hands all of them to a macro that makes a method of each; their types are to be in scope.
+/// Passes all operations to a macro that generates a method for each. Their types must be in scope.
 macro_rules! operations {
     ($made:ident) => {
         $made! {

@@ -8,21 +8,21 @@ use menagerie_model::{
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// A model, a store and how to compute.
+/// A model, its states and compute settings.
 pub struct Session<'a> {
     /// The model.
     pub model: &'a dyn Executor,
-    /// How to compute.
+    /// The compute settings.
     pub compute: Compute,
     /// The state of its sequences.
     pub states: StatePool,
-    /// Called in every step.
+    /// Hooks of every step.
     pub hooks: Hooks,
     /// Adapter sets, for every step.
     pub adapters: Vec<Arc<AdapterSet>>,
     /// Weights of adapters, for every step.
     pub scalings: Option<Scalings>,
-    /// Ends a step.
+    /// Cancels a step if set.
     pub cancelled: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ pub struct Feed<'a> {
     pub tokens: &'a [u32],
     /// Tokens of its whole prompt; decides the rope regime.
     pub total: usize,
-    /// Adapter set that acts on it.
+    /// Its adapter set.
     pub adapters: Option<usize>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Session<'a> {
     /// `page_len`.
     ///
     /// # Errors
-    /// What pool or store return.
+    /// Errors of the pool or the store.
     pub fn exact(model: &'a dyn Executor, threads: usize, capacity: usize, page_len: usize) -> Result<Self> {
         let compute = Compute::new(cpu_backend(threads)?, Arithmetic::Exact);
         let options = PoolOptions::sequences(KvType::F32, 8, capacity).with_page_len(page_len);
@@ -63,7 +63,7 @@ impl<'a> Session<'a> {
     /// Feeds tokens to one sequence and gives the logits after each of them.
     ///
     /// # Errors
-    /// What the model returns.
+    /// Errors of the model.
     pub fn feed(&mut self, sequence: SequenceId, tokens: &[u32]) -> Result<Vec<Vec<f32>>> {
         let total = self.states.len(sequence)? + tokens.len();
         self.feed_part(sequence, tokens, total)
@@ -72,7 +72,7 @@ impl<'a> Session<'a> {
     /// The same for a part of a prompt of `total` tokens.
     ///
     /// # Errors
-    /// What the model returns.
+    /// Errors of the model.
     pub fn feed_part(&mut self, sequence: SequenceId, tokens: &[u32], total: usize) -> Result<Vec<Vec<f32>>> {
         let mut all = self.step(&[Feed { sequence, tokens, total, adapters: None }])?;
         all.pop().ok_or_else(|| ModelError::Layout("no sequence".to_owned()))
@@ -81,7 +81,7 @@ impl<'a> Session<'a> {
     /// One step of several sequences: logits after each token of each, in order.
     ///
     /// # Errors
-    /// What the model returns.
+    /// Errors of the model.
     pub fn step(&mut self, feeds: &[Feed]) -> Result<Vec<Vec<Vec<f32>>>> {
         let mut rows = Vec::new();
         let mut tokens = Vec::new();

@@ -60,7 +60,7 @@ pub struct TinyModel {
 /// The CPU with `threads` threads, as a backend.
 ///
 /// # Errors
-/// What the pool of threads returns.
+/// Errors of the thread pool.
 pub fn cpu_backend(threads: usize) -> Result<Arc<dyn Backend>> {
     let cpu = Isa::from_environment().and_then(|isa| Cpu::with_isa(Some(threads), isa));
     let cpu = cpu.map_err(|error| ModelError::backend("cpu", error))?;
@@ -70,7 +70,7 @@ pub fn cpu_backend(threads: usize) -> Result<Arc<dyn Backend>> {
 /// Wraps the linear of a role in a block, for tests of adapters.
 pub type Wrap<'a> = &'a dyn Fn(usize, &str, DenseLinear) -> Box<dyn Linear>;
 
-/// Where the parts of a model declare what they keep and share.
+/// The declarations of the parts of a model.
 pub struct Declared<'a> {
     /// States.
     pub states: &'a mut StateDeclarations,
@@ -113,10 +113,10 @@ impl TinyModel {
         &self.tensors[name].1
     }
 
-    /// A GGUF file with these tensors and nothing but the architecture's name as metadata.
+    /// A GGUF file with these tensors and only the architecture as metadata.
     ///
     /// # Errors
-    /// What the writer returns.
+    /// Errors of the writer.
     pub fn to_gguf(&self) -> std::result::Result<Vec<u8>, GgufError> {
         let mut writer = GgufWriter::new();
         writer.metadata("general.architecture", "tiny")?;
@@ -142,15 +142,15 @@ impl TinyModel {
     /// The model built from components.
     ///
     /// # Errors
-    /// What a component returns.
+    /// Errors of a component.
     pub fn to_model(&self) -> Result<WholeModel> {
         self.to_wrapped_model(&*cpu_backend(1)?, &|_, _, linear| Box::new(linear))
     }
 
-    /// The same with every linear of the blocks handed to `wrap`.
+    /// The same with every linear of the blocks wrapped by `wrap`.
     ///
     /// # Errors
-    /// What a component returns.
+    /// Errors of a component.
     pub fn to_wrapped_model(&self, backend: &dyn Backend, wrap: Wrap) -> Result<WholeModel> {
         let mut states = StateDeclarations::default();
         let mut ropes = RopeDeclarations::default();
@@ -165,7 +165,7 @@ impl TinyModel {
     /// Embedding and head around a stack of layers.
     ///
     /// # Errors
-    /// What a component returns.
+    /// Errors of a component.
     pub fn around<L: menagerie_model::Layer + 'static>(
         &self,
         layers: Range<usize>,
@@ -190,10 +190,10 @@ impl TinyModel {
         })
     }
 
-    /// A block; `wrap` is given its linears.
+    /// A block, with its linears wrapped by `wrap`.
     ///
     /// # Errors
-    /// What a component returns.
+    /// Errors of a component.
     pub fn block(
         &self,
         layer: usize,

@@ -1,13 +1,13 @@
-//! Comparing numbers: the three meanings of "the same".
+//! Comparisons of numbers: three meanings of "the same".
 
-/// Largest absolute difference; infinite where one side is not a number.
+/// Largest absolute difference; infinite if a value is not a number.
 pub fn max_difference(found: &[f32], expected: &[f32]) -> f32 {
     assert_eq!(found.len(), expected.len(), "lengths differ");
     let differences = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
     differences.fold(0.0, |most, d| if d.is_nan() { f32::INFINITY } else { most.max(d) })
 }
 
-/// Fails where a value is further than `tolerance` from what is expected.
+/// Fails if the difference of a value to the expected one exceeds `tolerance`.
 pub fn assert_close(what: &str, found: &[f32], expected: &[f32], tolerance: f32) {
     assert_eq!(found.len(), expected.len(), "{what}: {} values, expected {}", found.len(), expected.len());
     let worst = found.iter().zip(expected).enumerate().max_by(|(_, (a, b)), (_, (c, d))| {
@@ -20,7 +20,7 @@ pub fn assert_close(what: &str, found: &[f32], expected: &[f32], tolerance: f32)
     }
 }
 
-/// Fails where two values differ in any bit.
+/// Fails if two values differ in any bit.
 pub fn assert_equal_bits(what: &str, found: &[f32], expected: &[f32]) {
     assert_eq!(found.len(), expected.len(), "{what}: lengths differ");
     for (index, (a, b)) in found.iter().zip(expected).enumerate() {
