@@ -63,7 +63,7 @@ fn synth() {
         SynthError::MissingKey { key: "embedding_length".to_owned(), why: "D of every tensor".to_owned() },
         SynthError::Quantization { label: "Q9".to_owned(), known: "F32, F16, Q8_0".to_owned() },
         SynthError::Cancelled,
-        SynthError::Unsupported("tensor `attn_q`: nothing says how large `heads` is".to_owned()),
+        SynthError::Unsupported("tensor `attn_q`: the size of `heads` is unknown".to_owned()),
     ];
     insta::assert_snapshot!(said);
 }

@@ -18,7 +18,8 @@ pub enum QuantizeError {
     /// The type requires importance.
     #[error(
         "{kind} has so few bits that it needs importance, which says which columns of a tensor matter; measure it with \
-         `menagerie imatrix MODEL -f TEXT -o FILE` and pass `--imatrix FILE`, or use a type that does not need it ({instead} is the smallest)"
+         `menagerie imatrix MODEL -f TEXT -o FILE` and pass `--imatrix FILE`, or use a type that does not need it ({instead} is the \
+         smallest)"
     )]
     NeedsImportance {
         /// The type.
