@@ -7,7 +7,7 @@ use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::{HookInput, LayerHook};
 use menagerie::open::{
     ExpertOption, GateExample, GateFile, GateOption, GateRows, GateTrainer, GateTrainingOptions, LoadOptions,
-    LoadQuantization, LoadedModel, MixtureOptions, ModelBuilder,
+    LoadQuantization, LoadedModel, MixtureOption, ModelBuilder,
 };
 use menagerie::quantize::Policy;
 use menagerie::spec::MixtureChoice;
@@ -231,7 +231,7 @@ fn a_model_mixed_with_itself_is_itself() {
         let tokens = Reference::open(&fixtures().join("base").join(base).join("reference.safetensors"))
             .ids("tokens_prompt");
         let whole = LogitsOptions::default();
-        let mixture = |expert: usize| MixtureOptions {
+        let mixture = |expert: usize| MixtureOption {
             layers: None,
             experts: vec![ExpertOption::Model(path.clone())],
             gate: GateOption::Always(expert),
@@ -328,7 +328,7 @@ fn gate_rows(model: &str, file: &str) -> Vec<GateRows> {
         let gate = GateOption::Always(expert);
         let models = ["tuned-a", "tuned-b.gguf"].map(|name| ExpertOption::Model(folder("llama").join(name)));
         let choose = MixtureChoice::Prompt;
-        let mixture = MixtureOptions { layers: Some(vec![0, 2]), experts: models.to_vec(), gate, choose };
+        let mixture = MixtureOption { layers: Some(vec![0, 2]), experts: models.to_vec(), gate, choose };
         let given = exact().with_mixture(mixture);
         let pipeline =
             ModelBuilder::new(folder("llama").join(model)).with_options(&given).open_text().unwrap();

@@ -4,7 +4,7 @@
 use menagerie::engine::Arithmetic;
 use menagerie::gguf::{GgufFile, GgufWriter, OpenOptions};
 use menagerie::open::{
-    AdapterOption, ExpertOption, GateFile, GateOption, LayerGate, LoadOptions, MixtureOptions, ModelBuilder,
+    AdapterOption, ExpertOption, GateFile, GateOption, LayerGate, LoadOptions, MixtureOption, ModelBuilder,
 };
 use menagerie::spec::{AdapterKind, MixtureChoice};
 use menagerie_conformance::{fixtures, options, with_keys};
@@ -41,7 +41,7 @@ fn refused(path: &Path, options: &LoadOptions, words: &[&str]) {
 /// A mixture of a model with others that always takes the first.
 fn mixed(experts: Vec<ExpertOption>, layers: Option<Vec<usize>>) -> LoadOptions {
     let mixture =
-        MixtureOptions { layers, experts, gate: GateOption::Always(0), choose: MixtureChoice::Prompt };
+        MixtureOption { layers, experts, gate: GateOption::Always(0), choose: MixtureChoice::Prompt };
     options(Arithmetic::Fast).with_mixture(mixture)
 }
 

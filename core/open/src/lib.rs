@@ -23,7 +23,7 @@ mod locate;
 mod memory;
 mod merge;
 mod mixture;
-mod mixture_options;
+mod mixture_option;
 mod notice;
 mod opened;
 mod opening;
@@ -49,7 +49,7 @@ pub use memory::{MemoryEstimate, available as available_memory, size as byte_tex
 pub use merge::{Merge, MergedTensors};
 pub use mixture::gate_file::{GateFile, LayerGate};
 pub use mixture::training::{GateExample, GateRows, GateScore, GateTrainer, GateTrainingOptions};
-pub use mixture_options::{ExpertOption, GateOption, MixtureOptions};
+pub use mixture_option::{ExpertOption, GateOption, MixtureOption};
 pub use notice::Notice;
 pub use opened::OpenedFile;
 pub use options::{

@@ -18,7 +18,7 @@ use crate::request::{LinearWrapping, LoadRequest};
 use crate::resolved::{Assemblies, ResolvedFile};
 use crate::stage_options::{StagePlace, StageProbe};
 use crate::stages;
-use crate::text::Text;
+use crate::text::TextCapabilities;
 use menagerie_assembly::{AssembleOptions, Purpose, StagePlan, bytes_on_disk, open_model};
 use menagerie_model::{AdapterSite, Compute, FeedForwardWrapper, LinearWrapper, WeightGuard};
 use menagerie_spec::AdapterKind;
@@ -33,7 +33,7 @@ pub(crate) struct LoadedParts {
     /// Where adapters can act; empty for embeddings.
     pub(crate) sites: Vec<AdapterSite>,
     pub(crate) compute: Compute,
-    pub(crate) text: Text,
+    pub(crate) text: TextCapabilities,
     /// Bytes of the weights in the memory of the device.
     pub(crate) weights: u64,
     /// Bytes of free memory, if known.
@@ -95,14 +95,14 @@ fn with_text<T>(
     resolved: &ResolvedFile,
     options: &LoadOptions,
     assemble: impl FnOnce() -> Result<T, LoadError>,
-) -> (Result<T, LoadError>, Text) {
-    let read = || Text::read(resolved, options.chat_template.as_ref());
+) -> (Result<T, LoadError>, TextCapabilities) {
+    let read = || TextCapabilities::read(resolved, options.chat_template.as_ref());
     std::thread::scope(|scope| {
         let text =
             std::thread::Builder::new().name("menagerie-tokenizer".to_owned()).spawn_scoped(scope, read);
         let made = assemble();
         let text = match text {
-            Ok(thread) => thread.join().unwrap_or_else(|_| Text::failed(resolved)),
+            Ok(thread) => thread.join().unwrap_or_else(|_| TextCapabilities::failed(resolved)),
             Err(_) => read(),
         };
         (made, text)
@@ -208,13 +208,13 @@ fn check(request: &LoadRequest, purpose: Purpose) -> Result<(), LoadError> {
             "stages are supported for text generation only, not for embeddings"
         }
         _ if !mixes_alone(adapters) => {
-            "X-LoRA mixes the adapters it was trained with, and no others: give --xlora alone, and once"
+            "X-LoRA mixes only the adapters that it was trained with: give --xlora once and without other adapters"
         }
         _ if has_mixture && composition.xlora().is_some() => {
-            "X-LoRA mixes its adapters over the model they were trained on, which a recipe's [mixture] changes: use one of them"
+            "X-LoRA needs the model that its adapters were trained on, but the [mixture] of a recipe changes it: use one of them"
         }
         _ if has_mixture && request.wrapping.is_some() => {
-            "an importance matrix is measured on one model, and this recipe has a [mixture]: name its base instead"
+            "an importance matrix cannot be measured on a recipe with a [mixture]: use its base"
         }
         _ => return Ok(()),
     };

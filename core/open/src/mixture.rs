@@ -10,11 +10,11 @@ pub(crate) mod training;
 
 use crate::adapters::MixtureRoles;
 use crate::error::LoadError;
-use crate::mixture_options::{GateOption, MixtureOptions};
+use crate::mixture_option::{GateOption, MixtureOption};
 use crate::notice::Notice;
 use crate::request::LoadRequest;
 use crate::resolved::ResolvedFile;
-use experts::{ExpertScope, Experts, LoadedExpert};
+use experts::{ExpertLoader, ExpertScope, LoadedExpert};
 use gate_file::{GateFile, LayerGate};
 use menagerie_assembly::is_stack;
 use menagerie_model::components::{ChooseBy, LayerMixture, MixtureGate, Mixtures};
@@ -52,12 +52,12 @@ impl MixtureBase<'_> {
     }
 
     /// The layers of the mixture. They must have feed-forwards that can be experts.
-    fn layers(&self, options: &MixtureOptions) -> Result<Vec<usize>, LoadError> {
+    fn layers(&self, options: &MixtureOption) -> Result<Vec<usize>, LoadError> {
         let config = self.resolved.config();
         let count = config.layers.len();
         if count > config.blocks() {
             return Err(
-                self.fault("it runs its blocks several times; such a model takes no mixture".to_owned())
+                self.fault("it runs its blocks several times: such a model cannot have a mixture".to_owned())
             );
         }
         let layers = options.layers.clone().unwrap_or_else(|| (0..count).collect());
@@ -88,7 +88,7 @@ impl MixtureBase<'_> {
 
     fn gate(
         &self,
-        options: &MixtureOptions,
+        options: &MixtureOption,
         layers: &[usize],
     ) -> Result<BTreeMap<usize, MixtureGate>, LoadError> {
         let path = match &options.gate {
@@ -131,7 +131,7 @@ impl LoadedMixture {
     ///
     /// # Errors
     /// What is wrong with a file, or does not fit the model: file, layer and tensor are named.
-    pub(crate) fn load(options: &MixtureOptions, base: MixtureBase) -> Result<Self, LoadError> {
+    pub(crate) fn load(options: &MixtureOption, base: MixtureBase) -> Result<Self, LoadError> {
         let all = 0..base.resolved.config().layers.len();
         Self::of_layers(options, base, (&all, ExpertScope::Whole))
     }
@@ -142,7 +142,7 @@ impl LoadedMixture {
     /// As [`Self::load`].
     #[cfg(unix)]
     pub(crate) fn of_stage(
-        options: &MixtureOptions,
+        options: &MixtureOption,
         base: MixtureBase,
         layers: &Range<usize>,
     ) -> Result<Self, LoadError> {
@@ -150,7 +150,7 @@ impl LoadedMixture {
     }
 
     fn of_layers(
-        options: &MixtureOptions,
+        options: &MixtureOption,
         base: MixtureBase,
         (range, scope): (&Range<usize>, ExpertScope),
     ) -> Result<Self, LoadError> {
@@ -158,7 +158,7 @@ impl LoadedMixture {
         let gates = base.gate(options, &layers)?;
         let own: Vec<usize> = layers.iter().copied().filter(|layer| range.contains(layer)).collect();
         let roles = MixtureRoles::of(base.resolved.config(), &layers);
-        let maker = Experts {
+        let loader = ExpertLoader {
             base,
             layers: &own,
             scope,
@@ -168,7 +168,7 @@ impl LoadedMixture {
         let mut parts: BTreeMap<usize, Vec<Arc<dyn FeedForward>>> = BTreeMap::new();
         let (mut bytes, mut guards) = (0u64, Vec::new());
         for expert in &options.experts {
-            let LoadedExpert { parts: own, bytes: more, guard } = maker.load(expert)?;
+            let LoadedExpert { parts: own, bytes: more, guard } = loader.load(expert)?;
             own.into_iter().for_each(|(layer, part)| parts.entry(layer).or_default().push(part));
             bytes = bytes.saturating_add(more);
             guards.extend(guard);

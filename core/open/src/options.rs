@@ -10,15 +10,16 @@ pub use specs::SpecOptions;
 
 use crate::device::Device;
 use crate::keys::KeyOptions;
-use crate::mixture_options::MixtureOptions;
+use crate::mixture_option::MixtureOption;
 use crate::stage_options::StageOptions;
-use menagerie_engine::DEFAULT_CHUNK;
+use menagerie_engine::{DEFAULT_CHUNK, setters};
 use menagerie_model::{Arithmetic, KvType};
 use menagerie_spec::MetadataValue;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// How a model is loaded, by subject. Each field has a default, and each option a method that sets it.
+/// How a model is loaded, by subject. Each option has a default and a method that sets it; [`Self::with_context`] sets the
+/// tokens of the context.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LoadOptions {
@@ -98,6 +99,34 @@ pub struct TemplateSource {
     pub source: String,
 }
 
+setters! { LoadOptions:
+    with_weights(weights: WeightOptions),
+    with_placement(placement: PlacementOptions),
+    with_specs(specs: SpecOptions),
+    with_keys(keys: KeyOptions),
+    with_chat_template(chat_template: impl Into<Option<TemplateSource>>),
+    with_composition(composition: CompositionOptions),
+}
+
+setters! { WeightOptions:
+    with_mmap(mmap: bool),
+    with_arithmetic(arithmetic: Arithmetic),
+    with_kv_type(kv_type: impl Into<Option<KvType>>),
+    with_quantization(quantization: impl Into<Option<LoadQuantization>>),
+}
+
+setters! { ContextOptions:
+    with_tokens(tokens: impl Into<Option<usize>>),
+    with_chunk(chunk: usize),
+    with_memory_limit(memory_limit: impl Into<Option<u64>>),
+}
+
+setters! { PlacementOptions:
+    with_device(device: Device),
+    with_threads(threads: impl Into<Option<usize>>),
+    with_stages(stages: impl Into<Option<StageOptions>>),
+}
+
 /// Writes a method for each option of a subject: `with_option(subject.option: type)`.
 macro_rules! option_setters {
     ($($with:ident($subject:ident.$option:ident: $type:ty),)+) => {
@@ -130,17 +159,10 @@ option_setters! {
     with_accept_unread(keys.accept_unread: Vec<String>),
     with_set(keys.set: BTreeMap<String, MetadataValue>),
     with_adapters(composition.adapters: Vec<AdapterOption>),
-    with_mixture(composition.mixture: impl Into<Option<MixtureOptions>>),
+    with_mixture(composition.mixture: impl Into<Option<MixtureOption>>),
 }
 
 impl LoadOptions {
-    /// The same options with this chat template.
-    #[must_use]
-    pub fn with_chat_template(mut self, template: impl Into<Option<TemplateSource>>) -> Self {
-        self.chat_template = template.into();
-        self
-    }
-
     /// The files that change what the model computes: an X-LoRA, the experts and the gate of a mixture, an importance
     /// matrix. LoRA adapters are left out, because they are loaded and unloaded while the model is open.
     pub(crate) fn changing_files(&self) -> Vec<PathBuf> {

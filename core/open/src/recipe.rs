@@ -4,7 +4,7 @@ mod place;
 
 use crate::error::LoadError;
 use crate::locate::Locate;
-use crate::mixture_options::MixtureOptions;
+use crate::mixture_option::MixtureOption;
 use crate::options::{AdapterOption, TemplateSource};
 use crate::tables::tokenizer_tables;
 use menagerie_entries::{nearest, nearest_clause};
@@ -24,7 +24,7 @@ pub struct Ingredients {
     /// Adapters, those of the innermost recipe first.
     pub adapters: Vec<AdapterOption>,
     /// The mixture that replaces the model's feed-forwards; at most one of the recipes has one.
-    pub mixture: Option<MixtureOptions>,
+    pub mixture: Option<MixtureOption>,
     /// Metadata keys that the recipes set; outer recipes have priority.
     pub set: BTreeMap<String, MetadataValue>,
     /// The chat template of the outermost recipe that has one: its name or path, and the folder of the recipe.
@@ -137,7 +137,7 @@ impl Ingredients {
         let mixes = self.adapters.iter().any(|adapter| adapter.kind == AdapterKind::XLora);
         if mixes && self.adapters.len() > 1 {
             let names = self.recipes.join(" over ");
-            let reason = format!("{names}: X-LoRA mixes the adapters it was trained with, and no others");
+            let reason = format!("{names}: X-LoRA mixes only the adapters that it was trained with");
             return Err(RecipePlace::of(outermost).error(reason));
         }
         Ok(())
@@ -178,7 +178,7 @@ fn form_reason(recipe: &Recipe, architecture: &str) -> String {
     let mixes = recipe.adapters.iter().any(|adapter| adapter.kind == AdapterKind::XLora);
     let option = if mixes { "--xlora FOLDER" } else { "--lora PATH" };
     format!(
-        "`{}` is no model but what any model of the architecture {architecture} becomes with its adapters; name both: \
+        "`{}` is not a model: it describes any model of the architecture {architecture} with its adapters; name both: \
          `menagerie run MODEL {option}`, or a recipe of your own with `base` and `from`",
         recipe.id
     )

@@ -250,14 +250,14 @@ impl ChatCapable for TemplateFormat {
 }
 
 /// Tokenizer and chat format, or the reasons why they are missing.
-pub(crate) struct Text {
+pub(crate) struct TextCapabilities {
     pub(crate) tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
     pub(crate) chat_format: Result<Arc<dyn ChatCapable>, MissingCapability>,
     /// Notices about the tables of spec folders.
     pub(crate) notices: Vec<Notice>,
 }
 
-impl Text {
+impl TextCapabilities {
     pub(crate) fn read(resolved: &ResolvedFile, template: Option<&TemplateSource>) -> Self {
         let model = resolved.name();
         let config = &resolved.config().tokenizer;

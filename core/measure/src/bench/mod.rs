@@ -121,7 +121,7 @@ pub fn bench(
     if options.repetitions == 0 {
         return Err(GenerateError::Options("at least one repetition is needed".to_owned()));
     }
-    let mut run = Run::new(pipeline, options)?;
+    let mut run = BenchRun::new(pipeline, options)?;
     if options.warm_up {
         on_progress(BenchProgress::WarmUp);
         run.prompt(options.prompt.max(1))?;
@@ -150,14 +150,14 @@ pub fn bench(
 }
 
 /// A sequence with random tokens.
-struct Run<'a> {
+struct BenchRun<'a> {
     evaluation: Evaluation<'a>,
     random: Generator,
     vocabulary: u32,
     depth: Vec<u32>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> BenchRun<'a> {
     fn new(pipeline: &TextPipeline, options: &'a BenchOptions) -> Result<Self, GenerateError> {
         let engine = pipeline.engine();
         let scheduler = Scheduler::for_one(Arc::clone(engine), pipeline.hooks().clone())?;

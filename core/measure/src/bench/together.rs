@@ -75,7 +75,8 @@ pub fn bench_together(
         .with_prefixes(0)
         .with_capacity_tokens(capacity_tokens)
         .with_step_tokens(step_tokens);
-    let mut run = Run::new(Scheduler::new(Arc::clone(engine), pipeline.hooks().clone(), room)?, sequences)?;
+    let mut run =
+        QueueBench::new(Scheduler::new(Arc::clone(engine), pipeline.hooks().clone(), room)?, sequences)?;
     run.measure(prompt.min(16), generate.min(2))?;
     let (mut prompts, mut generated, mut total) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..repetitions {
@@ -91,7 +92,7 @@ pub fn bench_together(
 }
 
 /// The sequences of a scheduler; each is a request.
-struct Run {
+struct QueueBench {
     scheduler: Scheduler,
     sequences: Vec<Sequence>,
     requests: Vec<RequestProgress>,
@@ -99,7 +100,7 @@ struct Run {
     vocabulary: u32,
 }
 
-impl Run {
+impl QueueBench {
     fn new(mut scheduler: Scheduler, count: usize) -> Result<Self, GenerateError> {
         let sequences = (0..count).map(|_| scheduler.create()).collect::<Result<_, _>>()?;
         let vocabulary = scheduler.engine().model.vocabulary() as u32;

@@ -194,8 +194,8 @@ pub fn perplexity(
     options: &PerplexityOptions,
     on_chunk: &mut dyn FnMut(PerplexityProgress),
 ) -> Result<PerplexityResult, GenerateError> {
-    let mut run = Run::new(pipeline, chunks, options)?;
-    let mut held = Held::new(pipeline.engine(), chunks, against, options)?;
+    let mut run = ChunkRun::new(pipeline, chunks, options)?;
+    let mut held = ComparisonBase::new(pipeline.engine(), chunks, against, options)?;
     let mut rows = Vec::new();
     let mut running = Vec::new();
     for chunk in 0..chunks.count() {
@@ -268,12 +268,12 @@ impl<'a> Feeder<'a> {
 }
 
 /// The model that is scored.
-struct Run<'a> {
+struct ChunkRun<'a> {
     feeder: Feeder<'a>,
     pool: Pool,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ChunkRun<'a> {
     fn new(
         pipeline: &TextPipeline,
         chunks: &'a TextChunks,
@@ -290,7 +290,7 @@ impl<'a> Run<'a> {
     fn chunk(
         &mut self,
         chunk: usize,
-        held: &mut Held,
+        held: &mut ComparisonBase,
         rows: &mut Vec<Compared>,
     ) -> Result<(), GenerateError> {
         let Range { start: mut row, end } = self.feeder.chunks.scored();
@@ -324,7 +324,7 @@ impl ScoredStep<'_> {
 }
 
 /// What rows are compared with, and its state.
-enum Held<'a, 'c> {
+enum ComparisonBase<'a, 'c> {
     Nothing,
     Save(BaseWriter<&'a mut dyn Write>),
     Base(&'a mut BaseReader),
@@ -332,7 +332,7 @@ enum Held<'a, 'c> {
     Model(Box<Feeder<'c>>, Vec<f32>),
 }
 
-impl<'a, 'c> Held<'a, 'c> {
+impl<'a, 'c> ComparisonBase<'a, 'c> {
     fn new(
         engine: &Arc<Engine>,
         chunks: &'c TextChunks,

@@ -48,7 +48,7 @@ impl FileDigest {
         self.hash.update(size.to_le_bytes());
         let layout = if size > WHOLE { self.layout(path, size)? } else { None };
         let mut reader = BufReader::with_capacity(BUFFER, file);
-        let Some(Layout { header, tensors }) = layout else {
+        let Some(FileLayout { header, tensors }) = layout else {
             return self.range(&mut reader, 0..size);
         };
         self.range(&mut reader, 0..header)?;
@@ -61,17 +61,17 @@ impl FileDigest {
     }
 
     /// The layout of a file of `size` bytes; `None` for a format without tensors, or an incomplete file.
-    fn layout(&mut self, path: &Path, size: u64) -> io::Result<Option<Layout>> {
+    fn layout(&mut self, path: &Path, size: u64) -> io::Result<Option<FileLayout>> {
         let mut magic = [0; 4];
         File::open(path)?.read_exact(&mut magic)?;
         if magic != *b"GGUF" {
             let file = SafetensorsFile::open(path, true).ok();
-            return Ok(file.map(|file| Layout::of_safetensors(&file, size)));
+            return Ok(file.map(|file| FileLayout::of_safetensors(&file, size)));
         }
         if self.split.as_ref().is_none_or(|known| part(known, path).is_none()) {
             self.split = GgufFile::open(path, &OpenOptions::default()).ok();
         }
-        Ok(self.split.as_ref().and_then(|file| Some(Layout::of_part(file, part(file, path)?, size))))
+        Ok(self.split.as_ref().and_then(|file| Some(FileLayout::of_part(file, part(file, path)?, size))))
     }
 
     fn range(&mut self, reader: &mut BufReader<File>, range: Range<u64>) -> io::Result<()> {
@@ -104,14 +104,14 @@ fn part(of: &GgufFile, path: &Path) -> Option<usize> {
 }
 
 /// The places of the header and the tensors of a file, in bytes from its start.
-struct Layout {
+struct FileLayout {
     /// Bytes before the first tensor.
     header: u64,
     /// The bytes of each tensor, in the order of the file.
     tensors: Vec<Range<u64>>,
 }
 
-impl Layout {
+impl FileLayout {
     fn of_safetensors(file: &SafetensorsFile, size: u64) -> Self {
         Self::of(file.tensors().iter().map(|tensor| (tensor.offset(), tensor.bytes())).collect(), size)
     }
@@ -206,7 +206,7 @@ mod tests {
             for path in &paths {
                 let good = std::fs::read(path).unwrap();
                 let layout = FileDigest::default().layout(path, good.len() as u64).unwrap();
-                let Layout { header, tensors } = layout.unwrap();
+                let FileLayout { header, tensors } = layout.unwrap();
                 let sizes: Vec<usize> = tensors.iter().map(|one| (one.end - one.start) as usize).collect();
                 assert_eq!(sizes, SIZES);
                 let with = |place: u64| {
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_type_of_unknown_size_reaches_to_the_next_tensor() {
-        let Layout { tensors, header } = Layout::of(vec![(64, 0), (32, 16), (128, 0)], 200);
+        let FileLayout { tensors, header } = FileLayout::of(vec![(64, 0), (32, 16), (128, 0)], 200);
         assert_eq!((tensors, header), (vec![32..48, 64..128, 128..200], 32));
     }
 }

@@ -4,14 +4,14 @@ use crate::notice::Notice;
 use crate::options::{AdapterOption, PlacementOptions};
 use crate::request::LoadRequest;
 use crate::resolved::ResolvedFile;
-use crate::text::Text;
+use crate::text::TextCapabilities;
 use menagerie_model::Compute;
 
 /// Notices of the file and its spec, of the tables of spec folders, of the device, of options that have no effect, and of
 /// the recipe.
 pub(crate) fn notices(
     resolved: &ResolvedFile,
-    text: &Text,
+    text: &TextCapabilities,
     compute: &Compute,
     request: &LoadRequest,
 ) -> Vec<Notice> {

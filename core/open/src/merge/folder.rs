@@ -17,10 +17,10 @@ use std::path::Path;
 const WEIGHTS: [&str; 9] = ["safetensors", "bin", "pt", "pth", "gguf", "onnx", "h5", "msgpack", "ckpt"];
 
 /// By tensor of the file: the entries of the model that it contains, and their matrices.
-type Changes = BTreeMap<usize, Vec<Change>>;
+type Changes = BTreeMap<usize, Vec<TensorChange>>;
 
 /// The numbers of a stored tensor that an entry changes.
-struct Change {
+struct TensorChange {
     entry: usize,
     /// The matrix of a stack whose matrices are stored one by one.
     member: Option<usize>,
@@ -95,7 +95,7 @@ impl Merge<'_> {
             let places = self.resolved.tensors.stored_numbers(entry)?;
             let several = places.len() > 1;
             for (member, at) in places.into_iter().enumerate() {
-                let change = Change { entry, member: several.then_some(member), at };
+                let change = TensorChange { entry, member: several.then_some(member), at };
                 changes.entry(change.at.tensor).or_default().push(change);
             }
         }
@@ -107,7 +107,7 @@ impl Merge<'_> {
         &self,
         tensor: usize,
         name: &str,
-        changed: &[Change],
+        changed: &[TensorChange],
         cpu: &Cpu,
     ) -> Result<Vec<u8>, LoadError> {
         let about = |reason: String| self.error(format!("tensor \"{name}\": {reason}"));
@@ -118,10 +118,10 @@ impl Merge<'_> {
         encoded(&values, values.len(), kind, cpu).map_err(about)
     }
 
-    fn stored_values(&self, tensor: usize, changed: &[Change]) -> Result<Vec<f32>, ModelError> {
+    fn stored_values(&self, tensor: usize, changed: &[TensorChange]) -> Result<Vec<f32>, ModelError> {
         let stored = self.resolved.tensors.weight(tensor)?;
         let mut values = self.compute.backend.values(&stored)?;
-        for Change { entry, member, at } in changed {
+        for TensorChange { entry, member, at } in changed {
             let matrices = match member {
                 Some(member) => *member..member + 1,
                 None => 0..self.resolved.tensors.weight(*entry)?.shape().count,

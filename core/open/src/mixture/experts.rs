@@ -7,7 +7,7 @@ use crate::fitting::check_fits;
 use crate::in_memory::InMemory;
 use crate::memory;
 use crate::memory::MemoryEstimate;
-use crate::mixture_options::ExpertOption;
+use crate::mixture_option::ExpertOption;
 use crate::quantization::quantized;
 use crate::recipe::is_recipe;
 use crate::resolved::ResolvedFile;
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Assembles experts for some layers of a model.
-pub(super) struct Experts<'a> {
+pub(super) struct ExpertLoader<'a> {
     pub(super) base: MixtureBase<'a>,
     pub(super) layers: &'a [usize],
     pub(super) scope: ExpertScope,
@@ -49,7 +49,7 @@ pub(super) struct LoadedExpert {
     pub(super) guard: Option<WeightGuard>,
 }
 
-impl Experts<'_> {
+impl ExpertLoader<'_> {
     pub(super) fn load(&self, expert: &ExpertOption) -> Result<LoadedExpert, LoadError> {
         match expert {
             ExpertOption::Model(path) => self.of_model(path),
@@ -148,7 +148,7 @@ impl Experts<'_> {
                 Some(module) => Err(fault(
                     &path,
                     format!(
-                        "module \"{}\" is no feed-forward of the mixture's layers; say which modules the expert takes \
+                        "module \"{}\" is not a feed-forward of the mixture's layers; name the modules that the expert uses \
                          (modules = {:?}), and the others are left out",
                         module.name,
                         self.names_inside(file)

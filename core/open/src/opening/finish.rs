@@ -9,7 +9,7 @@ use crate::memory::MemoryEstimate;
 use crate::notice::Notice;
 use crate::request::LoadRequest;
 use crate::resolved::ResolvedFile;
-use crate::text::Text;
+use crate::text::TextCapabilities;
 use menagerie_model::{Compute, ModelError, WeightGuard};
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub(super) struct PipelineParts<'a> {
     pub(super) name: String,
     pub(super) resolved: &'a ResolvedFile,
     pub(super) compute: Compute,
-    pub(super) text: Text,
+    pub(super) text: TextCapabilities,
     /// Tokens of the context.
     pub(super) context: usize,
     pub(super) learned_positions: Option<usize>,
@@ -58,7 +58,7 @@ pub(super) struct FinishedParts<M> {
     pub(super) model: M,
     pub(super) resolved: ResolvedFile,
     pub(super) compute: Compute,
-    pub(super) text: Text,
+    pub(super) text: TextCapabilities,
     /// Bytes of the weights.
     pub(super) weights: u64,
     /// Bytes of free memory, if known.

@@ -1,6 +1,7 @@
 //! [`CompositionOptions`]: what is combined with a base model.
 
-use crate::mixture_options::{ExpertOption, GateOption, MixtureOptions};
+use crate::mixture_option::{ExpertOption, GateOption, MixtureOption};
+use menagerie_engine::setters;
 use menagerie_spec::AdapterKind;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,12 @@ pub struct CompositionOptions {
     /// Adapters that act on the model's linears.
     pub adapters: Vec<AdapterOption>,
     /// A mixture of experts that replaces the model's feed-forwards.
-    pub mixture: Option<MixtureOptions>,
+    pub mixture: Option<MixtureOption>,
+}
+
+setters! { CompositionOptions:
+    with_adapters(adapters: Vec<AdapterOption>),
+    with_mixture(mixture: impl Into<Option<MixtureOption>>),
 }
 
 /// An adapter of a model.

@@ -2,7 +2,7 @@
 
 use crate::error::LoadError;
 use crate::locate::Locate;
-use crate::mixture_options::{ExpertOption, GateOption, MixtureOptions};
+use crate::mixture_option::{ExpertOption, GateOption, MixtureOption};
 use crate::options::AdapterOption;
 use menagerie_registry::{Origin, RecipeEntry};
 use menagerie_spec::{RECIPE_SUFFIX, RecipeAdapter, RecipeExpert, RecipeMixture};
@@ -65,7 +65,7 @@ impl RecipePlace {
         &self,
         mixture: &RecipeMixture,
         locate: &dyn Locate,
-    ) -> Result<MixtureOptions, LoadError> {
+    ) -> Result<MixtureOption, LoadError> {
         let RecipeMixture { layers, gate, choose, experts } = mixture;
         let expert = |expert: &RecipeExpert| match expert {
             RecipeExpert::From(from) => self.find("mixture.experts", from, locate).map(ExpertOption::Model),
@@ -74,7 +74,7 @@ impl RecipePlace {
                 Ok(ExpertOption::Adapter { path, modules: modules.clone() })
             }
         };
-        Ok(MixtureOptions {
+        Ok(MixtureOption {
             layers: layers.clone(),
             experts: experts.iter().map(expert).collect::<Result<_, _>>()?,
             // The gate does not have to exist yet: `train-gate` writes it.

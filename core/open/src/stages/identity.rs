@@ -2,7 +2,7 @@
 
 use crate::error::LoadError;
 use crate::fingerprint;
-use crate::mixture_options::{ExpertOption, GateOption, MixtureOptions};
+use crate::mixture_option::{ExpertOption, GateOption, MixtureOption};
 use crate::options::{AdapterOption, LoadOptions, LoadQuantization};
 use crate::resolved::ResolvedFile;
 use menagerie_adapters::XLora;
@@ -57,8 +57,8 @@ fn quantized(quantization: &LoadQuantization) -> Result<String, LoadError> {
 }
 
 /// The parts of a mixture, and its gate.
-fn mixed(mixture: &MixtureOptions) -> Result<String, LoadError> {
-    let MixtureOptions { layers, experts, gate, choose } = mixture;
+fn mixed(mixture: &MixtureOption) -> Result<String, LoadError> {
+    let MixtureOption { layers, experts, gate, choose } = mixture;
     let mut text = format!(", mixture in layers {layers:?} by {choose:?} of");
     for expert in experts {
         text += &match expert {
@@ -97,7 +97,7 @@ mod tests {
             ["expert.gguf", "adapter.safetensors", "gate.safetensors"].map(|name| folder.path().join(name));
         paths.iter().for_each(|path| std::fs::write(path, "as it was").unwrap());
         let [expert, adapter, gate] = paths.clone();
-        let mixture = MixtureOptions {
+        let mixture = MixtureOption {
             layers: None,
             experts: vec![
                 ExpertOption::Model(expert),
@@ -109,10 +109,10 @@ mod tests {
         let first = mixed(&mixture).unwrap();
         assert_eq!(mixed(&mixture).unwrap(), first);
         let others = [
-            MixtureOptions { layers: Some(vec![1]), ..mixture.clone() },
-            MixtureOptions { choose: MixtureChoice::Prompt, ..mixture.clone() },
-            MixtureOptions { gate: GateOption::Always(1), ..mixture.clone() },
-            MixtureOptions { experts: mixture.experts[..1].to_vec(), ..mixture.clone() },
+            MixtureOption { layers: Some(vec![1]), ..mixture.clone() },
+            MixtureOption { choose: MixtureChoice::Prompt, ..mixture.clone() },
+            MixtureOption { gate: GateOption::Always(1), ..mixture.clone() },
+            MixtureOption { experts: mixture.experts[..1].to_vec(), ..mixture.clone() },
         ];
         assert!(others.iter().all(|other| mixed(other).unwrap() != first));
         for path in &paths {

@@ -13,7 +13,7 @@ use menagerie::engine::{EmbeddingPipeline, TextPipeline};
 use menagerie::files::path_text;
 use menagerie::model::LinearWrapper;
 use menagerie::open::{
-    GateOption, LoadError, LoadOptions, LoadedModel, MixtureOptions, ModelSource, ResolvedFile,
+    GateOption, LoadError, LoadOptions, LoadedModel, MixtureOption, ModelSource, ResolvedFile,
 };
 use menagerie::registry::Environment;
 use menagerie::spec::ArchSpec;
@@ -68,7 +68,7 @@ impl<'a> ModelOpening<'a> {
     }
 
     /// The mixture of the recipe, if it has one.
-    pub(crate) fn mixture(&self) -> Option<&MixtureOptions> {
+    pub(crate) fn mixture(&self) -> Option<&MixtureOption> {
         self.source.ingredients.as_ref()?.mixture.as_ref()
     }
 
@@ -81,7 +81,7 @@ impl<'a> ModelOpening<'a> {
     /// With another gate of the mixture.
     pub(crate) fn with_gate(mut self, gate: GateOption) -> Self {
         self.options.composition.mixture =
-            self.mixture().cloned().map(|mixture| MixtureOptions { gate, ..mixture });
+            self.mixture().cloned().map(|mixture| MixtureOption { gate, ..mixture });
         self
     }
 

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::listing::model_summary::SummaryLines;
 use crate::output;
 use crate::output::fitted_table::{FittedTable, shortened};
-use menagerie::open::{GateOption, Ingredients, MixtureOptions};
+use menagerie::open::{GateOption, Ingredients, MixtureOption};
 use menagerie::registry::{Environment, Origin, RecipeEntry};
 use menagerie::spec::{Recipe, RecipeBase, RecipeMixture, layer_ranges};
 use serde_json::{Value, json};
@@ -167,7 +167,7 @@ pub(crate) fn over(
 }
 
 /// The lines of a mixture that is loaded.
-fn given_mixture(mixture: &MixtureOptions) -> Vec<(&'static str, String)> {
+fn given_mixture(mixture: &MixtureOption) -> Vec<(&'static str, String)> {
     let layers = match &mixture.layers {
         Some(layers) => layer_ranges(&layers.iter().copied().collect()),
         None => "all layers".to_owned(),

@@ -16,7 +16,7 @@ use indicatif::ProgressBar;
 use menagerie::engine::{ChatMessage, TextPipeline};
 use menagerie::open::{
     ExpertOption, GateExample, GateOption, GateRows, GateScore, GateTrainer, GateTrainingOptions,
-    MixtureOptions, available_memory,
+    MixtureOption, available_memory,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -104,7 +104,7 @@ impl Runnable for TrainGateCommand {
 
 impl TrainGateCommand {
     /// Checks that every prompt names an existing expert; notes experts without prompts.
-    fn check(&self, prompts: &[GatePrompt], mixture: &MixtureOptions) -> Result<(), Failure> {
+    fn check(&self, prompts: &[GatePrompt], mixture: &MixtureOption) -> Result<(), Failure> {
         let names = mixture.names();
         if let Some(at) = prompts.iter().position(|row| row.expert >= names.len()) {
             let known: Vec<String> =
@@ -215,7 +215,7 @@ impl TrainGateCommand {
     fn say(
         &self,
         prompts: &[GatePrompt],
-        mixture: &MixtureOptions,
+        mixture: &MixtureOption,
         out: &Path,
         trained: &TrainingResult,
     ) -> Result<(), Failure> {

@@ -1,11 +1,11 @@
-//! [`MixtureOptions`]: which feed-forwards become experts of a model, and the gate that chooses among them.
+//! [`MixtureOption`]: which feed-forwards become experts of a model, and the gate that chooses among them.
 
 use menagerie_spec::MixtureChoice;
 use std::path::PathBuf;
 
 /// A mixture of experts that replaces feed-forwards of a model.
 #[derive(Clone, Debug, PartialEq)]
-pub struct MixtureOptions {
+pub struct MixtureOption {
     /// Layers whose feed-forward becomes a mixture. `None`: all layers.
     pub layers: Option<Vec<usize>>,
     /// The experts after the model's own feed-forward, in order.
@@ -39,7 +39,7 @@ pub enum GateOption {
     Always(usize),
 }
 
-impl MixtureOptions {
+impl MixtureOption {
     /// A short description of each expert, in order; the model's own feed-forward is the first.
     pub fn names(&self) -> Vec<String> {
         let other = |expert: &ExpertOption| match expert {
