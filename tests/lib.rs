@@ -1,5 +1,6 @@
-//! Conformance suites, a binary each (see the `[[test]]` entries of `Cargo.toml`), and what they share: fixtures, the
-//! distance between logits, the [`suite`]s that every backend runs, and a [`runner`] of tests that may have to be skipped.
+//! Conformance suites, a binary each (see the `[[test]]` entries of `Cargo.toml`), and their common code: fixtures, the
+//! distance between logits, the [`suite`]s that every backend runs, and a [`runner`] of tests that may have to be
+//! skipped.
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
@@ -128,7 +129,7 @@ pub fn with_keys(from: &Path, to: &Path, left_out: &[&str], keys: &[(&str, Owned
     writer.write(to).unwrap_or_else(|e| panic!("{e}"));
 }
 
-/// Options every conformance test opens models with: one thread, and no spec folder of the machine.
+/// The options with which every conformance test opens models: one thread, and no spec folder of the machine.
 pub fn options(arithmetic: Arithmetic) -> LoadOptions {
     LoadOptions::default().with_arithmetic(arithmetic).with_threads(1)
 }
@@ -146,7 +147,7 @@ pub fn rows(pipeline: &TextPipeline, tokens: &[u32], options: &LogitsOptions) ->
     logits.values.chunks_exact(logits.vocabulary).map(<[f32]>::to_vec).collect()
 }
 
-/// Writes the model at `from` to `to`, the data of every tensor changed by `change(name, bytes)`.
+/// Writes the model at `from` to `to`, with the data of every tensor changed by `change(name, bytes)`.
 pub fn rewrite(from: &Path, to: &Path, change: &dyn Fn(&str, &mut [u8])) {
     let file = GgufFile::open(from, &OpenOptions::default()).unwrap_or_else(|e| panic!("{e}"));
     let mut writer = GgufWriter::new();
@@ -161,7 +162,7 @@ pub fn rewrite(from: &Path, to: &Path, change: &dyn Fn(&str, &mut [u8])) {
     writer.write(to).unwrap();
 }
 
-/// Largest absolute difference between rows and a flat reference; not a number where any value is none.
+/// Largest absolute difference between rows and a flat reference; NaN if any value is NaN.
 pub fn distance(rows: &[Vec<f32>], reference: &[f32]) -> f32 {
     let flat: Vec<f32> = rows.concat();
     assert_eq!(flat.len(), reference.len(), "rows and reference differ in size");

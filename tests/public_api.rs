@@ -1,5 +1,5 @@
-//! The public API can grow without breaking those who use it: options are built with methods, enums of errors and events may get
-//! new variants, and functions that open or write files take whatever stands for a path.
+//! The public API can grow without breaking its users: options are built with methods, enums of errors and events may
+//! get new variants, and functions that open or write files accept anything that can be used as a path.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie_conformance::{is_for_tests, path_inside, root, rust_files};
@@ -20,11 +20,11 @@ const FIELDS: [(&str, &str, &str); 2] = [
     ("RelayOptions", "layers", "given to `new`: there is no layer that every model has"),
 ];
 
-/// Endings of names of enums that grow with what can go wrong or happen.
+/// Endings of the names of enums that get new variants when new errors or events are added.
 const GROWING: [&str; 10] =
     ["Error", "ErrorKind", "Fault", "FaultKind", "Cause", "Event", "Progress", "Reason", "Notice", "End"];
 
-/// A source file of the crates that others use.
+/// A source file of the public crates.
 struct Source {
     inside: String,
     text: String,
@@ -51,7 +51,7 @@ fn may_grow(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| attribute.path().is_ident("non_exhaustive"))
 }
 
-/// What is wrong with the options of a file.
+/// Faults of the options of a file.
 fn options_faults(source: &Source, item: &syn::ItemStruct) -> Vec<String> {
     let (name, inside) = (item.ident.to_string(), &source.inside);
     let mut faults = Vec::new();

@@ -1,18 +1,19 @@
-//! Runs named tests one after the other and says on the terminal what became of each: for tests that need what a machine
-//! may not have. `cargo test` shows nothing of a test that passes, so one that ends early there would look as if it had run.
+//! Runs named tests one after the other and reports the result of each on the terminal: for tests that need something
+//! that a machine may lack. `cargo test` prints nothing for a test that passes, so a test that returns early there
+//! would look as if it had run.
 
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
-/// A test: its name, and what it does.
+/// A test: its name, and its function.
 pub type Named = (&'static str, fn());
 
 /// Options of `cargo test` that are followed by a value.
 const WITH_VALUE: [&str; 5] = ["--test-threads", "--skip", "--color", "--format", "--logfile"];
 
-/// Runs those of `tests` whose names contain an argument of the command line, or all. Where something is `missing`, each
-/// says so, as `#[ignore]` does; where `MENAGERIE_REQUIRE_MODEL` in the environment is the name of what is missing, which
-/// `pull` knows it by, it fails instead.
+/// Runs those of `tests` whose names contain an argument of the command line, or all. If something is `missing`, each
+/// test reports that it is ignored, as with `#[ignore]`; but if the environment variable `MENAGERIE_REQUIRE_MODEL`
+/// contains the name of the missing model (as `pull` knows it), the test fails.
 pub fn run(tests: &[Named], missing: Option<&str>) -> ExitCode {
     let (filters, list) = arguments(std::env::args().skip(1));
     let chosen = tests
@@ -48,7 +49,7 @@ pub fn run(tests: &[Named], missing: Option<&str>) -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What names are to contain, and whether they are only to be listed.
+/// The filters of names, and whether tests are only listed.
 fn arguments(mut arguments: impl Iterator<Item = String>) -> (Vec<String>, bool) {
     let (mut filters, mut list) = (Vec::new(), false);
     while let Some(argument) = arguments.next() {

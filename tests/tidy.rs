@@ -1,5 +1,5 @@
-//! Small and legible: module docs, function and file size, arguments, no `unwrap` outside tests, `unsafe` in its places,
-//! `# Errors` where a public function can fail.
+//! Small and legible code: module docs, size of functions and files, arguments, no `unwrap` outside tests, `unsafe`
+//! only in its folders, `# Errors` for public functions that can fail.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie_conformance::{files_below, is_for_tests, is_test_code, path_inside, root, rust_files};
@@ -21,12 +21,13 @@ const UNSAFE_FOLDERS: [&str; 7] = [
     // An allocator that counts.
     "tests/fuzz/",
 ];
-/// What the standard library leaves to the machine's own library, whose last bits differ: `libm` has them, alike everywhere.
+/// Functions that the standard library takes from the machine's own library, whose last bits differ; `libm` has them,
+/// the same everywhere.
 const OF_THE_MACHINE: [&str; 18] = [
     "exp", "exp2", "exp_m1", "ln", "ln_1p", "log", "log2", "log10", "powf", "sin", "cos", "tan", "sin_cos",
     "sinh", "cosh", "tanh", "cbrt", "hypot",
 ];
-/// What stands on no way from a file to a token, or promises no bits.
+/// Folders whose results never affect a token, or that promise no bits.
 const OFF_THE_WAY: [&str; 4] = ["core/apps/", "core/backends/candle/", "core/synth/", "core/examples/"];
 const EMPTY_NAMES: [&str; 5] = ["utils", "util", "helpers", "common", "misc"];
 
@@ -62,7 +63,7 @@ fn read(file: PathBuf) -> Source {
     Source { inside: path_inside(&file), text: std::fs::read_to_string(&file).unwrap() }
 }
 
-/// What is not Rust and is read by people or machines: documents, manifests, tables, scripts.
+/// Texts that are not Rust: documents, manifests, tables, scripts.
 fn other_texts() -> Vec<Source> {
     let extensions = ["md", "toml", "py", "json", "cpp"];
     let wanted = |path: &Path| match path.extension() {
@@ -88,13 +89,13 @@ impl Source {
         self.inside.starts_with("core/") && !OFF_THE_WAY.iter().any(|folder| self.inside.starts_with(folder))
     }
 
-    /// Whether others read its documentation: not the command line, nor examples.
+    /// Whether its documentation is published: not the command line, nor examples.
     fn is_library(&self) -> bool {
         !is_for_tests(&self.inside) && !self.inside.starts_with("core/apps/")
     }
 }
 
-/// Walks one file and notes what breaks a rule.
+/// Walks one file and records violations of the rules.
 struct Walk<'a> {
     source: &'a Source,
     in_test: bool,
@@ -120,7 +121,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What a public function can fail with stands under `# Errors`: its own, or that of its whole trait.
+    /// A public function documents its errors under `# Errors`, or its whole trait does.
     fn errors(&mut self, signature: &syn::Signature, attributes: &[syn::Attribute]) {
         let fails = match &signature.output {
             syn::ReturnType::Type(_, kind) => is_result(kind),
@@ -142,7 +143,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Notes a function whose last bits differ between machines.
+    /// Records a function whose last bits differ between machines.
     fn of_the_machine(&mut self, name: &syn::Ident) {
         if OF_THE_MACHINE.iter().any(|known| name == known) && self.source.is_on_the_way() && !self.in_test {
             self.fault(name.span(), format!("`{name}` differs between machines; `libm` has it"));
@@ -287,7 +288,7 @@ fn every_file_is_small_and_documented() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// What follows `# Errors` in the kernels: the variants with their causes, or the function that has the same ones.
+/// The text under `# Errors` in the kernels: the variants with their causes, or the function that has the same ones.
 #[test]
 fn errors_of_the_kernels_are_documented_in_one_form() {
     let (mut faults, mut seen) = (Vec::new(), 0);
@@ -304,7 +305,7 @@ fn errors_of_the_kernels_are_documented_in_one_form() {
     assert!(seen > 30, "the test sees only {seen}");
 }
 
-/// The project stands alone: no path of a machine, no host of a package registry, nothing left unfinished.
+/// The project stands alone: no path of a machine, no host of a package registry, nothing unfinished.
 #[test]
 fn nothing_points_outside() {
     let refused =
@@ -324,7 +325,7 @@ fn nothing_points_outside() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Whether a step decodes is what `InferenceStep` says, never how many tokens there are: a prompt may have one, and a chunk too.
+/// `InferenceStep` tells whether a step decodes, never the number of tokens: a prompt may have one, and so may a chunk.
 #[test]
 fn nobody_counts_tokens_to_know_whether_it_decodes() {
     let counts =
@@ -356,7 +357,7 @@ fn nobody_counts_tokens_to_know_whether_it_decodes() {
     assert!(found.is_empty(), "a number of tokens or rows is compared with 1:\n{}", found.join("\n"));
 }
 
-/// Whether a line says whose a text is.
+/// Whether a line names the owner of a text.
 fn names_an_owner(line: &str) -> bool {
     let line = line.to_lowercase();
     let year = |after: &str| {
@@ -367,8 +368,8 @@ fn names_an_owner(line: &str) -> bool {
         || ["spdx-license-identifier", "free software foundation"].iter().any(|words| line.contains(words))
 }
 
-/// Everything here is this project's own work, data that it made, or in the public domain: no file carries the notice of
-/// another owner, and chat templates are those that were written for the tests.
+/// Everything here is this project's own work, data that it generated, or in the public domain: no file carries the
+/// notice of another owner, and chat templates were written for the tests.
 #[test]
 fn no_file_belongs_to_others() {
     // The license itself, a text for tokenizers that looks like a notice, and this file.

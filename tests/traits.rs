@@ -1,5 +1,6 @@
-//! Traits are kept for their callers: each is implemented, asked for as a bound or an object, and every method is called.
-//! And what else pipelines are known to fail by: nothing asynchronous that nobody waits for, one place where a stage runs.
+//! Traits exist for their callers: each is implemented and used as a bound or an object, and every method is called.
+//! Other known mistakes of pipelines are checked too: nothing asynchronous that nobody waits for, one place where a
+//! stage runs.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie_conformance::{is_for_tests, is_test_code, path_inside, root, rust_files};
@@ -8,7 +9,7 @@ use std::ops::RangeInclusive;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// Code that runs: without tests and what is for them.
+/// Production code: without tests and code for tests.
 struct Source {
     inside: String,
     lines: Vec<String>,
@@ -30,7 +31,7 @@ fn sources() -> Vec<Source> {
     files.filter_map(read).collect()
 }
 
-/// What the code says of traits.
+/// The traits in the code.
 #[derive(Default)]
 struct Traits {
     /// Methods of the public traits, by trait and with the file.
@@ -38,8 +39,8 @@ struct Traits {
     implemented: BTreeSet<String>,
     /// As a bound or an object.
     asked_for: BTreeSet<String>,
-    /// Lines, by file, that are the body of a method of this name in an implementation or a trait: who only hands a call on
-    /// does not count.
+    /// Lines, by file, that are the body of a method of this name in an implementation or a trait: forwarding a call
+    /// does not count as a call.
     bodies: BTreeMap<String, Vec<(String, RangeInclusive<usize>)>>,
     /// Lines of test modules.
     tests: BTreeMap<String, Vec<RangeInclusive<usize>>>,
@@ -126,7 +127,7 @@ fn calls(sources: &[Source]) -> BTreeMap<&str, Vec<(&str, usize)>> {
 }
 
 impl Traits {
-    /// Whether a line is no test, nor the body of a method of this name.
+    /// Whether a line is neither in a test nor in the body of a method of this name.
     fn counts(&self, name: &str, (inside, line): (&str, usize)) -> bool {
         let bodies = self.bodies.get(inside).into_iter().flatten().filter(|(body, _)| body == name);
         let tests = self.tests.get(inside).into_iter().flatten();
@@ -134,7 +135,7 @@ impl Traits {
     }
 }
 
-/// Traits that are there for others: those of macros, and what plugins may be.
+/// Traits whose users are outside of this code: those of macros, and those that plugins implement.
 fn by_others(inside: &str, name: &str) -> bool {
     let implementation = format!("{name} for ");
     let mut files = vec![root().join(inside)];
@@ -176,7 +177,7 @@ fn every_trait_is_implemented_asked_for_and_called() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// A receive that overlaps with computing is a thread here; what is asynchronous and polled by nobody would do nothing.
+/// Receiving while computing uses a thread here; an asynchronous call that nobody polls would do nothing.
 #[test]
 fn nothing_is_asynchronous() {
     let words = [concat!("asy", "nc fn"), concat!("asy", "nc move"), concat!(".aw", "ait")];
@@ -202,7 +203,8 @@ fn defined(sources: &[Source], name: &str) -> Vec<String> {
     sources.iter().flat_map(of).collect()
 }
 
-/// What is to happen in one place, whatever the model, the format and the number of sequences, is written once.
+/// Operations that must happen in one place, whatever the model, the format and the number of sequences, are written
+/// once.
 #[test]
 fn what_happens_in_one_place_is_written_once() {
     let sources = sources();
@@ -214,7 +216,7 @@ fn what_happens_in_one_place_is_written_once() {
     ] {
         assert_eq!(defined(&sources, name), [place], "`{name}`");
     }
-    // Initializing a request consumes its beginning, so that it cannot happen twice; other crates call it too.
+    // Initializing a request consumes its beginning, so it cannot happen twice; other crates call it too.
     let lifecycle = sources.iter().find(|source| source.inside.ends_with("hooks/lifecycle.rs")).unwrap();
     assert!(lifecycle.lines.iter().any(|line| line.contains("pub fn initialized(self,")));
     let told: Vec<&str> = sources

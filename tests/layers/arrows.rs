@@ -52,7 +52,8 @@ impl Walk<'_> {
         }
     }
 
-    /// A path in code: an item is meant where the name is both; a module alone is not a value.
+    /// A path in code: if the name is both an item and a module, the item is meant, because a module alone is not a
+    /// value.
     fn path(&mut self, path: &[String], line: usize) {
         for target in self.tree.resolve(self.module, path) {
             if let Target::Item(module) = target {
@@ -134,13 +135,13 @@ impl<'ast> Visit<'ast> for Walk<'_> {
         for import in tree::imports(&item.tree) {
             let targets = self.tree.resolve(self.module, &import.path);
             let of_items = targets.iter().filter(|target| matches!(target, Target::Item(_))).count();
-            // Where an item and a module have one name, the paths that begin with it show which is meant.
+            // If an item and a module have the same name, the paths that begin with it show which is meant.
             if of_items > 0 && of_items < targets.len() {
                 continue;
             }
             for target in targets {
                 match target {
-                    // The scope contains every module; an item that is reached through it is found where it is used.
+                    // The scope contains every module; an item that is reached through it is recorded where it is used.
                     Target::Module(module) if module == self.scope => {}
                     Target::Module(module) | Target::Item(module) => self.arrow(module, line),
                 }

@@ -32,7 +32,7 @@ pub struct Library {
     pub files: BTreeMap<String, String>,
 }
 
-/// The libraries of the packages below some folders of the workspace that are not made for tests.
+/// The libraries of the packages below some folders of the workspace, except those for tests.
 pub fn libraries(folders: &[&str]) -> Vec<Library> {
     let mut found = Vec::new();
     for package in metadata().workspace_packages() {

@@ -8,7 +8,7 @@ pub type Graph = BTreeMap<String, BTreeSet<String>>;
 /// `(from, to)`.
 pub type Arrow = (String, String);
 
-/// The sets of nodes that reach each other, those of one node too, the largest first.
+/// The sets of nodes that reach each other, including sets of one node, the largest first.
 pub fn components(graph: &Graph) -> Vec<Vec<String>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         graph.keys().map(|node| (node.as_str(), reachable(graph, node))).collect();
@@ -40,7 +40,7 @@ fn reachable<'g>(graph: &'g Graph, from: &str) -> BTreeSet<&'g str> {
     seen
 }
 
-/// A shortest cycle among some nodes, from its first node back to it; empty where there is none.
+/// A shortest cycle among some nodes, from its first node back to it; empty if there is none.
 pub fn shortest_cycle(graph: &Graph, nodes: &[String]) -> Vec<String> {
     let cycles = nodes.iter().filter_map(|node| cycle_through(graph, node));
     cycles.min_by_key(Vec::len).unwrap_or_default()
@@ -87,7 +87,7 @@ pub fn is_within(graph: &Graph, limit: usize) -> bool {
     components(graph).first().is_none_or(|largest| largest.len() <= limit)
 }
 
-/// Few arrows without which no cycle has more than `limit` nodes: those against a good order of each component, less
+/// Few arrows without which no cycle has more than `limit` nodes: those against a good order of each component, minus
 /// those that can stay. `weight` is the number of places of an arrow.
 pub fn back_arrows(graph: &Graph, limit: usize, weight: &dyn Fn(&Arrow) -> usize) -> Vec<Arrow> {
     let mut removed = Vec::new();
@@ -105,7 +105,7 @@ pub fn back_arrows(graph: &Graph, limit: usize, weight: &dyn Fn(&Arrow) -> usize
     pruned(graph, removed, limit, weight)
 }
 
-/// The arrows of a list that must stay out of the graph, so that no cycle has more than `limit` nodes.
+/// The arrows of a list that must stay removed, so that no cycle has more than `limit` nodes.
 pub fn pruned(
     graph: &Graph,
     mut removed: Vec<Arrow>,

@@ -1,4 +1,4 @@
-//! The finder of arrows and cycles on small sources that were written for it.
+//! The search for arrows and cycles on small sources that were written for it.
 
 use super::arrows::{arrows, graph};
 use super::cycles::{Graph, back_arrows, components, is_within, shortest_cycle, without};
@@ -72,7 +72,7 @@ fn re_exports_lead_to_the_module_that_defines() {
     assert_a("use crate::c::Made;", &["d"]);
     assert_a("use crate::c; fn f(x: c::Item) {}", &["b", "c"]);
     assert_a("use super::*; fn f(x: Shown) {}", &["d"]);
-    // `d` is a module and a function: the function is meant by a call, the module by a path through it.
+    // `d` is a module and a function: a call means the function, a path through it the module.
     assert_a("use crate::d; fn f() { d(); }", &["d"]);
 }
 
@@ -99,7 +99,7 @@ fn the_root_is_a_module_by_its_own_items() {
     assert_eq!(found(&files), [""; 0]);
 }
 
-/// The modules inside a module have arrows of their own; those to the outside are of the crate.
+/// The modules inside a module have their own arrows; arrows to the outside belong to the crate.
 #[test]
 fn modules_inside_a_module_have_arrows() {
     let files = [

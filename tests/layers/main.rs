@@ -115,7 +115,7 @@ fn every_crate_is_on_the_map() {
     }
 }
 
-/// The modules of the three crates that a model runs in are those on the map, each once.
+/// Each module of the three crates that run a model is on the map once.
 #[test]
 fn modules_are_on_the_map() {
     let text = architecture_md();
@@ -140,7 +140,7 @@ fn modules_are_on_the_map() {
     }
 }
 
-/// Oniguruma would win over fancy-regex silently; native-tls and openssl need a system library.
+/// Oniguruma would silently take precedence over fancy-regex; native-tls and openssl need a system library.
 #[test]
 fn refused_crates_are_absent() {
     let lock = std::fs::read_to_string(root().join("Cargo.lock")).unwrap();
@@ -168,7 +168,7 @@ fn only_the_plugin_host_loads_libraries() {
     }
 }
 
-/// What a package embeds lies inside it (through a link, if need be), so that it can be packaged alone.
+/// The files that a package embeds are inside it (through a link, if need be), so that it can be packaged alone.
 #[test]
 fn nothing_is_embedded_from_outside_its_package() {
     let mut outside = Vec::new();
@@ -195,7 +195,7 @@ fn nothing_is_embedded_from_outside_its_package() {
     assert!(seen >= 12, "the test sees only {seen} paths");
 }
 
-/// `cargo package --workspace` makes packages in order: what a package asks for by version was made before it, test crates too.
+/// `cargo package --workspace` makes packages in order: dependencies with a version were made before, test crates too.
 #[test]
 fn packages_can_be_made_in_order() {
     let metadata = metadata();
@@ -231,11 +231,11 @@ fn versioned(package: &Package) -> impl Iterator<Item = &Dependency> {
     package.dependencies.iter().filter(|dependency| dependency.req.to_string() != "*")
 }
 
-/// Words that are ids of built-in specs and mean something else in a file of the core: path, word, what it means.
+/// Words that are ids of built-in specs and have another meaning in a file of the core: path, word, meaning.
 const OTHER_MEANINGS: [(&str, &str, &str); 1] =
     [("core/spec/src/kinds/mamba2.rs", "mamba2", "the kind of mixer")];
 
-/// An architecture is data: its name may stand in `specs/` and `architectures/`, not in a text of the core's code.
+/// An architecture is data: its name may occur in `specs/` and `architectures/`, not in a text of the core's code.
 #[test]
 fn core_names_no_architecture() {
     let ids = built_in_ids();
@@ -315,7 +315,7 @@ fn literals(tokens: TokenStream, out: &mut Vec<(usize, String)>) {
     }
 }
 
-/// The test above reads what it should: texts of code, not of attributes, documentation, comments or tests.
+/// The test above reads the right texts: those of code, not of attributes, documentation, comments or tests.
 #[test]
 fn texts_of_code_are_found() {
     let source = r##"//! "a"

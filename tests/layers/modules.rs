@@ -80,7 +80,7 @@ impl Inside {
         format!("{} -> {} ({shown})", arrow.0, arrow.1)
     }
 
-    /// What is wrong with the crate and its list.
+    /// Faults of the crate and its list.
     fn faults(&self, known: &Known) -> Vec<String> {
         let (name, limit, mut faults) = (&self.name, self.limit, Vec::new());
         for arrow in known.arrows.iter().filter(|arrow| self.places(arrow) == 0) {
@@ -127,7 +127,7 @@ impl Inside {
         faults
     }
 
-    /// The list as it would be now: the known arrows that are still needed, or others if those are fewer or too few.
+    /// The current list: the known arrows that are still needed, or others if those are fewer or too few.
     fn shortened(&self, known: &Known) -> Known {
         let places = |arrow: &Arrow| self.places(arrow);
         let still = known.arrows.iter().filter(|arrow| places(arrow) > 0).cloned().collect::<Vec<_>>();
@@ -229,7 +229,8 @@ fn modules_form_no_large_cycles() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// Prints how many modules and arrows a crate has and its cycles, and for the crate of `MENAGERIE_CYCLES` what breaks them.
+/// Prints how many modules and arrows a crate has and its cycles, and for the crate of `MENAGERIE_CYCLES` the arrows
+/// that break them.
 fn print_cycles(inside: &Inside) {
     let cycles = components(&inside.graph);
     let sizes: Vec<usize> = cycles.iter().map(Vec::len).filter(|size| *size > 1).collect();
@@ -261,7 +262,7 @@ fn inside(limit: usize, arrows: &[&str]) -> Inside {
     Inside { name: "made-up".to_owned(), limit, graph: graph(&arrows), arrows }
 }
 
-/// A ring of five modules is found, passes with an arrow of the list, and a list must be as short as it can be.
+/// A ring of five modules is reported and passes with an arrow of the list; a list must be as short as it can be.
 #[test]
 fn a_list_is_held_to_the_code() {
     let ring = inside(4, &["a b", "b c", "c d", "d e", "e a", "e f", "f g", "g h", "h i", "i f"]);
@@ -289,7 +290,7 @@ fn a_list_is_held_to_the_code() {
     assert_eq!(read(&written(&limits, &lists)), (limits, lists));
 }
 
-/// The largest cycle of a crate is held to its number, which must be as small as it can be.
+/// The largest cycle of a crate must match its number, which may only become smaller.
 #[test]
 fn the_largest_cycle_may_only_become_smaller() {
     let pair = |limit| inside(limit, &["a b", "b a"]);

@@ -10,12 +10,12 @@ pub enum Target {
     Item(ModuleId),
 }
 
-/// Meanings of names that are being looked up: module, name, index. They are left out of a search inside their own.
+/// Names whose meaning is being looked up: module, name, index. They are skipped in the search for their own meaning.
 type Open = Vec<(ModuleId, String, usize)>;
 
 impl Tree {
-    /// What a path that stands in a module leads to inside of this crate; nothing for other crates, locals and generics.
-    /// A module and an item may have one name, so there may be two answers.
+    /// The items and modules of this crate to which a path in a module leads; none for other crates, locals and
+    /// generics. A module and an item may have the same name, so there may be two answers.
     pub fn resolve(&self, module: ModuleId, path: &[String]) -> Vec<Target> {
         self.resolve_within(module, path, &mut Open::new())
     }
@@ -62,7 +62,7 @@ impl Tree {
         found.unwrap_or_default()
     }
 
-    /// What a name in a module stands for; imports are followed, explicit ones before globs.
+    /// The meanings of a name in a module; imports are followed, explicit ones before globs.
     fn lookup(&self, module: ModuleId, name: &str, open: &mut Open) -> Vec<Target> {
         let mut found = Vec::new();
         for (index, meaning) in self.modules[module].names.get(name).into_iter().flatten().enumerate() {

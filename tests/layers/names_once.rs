@@ -79,7 +79,7 @@ fn faults(declared: &Declared, list: &BTreeMap<String, usize>) -> Vec<String> {
     faults
 }
 
-/// The list with the numbers of now where those are smaller.
+/// The list with the current numbers if those are smaller.
 fn shortened(declared: &Declared, list: &BTreeMap<String, usize>) -> BTreeMap<String, usize> {
     let count = |name: &str| declared.files.get(name).map_or(0, BTreeSet::len);
     let smaller = list.iter().map(|(name, known)| (name.clone(), count(name).min(*known)));

@@ -16,7 +16,7 @@ use syn::visit::{self, Visit};
 const LIST: &str = "tests/layers/public-items.toml";
 /// The sum of the list; it may only become smaller.
 const TOTAL: &str = "total";
-/// So many fewer items than the list says pass, so that not each change of a few touches the list.
+/// A library may have this many fewer items than the list allows, so that small changes do not touch the list.
 const SLACK: usize = 10;
 const HEADER: &str = "# The most public items of each library: functions, methods, types, traits, constants, modules and `pub use`. `total` is\n\
                       # their sum. The numbers may only become smaller; items that move to another library take their number with them.\n\
@@ -112,7 +112,7 @@ fn sum(list: &Counts) -> usize {
     list.iter().filter(|(name, _)| *name != TOTAL).map(|(_, most)| most).sum()
 }
 
-/// The list with the numbers of now where they are smaller, and with new libraries if the sum does not grow.
+/// The list with the current numbers if they are smaller, and with new libraries if the sum does not grow.
 fn shortened(counts: &Counts, list: &Counts) -> Counts {
     let smaller = |(name, count): (&String, &usize)| {
         (name.clone(), list.get(name).map_or(*count, |most| *most.min(count)))

@@ -77,7 +77,7 @@ impl Tree {
         self.modules[module].names.entry(name.to_string()).or_default().push(meaning);
     }
 
-    /// Fills a module with items; `folder` holds the files of the modules in it.
+    /// Fills a module with items; `folder` contains the files of its modules.
     fn fill(
         &mut self,
         files: &BTreeMap<String, String>,
@@ -118,7 +118,7 @@ impl Tree {
         self.fill(files, child, &below, parse(files, path));
     }
 
-    /// Notes the names that an item declares, and the imports inside it.
+    /// Records the names that an item declares, and the imports inside it.
     fn declare(&mut self, module: ModuleId, item: &syn::Item) {
         match item {
             syn::Item::Macro(item) => match &item.ident {
@@ -223,7 +223,7 @@ fn after(tokens: TokenStream, words: &[&str]) -> Vec<syn::Ident> {
 /// One path of a `use`.
 pub struct Import {
     pub path: Path,
-    /// The name that it has here; none of `_` and of a glob.
+    /// Its name here; `None` for `_` and for a glob.
     pub name: Option<String>,
     pub is_glob: bool,
 }

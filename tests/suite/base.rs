@@ -27,8 +27,8 @@ macro_rules! base_models {
             $crate::suite::base::expect_fixtures(&[$(stringify!($name)),*]);
         }
 
-        /// Decoding across `original_max_position_embeddings`: every step equals a full recompute with the factors that
-        /// its length calls for, so the cache is made again when the limit is crossed.
+        /// Decoding across `original_max_position_embeddings`: every step equals a full recomputation with the factors
+        /// for its length, so the cache is computed again when the limit is crossed.
         #[test]
         fn phi3_crosses_its_original_context() {
             let opened = $crate::suite::base::Opened::new("phi3", &$options);
@@ -63,13 +63,13 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the fixture of this name; nothing may have to be said about it.
+    /// Opens the fixture of this name; there must be no notices.
     pub fn new(name: &'static str, options: &LoadOptions) -> Self {
         let path = fixtures().join("base").join(name).join("model-f32.gguf");
         Self { long: long_of_gguf(name), ..Self::at(name, &path, options) }
     }
 
-    /// Opens the fixture of this name at another path: its Hugging Face folder, for which HF decides throughout.
+    /// Opens the fixture of this name at another path: its Hugging Face folder, for which HF is always the reference.
     pub fn at(name: &'static str, path: &Path, options: &LoadOptions) -> Self {
         let folder = fixtures().join("base").join(name);
         let pipeline = ModelBuilder::new(path).with_options(options).open_text();
@@ -96,7 +96,7 @@ impl Opened {
         );
     }
 
-    /// Everything the reference has, through prefill and through the cache.
+    /// Everything in the reference, through prefill and through the cache.
     pub fn all(&self) {
         let prompt = self.reference.ids("tokens_prompt");
         self.check("prompt", &self.rows(&prompt, 512, None), "logits_prompt");
@@ -116,7 +116,7 @@ impl Opened {
         self.greedy("tokens_long", "tokens_long_greedy", &format!("logits_long_greedy{suffix}"));
     }
 
-    /// Row 0 is the last row of the prompt; row i follows from feeding token i - 1 through the cache.
+    /// Row 0 is the last row of the prompt; row i is the result of feeding token i - 1 through the cache.
     pub fn greedy(&self, prompt: &str, tokens: &str, logits: &str) {
         let mut all = self.reference.ids(prompt);
         let start = all.len();

@@ -1,4 +1,4 @@
-//! An architecture of which only a spec is known: SmolLM3, built in from its TOML file alone.
+//! An architecture known only from a spec: SmolLM3, built in from its TOML file alone.
 
 use crate::{Reference, distance, fixtures, rows};
 use menagerie::engine::TextPipeline;

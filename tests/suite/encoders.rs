@@ -1,4 +1,4 @@
-//! Encoders, each from its dropped spec, against HF transformers in float32: hidden states and what is pooled of them.
+//! Encoders, each from its dropped spec, against HF transformers in float32: hidden states and pooled vectors.
 
 use super::zoo::{ENCODERS, Entry, TOLERANCE, drop_spec, entries, model_file};
 use crate::{Reference, distance};
@@ -42,7 +42,7 @@ impl Opened {
         Ok(Self { pipeline, reference: Reference::open(&entry.folder().join("reference.safetensors")) })
     }
 
-    /// What a pooling makes of prompts, each alone or all in one step; not divided by its length.
+    /// The pooled vectors of prompts, each alone or all in one step; not divided by their length.
     fn pooled(&self, texts: &[&[u32]], pooling: Option<Pooling>, together: bool) -> Vec<Vec<f32>> {
         let options =
             EmbeddingOptions::default().with_pooling(pooling).with_normalization(Normalization::None);
@@ -53,7 +53,7 @@ impl Opened {
         vectors.into_iter().map(|vector| vector.unwrap_or_else(|error| panic!("{error}"))).collect()
     }
 
-    /// How far hidden states, pooled vectors and scores are from the reference, with what is compared.
+    /// The distances of hidden states, pooled vectors and scores from the reference, with their names.
     pub fn distances(&self) -> Vec<(String, f32)> {
         let texts = ["prompt", "long"].map(|text| self.reference.ids(&format!("tokens_{text}")));
         let texts = [texts[0].as_slice(), texts[1].as_slice()];
@@ -72,7 +72,7 @@ impl Opened {
             for together in [false, true] {
                 for (text, vector) in ["prompt", "long"].iter().zip(self.pooled(&texts, pooling, together)) {
                     let wanted = self.reference.values(&format!("{name}_{text}"));
-                    // Of the long text the reference has the last rows only.
+                    // For the long text the reference has the last rows only.
                     let rows = vector[vector.len() - wanted.len()..].to_vec();
                     found.push((
                         format!("{name} of {text}, together: {together}"),
@@ -84,7 +84,7 @@ impl Opened {
         found
     }
 
-    /// What the model gives where nothing is asked for, as the reference calls it.
+    /// The default output of the model, under the name of the reference.
     fn own_pooling(&self) -> &'static str {
         let model = &self.pipeline.engine().model;
         if !model.dense.is_empty() {
@@ -99,7 +99,7 @@ impl Opened {
         }
     }
 
-    /// How far the scores of pairs of texts are from the reference; absent where it has none.
+    /// The distance of the scores of pairs of texts from the reference; absent if it has none.
     fn pairs(&self, pairs: &[[String; 2]]) -> Option<f32> {
         let score = |[query, document]: &[String; 2]| {
             let scores = self.pipeline.rerank(query, &[document.as_str()], Truncation::Refuse);

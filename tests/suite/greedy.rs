@@ -8,7 +8,7 @@ use menagerie::open::{LoadedModel, ModelBuilder};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Where a model of the catalog lies, if it was pulled.
+/// Where a model of the catalog is stored, if it was pulled.
 pub fn located(name: &str) -> Option<PathBuf> {
     let hub = Hub::new(HubSettings::of_process());
     hub.locate(&ModelReference::parse(name).unwrap()).unwrap()
@@ -43,7 +43,7 @@ fn prompt(pipeline: &TextPipeline, case: &Value) -> Vec<u32> {
     rendered.tokens
 }
 
-/// A token that llama.cpp took, with its lead over the second, and whether it is ours too.
+/// A token of llama.cpp, with its lead over the second, and whether it is ours too.
 pub struct Choice {
     place: String,
     /// Which token of the continuation it is.
@@ -52,7 +52,7 @@ pub struct Choice {
     same: bool,
 }
 
-/// Feeds the tokens that a run of the reference took in every case, and asks at each what ours would have been.
+/// Feeds the reference's tokens in every case, and records at each position which token ours would have been.
 pub fn choices(name: &str, arithmetic: Arithmetic, run: &str) -> Vec<Choice> {
     let pipeline = open(name, arithmetic);
     let mut all = Vec::new();
@@ -74,7 +74,7 @@ pub fn choices(name: &str, arithmetic: Arithmetic, run: &str) -> Vec<Choice> {
     all
 }
 
-/// At least `share` of the tokens are the same, and none differs whose lead is `sure` or more.
+/// At least `share` of the tokens are the same, and none with a lead of `sure` or more differs.
 pub fn expect(choices: &[Choice], share: f64, sure: f64) {
     let differ: Vec<String> = choices
         .iter()

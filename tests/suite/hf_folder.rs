@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Whether a fixture has what its HF directory is made of.
+/// Whether a fixture has everything that its HF directory needs.
 pub fn has_hf(fixture: &Path) -> bool {
     fixture.join("hf/tensors.json").exists()
 }
@@ -66,7 +66,7 @@ struct Tensor {
     values: Vec<f32>,
 }
 
-/// What values are taken from: the tensors of a GGUF, and those that it does not hold.
+/// Where values are taken from: the tensors of a GGUF, and those that it does not contain.
 struct Source {
     tensors: HashMap<String, Tensor>,
     extra: Option<Vec<u8>>,
@@ -134,7 +134,7 @@ impl Source {
         if columns { swapped(&taken, cols, rows) } else { taken }
     }
 
-    /// Units one after the other, as the runs say: from which tensor, the first, how many, by what step.
+    /// Units one after the other, as in the runs: the tensor, the first unit, the number, the step.
     fn take(&self, runs: &[Value], unit: usize) -> Vec<f32> {
         let mut out = Vec::new();
         let mut values = Vec::new();

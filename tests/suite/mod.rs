@@ -1,5 +1,5 @@
-//! What a model must show, whatever computes it: each suite is given the options that a file is opened with, and a macro
-//! makes its tests, so that every backend runs the same ones.
+//! The requirements for a model on any backend: each suite receives the options with which a file is opened, and a
+//! macro makes its tests, so that every backend runs the same ones.
 
 pub mod base;
 pub mod dropped_in;

@@ -42,11 +42,11 @@ macro_rules! quantized_files {
     };
 }
 
-/// What is compared, our rows, and the reference's values.
+/// The name of a comparison, our rows, and the reference's values.
 type Compared = (&'static str, Vec<Vec<f32>>, Vec<f32>);
 
-/// Prompt rows and greedy rows (row 0 = last prompt row), each through prefill and through the cache; beside each what
-/// the reference has.
+/// Prompt rows and greedy rows (row 0 = last prompt row), each through prefill and through the cache, with the
+/// reference's values.
 fn logits(name: &str, options: &LoadOptions) -> [Compared; 2] {
     let folder = fixtures().join("quant");
     let pipeline = ModelBuilder::new(folder.join(format!("{name}.gguf"))).with_options(options).open_text();
@@ -64,7 +64,7 @@ fn logits(name: &str, options: &LoadOptions) -> [Compared; 2] {
     ]
 }
 
-/// Logits in `exact` are the reference's within `tolerance`.
+/// Logits in `exact` equal the reference's within `tolerance`.
 pub fn exact(name: &str, tolerance: f32, options: &LoadOptions) {
     for (what, ours, wanted) in logits(name, options) {
         let found = distance(&ours, &wanted);

@@ -1,5 +1,5 @@
-//! Small models of every architecture that has a spec, against HF transformers in float32; specs that are not built in are
-//! dropped into a folder.
+//! Small models of every architecture that has a spec, against HF transformers in float32; specs that are not built in
+//! are copied into a folder.
 
 use crate::{Reference, distance, fixtures, rows};
 use menagerie::engine::{KvType, TextPipeline};
@@ -84,7 +84,7 @@ pub fn entries() -> Vec<Entry> {
     fixtures.iter().map(entry).collect()
 }
 
-/// Drops a built-in spec, changed by `change`, into a folder; not one that stays as it is.
+/// Copies a built-in spec, changed by `change`, into a folder; a spec that stays unchanged is not copied.
 pub(super) fn drop_spec(id: &str, into: &Path, change: &dyn Fn(&str) -> String) {
     let file = format!("{id}.toml");
     let text = std::fs::read_to_string(fixtures().join("../../specs").join(&file)).unwrap();
@@ -137,13 +137,13 @@ impl Opened {
         )
     }
 
-    /// How far the logits of the prompt are from another model's of the same fixture.
+    /// The distance of the prompt's logits from another model's of the same fixture.
     pub fn from(&self, other: &Self) -> f32 {
         let rows = |opened: &Self| opened.rows(&self.reference.ids("tokens_prompt"), 512, None);
         distance(&rows(self), &rows(other).concat())
     }
 
-    /// How far the logits of the prompt are from the reference.
+    /// The distance of the prompt's logits from the reference.
     pub fn prompt(&self, chunk: usize, decode_from: Option<usize>) -> f32 {
         let rows = self.rows(&self.reference.ids("tokens_prompt"), chunk, decode_from);
         distance(&rows, &self.reference.values("logits_prompt"))
@@ -156,7 +156,7 @@ impl Opened {
         distance(&wanted, &self.reference.values("logits_long"))
     }
 
-    /// Row 0 is the last row of the prompt; row i follows from feeding token i - 1 through the cache.
+    /// Row 0 is the last row of the prompt; row i is the result of feeding token i - 1 through the cache.
     fn greedy(&self, prompt: &str, tokens: &str, logits: &str) -> f32 {
         let mut all = self.reference.ids(prompt);
         let start = all.len();
@@ -166,7 +166,7 @@ impl Opened {
         distance(&rows[start - 1..], &self.reference.values(logits))
     }
 
-    /// What is said where a prompt is not computed whole.
+    /// The error if a prompt is not computed whole.
     ///
     /// # Errors
     /// Whether, and why, the model refuses it.
@@ -176,7 +176,7 @@ impl Opened {
         logits.map(drop).map_err(|error| error.to_string())
     }
 
-    /// How far everything that the reference has is from it, with what is compared.
+    /// The distance of every output from the reference, with its name.
     pub fn distances(&self) -> Vec<(&'static str, f32)> {
         let mut found = vec![("prompt", self.prompt(512, None)), ("long", self.long(None))];
         if self.reference.has("tokens_greedy") {
@@ -196,8 +196,8 @@ impl Opened {
     }
 }
 
-/// Every fixture but the encoders is within [`TOLERANCE`] of its reference, in everything that it has; `refused`, of which
-/// the device has no form, are refused by that reason.
+/// Every fixture except the encoders is within [`TOLERANCE`] of its reference, in every output; `refused` fixtures,
+/// which the device does not support, are refused for that reason.
 pub fn every_fixture_agrees(options: &LoadOptions, refused: &[&str]) {
     let mut faults = Vec::new();
     for entry in entries().iter().filter(|entry| !ENCODERS.contains(&entry.name.as_str())) {

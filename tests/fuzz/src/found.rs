@@ -1,8 +1,8 @@
-//! [`found`]: inputs that were findings once.
+//! [`found`]: inputs that caused failures once.
 
 use std::path::Path;
 
-/// The files of `found/<target>/`, in the order of their names; nothing if there is no such folder.
+/// The files of `found/<target>/`, in the order of their names; none if there is no such folder.
 pub fn found(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("found").join(target);
     let mut paths: Vec<_> = std::fs::read_dir(folder).into_iter().flatten().flatten().collect();

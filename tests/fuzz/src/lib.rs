@@ -1,13 +1,13 @@
 //! Fuzz targets: readers of files and messages that other programs write.
 //!
-//! A target is a function of bytes ([`Target::run`]). It must return, in bounded time and memory, whatever the bytes are;
-//! a panic is a finding. Two runners call the targets:
+//! A target is a function of bytes ([`Target::run`]). It must return, in bounded time and memory, whatever the bytes
+//! are; a panic is a failure. Two runners call the targets:
 //!
-//! - [`replay`] on any toolchain: the seeds of a target, then inputs made from them by a reproducible mutator. `cargo
-//!   test` replays some thousands; `cargo run -p menagerie-fuzz -- run` replays for as long as asked.
+//! - [`replay`] on any toolchain: the seeds of a target, then inputs made from them by a reproducible mutator.
+//!   `cargo test` replays some thousands; `cargo run -p menagerie-fuzz -- run` replays for a given time.
 //! - libFuzzer on nightly, guided by coverage: `scripts/fuzz`, over the crate in `libfuzzer/`.
 //!
-//! An input that was a finding goes into `found/<target>/` once its cause is fixed; both runners start from it.
+//! An input that caused a failure goes into `found/<target>/` once its cause is fixed; both runners start from it.
 
 mod found;
 mod limits;

@@ -11,7 +11,7 @@ pub const LONGEST_INPUT: usize = 1 << 16;
 /// seconds of their own.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// Most heap bytes of one input: twice the largest bound of a reader (64 MiB for the text that a template makes).
+/// The most heap bytes of one input: twice the largest limit of a reader (64 MiB for the text that a template makes).
 const MOST_MEMORY: usize = 128 << 20;
 
 thread_local! {
@@ -53,7 +53,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Old and new are there at the same time while the bytes are copied.
+        // Old and new memory exist at the same time while the bytes are copied.
         count(size as isize);
         count(-(layout.size() as isize));
         // SAFETY: the caller's promises are those of `realloc`.

@@ -59,7 +59,7 @@ fn visit(value: Value<'_>) -> u64 {
     array.values().map(visit).fold(0, u64::wrapping_add)
 }
 
-/// What opening a model reads from the metadata.
+/// The metadata that is read when a model is opened.
 fn load(loader: GgufLoader) {
     drop((loader.architecture().map(str::len), loader.canonical_keys().is_ok(), loader.quantization()));
     drop(loader.sampling_defaults());
