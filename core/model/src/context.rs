@@ -129,7 +129,7 @@ impl<'a> TransformContext<'a> {
     ///
     /// # Errors
     /// What a hook returns.
-    pub fn checkpoint(&self, checkpoint: Checkpoint, value: &Rows) -> Result<()> {
+    pub(crate) fn checkpoint(&self, checkpoint: Checkpoint, value: &Rows) -> Result<()> {
         self.hooks.at(checkpoint, value, self)
     }
 

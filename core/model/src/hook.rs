@@ -56,7 +56,7 @@ pub enum Phases {
 
 impl Phases {
     /// Whether a step is one of them.
-    pub fn cover(self, step: &InferenceStep) -> bool {
+    pub(crate) fn cover(self, step: &InferenceStep) -> bool {
         match (self, step) {
             (Self::All, _)
             | (Self::Prefill, InferenceStep::Prefill { .. })

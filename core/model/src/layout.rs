@@ -144,7 +144,7 @@ impl SequenceLayout {
     }
 
     /// The same with this adapter set for every sequence.
-    pub fn with_adapters(&self, set: Option<usize>) -> Self {
+    pub(crate) fn with_adapters(&self, set: Option<usize>) -> Self {
         let mut same = self.clone();
         same.sequences.iter_mut().for_each(|part| part.adapters = set);
         same

@@ -50,7 +50,7 @@ impl<'a> LinearInput<'a> {
     ///
     /// # Errors
     /// [`ModelError::Shape`] if the number of origins differs from the number of rows.
-    pub fn selected(rows: &'a Rows, origin: &'a [u32]) -> Result<Self> {
+    pub(crate) fn selected(rows: &'a Rows, origin: &'a [u32]) -> Result<Self> {
         if origin.len() != rows.rows() {
             return Err(ModelError::Shape {
                 what: "origins of selected rows".to_owned(),

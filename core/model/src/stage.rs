@@ -224,7 +224,7 @@ impl WholeModel {
     ///
     /// # Errors
     /// What a part returns.
-    pub fn hidden(&self, context: &mut TransformContext) -> Result<Rows> {
+    pub(crate) fn hidden(&self, context: &mut TransformContext) -> Result<Rows> {
         let hidden = context.timed(Part::Embedding, |context| self.embedding.embed(context))?;
         self.body.stack.transform(hidden, context)
     }
