@@ -12,7 +12,7 @@ use crate::matmul::types::{Float, Function, Kernel, KernelChoice, MatmulJob};
 use crate::memory::Scratch;
 
 /// A float format: how eight values of two rows become a vector.
-trait FloatFormat {
+trait FloatRowFormat {
     /// Bytes per value.
     const BYTES: usize;
 
@@ -27,7 +27,7 @@ struct StoredF32;
 struct StoredF16;
 struct StoredBf16;
 
-impl FloatFormat for StoredF32 {
+impl FloatRowFormat for StoredF32 {
     const BYTES: usize = 4;
     avx512! {
     #[inline]
@@ -52,7 +52,7 @@ unsafe fn halves(rows: [*const u8; 2]) -> __m256i {
 }
 }
 
-impl FloatFormat for StoredF16 {
+impl FloatRowFormat for StoredF16 {
     const BYTES: usize = 2;
     avx512! {
     #[inline]
@@ -63,7 +63,7 @@ impl FloatFormat for StoredF16 {
     }
 }
 
-impl FloatFormat for StoredBf16 {
+impl FloatRowFormat for StoredBf16 {
     const BYTES: usize = 2;
     avx512! {
     #[inline]
@@ -79,7 +79,7 @@ impl FloatFormat for StoredBf16 {
 struct FloatProducts<F>(PhantomData<F>);
 
 // SAFETY: floats; at most eight times four bytes.
-unsafe impl<F: FloatFormat> RowPairProduct for FloatProducts<F> {
+unsafe impl<F: FloatRowFormat> RowPairProduct for FloatProducts<F> {
     type Input = F32Input;
     const BYTES: usize = F::BYTES;
 
@@ -112,7 +112,7 @@ pub(super) fn choose(_: Avx512, float: FloatType) -> KernelChoice<Float> {
 }
 
 avx512! {
-fn gemv<F: FloatFormat>(job: &mut MatmulJob<'_, Float>, _: &mut Scratch) {
+fn gemv<F: FloatRowFormat>(job: &mut MatmulJob<'_, Float>, _: &mut Scratch) {
     // SAFETY: the features are this function's own.
     unsafe { row_pairs::<FloatProducts<F>>(job) }
 }
