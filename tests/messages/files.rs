@@ -36,7 +36,7 @@ fn gguf() {
         GgufErrorKind::Version { version: 9, advice: "a newer version of this program may" },
         GgufErrorKind::BigEndian { version: 3 },
         GgufErrorKind::Truncated { at: 40, what: "the version".to_owned(), needed: 4, left: 1 },
-        GgufErrorKind::Malformed { at: 24, problem: "an alignment of 3 is no power of two".to_owned() },
+        GgufErrorKind::Malformed { at: 24, problem: "an alignment of 3 is not a power of two".to_owned() },
         GgufErrorKind::Key {
             key: "'general.name'".to_owned(),
             at: 24,
@@ -62,14 +62,14 @@ fn safetensors() {
             kind: Box::new(SafetensorsErrorKind::Header { problem: "EOF at line 1".to_owned() }),
         },
         SafetensorsErrorKind::Io { action: "read the index of shards", source: refused() },
-        SafetensorsErrorKind::Foreign { found: "a GGUF file".to_owned(), advice: "give it as a .gguf file" },
+        SafetensorsErrorKind::Foreign { found: "a GGUF file".to_owned(), advice: "rename it to end in .gguf" },
         SafetensorsErrorKind::Truncated { what: "the header".to_owned(), needed: 900, found: 64 },
-        SafetensorsErrorKind::Header { problem: "__metadata__ is there twice".to_owned() },
+        SafetensorsErrorKind::Header { problem: "duplicate __metadata__".to_owned() },
         SafetensorsErrorKind::Tensor {
             tensor: "lm_head.weight".to_owned(),
-            problem: "it is in the header twice; the file is damaged".to_owned(),
+            problem: "duplicate name in the header; the file is damaged".to_owned(),
         },
-        SafetensorsErrorKind::Index { problem: "it has no table `weight_map`; download it again".to_owned() },
+        SafetensorsErrorKind::Index { problem: "the table `weight_map` is missing; download it again".to_owned() },
         SafetensorsErrorKind::NoWeights { problem: "the folder has no .safetensors file".to_owned() },
     ];
     insta::assert_snapshot!(said);

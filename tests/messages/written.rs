@@ -16,7 +16,7 @@ fn loaders() {
         LoadError::Config { faults: "error: m/config.json: architectures\n  it names no class".to_owned() },
         LoadError::NotAModel { path: "m".to_owned(), problem: "no config.json in it".to_owned() },
         LoadError::NoArchitecture { file: file() },
-        LoadError::BadKey { file: file(), key: key(), problem: "a text is wanted, found u32".to_owned() },
+        LoadError::BadKey { file: file(), key: key(), problem: "expected a string, found u32".to_owned() },
         LoadError::Folder {
             file: "model".to_owned(),
             problem: "no tokenizer.json and no tokenizer.model".to_owned(),
@@ -118,7 +118,7 @@ fn tables() {
         TableFault::Toml("expected a value".to_owned()),
         TableFault::UnknownKey { near: Some("split".to_owned()) },
         TableFault::Missing,
-        TableFault::Type { wanted: "a list of texts", found: "an integer" },
+        TableFault::Type { wanted: "a list of strings", found: "an integer" },
         TableFault::Empty { wanted: "a text" },
         TableFault::Twice { name: "mine".to_owned() },
         TableFault::Conflict { name: "mine".to_owned(), other: other(), built_in: true },

@@ -149,8 +149,8 @@ pub(crate) fn index(tensors: &[TensorInfo]) -> Result<Vec<u32>, GgufErrorKind> {
                 |index: &u32| tensors.get(*index as usize).map_or((0, 0), |it| (it.part(), it.offset));
             let ((part, at), (other_part, other_at)) = (place(first), place(second));
             let problem = match part == other_part {
-                true => format!("it is there twice (data at bytes {at} and {other_at})"),
-                false => format!("it is there twice (in parts {} and {})", part + 1, other_part + 1),
+                true => format!("duplicate tensor (data at bytes {at} and {other_at})"),
+                false => format!("duplicate tensor (in parts {} and {})", part + 1, other_part + 1),
             };
             return Err(GgufErrorKind::tensor(name(first).unwrap_or_default(), problem));
         }

@@ -167,7 +167,7 @@ impl GgufFile {
         }
         let part = self.parts.get(tensor.part());
         let bytes = part.and_then(|part| TensorBytes::new(part, tensor.offset(), tensor.bytes()));
-        let foreign = || of(path)(GgufErrorKind::tensor(tensor.name(), "it belongs to another file"));
+        let foreign = || of(path)(GgufErrorKind::tensor(tensor.name(), "the tensor belongs to another file"));
         let bytes = bytes.ok_or_else(foreign)?;
         if bytes.poisoned() {
             self.check_alive()?;

@@ -117,7 +117,7 @@ fn text(head: &[u8]) -> Option<(String, String)> {
     let printable = shown.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
     let text = String::from_utf8_lossy(shown).escape_debug().to_string();
     (printable && !shown.is_empty())
-        .then(|| (format!("a text that begins with '{text}'"), "give the model's .gguf file".into()))
+        .then(|| (format!("a text file that begins with '{text}'"), "give the model's .gguf file".into()))
 }
 
 fn binary(head: &[u8]) -> (String, String) {

@@ -142,10 +142,10 @@ impl GgmlType {
     pub(crate) fn advice(self) -> String {
         match self.removed() {
             Some(row) => {
-                format!("files with it are no longer written: quantize the model again as {}", row.2)
+                format!("this type was removed: quantize the model again as {}", row.2)
             }
             None => format!(
-                "its size is not known here (known ids go up to {}): use a newer build, or the model quantized otherwise",
+                "unknown type (known ids go up to {}): use a newer build, or the model with another quantization",
                 Self::KNOWN.last().map_or(0, |row| row.0)
             ),
         }

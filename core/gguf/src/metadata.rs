@@ -43,7 +43,7 @@ impl Metadata {
                     key: quoted(second.key(bytes).as_bytes()),
                     at: second.key_at,
                     problem: format!(
-                        "the key is there twice (first at byte {}), and which value counts is unknown",
+                        "duplicate key (first at byte {}): it is unknown which value applies",
                         first.key_at
                     ),
                 });

@@ -184,7 +184,7 @@ fn changed_while_read() -> GgufErrorKind {
 }
 
 fn too_long(end: u64) -> GgufErrorKind {
-    let problem = format!("the header would reach byte {end}; headers above {MAX_HEADER} bytes are refused");
+    let problem = format!("the header would reach byte {end}; headers of at most {MAX_HEADER} bytes are supported");
     GgufErrorKind::Malformed { at: 0, problem }
 }
 

@@ -243,7 +243,7 @@ impl ValueFault {
 pub(crate) fn read_type(cursor: &mut Cursor<'_>) -> Result<ValueType, ValueFault> {
     let id = cursor.u32()?;
     ValueType::from_id(id)
-        .ok_or_else(|| ValueFault::Wrong(format!("value type {id} does not exist (types are 0 to 12)")))
+        .ok_or_else(|| ValueFault::Wrong(format!("unknown value type {id} (expected 0 to 12)")))
 }
 
 /// Moves past a value of this type, with everything inside it checked; scalar strings must be UTF-8.
@@ -264,7 +264,7 @@ pub(crate) fn check(kind: ValueType, cursor: &mut Cursor<'_>) -> Result<(), Valu
 
 fn check_bools(bytes: &[u8]) -> Result<(), ValueFault> {
     match bytes.iter().find(|byte| **byte > 1) {
-        Some(byte) => Err(ValueFault::Wrong(format!("a boolean is {byte}, where only 0 and 1 exist"))),
+        Some(byte) => Err(ValueFault::Wrong(format!("expected 0 or 1 as a boolean, found {byte}"))),
         None => Ok(()),
     }
 }

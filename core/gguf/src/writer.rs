@@ -66,7 +66,7 @@ impl GgufWriter {
         let value = value.into();
         check_name("a metadata key", key)?;
         if self.keys.iter().any(|(known, _)| known == key) {
-            return Err(refused(format!("metadata key {} is there already", quoted(key.as_bytes()))));
+            return Err(refused(format!("metadata key {} already exists", quoted(key.as_bytes()))));
         }
         if key == ALIGNMENT_KEY {
             return match value {
@@ -144,7 +144,7 @@ impl GgufWriter {
         check_name("a tensor name", name)?;
         let wrong = |problem: String| refused(format!("tensor {}: {problem}", quoted(name.as_bytes())));
         if self.names.contains(name) {
-            return Err(wrong("it is there already".into()));
+            return Err(wrong("the tensor already exists".into()));
         }
         if dims.len() > MAX_DIMS as usize {
             return Err(wrong(format!("{} dimensions, more than {MAX_DIMS}", dims.len())));

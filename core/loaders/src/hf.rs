@@ -1,4 +1,4 @@
-//! [`HfTexts`]: what a folder of Hugging Face's form says beside its weights.
+//! [`HfTexts`]: the tokenizer, chat templates and settings of a Hugging Face folder, everything beside its weights.
 
 mod document;
 mod generation;
@@ -44,10 +44,10 @@ pub struct HfTexts {
 }
 
 impl HfTexts {
-    /// Reads the small files of a folder; the vocabulary is read when it is asked for.
+    /// Reads the small files of a folder; the vocabulary is read on request.
     ///
     /// # Errors
-    /// A file that is there and cannot be read, or is damaged.
+    /// A file exists and cannot be read, or is damaged.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, LoadError> {
         let folder = folder.as_ref();
         let document = |name: &str| Document::read(&folder.join(name));
@@ -76,10 +76,10 @@ impl HfTexts {
         &self.paths
     }
 
-    /// The tokenizer; of the options only the tables count, because the files say how text is cut.
+    /// The tokenizer; only the tables of the options are used, because the files define how text is split.
     ///
     /// # Errors
-    /// There is none, or it cannot be built exactly.
+    /// The folder has no tokenizer, or it cannot be built exactly.
     pub fn tokenizer(&self, options: &TokenizerOptions<'_>) -> Result<Tokenizer, LoadError> {
         let tables = match &options.tables {
             Some(tables) => tables.clone(),
@@ -95,7 +95,8 @@ impl HfTexts {
         }
     }
 
-    /// What a `tokenizer.json` says, or would say of a vocabulary of bytes; `None` where there is none of these.
+    /// The contents of `tokenizer.json`, or the equivalent for a byte-level vocabulary (tiktoken, Tekken); `None`
+    /// without such a file.
     fn stages(&self, tables: &TokenizerTables) -> Result<Option<(PathBuf, File)>, LoadError> {
         let path = self.folder.join("tokenizer.json");
         if path.exists() {
@@ -114,7 +115,7 @@ impl HfTexts {
         Ok(Some((path, file)))
     }
 
-    /// The tokenizer of a `tokenizer.model`, as a GGUF file that was made of it has it.
+    /// The tokenizer of a `tokenizer.model`, equal to that of a GGUF file converted from it.
     fn sentence_piece(&self, options: &TokenizerOptions<'_>) -> Result<Tokenizer, LoadError> {
         let path = self.folder.join("tokenizer.model");
         if !path.exists() {
@@ -139,7 +140,7 @@ impl HfTexts {
         SentencePiece::read(&bytes).map_err(|problem| refused(path, problem))
     }
 
-    /// The keys of a `tokenizer.model` with what the other files say.
+    /// The keys of a `tokenizer.model`, completed by the other files.
     fn sentence_piece_keys(
         &self,
         path: &Path,
@@ -178,17 +179,17 @@ impl HfTexts {
     }
 
     fn no_tokenizer(&self) -> LoadError {
-        let others = [("vocab.json", "a vocabulary without its stages"), ("vocab.txt", "a list of words")];
+        let others = [("vocab.json", "a vocabulary without the stages"), ("vocab.txt", "a list of words")];
         let found = others.iter().find(|(name, _)| self.folder.join(name).exists());
         let problem = match found {
-            Some((name, what)) => format!("no tokenizer.json, only {name} ({what}), which is not read"),
+            Some((name, what)) => format!("no tokenizer.json, only {name} ({what}), which is not supported"),
             None => "no tokenizer.json and no tokenizer.model".to_owned(),
         };
-        let advice = "put the model's tokenizer.json there (transformers' save_pretrained writes it), or give token ids";
+        let advice = "add the model's tokenizer.json (transformers' save_pretrained writes it), or use token ids";
         LoadError::Folder { file: self.folder.display().to_string(), problem, advice: advice.to_owned() }
     }
 
-    /// The names of the folder's chat templates; the one without a name is `default`, and comes first.
+    /// The names of the folder's chat templates; the template without a name is called `default` and comes first.
     pub fn chat_template_names(&self) -> Vec<&str> {
         self.templates.iter().map(|(name, _)| name.as_str()).collect()
     }
@@ -201,7 +202,7 @@ impl HfTexts {
     /// The folder's own chat template; `None` where it has none. `bos_token` and `eos_token` come from `tokenizer`.
     ///
     /// # Errors
-    /// The folder has one and it cannot be used.
+    /// The folder has one that cannot be used.
     pub fn chat_template(&self, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>, LoadError> {
         let Some(source) = self.chat_template_source("default") else {
             return Ok(None);
@@ -212,17 +213,17 @@ impl HfTexts {
         Ok(Some(template))
     }
 
-    /// What `generation_config.json` says about sampling.
+    /// The sampling settings of `generation_config.json`.
     pub fn sampling_defaults(&self) -> &SamplingDefaults {
         &self.sampling
     }
 }
 
-/// A vocabulary that is damaged or asks for what is not done.
+/// A vocabulary that is damaged or uses an unsupported feature.
 fn refused(path: &Path, problem: String) -> LoadError {
     LoadError::Folder {
         file: path.display().to_string(),
         problem,
-        advice: "fetch it again, or put the model's tokenizer.json beside it".to_owned(),
+        advice: "download it again, or add the model's tokenizer.json".to_owned(),
     }
 }

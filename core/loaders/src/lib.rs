@@ -1,10 +1,12 @@
-//! Files to what a pipeline needs beside tensors: tokenizer, chat template, canonical keys, sampling defaults.
+//! Reads from files what a pipeline needs beside tensors: tokenizer, chat template, canonical keys, sampling
+//! defaults.
 //!
-//! [`GgufLoader`] opens a GGUF file, [`HfTexts`] a folder of Hugging Face's form, and they hand these out; [`Tokenizer`], [`TextDecoder`] and [`ChatTemplate`] can be used
-//! on their own. Nothing here knows an architecture or computes with a tensor.
+//! [`GgufLoader`] opens a GGUF file and [`HfTexts`] a Hugging Face folder; both provide these parts. [`Tokenizer`],
+//! [`TextDecoder`] and [`ChatTemplate`] can also be used on their own. The crate knows no architecture and computes
+//! with no tensor.
 //!
-//! Text becomes ids in two ways, never mixed up: a template's own text may name special tokens, text that came from
-//! outside may not ([`Special`], [`Segment`]).
+//! Text is encoded in two ways, which are never confused: a template's own text may contain special tokens, text from
+//! users, tools and models may not ([`Special`], [`Segment`]).
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A GGUF file and what can be had from it beside tensors.
+//! A GGUF file, and the parts of it that are not tensors.
 
 mod canonical_keys;
 mod error;
@@ -57,14 +57,14 @@ impl GgufLoader {
     /// Opens a file, and its other parts where it is the first of several.
     ///
     /// # Errors
-    /// Those of [`GgufFile::open`].
+    /// The errors of [`GgufFile::open`].
     pub fn open(path: impl AsRef<Path>, options: &LoadOptions) -> Result<Self, LoadError> {
         let path = path.as_ref();
         let file = GgufFile::open(path, &OpenOptions::default().with_mmap(options.mmap))?;
         Ok(Self::from_file(Arc::new(file)))
     }
 
-    /// A loader for a file that is open already.
+    /// A loader for a file that is already open.
     pub fn from_file(file: Arc<GgufFile>) -> Self {
         Self { file }
     }
@@ -74,17 +74,17 @@ impl GgufLoader {
         &self.file
     }
 
-    /// `general.architecture`, which says what the prefix of the model's keys is.
+    /// `general.architecture`, the prefix of the model's keys.
     ///
     /// # Errors
-    /// The key is absent, empty or no string.
+    /// The key is absent, empty or not a string.
     pub fn architecture(&self) -> Result<&str, LoadError> {
         match self.file.metadata().get(ARCHITECTURE) {
             Some(Value::String(name)) if !name.is_empty() => Ok(name),
             Some(Value::String(_)) => Err(self.bad_key(ARCHITECTURE, "it is empty")),
             Some(other) => {
                 Err(self
-                    .bad_key(ARCHITECTURE, &format!("a string was expected, found {}", other.value_type())))
+                    .bad_key(ARCHITECTURE, &format!("expected a string, found {}", other.value_type())))
             }
             None => Err(LoadError::NoArchitecture { file: self.name() }),
         }
@@ -95,7 +95,7 @@ impl GgufLoader {
         self.file.metadata().get("general.name").and_then(|value| value.as_str())
     }
 
-    /// The metadata by canonical keys: those under the architecture's prefix without it, all others as they are.
+    /// The metadata by canonical keys: keys under the architecture's prefix without it, all others unchanged.
     ///
     /// # Errors
     /// As [`Self::architecture`].
@@ -106,13 +106,13 @@ impl GgufLoader {
     /// The file's tokenizer.
     ///
     /// # Errors
-    /// Those of [`Tokenizer::from_gguf`], with the file's name.
+    /// The errors of [`Tokenizer::from_gguf`], with the file's name.
     pub fn tokenizer(&self, options: &TokenizerOptions<'_>) -> Result<Tokenizer, LoadError> {
         Tokenizer::from_gguf(self.file.metadata(), options)
             .map_err(|source| LoadError::Tokenizer { file: self.name(), source })
     }
 
-    /// The names of the file's chat templates; the one without a name is `default`, and comes first.
+    /// The names of the file's chat templates; the template without a name is called `default` and comes first.
     pub fn chat_template_names(&self) -> Vec<&str> {
         let metadata = self.file.metadata();
         let mut names: Vec<&str> =
@@ -132,7 +132,7 @@ impl GgufLoader {
     /// The source of a chat template (`default` or a name of [`Self::chat_template_names`]), if the file has it.
     ///
     /// # Errors
-    /// The key holds no string.
+    /// The key does not contain a string.
     pub fn chat_template_source(&self, name: &str) -> Result<Option<&str>, LoadError> {
         let named = format!("{CHAT_TEMPLATE}.{name}");
         let metadata = self.file.metadata();
@@ -141,7 +141,7 @@ impl GgufLoader {
             None => Ok(None),
             Some(Value::String(source)) => Ok(Some(source)),
             Some(other) => {
-                Err(self.bad_key(&named, &format!("a string was expected, found {}", other.value_type())))
+                Err(self.bad_key(&named, &format!("expected a string, found {}", other.value_type())))
             }
         }
     }
@@ -149,12 +149,12 @@ impl GgufLoader {
     /// The file's own chat template; `None` where it has none. `bos_token` and `eos_token` come from `tokenizer`.
     ///
     /// # Errors
-    /// The file has one and it cannot be used: that is not the same as having none, and is to be shown.
+    /// The file has a template that cannot be used. This differs from having none, and must be shown.
     pub fn chat_template(&self, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>, LoadError> {
         self.named_chat_template("default", tokenizer)
     }
 
-    /// A chat template of the file by name (such as `tool_use`); `None` where it has none of that name.
+    /// A chat template of the file by name (such as `tool_use`); `None` without one.
     ///
     /// # Errors
     /// As [`Self::chat_template`].
@@ -172,15 +172,15 @@ impl GgufLoader {
         Ok(Some(template))
     }
 
-    /// What the file says about sampling (`general.sampling.*`).
+    /// The sampling defaults of the file (`general.sampling.*`).
     ///
     /// # Errors
-    /// A key with a value of another type.
+    /// A key has a value of another type.
     pub fn sampling_defaults(&self) -> Result<SamplingDefaults, LoadError> {
         SamplingDefaults::read(self.file.metadata()).map_err(|(key, problem)| self.bad_key(key, &problem))
     }
 
-    /// How the weights are stored: the name of `general.file_type`, else the type that most weights have.
+    /// The storage of the weights: the name of `general.file_type`, or else the type of most weights.
     pub fn quantization(&self) -> String {
         quantization::label(&self.file)
     }

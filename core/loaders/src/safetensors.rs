@@ -1,7 +1,7 @@
 //! The safetensors container: one file, or the shards of a folder.
 //!
 //! The format: <https://github.com/huggingface/safetensors>, README, "Format". Every number of the header is compared
-//! with the bytes that are there before anything is allocated.
+//! with the file's size before anything is allocated.
 
 mod dtype;
 mod error;
@@ -21,7 +21,7 @@ pub use shards::{INDEX, Shards};
 
 use error::Kind;
 
-/// What the header says of a tensor; its range is known to lie inside its file.
+/// The header's entry for a tensor; its range lies inside its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SafetensorsTensor {
     name: Box<str>,
@@ -47,23 +47,23 @@ impl SafetensorsTensor {
         self.dtype
     }
 
-    /// Where the bytes begin, in bytes from the start of the file.
+    /// The offset of the bytes from the start of the file.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn elements(&self) -> u64 {
         self.shape.iter().product()
     }
 }
 
-/// An open safetensors file. `Send` and `Sync`; cheap to clone are the handles it gives, not the file itself.
+/// An open safetensors file. `Send` and `Sync`; its tensor handles are cheap to clone.
 #[derive(Debug)]
 pub struct SafetensorsFile {
     file: MappedFile,
@@ -77,16 +77,16 @@ impl SafetensorsFile {
     /// Opens a file, mapped or read into memory.
     ///
     /// # Errors
-    /// Anything that is not a whole, consistent safetensors file: a header that is no JSON or of another form, a name
-    /// that is there twice, a tensor whose bytes are not as many as its shape says, tensors that overlap, leave holes or
-    /// end elsewhere than the file.
+    /// Anything that is not a complete, consistent safetensors file: an invalid header, a duplicate name, a tensor
+    /// whose number of bytes does not match its shape, tensors that overlap, leave gaps or end before or after the
+    /// end of the file.
     pub fn open(path: impl AsRef<Path>, mmap: bool) -> Result<Self, SafetensorsError> {
         let path = path.as_ref();
         let file = MappedFile::open(path, &OpenOptions::default().with_mmap(mmap), "safetensors")?;
         Self::read(file)
     }
 
-    /// Opens a whole file held in memory; `name` stands for its path in errors.
+    /// Opens a whole file in memory; `name` is used as its path in errors.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -102,17 +102,17 @@ impl SafetensorsFile {
         Ok(Self { file, tensors, by_name, metadata })
     }
 
-    /// The path it was opened by.
+    /// The path from which it was opened.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// The texts of `__metadata__`.
+    /// The strings of `__metadata__`.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.metadata
     }
 
-    /// All tensors in the order of their bytes.
+    /// All tensors, ordered by offset.
     pub fn tensors(&self) -> &[SafetensorsTensor] {
         &self.tensors
     }
@@ -127,11 +127,11 @@ impl SafetensorsFile {
     /// The bytes of a tensor of this file.
     ///
     /// # Errors
-    /// A tensor of another file, or a file that changed under its mapping.
+    /// A tensor of another file, or a file that changed while it was mapped.
     pub fn data(&self, tensor: &SafetensorsTensor) -> Result<TensorBytes, SafetensorsError> {
         let bytes = self.file.range(tensor.offset..tensor.offset.saturating_add(tensor.bytes));
         let foreign = || {
-            let kind = Kind::tensor(&tensor.name, "it belongs to another file");
+            let kind = Kind::tensor(&tensor.name, "the tensor belongs to another file");
             SafetensorsError::new(self.file.path(), kind)
         };
         let bytes = bytes.ok_or_else(foreign)?;
@@ -146,15 +146,15 @@ impl SafetensorsFile {
         self.file.bytes()
     }
 
-    /// Whether a page vanished under the mapping, so that zeros were read. Cheap.
+    /// Whether a page of the mapping vanished, so that zeros were read. Cheap.
     pub fn poisoned(&self) -> bool {
         self.file.poisoned()
     }
 
-    /// Whether the bytes are still those that were opened; one system call.
+    /// Checks that the file is unchanged since it was opened; one system call.
     ///
     /// # Errors
-    /// The file is shorter than it was, or was written to.
+    /// The file became shorter, or was written to.
     pub fn check_alive(&self) -> Result<(), SafetensorsError> {
         Ok(self.file.check_alive()?)
     }

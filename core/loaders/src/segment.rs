@@ -1,22 +1,22 @@
-//! A stretch of prompt text with its origin.
+//! A part of a prompt's text, with its origin.
 
-/// Text that is to be encoded, and whether it may name special tokens.
+/// Text to be encoded, and whether special tokens in it are recognized.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
     /// The text; any length.
     pub text: String,
-    /// Whether special tokens written in the text are meant: true for a template's own text, false for what users,
-    /// tools and models wrote.
+    /// Whether special tokens in the text are recognized: true for a template's own text, false for text of users,
+    /// tools and models.
     pub trusted: bool,
 }
 
 impl Segment {
-    /// Text whose special tokens are meant.
+    /// Text in which special tokens are recognized.
     pub fn trusted(text: impl Into<String>) -> Self {
         Self { text: text.into(), trusted: true }
     }
 
-    /// Text in which a special token's name is only text.
+    /// Text in which the name of a special token is plain text.
     pub fn untrusted(text: impl Into<String>) -> Self {
         Self { text: text.into(), trusted: false }
     }

@@ -1,4 +1,4 @@
-//! [`TokenizerTables`]: what is said about vocabularies and chats as data, in `specs/tokenizers/` and in spec folders.
+//! [`TokenizerTables`]: data about vocabularies and chat formats, from `specs/tokenizers/` and spec folders.
 
 mod entries;
 mod error;
@@ -22,7 +22,7 @@ use menagerie_entries::{nearest, nearest_clause};
 use merge::TableMerge;
 use read::TableSource;
 
-/// The files of `specs/tokenizers/`, which `tables` of this package links to, so that the package is whole.
+/// The files of `specs/tokenizers/`; `tables` of this package is a link to them, so that the package is complete.
 const BUILT_IN: [(&str, &str); 6] = [
     ("specs/tokenizers/pre.toml", include_str!("../tables/pre.toml")),
     ("specs/tokenizers/vocabularies.toml", include_str!("../tables/vocabularies.toml")),
@@ -34,8 +34,8 @@ const BUILT_IN: [(&str, &str); 6] = [
 
 /// Pre-tokenizers, vocabulary algorithms, end-of-generation and fill-in-the-middle texts, reasoning tags, chat templates.
 ///
-/// The built-in files and those of spec folders (`<folder>/tokenizers/*.toml`) are of one form, which
-/// `specs/tokenizers/README.md` describes; any file may hold any of the tables.
+/// The built-in files and those of spec folders (`<folder>/tokenizers/*.toml`) have the same format, which
+/// `specs/tokenizers/README.md` describes; any file may contain any of the tables.
 #[derive(Debug, Clone, Default)]
 pub struct TokenizerTables {
     files: Vec<String>,
@@ -68,7 +68,7 @@ impl fmt::Debug for Codecs {
     }
 }
 
-/// An entry and the number of the file that it is from.
+/// An entry and the number of its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FileEntry<T> {
     value: T,
@@ -76,10 +76,10 @@ struct FileEntry<T> {
 }
 
 impl TokenizerTables {
-    /// The tables that are part of the program.
+    /// The built-in tables.
     ///
     /// # Errors
-    /// A fault of one of them (the tests read all).
+    /// An error in one of them (the tests read all).
     pub fn built_in() -> Result<Arc<Self>, TableError> {
         static TABLES: OnceLock<Result<Arc<TokenizerTables>, TableError>> = OnceLock::new();
         TABLES.get_or_init(|| Self::read(&BUILT_IN).map(Arc::new)).clone()
@@ -93,12 +93,13 @@ impl TokenizerTables {
         Ok(tables)
     }
 
-    /// Adds the tables of a file of a spec folder. What is there already and says the same is no change.
+    /// Adds the tables of a file of a spec folder. An entry that already exists with the same content changes
+    /// nothing.
     ///
     /// `allow_shadow`: an entry may replace one of a built-in file. Entries of another folder's file are never replaced.
     ///
     /// # Errors
-    /// The file is faulty, or says something else about a name that another file has; the tables are then unchanged.
+    /// The file is invalid, or has another definition of an existing name; the tables are then unchanged.
     pub fn add(&mut self, file: &str, text: &str, allow_shadow: bool) -> Result<(), TableError> {
         let source = TableSource { file, text };
         let written = source.read()?;
@@ -110,7 +111,7 @@ impl TokenizerTables {
         Ok(())
     }
 
-    /// Adds a tokenizer that entries may name as their algorithm; names are those of plugins, which are unique.
+    /// Adds a tokenizer that entries may use as their algorithm.
     pub fn register(&mut self, codec: Arc<dyn CodecKind>) {
         self.codecs.0.insert(codec.name().to_owned(), codec);
     }
@@ -119,7 +120,7 @@ impl TokenizerTables {
         self.codecs.0.get(name)
     }
 
-    /// The files that were added to the built-in ones, in the order they were added.
+    /// The files that were added to the built-in ones, in this order.
     pub fn added(&self) -> impl Iterator<Item = &str> {
         self.files.iter().skip(self.built_in_files).map(String::as_str)
     }
@@ -129,7 +130,7 @@ impl TokenizerTables {
         self.pre.keys().map(String::as_str)
     }
 
-    /// The tags of reasoning, the most usual first.
+    /// The tags of reasoning, the most common first.
     pub fn reasoning(&self) -> impl Iterator<Item = &ReasoningPair> {
         self.reasoning.iter().map(|held| &held.value)
     }
@@ -139,19 +140,19 @@ impl TokenizerTables {
         self.templates.get(name).map(|held| held.value.as_str())
     }
 
-    /// The chat template that a text is or names: the text itself where it holds Jinja (a `{`), else the source of the
-    /// template of this name.
+    /// A chat template by source or name: the text itself if it contains Jinja (a `{`), or else the source of the
+    /// template with this name.
     ///
     /// # Errors
     ///
-    /// There is no template of this name: the text says which one is nearest.
+    /// No template has this name; the error contains the nearest one.
     pub fn chat_template_of<'a>(&'a self, text: &'a str) -> Result<&'a str, String> {
         if text.contains('{') {
             return Ok(text);
         }
         self.chat_template(text).ok_or_else(|| {
             let near = nearest_clause(nearest(text, self.chat_templates()));
-            format!("the spec's chat.fallback `{text}` is neither a Jinja template nor the name of one{near}")
+            format!("chat.fallback `{text}` of the spec is neither a Jinja template nor the name of one{near}")
         })
     }
 
@@ -164,7 +165,7 @@ impl TokenizerTables {
         self.pre.get(name).map(|held| &held.value)
     }
 
-    /// The names of pre-tokenizers that cut as these regexes do; the usual ones of their entries come first.
+    /// The names of pre-tokenizers with these regexes; the preferred names of their entries come first.
     pub(crate) fn pre_of(&self, regexes: &[String], ignore_merges: bool) -> Vec<&str> {
         let same = |pre: &PreTokenizerEntry| {
             pre.ignore_merges == ignore_merges && !pre.text && pre.regexes.iter().eq(regexes)
@@ -185,18 +186,18 @@ impl TokenizerTables {
         self.ranked.get(name).map(|held| &held.value)
     }
 
-    /// Names of classes whose vocabularies of bytes are known, and of files.
+    /// Names of known classes of byte-level vocabularies, and of files.
     pub(crate) fn ranked_names(&self) -> impl Iterator<Item = &str> {
         self.ranked.keys().map(String::as_str)
     }
 
-    /// The value of `tokenizer.ggml.model` for an algorithm, where no pre-tokenizer goes with the name.
+    /// The value of `tokenizer.ggml.model` for an algorithm, if the name does not imply a pre-tokenizer.
     pub(crate) fn vocabulary_of(&self, wanted: Algorithm) -> Option<&str> {
         let fits = |held: &FileEntry<VocabularyKind>| matches!(&held.value, VocabularyKind::Known { algorithm, pre: None } if *algorithm == wanted);
         self.vocabularies.iter().find(|(_, held)| fits(held)).map(|(name, _)| name.as_str())
     }
 
-    /// Values of `tokenizer.ggml.model` that can be used.
+    /// Supported values of `tokenizer.ggml.model`.
     pub(crate) fn usable_vocabularies(&self) -> impl Iterator<Item = &str> {
         let usable = |held: &FileEntry<VocabularyKind>| {
             matches!(held.value, VocabularyKind::Known { .. } | VocabularyKind::Codec { .. })

@@ -30,17 +30,18 @@ use environment::TemplateException;
 use marks::{Extent, Marker};
 use program::Program;
 
-/// What a template is given beside the messages.
+/// Input of a template besides the messages.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RenderOptions {
-    /// Tool descriptions (JSON schema objects, as transformers passes them); `None` is none, not an empty list.
+    /// Tool descriptions (JSON schema objects, as transformers passes them); `None` means no tools, which is not an
+    /// empty list.
     pub tools: Option<Vec<serde_json::Value>>,
     /// Whether the prompt ends where the assistant's turn begins. Default true.
     pub add_generation_prompt: bool,
     /// Variables of this template, such as `enable_thinking`.
     pub extra: serde_json::Map<String, serde_json::Value>,
-    /// The time that `strftime_now` shows, in UTC.
+    /// The time for `strftime_now`, in UTC.
     pub now: SystemTime,
 }
 
@@ -81,13 +82,12 @@ impl Default for RenderOptions {
     }
 }
 
-/// A chat template. It is bounded in what it makes and how long it takes, as it comes with a file: a rendering that
-/// doubles a text without end is an error within seconds, and takes no more than 64 MiB and 64 bytes for each byte it
-/// is given.
+/// A chat template. Its output and time are limited, because it comes with a file: a rendering that doubles a text
+/// without end fails within seconds, and uses at most 64 MiB plus 64 bytes for each byte of input.
 pub struct ChatTemplate {
     name: String,
     source: String,
-    /// The source as minijinja is given it.
+    /// The source as passed to minijinja.
     rewritten: String,
     bos: Option<String>,
     eos: Option<String>,
@@ -98,7 +98,7 @@ impl ChatTemplate {
     /// `name` is for messages.
     ///
     /// # Errors
-    /// The source is no template that is understood, or never mentions `messages`: whatever was said would be dropped.
+    /// The source is not a valid template, or never mentions `messages`, so that the conversation would be dropped.
     pub fn new(
         name: &str,
         source: &str,
@@ -147,7 +147,7 @@ impl ChatTemplate {
     /// The prompt for a conversation.
     ///
     /// # Errors
-    /// The template refuses the conversation (`raise_exception`), fails on it, or wants too much.
+    /// The template refuses the conversation (`raise_exception`), fails on it, or exceeds its limits.
     pub fn render(
         &self,
         messages: &[serde_json::Value],
@@ -156,16 +156,16 @@ impl ChatTemplate {
         self.render_with(messages, options.tools.as_deref(), options)
     }
 
-    /// The prompt in parts, so that text from outside cannot name special tokens.
+    /// The prompt in parts, so that text from outside cannot contain special tokens.
     ///
-    /// `guarded` are the texts of the special tokens ([`crate::Tokenizer::guarded_texts`]). Everything that came from
-    /// contents of messages and from tool descriptions is untrusted. The template renders texts whose characters bear
-    /// marks; should that change what it does (it looks for words in the contents), only what is or could become a
-    /// special token bears marks. The parts always make exactly the text of [`Self::render`].
+    /// `guarded` are the texts of the special tokens ([`crate::Tokenizer::guarded_texts`]). Contents of messages and
+    /// tool descriptions are untrusted. The template renders texts in which a mark follows each character; if this
+    /// changes its output (because it looks for words in the contents), only parts that are or could become a special
+    /// token are marked. The parts together are always the text of [`Self::render`].
     ///
     /// # Errors
-    /// As [`Self::render`], and a conversation for which no marking gives that text: the template takes messages apart
-    /// at a special token.
+    /// The errors of [`Self::render`]; and a conversation for which no marking gives that text, because the template
+    /// splits messages at a special token.
     pub fn render_segments(
         &self,
         messages: &[serde_json::Value],
@@ -242,7 +242,7 @@ impl fmt::Debug for ChatTemplate {
     }
 }
 
-/// What an error says, without the place.
+/// The message of an error, without its position.
 fn words(error: &Error) -> String {
     match error.detail() {
         Some(detail) => format!("{}: {detail}", error.kind()),
@@ -250,7 +250,7 @@ fn words(error: &Error) -> String {
     }
 }
 
-/// About how many bytes a JSON value has.
+/// The approximate size of a JSON value in bytes.
 fn weight(value: &serde_json::Value) -> u64 {
     match value {
         serde_json::Value::String(text) => text.len() as u64,

@@ -1,4 +1,4 @@
-//! Text to token ids and back, from the tokenizer that a GGUF file carries.
+//! Text to token ids and back, with the tokenizer of a model file.
 
 mod algorithm;
 mod bpe;
@@ -55,7 +55,7 @@ use special::{Fragment, SpecialTokens, Trust};
 pub(crate) use splitter::Splitter;
 use vocabulary::Vocabulary;
 
-/// A vocabulary with its way of cutting text; cheap to clone and to share between threads.
+/// A vocabulary with its encoding algorithm; cheap to clone and to share between threads.
 #[derive(Clone)]
 pub struct Tokenizer {
     parts: Arc<TokenizerParts>,
@@ -76,11 +76,11 @@ struct TokenizerParts {
     framing: Framing,
 }
 
-/// What a file's tokenizer is built with beside the file.
+/// Input of a tokenizer besides its file.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct TokenizerOptions<'a> {
-    /// The pre-tokenizer that counts where the file names none (a spec's `[tokenizer] pre`).
+    /// The pre-tokenizer for files that name none (a spec's `[tokenizer] pre`).
     pub pre: Option<&'a str>,
     /// Pre-tokenizers, vocabulary kinds and texts; `None` is [`TokenizerTables::built_in`].
     pub tables: Option<Arc<TokenizerTables>>,
@@ -104,7 +104,7 @@ impl Tokenizer {
     /// Builds the tokenizer of a file.
     ///
     /// # Errors
-    /// An algorithm that is not there, an unknown or missing pre-tokenizer, damaged lists.
+    /// An unsupported algorithm, an unknown or missing pre-tokenizer, damaged lists.
     pub fn from_gguf(metadata: &Metadata, options: &TokenizerOptions<'_>) -> Result<Self, TokenizerError> {
         let model = keys::text(metadata, keys::MODEL)?.ok_or(TokenizerError::MissingKey {
             key: keys::MODEL,
@@ -117,8 +117,8 @@ impl Tokenizer {
         TokenizerBuilder { metadata, model, tables }.run(options.pre)
     }
 
-    /// The same tokenizer with more end-of-generation tokens (a spec's `[tokenizer] end`); texts that the vocabulary
-    /// does not have are left out.
+    /// The same tokenizer with additional end-of-generation tokens (a spec's `[tokenizer] end`); texts that the
+    /// vocabulary does not contain are ignored.
     pub fn with_end_tokens<S: AsRef<str>>(self, texts: &[S]) -> Self {
         let mut ends: BTreeSet<u32> = self.ends.iter().copied().collect();
         ends.extend(texts.iter().filter_map(|text| self.id_of(text.as_ref())));
@@ -128,15 +128,16 @@ impl Tokenizer {
     /// The ids of a text, without beginning- and end-of-sequence tokens (see [`Self::frame`]).
     ///
     /// # Errors
-    /// A character that the vocabulary cannot express, a text on which the pre-tokenizer gives up.
+    /// A character that the vocabulary cannot express, or a text on which the pre-tokenizer fails.
     pub fn encode(&self, text: &str, special: Special) -> Result<Vec<u32>, TokenizerError> {
         self.encode_fragments(text, Trust::Whole(special))
     }
 
-    /// The ids of a prompt in parts, encoded as one text; only what lies wholly in trusted parts can name special tokens.
+    /// The ids of a prompt in parts, encoded as one text; only text that is completely inside trusted parts can be a
+    /// special token.
     ///
     /// # Errors
-    /// As [`Self::encode`].
+    /// The errors of [`Self::encode`].
     pub fn encode_segments(&self, segments: &[Segment]) -> Result<Vec<u32>, TokenizerError> {
         let mut text = String::with_capacity(segments.iter().map(|segment| segment.text.len()).sum());
         let mut trusted: Vec<Range<usize>> = Vec::new();
@@ -176,34 +177,34 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// Puts the beginning-of-sequence token first and the end-of-sequence token (or the separator) last, where the model wants them and
-    /// they are not there already (a chat template may have written them).
+    /// Adds the beginning-of-sequence token at the start and the end-of-sequence token (or separator) at the end, if
+    /// the model uses them and they are not present (a chat template may have written them).
     pub fn frame(&self, ids: Vec<u32>) -> Vec<u32> {
         self.parts.framing.around(ids)
     }
 
-    /// A question and an answer to be scored by a reranker: the first framed, a separator where the model wants one, and
-    /// the second ended as the first is. Also the place where the second begins.
+    /// A query and a document for a reranker: the first with its special tokens, a separator if the model uses one,
+    /// and the second with the same end. Also returns the position where the second begins.
     pub fn frame_pair(&self, first: Vec<u32>, second: &[u32]) -> (Vec<u32>, usize) {
         self.parts.framing.pair(first, second)
     }
 
-    /// The tables it was built with.
+    /// The tables that it was built with.
     pub fn tables(&self) -> &TokenizerTables {
         &self.parts.tables
     }
 
-    /// What `tokenizer.ggml.model` says.
+    /// The value of `tokenizer.ggml.model`.
     pub fn model(&self) -> &str {
         &self.parts.model
     }
 
-    /// The pre-tokenizer in use; only byte pair encoding by merges has one.
+    /// The pre-tokenizer in use; only byte pair encoding with merges has one.
     pub fn pre(&self) -> Option<&str> {
         self.parts.pre.as_deref()
     }
 
-    /// How many tokens the vocabulary has; a model's embedding may have more rows.
+    /// The number of tokens of the vocabulary; a model's embedding may have more rows.
     pub fn vocab_size(&self) -> usize {
         self.parts.vocabulary.len()
     }
@@ -228,7 +229,7 @@ impl Tokenizer {
         self.parts.add_eos
     }
 
-    /// What happens to spaces at the start of a decoded text.
+    /// The treatment of leading spaces of a decoded text.
     pub(crate) fn leading(&self) -> Leading {
         self.parts.algorithm.leading()
     }
@@ -238,7 +239,7 @@ impl Tokenizer {
         &self.ends
     }
 
-    /// The id whose text in the vocabulary is exactly this one.
+    /// The id of the token with exactly this text.
     pub fn id_of(&self, text: &str) -> Option<u32> {
         self.parts.vocabulary.id(text)
     }
@@ -246,7 +247,7 @@ impl Tokenizer {
     /// The text of a token as the vocabulary spells it (`Ġthe`, `▁the`, `<0x0A>`).
     ///
     /// # Errors
-    /// An id past the vocabulary.
+    /// The id is outside of the vocabulary.
     pub fn token_text(&self, id: u32) -> Result<&str, TokenizerError> {
         self.parts.vocabulary.text(id).ok_or(TokenizerError::IdOutOfRange { id, size: self.vocab_size() })
     }
@@ -254,15 +255,15 @@ impl Tokenizer {
     /// The kind of a token.
     ///
     /// # Errors
-    /// An id past the vocabulary.
+    /// The id is outside of the vocabulary.
     pub fn token_kind(&self, id: u32) -> Result<TokenKind, TokenizerError> {
         self.token_text(id).map(|_| self.parts.vocabulary.kind(id))
     }
 
-    /// The bytes that a token stands for, special tokens by name; unused places give none.
+    /// The bytes of a token, special tokens by name; empty for unused ids.
     ///
     /// # Errors
-    /// An id past the vocabulary, or what a registered tokenizer reports.
+    /// The id is outside of the vocabulary, or a registered tokenizer reports an error.
     pub fn token_bytes(&self, id: u32) -> Result<Vec<u8>, TokenizerError> {
         let text = self.token_text(id)?;
         Ok(match self.parts.vocabulary.kind(id) {
@@ -279,12 +280,12 @@ impl Tokenizer {
     /// The bytes of a token as text, incomplete characters as U+FFFD: for listings.
     ///
     /// # Errors
-    /// An id past the vocabulary.
+    /// The id is outside of the vocabulary.
     pub fn token_piece(&self, id: u32) -> Result<String, TokenizerError> {
         Ok(String::from_utf8_lossy(&self.token_bytes(id)?).into_owned())
     }
 
-    /// The texts that only trusted text can turn into their tokens, by id.
+    /// The texts that only trusted text can turn into their special tokens, by id.
     pub fn guarded_texts(&self) -> Vec<&str> {
         let vocabulary = &self.parts.vocabulary;
         let guarded = vocabulary.iter().filter(|(id, _, _)| special::is_guarded(vocabulary, *id));

@@ -1,7 +1,7 @@
-//! Expressions: minijinja's grammar and evaluation, with a closed list of what may be used.
+//! Expressions: minijinja's grammar and evaluation, restricted to a list of allowed functions and operators.
 //!
-//! The text is read twice: here, to refuse what is not on the list and to collect the names it mentions (so that what
-//! counts as *read* is decided from the text), and by minijinja, which compiles and evaluates it.
+//! The text is read twice: here, to refuse everything that is not allowed and to collect the names in it (so that the
+//! *read* keys are determined by the text), and by minijinja, which compiles and evaluates it.
 
 pub(crate) use shape::Shape;
 pub(crate) use value::{as_answer, as_bool, as_count, as_number};
@@ -12,30 +12,30 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{LazyLock, OnceLock};
 
-/// Most characters of an expression.
+/// Maximum number of characters of an expression.
 const MOST_CHARACTERS: usize = 4096;
 
-/// Most parts of a dotted name; a file whose keys have more cannot be asked for them.
+/// Maximum number of parts of a dotted name; keys with more parts cannot be used in expressions.
 pub(crate) const MOST_PARTS: usize = 16;
 
-/// Most names, numbers and signs of an expression: it bounds what reading and evaluating one can cost, because an
-/// expression has no loops.
+/// Maximum number of names, numbers and operators of an expression. It limits the cost of reading and evaluating one,
+/// because an expression has no loops.
 const MOST_TOKENS: usize = 500;
 
-/// Functions an expression may call.
+/// Functions allowed in an expression.
 pub(crate) const FUNCTIONS: [&str; 8] = ["sqrt", "ln", "pow", "floor", "min", "max", "has", "pattern"];
 
-/// Functions that an expression over names of a config may call besides: of lists and texts.
+/// Additional functions allowed in an expression over names of a config: for lists and strings.
 pub(crate) const LIST_FUNCTIONS: [&str; 2] = ["leading", "contains"];
 
-/// Operators an expression may use.
+/// Operators allowed in an expression.
 pub(crate) const OPERATORS: [&str; 15] =
     ["//", "**", "==", "!=", "<=", ">=", "<", ">", "+", "-", "*", "/", "%", "(", ")"];
 
-/// Words that are no names.
+/// Words that are not names.
 const WORDS: [&str; 8] = ["and", "or", "not", "if", "else", "is", "true", "false"];
 
-/// What an expression ranges over.
+/// The names that an expression can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameScope {
     /// Canonical keys and `[let]` names.
@@ -48,15 +48,15 @@ pub(crate) enum NameScope {
 pub(crate) struct Expression {
     /// As written.
     pub(crate) text: String,
-    /// Names it mentions, without functions and words.
+    /// The names in it, without functions and words.
     pub(crate) names: Vec<MentionedName>,
-    /// Roles it asks for with `has`.
+    /// Roles in calls of `has`.
     pub(crate) roles: Vec<String>,
-    /// Keys it asks for with `pattern`.
+    /// Keys in calls of `pattern`.
     pub(crate) patterns: Vec<String>,
-    /// Whether it mentions `layer`.
+    /// Whether it uses `layer`.
     pub(crate) layer: bool,
-    /// Which of its parts its value may be, once somebody asks.
+    /// The parts that can be its value, computed on first use.
     shape: OnceLock<Shape>,
     compiled: minijinja::Expression<'static, 'static>,
 }
@@ -72,7 +72,7 @@ impl fmt::Debug for Expression {
 pub(crate) struct MentionedName {
     /// Dotted name.
     pub(crate) name: String,
-    /// Whether `| default(..)` or `is defined` follows, so that its absence is no fault.
+    /// Whether `| default(..)` or `is defined` follows, so that a missing name is not a fault.
     pub(crate) optional: bool,
 }
 
@@ -80,7 +80,7 @@ impl Expression {
     /// Checks and compiles an expression.
     ///
     /// # Errors
-    /// What is wrong with it, with the sub-expression.
+    /// What is wrong, with the sub-expression.
     pub(crate) fn parse(text: &str, scope: NameScope) -> Result<Expression, String> {
         if text.len() > MOST_CHARACTERS {
             let start: String = text.chars().take(40).collect();
@@ -98,20 +98,20 @@ impl Expression {
         Ok(Expression { text, names, roles, patterns, layer, shape: OnceLock::new(), compiled })
     }
 
-    /// Which of its parts its value may be; of an expression over canonical keys.
+    /// The parts that can be its value; for an expression over canonical keys.
     pub(crate) fn shape(&self) -> &Shape {
         self.shape.get_or_init(|| Shape::of(&self.text))
     }
 
-    /// Its value; `root` answers for names, and for the functions `has` and `pattern`.
+    /// Its value; `root` provides the names, and the functions `has` and `pattern`.
     ///
     /// # Errors
-    /// What minijinja finds wrong.
+    /// The error of minijinja.
     pub(crate) fn evaluate(&self, root: Value) -> Result<Value, Error> {
         self.compiled.eval(root)
     }
 
-    /// Its value where it mentions no key, name, role or layer, so that every file gives the same.
+    /// Its value if it uses no key, name, role or layer, so that it is the same for every file.
     pub(crate) fn constant(&self) -> Option<Result<Value, String>> {
         if self.layer || !self.roles.is_empty() || self.mentions().next().is_some() {
             return None;
@@ -124,13 +124,13 @@ impl Expression {
         })
     }
 
-    /// Every canonical key (or `[let]` name) it mentions.
+    /// Every canonical key (or `[let]` name) in it.
     pub(crate) fn mentions(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(|used| used.name.as_str()).chain(self.patterns.iter().map(String::as_str))
     }
 }
 
-/// What an expression mentions.
+/// The names in an expression.
 #[derive(Default)]
 struct Mentions {
     text: String,
@@ -140,7 +140,7 @@ struct Mentions {
     layer: bool,
 }
 
-/// Exactly what an expression may use; `has` and `pattern` come with the scope of an evaluation.
+/// Everything that an expression can use; `has` and `pattern` are part of an evaluation's context.
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(environment);
 
 fn environment() -> Environment<'static> {
@@ -159,12 +159,12 @@ fn environment() -> Environment<'static> {
     env
 }
 
-/// How many of the first elements of a list are the value.
+/// The number of leading elements of a list that equal the value.
 fn leading(list: &Value, value: &Value) -> Result<usize, Error> {
     Ok(list.try_iter()?.take_while(|element| element == value).count())
 }
 
-/// Whether the value is an element of a list, or a part of a text.
+/// Whether the value is an element of a list, or a substring of a string.
 fn contains(list: &Value, value: &Value) -> Result<bool, Error> {
     match (list.as_str(), value.as_str()) {
         (Some(text), Some(part)) => Ok(text.contains(part)),
@@ -179,7 +179,7 @@ fn real(value: f64, name: &str) -> Result<f64, Error> {
     Err(Error::new(ErrorKind::InvalidOperation, format!("{name} has no value here")))
 }
 
-/// What minijinja found wrong, with the part of the expression it means.
+/// The error of minijinja, with the part of the expression that it concerns.
 pub(crate) fn explain(error: &Error, text: &str) -> String {
     let what = error.detail().map_or_else(|| error.kind().to_string(), str::to_string);
     match error.range().and_then(|range| text.get(range)) {
@@ -387,7 +387,7 @@ impl ExpressionReader {
         Ok(())
     }
 
-    /// `full='last'` inside a `pattern` call, checked and taken out of the way.
+    /// `full='last'` inside a `pattern` call: checked and removed.
     fn pattern_option(&mut self, text: &str) -> Result<(), String> {
         let mut ahead = 1;
         while self.peek(ahead).is_some() && !self.is_sign(ahead, ")") {
@@ -423,7 +423,7 @@ impl ExpressionReader {
         }
     }
 
-    /// Unary minus binds tighter than `**`: `-2 ** 2` is 4. Refused, so that nobody has to know.
+    /// Unary minus binds tighter than `**`: `-2 ** 2` is 4. It is refused, because this is easily misread.
     fn minus(&self, text: &str) -> Result<(), String> {
         let unary = match self.at.checked_sub(1).and_then(|before| self.tokens.get(before)) {
             None => true,

@@ -38,7 +38,7 @@ mod recipe;
 mod resolve;
 mod text;
 
-/// What an architecture spec means for one file, and the configs of the built-in kinds.
+/// The meaning of an architecture spec for one file, and the configs of the built-in kinds.
 pub mod config {
     pub use crate::kind::{BiasRule, NormSite, Role};
     pub use crate::kinds::configs::*;

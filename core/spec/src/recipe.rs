@@ -1,4 +1,4 @@
-//! [`Recipe`]: a model that somebody puts together from a base, adapters, experts and keys that its files lack.
+//! [`Recipe`]: a model composed of a base, adapters, experts and keys that its files lack.
 
 mod mixture;
 
@@ -10,49 +10,49 @@ use crate::text::tree::{self, Item, SourcePlace, TomlEntry, TomlNode, TomlTable}
 use menagerie_entries::{nearest, nearest_clause};
 use std::collections::BTreeMap;
 
-/// The version of the language that is read.
+/// The supported version of the language.
 const SCHEMA: i64 = 1;
 
-/// How a recipe's file name ends.
+/// The end of a recipe's file name.
 pub const RECIPE_SUFFIX: &str = ".recipe.toml";
 
 /// A recipe, as written: `*.recipe.toml`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Recipe {
-    /// Its name; where the file gives none, the file's.
+    /// Its name; by default that of the file.
     pub id: String,
-    /// What it is, in a line; may be empty.
+    /// One line of description; may be empty.
     pub summary: String,
-    /// What it is made over.
+    /// The base.
     pub base: RecipeBase,
-    /// What is put around it, in order.
+    /// Adapters, in order.
     pub adapters: Vec<RecipeAdapter>,
-    /// What its feed-forwards become.
+    /// The mixture of its feed-forwards.
     pub mixture: Option<RecipeMixture>,
-    /// Canonical keys, laid over those of the base's files.
+    /// Canonical keys that override those of the base's files.
     pub set: BTreeMap<String, MetadataValue>,
-    /// The chat template: a name of the tables of chats, or a file beside the recipe.
+    /// The chat template: a name in the tables of chats, or a file next to the recipe.
     pub chat_template: Option<String>,
 }
 
-/// What a recipe is made over.
+/// The base of a recipe.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecipeBase {
-    /// A model, as one is named anywhere; a path is relative to the recipe.
+    /// A model reference; a path is relative to the recipe.
     Model(String),
-    /// Any model of this architecture: the recipe is a form, and models and adapters are named when it is used.
+    /// Any model of this architecture: the recipe is a template, and models and adapters are named when it is used.
     Architecture(String),
 }
 
 /// An adapter of a recipe.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct RecipeAdapter {
-    /// Which method it is of.
+    /// Its method.
     pub kind: AdapterKind,
-    /// Where it is, relative to the recipe if it is a path; absent in a form.
+    /// Its location, relative to the recipe if it is a path; absent in a template.
     pub from: Option<String>,
-    /// What its output is multiplied by.
+    /// The factor of its output.
     pub weight: f64,
 }
 
@@ -60,14 +60,14 @@ pub struct RecipeAdapter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AdapterKind {
-    /// Products of low rank beside linears (Hu et al., 2021).
+    /// Low-rank adapters (Hu et al., 2021).
     Lora,
     /// Several of those, mixed for every token and layer (Buehler and Buehler, 2024).
     XLora,
 }
 
 impl AdapterKind {
-    /// The word used in recipes.
+    /// Its name in recipes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lora => "lora",
@@ -80,7 +80,7 @@ impl Recipe {
     /// Reads a recipe.
     ///
     /// # Errors
-    /// Everything that is wrong with it, each fault with its place.
+    /// All faults, each with its place.
     pub fn parse(source: &SpecSource) -> Result<Self, SpecFaults> {
         let mut reader = RecipeReader::default();
         let recipe = match tree::read(source) {
@@ -93,7 +93,7 @@ impl Recipe {
         reader.faults.check(recipe)
     }
 
-    /// The id that a file has where it gives none: its name without `.recipe.toml`.
+    /// The default id of a file: its name without `.recipe.toml`.
     pub fn id_of_file(file: &str) -> String {
         let name = file.rsplit(['/', '\\', ':']).next().unwrap_or(file);
         name.strip_suffix(RECIPE_SUFFIX).unwrap_or(name).to_owned()
@@ -105,7 +105,7 @@ struct RecipeReader {
     faults: SpecFaults,
 }
 
-/// A table that was opened, with the path of its keys.
+/// An opened table, with the path of its keys.
 struct Open<'a> {
     table: &'a TomlTable,
     place: &'a SourcePlace,
@@ -159,7 +159,7 @@ impl RecipeReader {
         }
     }
 
-    /// A model or an architecture, and one of them only.
+    /// Either a model or an architecture.
     fn base(&mut self, head: &Open<'_>) -> Option<RecipeBase> {
         let model = self.text(head, "base");
         let architecture = self.text(head, "architecture");
@@ -253,7 +253,7 @@ impl RecipeReader {
         None
     }
 
-    /// Keys with dots, quoted or as tables in tables.
+    /// Keys with dots, quoted or as nested tables.
     fn set(&mut self, node: &TomlNode) -> BTreeMap<String, MetadataValue> {
         let mut values = BTreeMap::new();
         match node.table() {
@@ -303,7 +303,7 @@ impl RecipeReader {
         Some(open)
     }
 
-    /// A text that may be left out.
+    /// An optional string.
     fn text(&mut self, table: &Open<'_>, key: &str) -> Option<String> {
         let node = table.table.get(key)?;
         match node.text() {
@@ -317,7 +317,7 @@ impl RecipeReader {
         }
     }
 
-    /// A text that must be there.
+    /// A required string.
     fn need(&mut self, table: &Open<'_>, key: &str, wanted: &str) -> Option<String> {
         match table.table.has(key) {
             true => self.text(table, key),

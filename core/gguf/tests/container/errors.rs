@@ -182,7 +182,7 @@ fn a_tensor_of_another_file_is_refused() {
     let small = one(&[8], 0, 0, 32).open().unwrap();
     let large = one(&[8], 0, 96, 128).open().unwrap();
     let error = small.data(&large.tensors()[0]).unwrap_err();
-    says(&error.to_string(), &["tensor 'blk.0.w': it belongs to another file"]);
+    says(&error.to_string(), &["tensor 'blk.0.w': the tensor belongs to another file"]);
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn refusals() {
     let mut tensor = |name, dims: &[u64], kind, bytes| {
         writer.tensor(name, dims, kind, vec![0; bytes]).map(drop).unwrap_err().to_string()
     };
-    says(&tensor("a", &[1], GgmlType::F32, 4), &["tensor 'a': it is there already"]);
+    says(&tensor("a", &[1], GgmlType::F32, 4), &["tensor 'a': the tensor already exists"]);
     says(&tensor("c", &[2], GgmlType::F32, 4), &["has 4 bytes of data, but F32 [2] takes 8"]);
     says(&tensor("c", &[2, 0], GgmlType::F32, 4), &["dimension 1"]);
     says(&tensor("c", &[1; 5], GgmlType::F32, 4), &["5 dimensions"]);

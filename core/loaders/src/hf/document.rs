@@ -1,4 +1,4 @@
-//! [`Document`]: a small JSON file that need not be there.
+//! [`Document`]: an optional small JSON file.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::loader::LoadError;
 
-/// The longest file that is read, in bytes; vocabularies of a quarter of a million tokens take 35 MB.
+/// Maximum size of a file, in bytes; a vocabulary of 250,000 tokens takes 35 MB.
 const LONGEST: u64 = 512 << 20;
 
-/// An object, and the file that it is from.
+/// An object and the file that contains it.
 #[derive(Debug)]
 pub(super) struct Document {
     path: PathBuf,
@@ -19,10 +19,10 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Reads a file; one that is not there is empty.
+    /// Reads a file; a missing file gives an empty object.
     ///
     /// # Errors
-    /// It cannot be read, or holds no object.
+    /// The file cannot be read, or does not contain an object.
     pub(super) fn read(path: &Path) -> Result<Self, LoadError> {
         if !path.exists() {
             return Ok(Self { path: path.to_owned(), value: None });
@@ -31,7 +31,7 @@ impl Document {
             serde_json::from_str(&text(path)?).map_err(|error| damaged(path, &error.to_string()))?;
         match value {
             Value::Object(_) => Ok(Self { path: path.to_owned(), value: Some(value) }),
-            _ => Err(damaged(path, "an object was expected")),
+            _ => Err(damaged(path, "expected an object")),
         }
     }
 
@@ -43,23 +43,23 @@ impl Document {
         &self.path
     }
 
-    /// A field, if it is there and not null.
+    /// A field, if it exists and is not null.
     pub(super) fn get(&self, field: &str) -> Option<&Value> {
         self.value.as_ref()?.get(field).filter(|value| !value.is_null())
     }
 
-    /// A flag, if it is there.
+    /// A flag, if it exists.
     ///
     /// # Errors
-    /// It is something else.
+    /// The field is not a boolean.
     pub(super) fn flag(&self, field: &str) -> Result<Option<bool>, LoadError> {
         let read = |value: &Value| value.as_bool().ok_or_else(|| self.wrong(field, "true or false"));
         self.get(field).map(read).transpose()
     }
 
-    /// A field is not what was expected.
+    /// The error for a field of an unexpected type.
     pub(super) fn wrong(&self, field: &str, expected: &str) -> LoadError {
-        damaged(&self.path, &format!("`{field}`: {expected} was expected"))
+        damaged(&self.path, &format!("`{field}`: expected {expected}"))
     }
 }
 
@@ -67,14 +67,14 @@ fn damaged(path: &Path, problem: &str) -> LoadError {
     LoadError::Folder {
         file: path.display().to_string(),
         problem: problem.to_owned(),
-        advice: "the file is damaged, fetch it again".to_owned(),
+        advice: "the file is damaged; download it again".to_owned(),
     }
 }
 
 /// The text of a file.
 ///
 /// # Errors
-/// It cannot be read, is no UTF-8 or too long.
+/// The file cannot be read, is not UTF-8, or is too long.
 pub(super) fn text(path: &Path) -> Result<String, LoadError> {
     String::from_utf8(bytes(path)?).map_err(|error| damaged(path, &error.utf8_error().to_string()))
 }
@@ -82,15 +82,15 @@ pub(super) fn text(path: &Path) -> Result<String, LoadError> {
 /// The bytes of a file.
 ///
 /// # Errors
-/// It cannot be read, or is too long.
+/// The file cannot be read, or is too long.
 pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, LoadError> {
     let failed = |problem: String| LoadError::Folder {
         file: path.display().to_string(),
         problem,
-        advice: "see that it is a file that can be read, or fetch it again".to_owned(),
+        advice: "check that the file is readable, or download it again".to_owned(),
     };
     if !path.is_file() {
-        return Err(failed("it is not a file".to_owned()));
+        return Err(failed("not a regular file".to_owned()));
     }
     let file = File::open(path).map_err(|error| failed(error.to_string()))?;
     let mut bytes = Vec::new();

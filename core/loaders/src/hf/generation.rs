@@ -3,11 +3,11 @@
 use super::document::Document;
 use crate::loader::{LoadError, SamplingDefaults};
 
-/// What it says about sampling, under the names of `general.sampling.*` (as llama.cpp's converter maps them,
+/// Its sampling settings under the names of `general.sampling.*` (as llama.cpp's converter maps them,
 /// gguf-py/gguf/metadata.py). `do_sample: false` is a temperature of 0.
 ///
 /// # Errors
-/// A value of another type than expected.
+/// A value of an unexpected type.
 pub(super) fn sampling(document: &Document) -> Result<SamplingDefaults, LoadError> {
     let real = |field: &str| -> Result<Option<f32>, LoadError> {
         let number = |value: &serde_json::Value| {

@@ -1,5 +1,5 @@
-//! The keys that a GGUF file has for a folder's vocabulary: as llama.cpp's converter writes them
-//! (`conversion/base.py`, gguf-py's `SpecialVocab`), and only where they say all that the folder says.
+//! GGUF keys for the vocabulary of a folder: as llama.cpp's converter writes them (`conversion/base.py`, gguf-py's
+//! `SpecialVocab`), and only if they express everything that the folder defines.
 
 use gguf_file::{OwnedArray, OwnedValue};
 
@@ -15,12 +15,12 @@ use crate::tokenizer::regex_room::RegexRoom;
 use crate::tokenizer::vocabulary::Vocabulary;
 use crate::tokenizer::{TokenKind, TokenizerError, keys};
 
-/// What is written of a vocabulary.
+/// The GGUF form of a vocabulary.
 #[derive(Debug, Default)]
 pub struct VocabularyKeys {
     /// Keys with their values, in the order in which they are written.
     pub keys: Vec<(String, OwnedValue)>,
-    /// What the folder says and no key can, in words.
+    /// Properties of the folder that no key can express, in words.
     pub lost: Vec<String>,
 }
 
@@ -32,11 +32,11 @@ impl VocabularyKeys {
 }
 
 impl HfTexts {
-    /// The `tokenizer.*` keys of a GGUF file of this folder. `rows`: how many rows the embedding has; `pre`: the name of a
-    /// pre-tokenizer that is taken where several fit.
+    /// The `tokenizer.*` keys of a GGUF file of this folder. `rows`: the number of rows of the embedding; `pre`: the
+    /// name of the pre-tokenizer to use if several match.
     ///
     /// # Errors
-    /// No vocabulary, or one that keys of GGUF cannot say.
+    /// The folder has no vocabulary, or one that GGUF keys cannot express.
     pub fn gguf_keys(
         &self,
         rows: usize,
@@ -76,7 +76,7 @@ impl HfTexts {
             "WordPiece" => words(&file, tables, &mut found)?,
             other => {
                 let what =
-                    format!("is a `{other}`, of which a GGUF file is made from a tokenizer.model only");
+                    format!("is a `{other}`; converting this to GGUF requires a tokenizer.model");
                 return Err(unsupported("model", what));
             }
         }
@@ -91,7 +91,7 @@ impl HfTexts {
         Ok(found)
     }
 
-    /// Ids of special tokens, and what is put around a text.
+    /// Ids of special tokens, and the tokens put around a text.
     fn special(
         &self,
         file: &File,
@@ -125,12 +125,12 @@ impl HfTexts {
             [only] if Some(*only) == id => Ok(true),
             _ => Err(unsupported(
                 "post_processor",
-                format!("puts other tokens {what} a text than one that has a name"),
+                format!("adds other tokens {what} a text than a named token"),
             )),
         };
         let words = model::kind(&file.model)? == "WordPiece";
         let (bos, eos) = match words {
-            // Of a vocabulary of words the closing token is the separator, which always stands there.
+            // In a WordPiece vocabulary the closing token is the separator, which is always added.
             true => {
                 for (key, id) in
                     [(keys::CLASSIFIER, framing.opening.first()), (keys::SEPARATOR, framing.closing.last())]
@@ -181,10 +181,10 @@ impl HfTexts {
     }
 }
 
-/// Tokens of byte pair encoding that no merge makes.
+/// Tokens of byte pair encoding that no sequence of merges produces.
 const BYTES: usize = 256;
 
-/// Byte pair encoding over GPT-2's letters, cut by a pre-tokenizer that has a name.
+/// Byte pair encoding over GPT-2's byte letters, with a pre-tokenizer that has a name.
 fn byte_level(
     file: &File,
     pre: Option<&str>,
@@ -194,23 +194,23 @@ fn byte_level(
     match file.normalizer.get("type").and_then(|kind| kind.as_str()) {
         None => {}
         Some("NFC") => {
-            found.lost.push("text is normalized (NFC) in the folder, and is not with a GGUF file".to_owned())
+            found.lost.push("text is normalized (NFC) in the folder, but not with a GGUF file".to_owned())
         }
         Some(other) => {
             return Err(unsupported(
                 "normalizer",
-                format!("is a `{other}`, which no key of a GGUF file can say"),
+                format!("is a `{other}`, which GGUF keys cannot express"),
             ));
         }
     }
     let reading = PreTokenizer::read(&file.pre_tokenizer, RegexRoom::of_json(&[&file.pre_tokenizer]))?;
     let Some(regexes) = reading.listed() else {
-        return Err(unsupported("pre_tokenizer", "is none that has a name in GGUF files"));
+        return Err(unsupported("pre_tokenizer", "has no name in GGUF files"));
     };
     let regexes: Vec<String> = regexes.iter().map(|regex| as_listed(regex)).collect();
     let whole = file.model.ignore_merges == Some(true);
     let mut names = tables.pre_of(&regexes, whole);
-    // Where merges lead to every token, a piece that is a token is that token anyhow.
+    // If merges produce every token, a piece that is a token becomes that token in any case.
     let merges = file.model.merges.as_ref().map_or(0, |merges| merges.len());
     if names.is_empty() && merges + BYTES == file.model.vocab.texts.len() {
         names = tables.pre_of(&regexes, !whole);
@@ -230,11 +230,11 @@ fn byte_level(
 
 /// The name of an algorithm in GGUF files.
 fn model_name(tables: &TokenizerTables, algorithm: Algorithm) -> Result<&str, TokenizerError> {
-    let none = || unsupported("model", "is of an algorithm that the tables of vocabularies have no name for");
+    let none = || unsupported("model", "uses an algorithm without a name in the tables of vocabularies");
     tables.vocabulary_of(algorithm).ok_or_else(none)
 }
 
-/// A regex as the tables write it: the contractions of GPT-2's in a group, possessive quantifiers plain.
+/// A regex in the form of the tables: GPT-2's contractions in a group, possessive quantifiers made plain.
 fn as_listed(regex: &str) -> String {
     const CONTRACTIONS: &str = "'s|'t|'re|'ve|'m|'ll|'d|";
     match regex.strip_prefix(CONTRACTIONS) {
@@ -243,20 +243,20 @@ fn as_listed(regex: &str) -> String {
     }
 }
 
-/// BERT's words; only with BERT's own normalizer and pre-tokenizer.
+/// BERT's WordPiece; only with BERT's own normalizer and pre-tokenizer.
 fn words(file: &File, tables: &TokenizerTables, found: &mut VocabularyKeys) -> Result<(), TokenizerError> {
     let normalizer = &file.normalizer;
     let flag = |field: &str| normalizer.get(field).and_then(serde_json::Value::as_bool);
     let whole = ["clean_text", "handle_chinese_chars"].iter().all(|field| flag(field) != Some(false));
     if normalizer.get("type").and_then(|kind| kind.as_str()) != Some("BertNormalizer") || !whole {
-        return Err(unsupported("normalizer", "is none of BERT's, which alone a GGUF file of words has"));
+        return Err(unsupported("normalizer", "is not BERT's, the only one that a WordPiece GGUF file can have"));
     }
     if file.pre_tokenizer.get("type").and_then(|kind| kind.as_str()) != Some("BertPreTokenizer") {
-        return Err(unsupported("pre_tokenizer", "is none of BERT's, which alone a GGUF file of words has"));
+        return Err(unsupported("pre_tokenizer", "is not BERT's, the only one that a WordPiece GGUF file can have"));
     }
     let usual = file.model.max_input_chars_per_word.is_none_or(|longest| longest == 100);
     if !usual || file.model.continuing_subword_prefix.as_deref().is_some_and(|prefix| prefix != "##") {
-        return Err(unsupported("model", "has other limits or another prefix than BERT's"));
+        return Err(unsupported("model", "has limits or a prefix that differ from BERT's"));
     }
     let lowercase = flag("lowercase").unwrap_or(true);
     found.set(keys::MODEL, model_name(tables, Algorithm::WordPiece)?);
@@ -265,7 +265,7 @@ fn words(file: &File, tables: &TokenizerTables, found: &mut VocabularyKeys) -> R
     Ok(())
 }
 
-/// Texts and kinds, filled up to the rows of the embedding; `words` are spelled with U+2581 before those that begin one.
+/// Texts and kinds, padded to the rows of the embedding; with `words`, tokens that begin a word get a U+2581.
 fn lists(tokens: &Vocabulary, rows: usize, words: bool, found: &mut VocabularyKeys) {
     let mut texts: Vec<String> = Vec::with_capacity(rows);
     let mut kinds: Vec<i32> = Vec::with_capacity(rows);
@@ -286,10 +286,10 @@ fn lists(tokens: &Vocabulary, rows: usize, words: bool, found: &mut VocabularyKe
     found.set(keys::TOKEN_TYPE, OwnedArray::I32(kinds));
 }
 
-/// Whether an added token has a manner.
+/// Whether an added token has a flag such as `lstrip`.
 type Has = fn(&json::file::AddedToken) -> bool;
 
-/// Manners of added tokens that no key can say.
+/// Flags of added tokens that no key can express.
 fn note_manners(file: &File, found: &mut VocabularyKeys) {
     let named = |has: Has| {
         let texts: Vec<String> = file
@@ -301,16 +301,16 @@ fn note_manners(file: &File, found: &mut VocabularyKeys) {
         texts
     };
     let manners: [(&str, Has); 3] = [
-        ("take the white space before them along", |token| token.lstrip),
-        ("take the white space after them along", |token| token.rstrip),
-        ("are found as whole words only", |token| token.single_word),
+        ("include the white space before them", |token| token.lstrip),
+        ("include the white space after them", |token| token.rstrip),
+        ("match only whole words", |token| token.single_word),
     ];
     for (what, has) in manners {
         let texts = named(has);
         if !texts.is_empty() {
             let first: Vec<&str> = texts.iter().take(3).map(String::as_str).collect();
             let more = if texts.len() > 3 { format!(" and {} more", texts.len() - 3) } else { String::new() };
-            found.lost.push(format!("tokens that {what} ({}{more}): no key says so", first.join(", ")));
+            found.lost.push(format!("tokens that {what} ({}{more}): no GGUF key expresses this", first.join(", ")));
         }
     }
 }

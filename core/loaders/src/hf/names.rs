@@ -13,10 +13,10 @@ const ONE_EACH: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 const LISTS: [&str; 2] = ["additional_special_tokens", "extra_special_tokens"];
 
-/// What the files say about special tokens; `ids` in the order in which they count.
+/// The special tokens that the files define; `ids` in order of precedence.
 ///
 /// # Errors
-/// A token that is no text, an id that is none.
+/// A token that is not a string, or an invalid id.
 pub(super) fn settings(
     tokenizer: &Document,
     map: &Document,
@@ -60,7 +60,7 @@ pub(super) fn settings(
 /// The text of a token: a string, or an object with `content`.
 fn content(document: &Document, field: &str, value: &Value) -> Result<String, LoadError> {
     let text = value.as_str().or_else(|| value.get("content").and_then(Value::as_str));
-    text.map(str::to_owned).ok_or_else(|| document.wrong(field, "a token, or an object with `content`,"))
+    text.map(str::to_owned).ok_or_else(|| document.wrong(field, "a token, or an object with `content`"))
 }
 
 /// Tokens of a list, or of an object whose keys are names.
@@ -96,7 +96,7 @@ fn added(document: &Document) -> Result<Vec<AddedToken>, LoadError> {
     Ok(tokens)
 }
 
-/// The ids of a field of all files, also of the text part of a model of several kinds.
+/// The ids of a field in all files, including the text part of a multimodal model.
 fn all_ids(documents: &[&Document], field: &str) -> Result<Vec<u32>, LoadError> {
     let (mut ids, mut known) = (Vec::new(), HashSet::new());
     for document in documents {
@@ -106,7 +106,7 @@ fn all_ids(documents: &[&Document], field: &str) -> Result<Vec<u32>, LoadError> 
             let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
             for id in list {
                 let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
-                let id = id.ok_or_else(|| document.wrong(field, "a token id, or a list of them,"))?;
+                let id = id.ok_or_else(|| document.wrong(field, "a token id, or a list of token ids"))?;
                 if known.insert(id) {
                     ids.push(id);
                 }

@@ -1,4 +1,4 @@
-//! Files of vocabularies of bytes: `tekken.json`, and tiktoken's.
+//! Files of byte-level vocabularies: `tekken.json`, and tiktoken's.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use crate::tables::{RankedKind, TokenizerTables};
 use crate::tokenizer::json::file::{AddedToken, File};
 use crate::tokenizer::json::ranked::Ranked;
 
-/// Mistral's file.
+/// The file of Mistral's Tekken.
 pub(super) const TEKKEN: &str = "tekken.json";
 
-/// The most tokens that are read.
+/// Maximum number of tokens.
 const MOST: u64 = 1 << 24;
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ struct Tekken {
     config: TekkenConfig,
     vocab: Vec<TekkenToken>,
     special_tokens: Option<Vec<TekkenSpecial>>,
-    /// Of images, sound and settings: nothing of text.
+    /// Settings of images, sound and others: unrelated to text.
     #[serde(default, rename = "image")]
     _image: IgnoredAny,
     #[serde(default, rename = "multimodal")]
@@ -55,10 +55,10 @@ struct TekkenSpecial {
     token_str: String,
 }
 
-/// Where a tiktoken file may be, with `tokenizer_class` in `class`: its name ends so, or it is called so.
+/// Whether a file name can be one of tiktoken: by its ending or exact name. `class` is `tokenizer_class`.
 pub(super) fn tiktoken(folder: &Path, class: Option<&str>, tables: &TokenizerTables) -> Option<PathBuf> {
     let known = class.is_some_and(|class| tables.ranked(class).is_some());
-    // Sentencepiece's have the same name.
+    // sentencepiece files have the same name.
     let plain = ["tiktoken.model"].into_iter().chain(known.then_some("tokenizer.model"));
     let mut named: Vec<PathBuf> =
         std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
@@ -70,14 +70,14 @@ pub(super) fn tiktoken(folder: &Path, class: Option<&str>, tables: &TokenizerTab
 /// Reads a `tekken.json` as the stages of a tokenizer.
 ///
 /// # Errors
-/// It cannot be read, or is damaged.
+/// The file cannot be read, or is damaged.
 pub(super) fn read_tekken(path: &Path, tables: &TokenizerTables) -> Result<File, LoadError> {
     let wrong = |problem: String| damaged(path, problem);
     let tekken: Tekken =
         serde_json::from_str(&document::text(path)?).map_err(|error| wrong(error.to_string()))?;
     let kind = tables.ranked(TEKKEN).cloned();
     let kind =
-        kind.ok_or_else(|| wrong("the tables of vocabularies say nothing of such files".to_owned()))?;
+        kind.ok_or_else(|| wrong("the tables of vocabularies do not contain such files".to_owned()))?;
     let TekkenConfig { pattern, default_vocab_size: size, default_num_special_tokens: first } = tekken.config;
     if size > MOST || first > size {
         return Err(wrong(format!("`config`: {first} special tokens of {size} in all")));
@@ -86,10 +86,10 @@ pub(super) fn read_tekken(path: &Path, tables: &TokenizerTables) -> Result<File,
     let mut tokens = Vec::with_capacity(count.min(tekken.vocab.len()));
     for (rank, token) in (0..).zip(tekken.vocab.iter().take(count)) {
         let bytes = BASE64.decode(&token.token_bytes).ok().filter(|_| token.rank == rank);
-        tokens.push(bytes.ok_or_else(|| wrong(format!("`vocab[{rank}]`: no base64, or another rank")))?);
+        tokens.push(bytes.ok_or_else(|| wrong(format!("`vocab[{rank}]`: expected base64 with this rank")))?);
     }
     if tokens.len() < count {
-        return Err(wrong(format!("`vocab` has {} tokens, `config` wants {count}", tokens.len())));
+        return Err(wrong(format!("`vocab` has {} tokens, `config` says {count}", tokens.len())));
     }
     let named = match tekken.special_tokens {
         Some(listed) => listed.into_iter().map(|token| (token.rank, token.token_str)).collect(),
@@ -107,10 +107,10 @@ pub(super) fn read_tekken(path: &Path, tables: &TokenizerTables) -> Result<File,
     ranked.into_file().map_err(|source| LoadError::Tokenizer { file: path.display().to_string(), source })
 }
 
-/// Reads a file of tiktoken's, the rest of which `class` says.
+/// Reads a tiktoken file; `class` determines everything else.
 ///
 /// # Errors
-/// It cannot be read, or is damaged; a class that the tables do not have.
+/// The file cannot be read or is damaged, or the tables do not contain the class.
 pub(super) fn read_tiktoken(
     path: &Path,
     (class, listed): (Option<&str>, &[AddedToken]),
@@ -125,7 +125,7 @@ pub(super) fn read_tiktoken(
             parts.and_then(|(_, rank)| rank.parse::<usize>().ok()).filter(|rank| *rank == tokens.len());
         let bytes = parts.and_then(|(bytes, _)| BASE64.decode(bytes).ok()).filter(|_| rank.is_some());
         let problem =
-            || format!("line {}: bytes in base64 and the rank {} were expected", at + 1, tokens.len());
+            || format!("line {}: expected bytes in base64 and the rank {}", at + 1, tokens.len());
         tokens.push(bytes.ok_or_else(|| damaged(path, problem()))?);
     }
     let RankedKind { regexes, specials, numbered, opening, composed } = kind.clone();
@@ -146,16 +146,16 @@ fn unknown(path: &Path, class: Option<&str>, tables: &TokenizerTables) -> LoadEr
     let known: Vec<&str> = tables.ranked_names().filter(|name| *name != TEKKEN).collect();
     let problem = match class {
         Some(class) => {
-            format!("how the class {class} cuts text is not in the tables ({} are)", known.join(", "))
+            format!("the tables do not contain the pre-tokenizer of class {class} (they have {})", known.join(", "))
         }
-        None => "no `tokenizer_class` in tokenizer_config.json says how text is cut".to_owned(),
+        None => "tokenizer_config.json has no `tokenizer_class`, so the pre-tokenizer is unknown".to_owned(),
     };
-    let advice = "put the model's tokenizer.json beside it (transformers' save_pretrained writes it), or add the class to \
+    let advice = "add the model's tokenizer.json (transformers' save_pretrained writes it), or add the class to \
                   [[ranked]] of tokenizers/NAME.toml in a spec folder, as `menagerie guide tokenizer-tables` describes";
     LoadError::Folder { file: path.display().to_string(), problem, advice: advice.to_owned() }
 }
 
 fn damaged(path: &Path, problem: String) -> LoadError {
-    let advice = "the file is damaged, fetch it again".to_owned();
+    let advice = "the file is damaged; download it again".to_owned();
     LoadError::Folder { file: path.display().to_string(), problem, advice }
 }

@@ -2,7 +2,7 @@
 
 use crate::tokenizer::TokenKind;
 
-/// A vocabulary of sentencepiece.
+/// A sentencepiece vocabulary.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SentencePiece {
     pub(super) pieces: Vec<SentencePieceToken>,
@@ -13,7 +13,7 @@ pub(super) struct SentencePiece {
     pub(super) pad: i64,
     pub(super) dummy_prefix: bool,
     pub(super) remove_extra_whitespaces: bool,
-    /// How characters are replaced; empty where they are not.
+    /// The table of character replacements; empty without one.
     pub(super) characters: Vec<u8>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct SentencePiece {
 pub(super) struct SentencePieceToken {
     pub(super) text: String,
     pub(super) score: f32,
-    /// `SentencePiece.Type`, whose numbers GGUF has taken over.
+    /// `SentencePiece.Type`; GGUF uses the same numbers.
     pub(super) kind: TokenKind,
 }
 
@@ -36,9 +36,9 @@ pub(super) enum SentencePieceAlgorithm {
 }
 
 impl SentencePiece {
-    /// Reads the message; an error is what is wrong with it.
+    /// Reads the message; the error says what is wrong with it.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
-        // The values of the message's own defaults.
+        // The defaults of the message definition.
         let mut model = Self {
             pieces: Vec::new(),
             algorithm: SentencePieceAlgorithm::Unigram,
@@ -60,7 +60,7 @@ impl SentencePiece {
             Ok(())
         })?;
         match model.pieces.is_empty() {
-            true => Err("it holds no tokens".to_owned()),
+            true => Err("it contains no tokens".to_owned()),
             false => Ok(model),
         }
     }
@@ -74,11 +74,11 @@ impl SentencePiece {
                         2 => SentencePieceAlgorithm::Pairs,
                         3 => SentencePieceAlgorithm::Words,
                         4 => SentencePieceAlgorithm::Characters,
-                        other => return Err(format!("its model type is {other}, known are 1 to 4")),
+                        other => return Err(format!("unknown model type {other}; expected 1 to 4")),
                     }
                 }
                 (24, ProtobufField::Number(1)) => {
-                    return Err("it writes spaces after words, which is not done".to_owned());
+                    return Err("spaces after words are not supported".to_owned());
                 }
                 // Ids are int32: negative ones are written in ten bytes.
                 (40, ProtobufField::Number(id)) => self.unknown = id as i64,
@@ -98,7 +98,7 @@ impl SentencePiece {
                 (3, ProtobufField::Number(flag)) => self.dummy_prefix = flag != 0,
                 (4, ProtobufField::Number(flag)) => self.remove_extra_whitespaces = flag != 0,
                 (5, ProtobufField::Number(0)) => {
-                    return Err("it keeps spaces as they are, which is not done".to_owned());
+                    return Err("unchanged spaces are not supported".to_owned());
                 }
                 _ => {}
             }
@@ -121,7 +121,7 @@ impl SentencePieceToken {
                     let known = i64::try_from(kind).ok().filter(|kind| *kind != 0);
                     piece.kind = known
                         .and_then(TokenKind::from_id)
-                        .ok_or_else(|| format!("a token is of type {kind}, known are 1 to 6"))?;
+                        .ok_or_else(|| format!("a token has the unknown type {kind}; expected 1 to 6"))?;
                 }
                 _ => {}
             }
@@ -134,12 +134,12 @@ impl SentencePieceToken {
     }
 }
 
-/// A value of a message, by how it is written.
+/// A value of a message, by wire type.
 enum ProtobufField<'b> {
     Number(u64),
     Bytes(&'b [u8]),
     Four([u8; 4]),
-    /// Of eight bytes, which nothing here has.
+    /// Eight bytes; no field used here has this type.
     Eight,
 }
 

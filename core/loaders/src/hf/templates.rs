@@ -1,4 +1,4 @@
-//! The chat templates of a folder, which lie in one of several places (transformers, `chat_template_utils.py`).
+//! The chat templates of a folder, which can be in several places (transformers, `chat_template_utils.py`).
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 use super::document::{self, Document};
 use crate::loader::LoadError;
 
-/// Templates by name, `default` first, and the files that they are from where these hold nothing else.
+/// Templates by name, `default` first, and their files, where a file contains nothing else.
 #[derive(Debug, Default)]
 pub(super) struct Templates {
     pub(super) sources: Vec<(String, String)>,
     pub(super) paths: Vec<PathBuf>,
 }
 
-/// Files of their own count more than `tokenizer_config.json`, and that more than `chat_template.json`.
+/// Separate files take precedence over `tokenizer_config.json`, which takes precedence over `chat_template.json`.
 ///
 /// # Errors
-/// A file that cannot be read, a template that is no text.
+/// A file that cannot be read, or a template that is not a string.
 pub(super) fn read(folder: &Path, config: &Document, legacy: &Document) -> Result<Templates, LoadError> {
     let mut templates = Templates::default();
     let own = folder.join("chat_template.jinja");
@@ -30,7 +30,7 @@ pub(super) fn read(folder: &Path, config: &Document, legacy: &Document) -> Resul
         let failed = |error: std::io::Error| LoadError::Folder {
             file: more.display().to_string(),
             problem: error.to_string(),
-            advice: "see that it can be read".to_owned(),
+            advice: "check that the file is readable".to_owned(),
         };
         let mut files = Vec::new();
         for entry in std::fs::read_dir(&more).map_err(failed)? {
@@ -55,10 +55,10 @@ pub(super) fn read(folder: &Path, config: &Document, legacy: &Document) -> Resul
     Ok(templates)
 }
 
-/// A template, or a list of them with names.
+/// A template, or a list of named templates.
 fn named(document: &Document, value: &Value) -> Result<Vec<(String, String)>, LoadError> {
     let wrong =
-        || document.wrong("chat_template", "a text, or a list of objects with `name` and `template`,");
+        || document.wrong("chat_template", "a string, or a list of objects with `name` and `template`");
     match value {
         Value::String(source) => Ok(vec![("default".to_owned(), source.clone())]),
         Value::Array(list) => {

@@ -38,7 +38,7 @@ fn folder(files: &[(&str, &str)]) -> Folder {
     folder
 }
 
-/// A folder that goes away.
+/// A folder that is deleted at the end.
 struct Folder(PathBuf);
 
 impl Folder {

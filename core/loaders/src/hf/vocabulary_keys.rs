@@ -1,4 +1,4 @@
-//! The vocabulary of a `tokenizer.model` as the keys that a GGUF file has for it (conversion/base.py of llama.cpp,
+//! The vocabulary of a `tokenizer.model` as GGUF keys (conversion/base.py of llama.cpp,
 //! `_create_vocab_sentencepiece`).
 
 use gguf_file::{OwnedArray, OwnedValue};
@@ -9,12 +9,12 @@ use crate::tokenizer::TokenKind;
 use crate::tokenizer::json::file::AddedToken;
 use crate::tokenizer::keys;
 
-/// What an added token scores.
+/// The score of an added token.
 const ADDED: f32 = -1000.0;
-/// What a place without a token scores.
+/// The score of an unused id.
 const NOTHING: f32 = -10_000.0;
 
-/// Tokens by id, as lists.
+/// Tokens by id, as columns.
 #[derive(Debug, Default)]
 pub(super) struct TokenColumns {
     pub(super) texts: Vec<String>,
@@ -23,10 +23,10 @@ pub(super) struct TokenColumns {
 }
 
 impl TokenColumns {
-    /// The pieces, and over them the added tokens; `size` places at least, those without a token unused.
+    /// The pieces, overridden by the added tokens; at least `size` ids, those without a token unused.
     ///
     /// # Errors
-    /// An added token far past the others.
+    /// An added token with an id far past the others.
     pub(super) fn new(model: &SentencePiece, added: &[AddedToken], size: usize) -> Result<Self, String> {
         let mut lists = Self::default();
         for piece in &model.pieces {
@@ -39,7 +39,7 @@ impl TokenColumns {
                 id.ok_or_else(|| format!("the added token {:?} has the id {}", token.content, token.id))?;
             lists.fill(id + 1);
             let kind = if token.special { TokenKind::Control } else { TokenKind::UserDefined };
-            // A user-defined token is looked for in the text as it is, not in the one with U+2581.
+            // A user-defined token is matched in the original text, not in the one with U+2581.
             let text =
                 if token.special { token.content.clone() } else { token.content.replace('\u{2581}', " ") };
             if let Some(place) = lists.texts.get_mut(id) {
@@ -47,7 +47,7 @@ impl TokenColumns {
             }
             if let (Some(score), Some(place)) = (lists.scores.get_mut(id), lists.kinds.get_mut(id)) {
                 *score = ADDED;
-                // The unknown token of the pieces stays the one that stands for the rest.
+                // The unknown token of the pieces stays the fallback token.
                 if *place != TokenKind::Unknown {
                     *place = kind;
                 }
@@ -63,7 +63,7 @@ impl TokenColumns {
         self.kinds.push(kind);
     }
 
-    /// Unused places up to this many.
+    /// Maximum number of unused ids.
     fn fill(&mut self, size: usize) {
         while self.texts.len() < size {
             self.push(format!("[PAD{}]", self.texts.len()), NOTHING, TokenKind::Unused);
@@ -71,7 +71,7 @@ impl TokenColumns {
     }
 }
 
-/// The keys of a vocabulary; an error is what is not done.
+/// The keys of a vocabulary; the error names an unsupported feature.
 pub(super) fn of(
     model: &SentencePiece,
     lists: TokenColumns,
@@ -81,14 +81,14 @@ pub(super) fn of(
         SentencePieceAlgorithm::Pairs => tables::Algorithm::Spm,
         SentencePieceAlgorithm::Unigram => tables::Algorithm::Unigram,
         SentencePieceAlgorithm::Words => {
-            return Err("its tokens are whole words, which is not done".to_owned());
+            return Err("vocabularies of whole words are not supported".to_owned());
         }
         SentencePieceAlgorithm::Characters => {
-            return Err("its tokens are characters, which is not done".to_owned());
+            return Err("vocabularies of characters are not supported".to_owned());
         }
     };
     let name =
-        tables.vocabulary_of(named).ok_or_else(|| "no name for its algorithm in the tables".to_owned())?;
+        tables.vocabulary_of(named).ok_or_else(|| "the tables have no name for its algorithm".to_owned())?;
     let TokenColumns { texts, scores, kinds } = lists;
     let kinds: Vec<i32> = kinds.into_iter().map(TokenKind::id).collect();
     let mut found = vec![
@@ -108,7 +108,7 @@ pub(super) fn of(
             found.push((key, OwnedValue::U32(id)));
         }
     }
-    // What a vocabulary of pairs does where the file does not say so.
+    // The default of a BPE vocabulary.
     let plain = model.algorithm == SentencePieceAlgorithm::Pairs && model.dummy_prefix;
     if !plain {
         found.push((keys::ADD_SPACE_PREFIX, OwnedValue::Bool(model.dummy_prefix)));

@@ -1,11 +1,11 @@
-//! Metadata by canonical keys: the architecture's prefix taken off.
+//! Metadata by canonical keys: the keys without the architecture's prefix.
 
 use std::sync::Arc;
 
 use gguf_file::{GgufFile, Value};
 
-/// A view of a file's metadata in which `qwen3.attention.head_count` is `attention.head_count`; keys that do not
-/// begin with the architecture's name keep theirs (`general.name`, `tokenizer.ggml.model`).
+/// A view of a file's metadata in which `qwen3.attention.head_count` is `attention.head_count`; keys without the
+/// architecture's prefix are unchanged (`general.name`, `tokenizer.ggml.model`).
 #[derive(Debug, Clone)]
 pub struct CanonicalKeys {
     file: Arc<GgufFile>,
@@ -17,11 +17,11 @@ impl CanonicalKeys {
         Self { file, prefix: format!("{architecture}.") }
     }
 
-    /// The value of a canonical key; the architecture's own keys come before others of the same name.
+    /// The value of a canonical key; the architecture's own keys take precedence over others with the same name.
     pub fn get(&self, key: &str) -> Option<Value<'_>> {
         let metadata = self.file.metadata();
         metadata.get(&format!("{}{key}", self.prefix)).or_else(|| {
-            // A key with the prefix is known by its short name only.
+            // A key with the prefix is found only by its short name.
             (!key.starts_with(&self.prefix)).then(|| metadata.get(key)).flatten()
         })
     }
@@ -41,7 +41,7 @@ impl CanonicalKeys {
         self.file.metadata().keys().filter_map(|key| key.strip_prefix(&self.prefix))
     }
 
-    /// The key as the file has it, for messages.
+    /// The key as the file spells it, for messages.
     pub fn file_key(&self, key: &str) -> String {
         let own = format!("{}{key}", self.prefix);
         if self.file.metadata().contains(&own) || !self.file.metadata().contains(key) {

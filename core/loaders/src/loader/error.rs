@@ -1,4 +1,4 @@
-//! What can go wrong when a file is opened and read.
+//! Errors of opening and reading a file.
 
 use gguf_file::GgufError;
 
@@ -6,39 +6,39 @@ use crate::safetensors::SafetensorsError;
 use crate::template::TemplateError;
 use crate::tokenizer::TokenizerError;
 
-/// An error with the file it is about.
+/// An error with the file that it concerns.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The container is faulty or cannot be read.
+    /// The container is invalid or cannot be read.
     #[error(transparent)]
     Gguf(#[from] GgufError),
-    /// A file of a Hugging Face folder is faulty or cannot be read.
+    /// A file of a Hugging Face folder is invalid or cannot be read.
     #[error(transparent)]
     Safetensors(#[from] SafetensorsError),
-    /// What a Hugging Face folder says of its model cannot be used; whole lines, each with its file.
+    /// The model settings of a Hugging Face folder cannot be used; whole lines, each with its file.
     #[error("{faults}")]
     Config {
         /// What is wrong.
         faults: String,
     },
-    /// A folder or file that is no model.
+    /// A folder or file that is not a model.
     #[error("{path}: {problem}")]
     NotAModel {
-        /// What was given.
+        /// The path from the caller.
         path: String,
-        /// Why it is none and what to do.
+        /// Why it is not a model, and what to do next.
         problem: String,
     },
-    /// The file does not say what it holds.
+    /// The file has no `general.architecture`.
     #[error(
-        "{file}: no `general.architecture`: the file is not a model (an imatrix, say), or its converter was faulty; open the model's own file, or convert it again"
+        "{file}: no `general.architecture`: the file is not a model (for example an imatrix), or its converter was faulty; open the model's own file, or convert it again"
     )]
     NoArchitecture {
         /// The file.
         file: String,
     },
-    /// A key holds something else than expected.
+    /// A key has an unexpected value.
     #[error("{file}: `{key}`: {problem}; convert the model again, or set the key with gguf_set_metadata.py")]
     BadKey {
         /// The file.
@@ -48,7 +48,7 @@ pub enum LoadError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A file of a folder beside the weights is missing, cannot be read or is damaged.
+    /// A file of a folder, other than its weights, is missing, damaged or cannot be read.
     #[error("{file}: {problem}; {advice}")]
     Folder {
         /// The file, or the folder.

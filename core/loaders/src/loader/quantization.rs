@@ -1,10 +1,10 @@
-//! A word for how the weights of a file are stored.
+//! The name of a file's weight type.
 
 use std::collections::BTreeMap;
 
 use gguf_file::{FileType, GgufFile};
 
-/// The name of `general.file_type`, else the type that holds most numbers.
+/// The name of `general.file_type`, or else the type with the most elements.
 pub(super) fn label(file: &GgufFile) -> String {
     let stated = file.metadata().get("general.file_type").and_then(|value| value.as_u64());
     let stated = stated.and_then(|id| u32::try_from(id).ok()).map(FileType::from_id);

@@ -1,4 +1,4 @@
-//! What a file says about sampling.
+//! The sampling defaults of a file.
 
 use gguf_file::Metadata;
 
@@ -14,7 +14,7 @@ pub struct SamplingDefaults {
     pub min_p: Option<f32>,
     pub xtc_probability: Option<f32>,
     pub xtc_threshold: Option<f32>,
-    /// How many tokens the repetition penalty looks back; -1 is the whole context.
+    /// The number of tokens that the repetition penalty looks back; -1 is the whole context.
     pub penalty_last_n: Option<i64>,
     pub penalty_repeat: Option<f32>,
     pub mirostat: Option<i64>,
@@ -25,7 +25,7 @@ pub struct SamplingDefaults {
 type Fault = (&'static str, String);
 
 impl SamplingDefaults {
-    /// Reads the keys; an error is the key that has a value of another type, and what is wrong.
+    /// Reads the keys; the error is a key with a value of another type, and what is wrong.
     pub(super) fn read(metadata: &Metadata) -> Result<Self, Fault> {
         let real = |key: &'static str| -> Result<Option<f32>, Fault> {
             let Some(value) = metadata.get(key) else {
@@ -34,17 +34,17 @@ impl SamplingDefaults {
             let number = value.as_f64().filter(|number| number.is_finite());
             number
                 .map(|number| Some(number as f32))
-                .ok_or_else(|| (key, format!("a number was expected, found {value:?}")))
+                .ok_or_else(|| (key, format!("expected a number, found {value:?}")))
         };
         let integer = |key: &'static str| -> Result<Option<i64>, Fault> {
             let Some(value) = metadata.get(key) else {
                 return Ok(None);
             };
-            value.as_i64().map(Some).ok_or_else(|| (key, format!("an integer was expected, found {value:?}")))
+            value.as_i64().map(Some).ok_or_else(|| (key, format!("expected an integer, found {value:?}")))
         };
         let sequence = "general.sampling.sequence";
         let text = metadata.get(sequence).map(|value| {
-            value.as_str().map(str::to_owned).ok_or((sequence, "a string was expected".to_owned()))
+            value.as_str().map(str::to_owned).ok_or((sequence, "expected a string".to_owned()))
         });
         Ok(Self {
             sequence: text.transpose()?,
@@ -62,7 +62,7 @@ impl SamplingDefaults {
         })
     }
 
-    /// Whether the file says nothing.
+    /// Whether the file has no sampling defaults.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -1,4 +1,4 @@
-//! Tests of what a file gives beside tensors.
+//! Tests of the parts of a file beside tensors.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn a_file_that_is_no_model_says_so() {
     assert!(matches!(none.architecture(), Err(LoadError::NoArchitecture { .. })));
     assert!(none.canonical_keys().is_err());
     let number = loader(&[("general.architecture", OwnedValue::U32(1))]);
-    assert!(number.architecture().unwrap_err().to_string().contains("a string was expected, found u32"));
+    assert!(number.architecture().unwrap_err().to_string().contains("expected a string, found u32"));
     assert!(
         none.tokenizer(&TokenizerOptions::default())
             .unwrap_err()
@@ -106,7 +106,8 @@ fn templates_are_found_by_name() {
     assert!(self::loader(&[]).chat_template_names().is_empty());
 }
 
-/// No template, one that cannot be compiled, one that drops what is said, and a key of another type are four things.
+/// A missing template, one that cannot be compiled, one without `messages`, and a key of another type are four
+/// different cases.
 #[test]
 fn a_template_that_cannot_be_used_is_not_a_missing_one() {
     let tokenizer = fixture("base/qwen2/model-f32.gguf").tokenizer(&TokenizerOptions::default()).unwrap();
@@ -135,7 +136,7 @@ fn weights_have_a_label() {
     assert_eq!(loader(&[("general.file_type", OwnedValue::U32(7))]).quantization(), "Q8_0");
 }
 
-/// From messages to ids: the same as the rendered text parsed, where no content holds a special token.
+/// From messages to ids: equal to the parsed rendered text if no content contains a special token.
 #[test]
 fn a_rendered_conversation_becomes_ids() {
     let loader = fixture("base/qwen2/model-f32.gguf");

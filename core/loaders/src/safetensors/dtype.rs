@@ -58,12 +58,12 @@ const TYPES: [(Dtype, &str, u64); 22] = [
 ];
 
 impl Dtype {
-    /// The type of a name in a header.
+    /// The type with a name of the header.
     pub fn from_name(name: &str) -> Option<Self> {
         TYPES.iter().find(|(_, known, _)| *known == name).map(|(dtype, _, _)| *dtype)
     }
 
-    /// Its name in headers.
+    /// Its name in the header.
     pub fn name(self) -> &'static str {
         TYPES.iter().find(|(dtype, _, _)| *dtype == self).map_or("", |(_, name, _)| name)
     }
@@ -73,7 +73,7 @@ impl Dtype {
         TYPES.iter().find(|(dtype, _, _)| *dtype == self).map_or(0, |(_, _, bits)| *bits)
     }
 
-    /// The block type whose bytes are the same, for those that can be computed with as they lie in the file.
+    /// The block type with the same bytes, for types that can be used for computation without conversion.
     pub fn block(self) -> Option<GgmlType> {
         match self {
             Self::F32 => Some(GgmlType::F32),

@@ -1,4 +1,4 @@
-//! What can be wrong with a safetensors file, said with the file, the tensor and what to do next.
+//! Errors of safetensors files, with the file, the tensor and what to do next.
 
 use gguf_file::GgufError;
 use std::io;
@@ -6,14 +6,14 @@ use std::path::Path;
 
 pub(super) use SafetensorsErrorKind as Kind;
 
-/// An error with the file it is about; `Display` gives one whole line.
+/// An error with its file; `Display` gives one whole line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SafetensorsError {
     /// The file cannot be opened, mapped or read, or changed while in use.
     #[error(transparent)]
     File(#[from] GgufError),
-    /// Its content is wrong.
+    /// Its content is invalid.
     #[error("{file}: {kind}")]
     Content {
         /// The file.
@@ -33,39 +33,39 @@ impl SafetensorsError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SafetensorsErrorKind {
-    /// The operating system refused something.
+    /// The operating system reported an error.
     #[error("cannot {action}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The first bytes belong to something else.
+    /// The first bytes are of another format.
     #[error("not a safetensors file: {found}; {advice}")]
     Foreign {
-        /// What it looks like.
+        /// The probable format.
         found: String,
         /// What to do next.
         advice: &'static str,
     },
-    /// The file ends too early.
+    /// The file is cut off.
     #[error("cut off: {what} needs {needed} bytes and the file has {found}; download the file again")]
     Truncated {
-        /// What does not fit.
+        /// The part that does not fit.
         what: String,
-        /// Bytes that the file should have.
+        /// The required size in bytes.
         needed: u64,
-        /// Bytes that it has.
+        /// The actual size in bytes.
         found: u64,
     },
-    /// The header is no such header.
+    /// The header is invalid.
     #[error("damaged header: {problem}")]
     Header {
         /// What is wrong and what to do.
         problem: String,
     },
-    /// A tensor's entry is wrong.
+    /// A tensor's entry is invalid.
     #[error("tensor '{tensor}': {problem}")]
     Tensor {
         /// The tensor's name, shortened.
@@ -73,7 +73,7 @@ pub enum SafetensorsErrorKind {
         /// What is wrong and what to do.
         problem: String,
     },
-    /// The index of shards is wrong, or does not fit them.
+    /// The index of shards is invalid, or does not match them.
     #[error("index of shards: {problem}")]
     Index {
         /// What is wrong and what to do.
@@ -82,7 +82,7 @@ pub enum SafetensorsErrorKind {
     /// The folder has no weights in this format.
     #[error("no weights: {problem}")]
     NoWeights {
-        /// What is there instead and what to do.
+        /// What the folder contains instead, and what to do next.
         problem: String,
     },
 }
@@ -101,7 +101,7 @@ impl SafetensorsErrorKind {
     }
 }
 
-/// A text of a file, escaped and shortened so that it is safe to print.
+/// A string from a file, escaped and shortened so that it is safe to print.
 pub(super) fn shortened(text: &str) -> String {
     const LIMIT: usize = 96;
     let shown: String = text.chars().take(LIMIT).collect();

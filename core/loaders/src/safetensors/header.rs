@@ -1,4 +1,4 @@
-//! The header: read without believing it, then held against the file.
+//! The header: read without trust, then compared with the file.
 
 use super::SafetensorsTensor;
 use super::dtype::Dtype;
@@ -8,27 +8,27 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A header longer than this is refused, in bytes (the format's own reader has the same limit).
+/// Maximum size of a header in bytes (the limit of the format's own reader).
 const MOST_HEADER: u64 = 100_000_000;
 
-/// Most dimensions of a tensor.
+/// Maximum number of dimensions of a tensor.
 const MOST_DIMS: usize = 8;
 
-/// Bytes before the header: its length.
+/// The bytes before the header, which contain its length.
 const LENGTH: u64 = 8;
 
 const METADATA: &str = "__metadata__";
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Debug, Default)]
 pub(super) struct SafetensorsHeader {
-    /// In the order of their bytes.
+    /// Ordered by offset.
     pub(super) tensors: Vec<SafetensorsTensor>,
-    /// Texts about the file.
+    /// Strings about the file.
     pub(super) metadata: BTreeMap<String, String>,
 }
 
-/// Reads the header of a file and holds it against the file's length.
+/// Reads the header of a file and compares it with the file's length.
 pub(super) fn read(file: &MappedFile) -> Result<SafetensorsHeader, Kind> {
     let total = file.bytes();
     let head = file.copied(0..total.min(64) as usize).unwrap_or_default();
@@ -62,10 +62,10 @@ pub(super) fn read(file: &MappedFile) -> Result<SafetensorsHeader, Kind> {
     Ok(found)
 }
 
-/// What is plainly something else is said to be so.
+/// Recognizes other formats by their first bytes.
 fn recognize(head: &[u8], length: u64) -> Result<(), Kind> {
     const KNOWN: [(&[u8], &str, &str); 5] = [
-        (b"GGUF", "a GGUF file", "give it as a .gguf file"),
+        (b"GGUF", "a GGUF file", "rename it to end in .gguf"),
         (
             b"PK\x03\x04",
             "a zip archive (a PyTorch checkpoint, perhaps)",
@@ -90,18 +90,18 @@ fn recognize(head: &[u8], length: u64) -> Result<(), Kind> {
     }
     if length > MOST_HEADER {
         return Err(Kind::header(format!(
-            "it would have {length} bytes; more than {MOST_HEADER} are refused: this is no safetensors file, or it is damaged"
+            "the header has {length} bytes; at most {MOST_HEADER} are supported: the file is not in safetensors format, or is damaged"
         )));
     }
     if head.get(8).is_some_and(|byte| *byte != b'{') || length < 2 {
         return Err(Kind::header(
-            "it does not begin with '{': this is no safetensors file, or it is damaged",
+            "the header does not begin with '{': the file is not in safetensors format, or is damaged",
         ));
     }
     Ok(())
 }
 
-/// Tensors follow each other without overlap and without holes; gives where the last one ends.
+/// Checks that tensors follow each other without overlaps and gaps; returns the end of the last one.
 fn check_order(tensors: &[SafetensorsTensor]) -> Result<u64, Kind> {
     let mut end = 0;
     let mut before = "";
@@ -120,7 +120,7 @@ fn check_order(tensors: &[SafetensorsTensor]) -> Result<u64, Kind> {
             let hole = tensor.offset - end;
             return Err(Kind::tensor(
                 &tensor.name,
-                format!("{hole} bytes before its data belong to no tensor; the file is damaged"),
+                format!("there is a gap of {hole} bytes before its data; the file is damaged"),
             ));
         }
         end = tensor.offset.saturating_add(tensor.bytes);
@@ -129,7 +129,7 @@ fn check_order(tensors: &[SafetensorsTensor]) -> Result<u64, Kind> {
     Ok(end)
 }
 
-/// Indices of tensors in the order of their names; an error for a name that is there twice.
+/// Indices of tensors, ordered by name; an error for a duplicate name.
 pub(super) fn by_name(tensors: &[SafetensorsTensor]) -> Result<Vec<u32>, Kind> {
     let name = |index: &u32| tensors.get(*index as usize).map(SafetensorsTensor::name);
     let mut order: Vec<u32> = (0..tensors.len() as u32).collect();
@@ -138,7 +138,7 @@ pub(super) fn by_name(tensors: &[SafetensorsTensor]) -> Result<Vec<u32>, Kind> {
     match twice {
         Some(pair) => {
             let name = name(&pair[0]).unwrap_or_default();
-            Err(Kind::tensor(name, "it is in the header twice; the file is damaged"))
+            Err(Kind::tensor(name, "duplicate name in the header; the file is damaged"))
         }
         None => Ok(order),
     }
@@ -156,7 +156,7 @@ fn parse(json: &[u8]) -> Result<SafetensorsHeader, Kind> {
     }
 }
 
-/// The header's table; what is wrong with a tensor is left in the slot, with its name.
+/// The header's table; an error of a tensor is stored in the slot with its name.
 struct HeaderEntries<'f>(&'f mut Option<Kind>);
 
 impl<'de> Visitor<'de> for HeaderEntries<'_> {
@@ -171,7 +171,7 @@ impl<'de> Visitor<'de> for HeaderEntries<'_> {
         while let Some(name) = map.next_key::<String>()? {
             if name == METADATA {
                 if !header.metadata.is_empty() {
-                    return Err(A::Error::custom("__metadata__ is there twice"));
+                    return Err(A::Error::custom("duplicate __metadata__"));
                 }
                 header.metadata = map.next_value_seed(MetadataSeed)?;
                 continue;
@@ -195,7 +195,7 @@ impl<'de> Visitor<'de> for HeaderEntries<'_> {
     }
 }
 
-/// `__metadata__`: a table of texts.
+/// `__metadata__`: a table of strings.
 struct MetadataSeed;
 
 impl<'de> DeserializeSeed<'de> for MetadataSeed {
@@ -210,7 +210,7 @@ impl<'de> Visitor<'de> for MetadataSeed {
     type Value = BTreeMap<String, String>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a table of texts")
+        f.write_str("a table of strings")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
@@ -222,10 +222,10 @@ impl<'de> Visitor<'de> for MetadataSeed {
     }
 }
 
-/// What the header says of one tensor.
+/// Deserializes the entry of one tensor.
 struct TensorSeed;
 
-/// The three fields as they stand there.
+/// The three fields as written.
 struct TensorFields {
     dtype: String,
     shape: Vec<u64>,
@@ -233,18 +233,18 @@ struct TensorFields {
 }
 
 impl TensorFields {
-    /// The tensor; its offset is still from the end of the header.
+    /// The tensor; its offset is still relative to the end of the header.
     fn tensor(self, name: &str) -> Result<SafetensorsTensor, String> {
         let Self { dtype, shape, offsets } = self;
         let Some(dtype) = Dtype::from_name(&dtype) else {
             return Err(format!(
-                "its type '{}' is not known; known are {}",
+                "unknown type '{}'; expected one of {}",
                 shortened(&dtype),
                 Dtype::names()
             ));
         };
         let [from, to] = offsets[..] else {
-            return Err(format!("it has {} offsets, two are wanted; the file is damaged", offsets.len()));
+            return Err(format!("expected two offsets, found {}; the file is damaged", offsets.len()));
         };
         let Some(bytes) = to.checked_sub(from) else {
             return Err(format!("it ends at {to}, before it begins at {from}; the file is damaged"));
@@ -253,7 +253,7 @@ impl TensorFields {
         let Some(bits) = bits else { return Err(format!("its shape {shape:?} overflows 64 bits")) };
         if !bits.is_multiple_of(8) || bits / 8 != bytes {
             return Err(format!(
-                "{dtype} {shape:?} takes {} bytes and the header gives it {bytes}; the file is damaged",
+                "{dtype} {shape:?} takes {} bytes, but the header says {bytes}; the file is damaged",
                 bits.div_ceil(8)
             ));
         }
@@ -285,14 +285,14 @@ impl<'de> Visitor<'de> for TensorSeed {
                 "data_offsets" => offsets.replace(map.next_value_seed(NumberList(2))?).is_some(),
                 other => {
                     let other = shortened(other);
-                    return Err(A::Error::custom(format!("nothing reads its field '{other}'")));
+                    return Err(A::Error::custom(format!("unknown field '{other}'")));
                 }
             };
             if twice {
-                return Err(A::Error::custom(format!("its {field} is there twice")));
+                return Err(A::Error::custom(format!("duplicate {field}")));
             }
         }
-        let missing = |field| A::Error::custom(format!("it has no {field}"));
+        let missing = |field| A::Error::custom(format!("missing {field}"));
         Ok(TensorFields {
             dtype: dtype.ok_or_else(|| missing("dtype"))?,
             shape: shape.ok_or_else(|| missing("shape"))?,
@@ -301,7 +301,7 @@ impl<'de> Visitor<'de> for TensorSeed {
     }
 }
 
-/// A list of so many whole numbers at most.
+/// A list of at most this many integers.
 struct NumberList(usize);
 
 impl<'de> DeserializeSeed<'de> for NumberList {

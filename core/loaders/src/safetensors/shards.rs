@@ -6,16 +6,16 @@ use gguf_file::TensorBytes;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-/// Name of the weights of a folder that has one file of them.
+/// File name of unsharded weights.
 const WHOLE: &str = "model.safetensors";
 
-/// Name of the file that says which shard each tensor is in.
+/// File name of the index, which maps each tensor to its shard.
 pub const INDEX: &str = "model.safetensors.index.json";
 
-/// An index longer than this is refused, in bytes.
+/// Maximum size of an index in bytes.
 const MOST_INDEX: u64 = 64_000_000;
 
-/// Most shards: mappings are few.
+/// Maximum number of shards: the number of mappings is limited.
 const MOST_SHARDS: usize = 2048;
 
 /// The weights of a folder: every tensor of every file, by name.
@@ -23,7 +23,7 @@ const MOST_SHARDS: usize = 2048;
 pub struct Shards {
     files: Vec<SafetensorsFile>,
     paths: Vec<PathBuf>,
-    /// File and index in it of each tensor, file by file.
+    /// File and index within it of each tensor, file by file.
     tensors: Vec<(u32, u32)>,
     by_name: HashMap<Box<str>, u32>,
 }
@@ -32,8 +32,8 @@ impl Shards {
     /// Opens the weights of a folder: `model.safetensors`, or the shards of its index, or its only safetensors file.
     ///
     /// # Errors
-    /// No weights in this format, a file that is faulty or missing, an index that names what is elsewhere, a tensor that
-    /// is in two files.
+    /// The folder has no weights in this format, a file is invalid or missing, the index does not match the files, or
+    /// a tensor is in two files.
     pub fn open(folder: impl AsRef<Path>, mmap: bool) -> Result<Self, SafetensorsError> {
         let folder = folder.as_ref();
         let whole = folder.join(WHOLE);
@@ -60,7 +60,7 @@ impl Shards {
         names.sort_unstable();
         names.dedup();
         if names.len() > MOST_SHARDS {
-            return Err(of(format!("it names {} files; {MOST_SHARDS} are the most", names.len())));
+            return Err(of(format!("it names {} files; at most {MOST_SHARDS} are supported", names.len())));
         }
         if let Some(name) = names.iter().find(|name| !is_plain(name)) {
             let name = shortened(name);
@@ -86,7 +86,7 @@ impl Shards {
                 let elsewhere = at.map_or("in none of the files".to_owned(), |at| format!("in '{at}'"));
                 let tensor = shortened(tensor);
                 return Err(of(format!(
-                    "it says that tensor '{tensor}' is in '{name}', and it is {elsewhere}; download index and files again"
+                    "according to the index, tensor '{tensor}' is in '{name}', but it is {elsewhere}; download the index and the files again"
                 )));
             }
         }
@@ -101,7 +101,7 @@ impl Shards {
             for (index, tensor) in (0_u32..).zip(file.tensors()) {
                 if by_name.insert(tensor.name().into(), tensors.len() as u32).is_some() {
                     let problem =
-                        format!("it is in two files of the folder, the second is {}", file.path().display());
+                        format!("it is in two files of the folder; the second one is {}", file.path().display());
                     return Err(SafetensorsError::new(folder, Kind::tensor(tensor.name(), problem)));
                 }
                 tensors.push((at, index));
@@ -121,17 +121,17 @@ impl Shards {
         &self.paths
     }
 
-    /// How many tensors there are.
+    /// The number of tensors.
     pub fn len(&self) -> usize {
         self.tensors.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no tensors.
     pub fn is_empty(&self) -> bool {
         self.tensors.is_empty()
     }
 
-    /// Every tensor, file by file in the order of their bytes.
+    /// Every tensor, file by file, ordered by offset.
     pub fn tensors(&self) -> impl Iterator<Item = &SafetensorsTensor> {
         self.files.iter().flat_map(SafetensorsFile::tensors)
     }
@@ -147,7 +147,7 @@ impl Shards {
         self.files.get(*file as usize)?.tensors().get(*at as usize)
     }
 
-    /// The file a tensor is in.
+    /// The file that contains a tensor.
     pub fn file_of(&self, index: usize) -> Option<&Path> {
         let (file, _) = self.tensors.get(index)?;
         Some(self.files.get(*file as usize)?.path())
@@ -168,7 +168,7 @@ impl Shards {
         self.files.iter().map(SafetensorsFile::file_bytes).sum()
     }
 
-    /// Size of the files that a folder's weights are in, in bytes, without reading them.
+    /// Total size of a folder's weight files in bytes, without reading them.
     pub fn bytes_on_disk(folder: impl AsRef<Path>) -> u64 {
         let folder = folder.as_ref();
         let size = |path: PathBuf| std::fs::metadata(path).map_or(0, |about| about.len());
@@ -178,21 +178,21 @@ impl Shards {
         }
     }
 
-    /// Whether a page vanished under a mapping. Cheap.
+    /// Whether a page of a mapping vanished. Cheap.
     pub fn poisoned(&self) -> bool {
         self.files.iter().any(SafetensorsFile::poisoned)
     }
 
-    /// Whether the bytes are still those that were opened; one system call per file.
+    /// Checks that the files are unchanged since they were opened; one system call per file.
     ///
     /// # Errors
-    /// A file is shorter than it was, or was written to.
+    /// A file became shorter, or was written to.
     pub fn check_alive(&self) -> Result<(), SafetensorsError> {
         self.files.iter().try_for_each(SafetensorsFile::check_alive)
     }
 }
 
-/// A name of a file in the same folder, and nothing that leads elsewhere.
+/// Whether this is the name of a file in the same folder, without any path.
 fn is_plain(name: &str) -> bool {
     let strange = |c: char| c == '/' || c == '\\' || c == ':' || c.is_control();
     !name.is_empty() && !name.starts_with('.') && !name.contains(strange)
@@ -203,20 +203,20 @@ fn read_index(path: &Path) -> Result<BTreeMap<String, String>, Kind> {
     let failed = |source| Kind::Io { action: "read the index of shards", source };
     let bytes = std::fs::metadata(path).map_err(failed)?.len();
     if bytes > MOST_INDEX {
-        return Err(Kind::index(format!("it has {bytes} bytes; {MOST_INDEX} are the most")));
+        return Err(Kind::index(format!("it has {bytes} bytes; at most {MOST_INDEX} are supported")));
     }
     let text = std::fs::read(path).map_err(failed)?;
     let whole: serde_json::Value = serde_json::from_slice(&text)
-        .map_err(|error| Kind::index(format!("it is no JSON: {error}; download it again")))?;
+        .map_err(|error| Kind::index(format!("not valid JSON: {error}; download it again")))?;
     let Some(map) = whole.get("weight_map").and_then(serde_json::Value::as_object) else {
-        return Err(Kind::index("it has no table `weight_map`; download it again"));
+        return Err(Kind::index("the table `weight_map` is missing; download it again"));
     };
     if map.is_empty() {
-        return Err(Kind::index("its `weight_map` names no tensor; download it again"));
+        return Err(Kind::index("the table `weight_map` is empty; download it again"));
     }
     let entry = |(tensor, file): (&String, &serde_json::Value)| match file.as_str() {
         Some(file) => Ok((tensor.clone(), file.to_owned())),
-        None => Err(Kind::index(format!("the file of tensor '{}' is no text", shortened(tensor)))),
+        None => Err(Kind::index(format!("expected a file name for tensor '{}'", shortened(tensor)))),
     };
     map.iter().map(entry).collect()
 }
@@ -232,7 +232,7 @@ fn safetensors_files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The one file of weights in a folder without an index.
+/// The only file of weights in a folder without an index.
 fn only_file(folder: &Path) -> Result<PathBuf, Kind> {
     let found = safetensors_files(folder);
     if let [only] = &found[..] {
@@ -247,8 +247,8 @@ fn only_file(folder: &Path) -> Result<PathBuf, Kind> {
         }
         0 => format!("the folder has no .safetensors file; the usual name is {WHOLE}"),
         count => format!(
-            "the folder has {count} .safetensors files and neither {WHOLE} nor {INDEX}, which would say how they belong \
-             together; download the index too"
+            "the folder has {count} .safetensors files and neither {WHOLE} nor {INDEX}, which tells how they belong together; \
+             download the index too"
         ),
     };
     Err(Kind::NoWeights { problem })

@@ -1,37 +1,37 @@
-//! What the tables hold, entry by entry.
+//! The entries of the tables.
 
-/// How a vocabulary cuts text before merging, and what goes with it (`[[pre]]`).
+/// How a vocabulary splits text before merging, and related settings (`[[pre]]`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PreTokenizerEntry {
-    /// Applied one after the other to every piece the one before it left.
+    /// Regexes; each splits the pieces of the one before it.
     pub(crate) regexes: Vec<String>,
-    /// A piece that is a token is that token, whatever the merges say.
+    /// A piece that is a token becomes that token without merging.
     pub(crate) ignore_merges: bool,
-    /// Whether the beginning-of-sequence token is put first where the file does not say.
+    /// Whether the beginning-of-sequence token is added if the file does not say it.
     pub(crate) add_bos: bool,
-    /// Tokens hold text with U+2581 for spaces, not GPT-2's byte letters.
+    /// Tokens are text with U+2581 for spaces, not GPT-2's byte letters.
     pub(crate) text: bool,
 }
 
-/// How text becomes tokens.
+/// The algorithm from text to tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     /// SentencePiece's byte pair encoding, by scores.
     Spm,
     /// Byte pair encoding by merges.
     Bpe,
-    /// BERT's words, covered by the longest tokens.
+    /// BERT's WordPiece: the longest match first.
     WordPiece,
-    /// SentencePiece's unigram model, by the sum of scores.
+    /// SentencePiece's unigram model: the best sum of scores.
     Unigram,
     /// The longest token first.
     Longest,
-    /// The smallest sum of costs, bytes for what has no token.
+    /// The smallest sum of costs, with bytes for text without tokens.
     Cheapest,
 }
 
 impl Algorithm {
-    /// All of them, by the names that tables have for them.
+    /// All of them, with their names in the tables.
     pub(crate) const NAMES: [(&str, Self); 6] = [
         ("spm", Self::Spm),
         ("bpe", Self::Bpe),
@@ -42,14 +42,14 @@ impl Algorithm {
     ];
 }
 
-/// What a value of `tokenizer.ggml.model` stands for (`[[vocabulary]]`).
+/// The meaning of a value of `tokenizer.ggml.model` (`[[vocabulary]]`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum VocabularyKind {
-    /// An algorithm that is there; `pre` is the pre-tokenizer that goes with the name, whatever the file says.
+    /// A built-in algorithm; `pre` is the pre-tokenizer that the name implies, whatever the file says.
     Known { algorithm: Algorithm, pre: Option<String> },
     /// A registered tokenizer, `author/name:tokenizer`, with its options.
     Codec { name: String, options: Vec<(String, String)> },
-    /// One that is not, in words.
+    /// One that is not supported, described in words.
     Refused { what: String },
 }
 
@@ -57,45 +57,45 @@ pub(crate) enum VocabularyKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FillIn {
     pub(crate) key: String,
-    /// Looked for in this order where the file lacks the key.
+    /// Tried in this order if the file lacks the key.
     pub(crate) texts: Vec<String>,
 }
 
-/// A text that does not end a generation beside certain others (`[[not_end]]`).
+/// A text that does not end a generation if the vocabulary has certain others (`[[not_end]]`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NotEnd {
     pub(crate) text: String,
     /// One text of every list ends a generation.
     pub(crate) beside: Vec<Vec<String>>,
-    /// Whether it is ordinary text then.
+    /// Whether it is plain text then.
     pub(crate) plain: bool,
 }
 
-/// Special tokens that take the white space after them along (`[[strip_after]]`).
+/// Special tokens that also remove the white space after them (`[[strip_after]]`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StripAfter {
     /// `tokenizer.ggml.model`.
     pub(crate) model: String,
-    /// The vocabulary has all of these.
+    /// Texts that the vocabulary must contain.
     pub(crate) tokens: Vec<String>,
-    /// Tokens that do so beside the special ones.
+    /// Other tokens with the same behavior.
     pub(crate) also: Vec<String>,
-    /// Special tokens that do not.
+    /// Special tokens without this behavior.
     pub(crate) except: Vec<String>,
 }
 
-/// A vocabulary of bytes in the order of their merging, whose file says nothing else (`[[ranked]]`).
+/// A byte-level vocabulary in the order of its ranks, whose file contains nothing else (`[[ranked]]`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RankedKind {
-    /// Applied one after the other; none where the file has its own.
+    /// Regexes in order; empty if the file has its own.
     pub(crate) regexes: Vec<String>,
-    /// Special tokens, in the order of their ids, behind (or before) all others.
+    /// Special tokens in the order of their ids, after (or before) all others.
     pub(crate) specials: Vec<String>,
-    /// What further ones are called, `{}` being their number, and how many there are.
+    /// The name of further ones, with `{}` for their number, and how many exist.
     pub(crate) numbered: Option<(String, usize)>,
-    /// Put before each text.
+    /// Added before each text.
     pub(crate) opening: Vec<String>,
-    /// Whether text is composed (NFC) first.
+    /// Whether text is normalized to NFC first.
     pub(crate) composed: bool,
 }
 
@@ -106,6 +106,6 @@ pub struct ReasoningPair {
     pub open: String,
     /// Closing tag.
     pub close: String,
-    /// Whether it is looked for in every model, not only where the chat template contains one of the two.
+    /// Whether it is used for every model, not only if the chat template contains one of the two.
     pub always: bool,
 }

@@ -1,8 +1,8 @@
-//! What can be wrong with a table file.
+//! Errors of table files.
 
 use menagerie_entries::nearest_clause;
 
-/// A fault of a table file, with its place.
+/// An error of a table file, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}:{column}: {key}: {fault}")]
 pub struct TableError {
@@ -28,47 +28,47 @@ pub enum TableFault {
     /// The file is not TOML.
     #[error("not TOML: {0}")]
     Toml(String),
-    /// A key that means nothing there.
+    /// An unknown key.
     #[error("unknown key{}", nearest_clause(near.as_deref()))]
     UnknownKey {
         /// The nearest known key.
         near: Option<String>,
     },
-    /// A key that must be there is not.
+    /// A missing key.
     #[error("missing")]
     Missing,
     /// A value of another type.
     #[error("expected {wanted}, found {found}")]
     Type {
-        /// The type that is wanted.
+        /// The expected type.
         wanted: &'static str,
-        /// The type that is there.
+        /// The actual type.
         found: &'static str,
     },
-    /// An empty text or list.
+    /// An empty string or list.
     #[error("empty; expected {wanted}")]
     Empty {
-        /// What is wanted.
+        /// The expected content.
         wanted: &'static str,
     },
-    /// The same thing twice in one file.
-    #[error("`{name}` is there twice; take one of them out")]
+    /// A duplicate within one file.
+    #[error("duplicate `{name}`; remove one of them")]
     Twice {
         /// The name.
         name: String,
     },
-    /// Another file says something else about the same thing.
-    #[error("{other} already says something else about `{name}`; take one of the two out{}", if *built_in { ", or pass --allow-shadow to use this one" } else { "" })]
+    /// Another file has a different definition of the same name.
+    #[error("{other} has a different definition of `{name}`; remove one of the two{}", if *built_in { ", or pass --allow-shadow to use this one" } else { "" })]
     Conflict {
         /// The name.
         name: String,
         /// The other file.
         other: String,
-        /// Whether the other file is part of the program.
+        /// Whether the other file is built in.
         built_in: bool,
     },
     /// A pre-tokenizer names a list of regexes that does not exist.
-    #[error("there is no [split] `{name}`{}", nearest_clause(near.as_deref()))]
+    #[error("unknown [split] `{name}`{}", nearest_clause(near.as_deref()))]
     UnknownSplit {
         /// The name.
         name: String,
@@ -77,7 +77,7 @@ pub enum TableFault {
     },
     /// A vocabulary names an algorithm that does not exist.
     #[error(
-        "there is no algorithm `{name}`; `spm`, `bpe`, `wordpiece`, `unigram`, `longest` and `cheapest` are known, and those of plugins, author/name:tokenizer"
+        "unknown algorithm `{name}`; expected `spm`, `bpe`, `wordpiece`, `unigram`, `longest`, `cheapest`, or a tokenizer of a plugin (author/name:tokenizer)"
     )]
     UnknownAlgorithm {
         /// The name.
@@ -94,7 +94,7 @@ pub enum TableFault {
     Regex {
         /// The regex.
         regex: String,
-        /// What the regex engine said.
+        /// The error of the regex engine.
         problem: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Tables of one file added to those of others: what is new is taken, what is the same is no change, anything else is
+//! Merging the tables of one file into the others: new entries are added, equal ones change nothing, anything else is
 //! a conflict.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,8 @@ use crate::template::ChatTemplate;
 use crate::tokenizer::Splitter;
 use menagerie_entries::nearest;
 
-/// How long the regexes of a file may take to compile: folders are read unasked, and a short regex can take half a second.
+/// Maximum time for compiling the regexes of a file: folders are read without a request, and a short regex can take
+/// half a second.
 const COMPILING: Duration = Duration::from_secs(3);
 
 /// Adds the entries of one file.
@@ -25,7 +26,7 @@ pub(super) struct TableMerge<'a> {
 }
 
 impl TableMerge<'_> {
-    /// Adds everything that was read; the tables are half changed where it fails.
+    /// Adds all entries; if it fails, the tables are partly changed.
     pub(super) fn run(mut self, written: EntryFile) -> Result<(), TableError> {
         self.splits(&written)?;
         self.pre(&written)?;
@@ -55,7 +56,7 @@ impl TableMerge<'_> {
         Ok(())
     }
 
-    /// What another file says about `name`, unless this file may replace it.
+    /// An existing definition of `name` by another file, unless this file may replace it.
     fn conflict(&self, at: &EntryPlace, name: &str, other: usize) -> Result<(), TableError> {
         if other == self.file {
             return Err(self.source.error(at, TableFault::Twice { name: name.to_owned() }));
@@ -68,7 +69,7 @@ impl TableMerge<'_> {
         Err(self.source.error(at, TableFault::Conflict { name: name.to_owned(), other, built_in }))
     }
 
-    /// Puts a value under a name; the same value again is no change.
+    /// Sets the value of a name; an equal value changes nothing.
     fn put<T: PartialEq + Clone>(
         &mut self,
         of: fn(&mut TokenizerTables) -> &mut BTreeMap<String, FileEntry<T>>,
@@ -93,10 +94,10 @@ impl TableMerge<'_> {
         for PlacedEntry { at, value: (name, regexes) } in &written.splits {
             if !built_in && start.elapsed() > COMPILING {
                 let problem =
-                    format!("the lists before it took more than {} s to compile", COMPILING.as_secs());
+                    format!("the lists before it took longer than {} s to compile", COMPILING.as_secs());
                 return Err(self.source.error(at, TableFault::Regex { regex: name.clone(), problem }));
             }
-            // Those of the program are compiled by the tests; compiling them all takes a tenth of a second.
+            // The built-in ones are compiled by the tests; compiling all takes a tenth of a second.
             if !built_in {
                 Splitter::new(regexes).map_err(|(regex, problem)| {
                     self.source.error(at, TableFault::Regex { regex, problem })
@@ -147,7 +148,7 @@ impl TableMerge<'_> {
     }
 
     fn templates(&mut self, written: &EntryFile) -> Result<(), TableError> {
-        // Those of the program are compiled by the tests.
+        // The built-in ones are compiled by the tests.
         let built_in = self.file < self.tables.built_in_files;
         for PlacedEntry { at, value: (name, source) } in &written.templates {
             if !built_in {
@@ -160,7 +161,7 @@ impl TableMerge<'_> {
         Ok(())
     }
 
-    /// Texts of a key that is there already come after those it has, so that no file that had one gets another.
+    /// Texts of an existing key are added after the existing ones, so that files that have one keep it.
     fn fill_in(&mut self, one: super::FillIn) {
         match self.tables.fill_in.iter_mut().find(|known| known.key == one.key) {
             Some(known) => {
@@ -171,7 +172,7 @@ impl TableMerge<'_> {
         }
     }
 
-    /// A rule about an end that another file declares takes something back from that file.
+    /// A rule about end tokens can change the meaning of tokens that another file declares.
     fn not_end(&mut self, one: &PlacedEntry<super::NotEnd>) -> Result<(), TableError> {
         if self.tables.not_end.iter().any(|held| held.value == one.value) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A table file as it is written.
+//! A table file as written.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use super::entries::{
 use super::error::{TableError, TableFault};
 use menagerie_entries::nearest;
 
-/// An entry with its place in the file.
+/// An entry with its position in the file.
 #[derive(Debug)]
 pub(super) struct PlacedEntry<T> {
     pub(super) at: EntryPlace,
     pub(super) value: T,
 }
 
-/// A place in a file: byte and key.
+/// A position in a file: byte and key.
 #[derive(Debug, Clone)]
 pub(super) struct EntryPlace {
     pub(super) byte: usize,
@@ -33,7 +33,7 @@ pub(super) type Pre = (Vec<String>, String, PreTokenizerEntry);
 /// Names, the split they use, and the rest (without regexes).
 pub(super) type Ranked = (Vec<String>, Option<String>, RankedKind);
 
-/// One file, read and not yet compared with others.
+/// One file, before it is compared with others.
 #[derive(Debug, Default)]
 pub(super) struct EntryFile {
     pub(super) splits: Vec<PlacedEntry<Split>>,
@@ -51,7 +51,7 @@ pub(super) struct EntryFile {
     pub(super) templates: Vec<PlacedEntry<(String, String)>>,
 }
 
-/// How many special tokens may differ by a number alone.
+/// Maximum number of special tokens that differ only by a number.
 const MOST_NUMBERED: usize = 1 << 16;
 
 const TABLES: [&str; 11] = [
@@ -76,7 +76,7 @@ pub(super) struct TableSource<'s> {
 }
 
 impl TableSource<'_> {
-    /// The error for a fault at a place.
+    /// The error for a fault at a position.
     pub(super) fn error(self, at: &EntryPlace, fault: TableFault) -> TableError {
         let before = self.text.get(..at.byte).unwrap_or(self.text);
         let line = before.rsplit('\n').next().unwrap_or_default();
@@ -92,7 +92,7 @@ impl TableSource<'_> {
     /// Reads the file.
     ///
     /// # Errors
-    /// The first thing that is not TOML, not known, missing, empty or of another type.
+    /// The first part that is not TOML, unknown, missing, empty or of another type.
     pub(super) fn read(self) -> Result<EntryFile, TableError> {
         let root = toml_span::parse(self.text).map_err(|error| {
             let at = EntryPlace { byte: error.span.start, key: "file".to_owned() };
@@ -156,7 +156,7 @@ impl<'s, 'v> KeyedValue<'s, 'v> {
         Self { source: self.source, value, key }
     }
 
-    /// The value as a table of no other keys than these.
+    /// The value as a table with only these keys.
     fn table(&self, known: &[&str]) -> Result<&'v Table<'s>, TableError> {
         let Some(table) = self.value.as_table() else { return self.wanted("a table") };
         if let Some(key) = table.keys().find(|key| !known.contains(&key.name.as_ref())) {
@@ -199,7 +199,7 @@ impl<'s, 'v> KeyedValue<'s, 'v> {
         Ok(items.iter().enumerate().map(item).collect())
     }
 
-    /// A list of texts, each with its place, none twice.
+    /// A list of unique strings with their positions.
     fn texts(&self) -> Result<Vec<PlacedEntry<String>>, TableError> {
         let mut seen = BTreeSet::new();
         let mut texts = Vec::new();
@@ -211,7 +211,7 @@ impl<'s, 'v> KeyedValue<'s, 'v> {
             texts.push(item.placed(text));
         }
         if texts.is_empty() {
-            return self.fault(TableFault::Empty { wanted: "a list of texts" });
+            return self.fault(TableFault::Empty { wanted: "a list of strings" });
         }
         Ok(texts)
     }
@@ -285,7 +285,7 @@ impl<'s, 'v> KeyedValue<'s, 'v> {
                 (Some(text), _, _) => text.to_owned(),
                 (_, Some(integer), _) => integer.to_string(),
                 (_, _, Some(real)) => real.to_string(),
-                _ => return node.wanted("a text or a number"),
+                _ => return node.wanted("a string or a number"),
             };
             Ok((key.to_owned(), value))
         };
@@ -328,7 +328,7 @@ impl<'s, 'v> KeyedValue<'s, 'v> {
         let lists = self.need("beside")?;
         let beside = lists.items()?.iter().map(KeyedValue::plain_texts).collect::<Result<Vec<_>, _>>()?;
         if beside.is_empty() {
-            return lists.fault(TableFault::Empty { wanted: "a list of lists of texts" });
+            return lists.fault(TableFault::Empty { wanted: "a list of lists of strings" });
         }
         Ok(self.placed(NotEnd { text, beside, plain: self.flag("plain")? }))
     }

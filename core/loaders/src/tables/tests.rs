@@ -1,4 +1,4 @@
-//! The built-in tables, and files that are added to them.
+//! The built-in tables, and files added to them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn faults_have_a_place() {
         ("x", "t.toml:1:2: file: not TOML"),
         ("[ends]\ntexts = ['a']", "t.toml:1:2: ends: unknown key; the nearest is `end`"),
         ("\n[end]\ntexts = 'a'", "t.toml:3:10: end.texts: expected a list, found a text"),
-        ("[end]\ntexts = ['a', 'a']", "t.toml:2:16: end.texts[1]: `a` is there twice"),
+        ("[end]\ntexts = ['a', 'a']", "t.toml:2:16: end.texts[1]: duplicate `a`"),
         ("[end]\ntexts = []", "t.toml:2:9: end.texts: empty; expected a list of texts"),
         ("[steering]", "steering.texts: missing"),
         (
@@ -52,7 +52,7 @@ fn faults_have_a_place() {
         ("[split]\na = []", "split.a: empty"),
         (
             "[[vocabulary]]\nname = 'v'\nalgorithm = 'magic'",
-            "vocabulary[0].algorithm: there is no algorithm `magic`",
+            "vocabulary[0].algorithm: unknown algorithm `magic`",
         ),
         ("[[ranked]]\nsplit = 'qwen2'", "ranked[0].names: missing"),
         ("[[ranked]]\nnames = ['c']\nsplit = 'qwen'", "ranked[0]: "),
@@ -77,7 +77,7 @@ fn faults_have_a_place() {
     }
 }
 
-/// Every table, one that says something else than the built-in one.
+/// Every table with a definition that differs from the built-in one.
 const OTHERS: [(&str, &str); 6] = [
     ("qwen2", "[split]\nqwen2 = ['x']"),
     ("llama-bpe", "[[pre]]\nnames = ['llama-bpe']\nsplit = 'qwen2'"),
@@ -99,7 +99,7 @@ fn a_built_in_entry_is_replaced_only_with_leave() {
         assert!(error.to_string().contains("--allow-shadow"), "{error}");
         tables.add("mine.toml", text, true).unwrap();
         assert_eq!(tables.added().collect::<Vec<_>>(), ["mine.toml"]);
-        // Another folder's entry is never replaced.
+        // An entry of another folder is never replaced.
         let second = text.replace("'x'", "'y'").replace("'qwen2'", "'gpt2'").replace("<done>", "</end>");
         let second = second.replace("algorithm = 'bpe'", "refused = 'no'").replace("}}x", "}}y");
         if name != "<|im_end|>" {
@@ -122,7 +122,7 @@ fn the_same_again_is_no_change() {
     assert_eq!((tables.not_end.len(), tables.end.len()), (before.not_end.len(), before.end.len()));
 }
 
-/// A vocabulary of letters with a pre-tokenizer, an end text, a steering text and a rule that no built-in table has.
+/// A vocabulary of letters with a pre-tokenizer, an end token, a control token and a rule that no built-in table has.
 #[test]
 fn what_a_folder_adds_is_used() {
     let keys = Keys::default()
@@ -171,7 +171,7 @@ fn more_texts_for_a_key_come_after_those_it_has() {
     assert_eq!(only.with_options(&options).unwrap().end_of_generation(), [1]);
 }
 
-/// Regexes that are made to take the stack, memory or time of whoever reads the folder.
+/// Regexes that try to exhaust the stack, memory or time of the reader.
 #[test]
 fn hostile_regexes_are_refused() {
     let long = 100_000;
@@ -186,7 +186,7 @@ fn hostile_regexes_are_refused() {
         let error = built_in().add("t.toml", &format!("[split]\nx = ['{regex}']\n"), false).unwrap_err();
         assert!(matches!(error.fault, TableFault::Regex { .. }) && error.to_string().len() < 2000, "{error}");
     }
-    // Each is fine and takes some milliseconds.
+    // Each is acceptable and takes some milliseconds.
     let many: String =
         (0..30_000).map(|at| format!("x{at} = ['\\p{{L}}{{{}}}']\n", 100 + at % 100)).collect();
     let error = built_in().add("t.toml", &format!("[split]\n{many}"), false).unwrap_err().to_string();

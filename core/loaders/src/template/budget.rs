@@ -1,4 +1,4 @@
-//! How much a rendering may make and how long it may take: a template comes with a file, and files come from anywhere.
+//! Limits of the output and time of a rendering: a template comes with a file, and files come from anywhere.
 
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use minijinja::{Error, ErrorKind, Value};
 
 use super::literal;
 
-/// Bytes that a rendering may make beside [`PER_BYTE`] for each byte it is given. Text that grows piece by piece is
+/// Bytes that a rendering may produce, plus [`PER_BYTE`] for each byte of input. Text that grows piece by piece is
 /// counted each time it is copied.
 const BYTES: u64 = 64 << 20;
 const PER_BYTE: u64 = 64;
@@ -17,13 +17,13 @@ const PER_BYTE: u64 = 64;
 /// Time for one rendering.
 const TIME: Duration = Duration::from_secs(10);
 
-/// Values in one list or map, those inside it counted with it.
+/// Maximum number of values in one list or map, nested ones included.
 const NODES: u64 = 1 << 20;
 
-/// Lists in lists.
+/// Maximum nesting of lists.
 const DEPTH: usize = 64;
 
-/// What is left of a rendering's bytes and time.
+/// The remaining bytes and time of a rendering.
 #[derive(Debug)]
 pub(super) struct RenderBudget {
     limit: u64,
@@ -32,22 +32,22 @@ pub(super) struct RenderBudget {
 }
 
 impl RenderBudget {
-    /// The budget of a rendering that is given so many bytes.
+    /// The budget of a rendering with this many bytes of input.
     pub(super) fn new(given: u64) -> Self {
         let limit = BYTES.saturating_add(given.saturating_mul(PER_BYTE));
         Self { limit, used: AtomicU64::new(0), deadline: Instant::now() + TIME }
     }
 
-    /// Takes bytes that are about to be made.
+    /// Reserves bytes before they are produced.
     ///
     /// # Errors
-    /// The bytes or the time are used up.
+    /// The bytes or the time are exhausted.
     pub(super) fn charge(&self, bytes: u64) -> Result<(), Error> {
         let used = self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        // A sum past u64 would begin at 0 again: what is refused once stays refused.
+        // A sum past u64 would wrap to 0: once refused, everything stays refused.
         if bytes > self.limit || used > self.limit {
             self.used.store(self.limit, Ordering::Relaxed);
-            return Err(refused(format!("it makes more than {} MiB of text and lists", self.limit >> 20)));
+            return Err(refused(format!("its output is larger than {} MiB", self.limit >> 20)));
         }
         if Instant::now() > self.deadline {
             return Err(refused(format!("it takes longer than {} s", TIME.as_secs())));
@@ -55,10 +55,10 @@ impl RenderBudget {
         Ok(())
     }
 
-    /// The text of a value as `{{ }}` and `~` write it, charged.
+    /// The text of a value as `{{ }}` and `~` write it; its bytes are charged.
     ///
     /// # Errors
-    /// As [`Self::charge`], and a value that is too large or too deep to be written.
+    /// The errors of [`Self::charge`], and a value that is too large or too deep to be written.
     pub(super) fn text(&self, value: &Value) -> Result<String, Error> {
         if let Some(text) = value.as_str() {
             self.charge(text.len() as u64)?;
@@ -71,21 +71,21 @@ impl RenderBudget {
         } else {
             write!(out, "{value}")
         };
-        written.map_err(|_| refused("a value is too large to be written".to_owned()))?;
+        written.map_err(|_| refused("a value is too large to write".to_owned()))?;
         self.charge(out.text.len() as u64)?;
         Ok(out.text)
     }
 
-    /// Bytes that are left.
+    /// The remaining bytes.
     pub(super) fn left(&self) -> u64 {
         self.limit.saturating_sub(self.used.load(Ordering::Relaxed))
     }
 
-    /// The size of a value, everything inside it counted: the bytes of its texts and 8 for each value. Charges 1 for
-    /// each value that was looked at.
+    /// The size of a value with everything inside it: the bytes of its strings and 8 for each value. Charges 1 for
+    /// each visited value.
     ///
     /// # Errors
-    /// As [`Self::charge`], and a value that holds too many others or is too deep.
+    /// The errors of [`Self::charge`], and a value with too many or too deeply nested values.
     pub(super) fn size(&self, value: &Value) -> Result<u64, Error> {
         let mut nodes = 0;
         let size = count(value, 0, &mut nodes)?;
@@ -100,7 +100,7 @@ fn count(value: &Value, depth: usize, nodes: &mut u64) -> Result<u64, Error> {
         return Err(refused(format!("a list or map holds more than {NODES} values")));
     }
     if depth > DEPTH {
-        return Err(refused(format!("lists and maps are more than {DEPTH} deep")));
+        return Err(refused(format!("lists and maps are nested deeper than {DEPTH}")));
     }
     let mut size = 8;
     match value.kind() {
@@ -121,12 +121,12 @@ fn count(value: &Value, depth: usize, nodes: &mut u64) -> Result<u64, Error> {
     Ok(size)
 }
 
-/// The error of a template that wants too much.
+/// The error of a template that exceeds its limits.
 pub(super) fn refused(problem: String) -> Error {
-    Error::new(ErrorKind::InvalidOperation, format!("the template wants too much: {problem}"))
+    Error::new(ErrorKind::InvalidOperation, format!("the template exceeds its limits: {problem}"))
 }
 
-/// Text that may have so many bytes more.
+/// Text with a maximum number of further bytes.
 #[derive(Debug)]
 pub(super) struct BoundedText {
     pub(super) text: String,

@@ -29,7 +29,7 @@ struct Date {
     second_of_day: u64,
 }
 
-/// Formats a time by Python's directives, C locale. An error is the directive that is not known.
+/// Formats a time with Python's directives, C locale. The error is an unknown directive.
 pub(crate) fn strftime(format: &str, time: SystemTime) -> Result<String, String> {
     let date = Date::of(time);
     let mut out = String::new();
@@ -119,7 +119,7 @@ impl Date {
     }
 }
 
-/// A composite of directives, the letters of which stand for themselves.
+/// A composite of directives; the letters stand for themselves.
 fn strftime_parts(date: &Date, parts: &str) -> Option<String> {
     parts
         .chars()

@@ -8,18 +8,18 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use super::budget::RenderBudget;
 use super::{filters, json, operations};
 
-/// Steps after which a rendering is stopped: no conversation needs as many.
+/// Steps after which a rendering is stopped; no conversation needs this many.
 const FUEL: u64 = 50_000_000;
 
-/// What `raise_exception` was called with.
+/// The argument of `raise_exception`.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct TemplateException(pub(crate) String);
 
-/// How blocks are trimmed: transformers, utils/chat_template_utils.py, `_compile_jinja_template`.
+/// The trimming of blocks: transformers, utils/chat_template_utils.py, `_compile_jinja_template`.
 ///
 /// # Errors
-/// minijinja does not know the syntax.
+/// minijinja does not support the syntax.
 pub(crate) fn syntax() -> Result<SyntaxConfig, Error> {
     SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()
 }

@@ -1,12 +1,12 @@
-//! What can be wrong with a chat template or its rendering.
+//! Errors of chat templates and their rendering.
 
 /// An error of a chat template; `Display` names the template, the line, the reason and what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateError {
-    /// The source is not a template that is understood.
+    /// The source is not a valid template.
     #[error(
-        "chat template `{template}`{}: {problem}; give another template, or a prompt without one",
+        "chat template `{template}`{}: {problem}; use another template, or a prompt without one",
         at_line(*line)
     )]
     Syntax {
@@ -17,7 +17,7 @@ pub enum TemplateError {
         /// What is wrong.
         problem: String,
     },
-    /// The template says nothing about the messages: the name of one where its text is wanted, say.
+    /// The template never mentions the messages: it is probably the name of a template instead of its source.
     #[error(
         "chat template `{template}` never mentions `messages`, so that whatever is said would be dropped: give the Jinja \
          text of a template, not its name"
@@ -33,7 +33,7 @@ pub enum TemplateError {
         template: String,
         /// The line, from 1, where known.
         line: Option<usize>,
-        /// The template's own words.
+        /// The message of the template.
         message: String,
     },
     /// The template failed on this conversation.
@@ -50,10 +50,10 @@ pub enum TemplateError {
         /// What is wrong.
         problem: String,
     },
-    /// Text from outside holds a special token, and the template takes that text apart.
+    /// Text from outside contains a special token, and the template splits that text.
     #[error(
-        "a message holds the special token `{token}` as text, and chat template `{template}` takes messages apart so \
-         that text and token cannot be told apart afterwards; remove `{token}` from the messages"
+        "a message contains the special token `{token}` as text, and chat template `{template}` splits messages, so the \
+         text cannot be distinguished from the token; remove `{token}` from the messages"
     )]
     Untrusted {
         /// The template's name.

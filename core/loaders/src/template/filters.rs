@@ -1,4 +1,4 @@
-//! Filters and tests where minijinja's differ from Jinja2's.
+//! Filters and tests in which minijinja differs from Jinja2.
 
 use minijinja::value::{Kwargs, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value, filters};
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use super::budget::RenderBudget;
 use super::source::UNFOLDED;
 
-/// What `for` loops go over goes through this filter.
+/// The iterable of each `for` loop passes through this filter.
 pub(super) const ITERATED: &str = "operator:for";
 
-/// Puts the filters and tests in place.
+/// Registers the filters and tests.
 pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<RenderBudget>) {
     let own = Arc::clone(budget);
     environment.add_filter(ITERATED, move |value: Value| {
@@ -57,7 +57,7 @@ pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<RenderBudg
     values(environment, budget);
 }
 
-/// What Jinja2 says of single values.
+/// Jinja2's answers for single values.
 fn values(environment: &mut Environment<'_>, budget: &Arc<RenderBudget>) {
     environment.add_test("iterable", |value: &Value| {
         value.is_undefined() || (!value.is_none() && value.try_iter().is_ok())
@@ -82,7 +82,7 @@ fn values(environment: &mut Environment<'_>, budget: &Arc<RenderBudget>) {
         .add_test("number", |value: &Value| matches!(value.kind(), ValueKind::Number | ValueKind::Bool));
 }
 
-/// What a `for` loop goes over; Jinja2 raises for none.
+/// The iterable of a `for` loop; Jinja2 raises an error for none.
 fn iterated(value: Value) -> Result<Value, Error> {
     if value.is_none() {
         return Err(Error::new(ErrorKind::InvalidOperation, "none is not iterable"));
@@ -111,7 +111,7 @@ fn escape(budget: &RenderBudget, value: Value) -> Result<Value, Error> {
     Ok(Value::from_safe_string(out))
 }
 
-/// Jinja2's `length`, which is 0 for what is not defined.
+/// Jinja2's `length`, which is 0 for undefined values.
 fn length(value: &Value) -> Result<usize, Error> {
     match value.len() {
         Some(length) => Ok(length),

@@ -7,23 +7,23 @@ use minijinja::{Environment, Error, ErrorKind, Value};
 
 use super::budget::RenderBudget;
 
-/// How values are written (arguments of `json.dumps`).
+/// The format of the output (arguments of `json.dumps`).
 #[derive(Debug)]
 struct Style {
     ensure_ascii: bool,
-    /// Text per level; `None` writes everything on one line.
+    /// Indentation per level; `None` writes everything on one line.
     indent: Option<String>,
     item_separator: String,
     key_separator: String,
     sort_keys: bool,
-    /// Bytes that may be written.
+    /// Maximum number of bytes of the output.
     limit: u64,
 }
 
-/// Bytes of an indentation or separator that a template may ask for.
+/// Maximum number of bytes of an indentation or separator.
 const LONGEST_SEPARATOR: usize = 64;
 
-/// Puts the filter in place.
+/// Registers the filter.
 pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<RenderBudget>) {
     let own = Arc::clone(budget);
     environment.add_filter("tojson", move |value: &Value, positional: Rest<Value>, named: Kwargs| {
@@ -38,7 +38,7 @@ pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<RenderBudg
 /// (transformers, utils/chat_template_utils.py).
 ///
 /// # Errors
-/// A value that JSON does not have.
+/// A value without a JSON form.
 fn tojson(value: &Value, positional: Rest<Value>, named: Kwargs, limit: u64) -> Result<String, Error> {
     let names = ["ensure_ascii", "indent", "separators", "sort_keys"];
     let mut arguments = [const { Value::UNDEFINED }; 4];
@@ -74,7 +74,7 @@ impl Style {
             _ if absent(indent) => None,
             (Some(text), _) => Some(text.to_owned()),
             (None, Some(count)) => Some(" ".repeat(usize::try_from(count.clamp(0, 64)).unwrap_or_default())),
-            (None, None) => return Err(refuse("the indent of tojson is a number or a text")),
+            (None, None) => return Err(refuse("expected a number or a string as the indent of tojson")),
         };
         let default_item = if indent.is_some() { "," } else { ", " };
         let (item_separator, key_separator) = if absent(separators) {
@@ -83,7 +83,7 @@ impl Style {
             let parts: Vec<Value> = separators.try_iter()?.collect();
             match parts.iter().map(Value::as_str).collect::<Option<Vec<_>>>().as_deref() {
                 Some([item, key]) => ((*item).to_owned(), (*key).to_owned()),
-                _ => return Err(refuse("the separators of tojson are two texts")),
+                _ => return Err(refuse("expected two strings as the separators of tojson")),
             }
         };
         let longest = [&item_separator, &key_separator].into_iter().chain(&indent).map(String::len).max();
@@ -97,7 +97,7 @@ impl Style {
 
     fn write(&self, value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
         if out.len() as u64 > self.limit {
-            return Err(refuse("the JSON is longer than the template may make"));
+            return Err(refuse("the JSON exceeds the output limit of the template"));
         }
         match value.kind() {
             ValueKind::None => out.push_str("null"),
@@ -183,7 +183,7 @@ impl Style {
     }
 }
 
-/// A key as `json.dumps` writes it: texts, numbers, booleans and none.
+/// A key as `json.dumps` writes it: strings, numbers, booleans and none.
 fn key_text(key: &Value) -> Result<String, Error> {
     Ok(match key.kind() {
         ValueKind::String => key.as_str().unwrap_or_default().to_owned(),

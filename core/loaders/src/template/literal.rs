@@ -27,7 +27,7 @@ fn is_float(value: &Value) -> bool {
 /// Writes a value as Python's `repr` does.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub(super) fn write(value: &Value, out: &mut impl Write) -> fmt::Result {
     match (value.kind(), value.try_iter()) {
         (ValueKind::Number, _) if is_float(value) => out.write_str(&float(value)),
@@ -60,7 +60,7 @@ pub(super) fn write(value: &Value, out: &mut impl Write) -> fmt::Result {
     }
 }
 
-/// Python's `repr` of a float, which names what is not finite in other words than JSON.
+/// Python's `repr` of a float, which spells non-finite numbers differently from JSON.
 fn float(value: &Value) -> String {
     match f64::try_from(value.clone()) {
         Ok(number) if number.is_nan() => "nan".to_owned(),

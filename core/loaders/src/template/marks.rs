@@ -1,8 +1,8 @@
-//! Which characters of a rendered prompt came from outside.
+//! Tells which characters of a rendered prompt came from outside.
 //!
-//! A template is given texts in which a mark (a private-use character that occurs nowhere else) follows characters, and
-//! the marks that come out say where those characters went, whatever the template did with them. White space is never
-//! marked, so that `trim` and `strip` work as ever.
+//! A template receives texts in which a mark (a private-use character that occurs nowhere else) follows characters;
+//! the marks in the output tell where those characters went, whatever the template did. White space is never marked,
+//! so that `trim` and `strip` work as usual.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,26 +10,26 @@ use serde_json::{Map, Value};
 
 use crate::segment::Segment;
 
-/// What gets marks.
+/// The text that is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// All characters of contents, and what [`Extent::Tokens`] marks elsewhere.
+    /// All characters of contents; elsewhere as [`Extent::Tokens`].
     Contents,
-    /// Only what is, or could become with the template's text around it, a special token.
+    /// Only text that is, or could become together with the template's text, a special token.
     Tokens,
 }
 
-/// Puts marks into the values that a template is given.
+/// Adds marks to the values that a template receives.
 pub(crate) struct Marker<'a> {
     mark: char,
     guarded: BTreeMap<u8, Vec<&'a str>>,
 }
 
-/// Keys whose texts templates compare with words of their own.
+/// Keys whose values templates compare with their own words.
 const WORDS: [&str; 5] = ["role", "type", "id", "tool_call_id", "name"];
 
 impl<'a> Marker<'a> {
-    /// A marker whose mark occurs in none of `sources`; `None` if there is no such character.
+    /// A marker whose mark occurs in none of `sources`; `None` without such a character.
     pub(crate) fn new<'s>(
         guarded: &[&'a str],
         sources: impl Iterator<Item = &'s str> + Clone,
@@ -99,8 +99,8 @@ impl<'a> Marker<'a> {
         out
     }
 
-    /// Marks whole special tokens and, unless `only_whole`, beginnings of one at the end of the text, ends of one at
-    /// its start, and a text that is the middle of one.
+    /// Marks whole special tokens and, unless `only_whole`, the beginning of one at the end of the text, the end of
+    /// one at its start, and a text that is the middle of one.
     fn mark_tokens(&self, text: &str, only_whole: bool) -> String {
         let mut spots = BTreeSet::new();
         let end = text.trim_end().len();
@@ -108,7 +108,7 @@ impl<'a> Marker<'a> {
             let Some(rest) = text.get(at..) else {
                 continue;
             };
-            // The text from here without the white space at its end.
+            // The text from here without trailing white space.
             let tail = text.get(at..end).unwrap_or_default();
             for token in self.guarded.get(&byte).into_iter().flatten() {
                 if rest.starts_with(token) {
@@ -151,7 +151,7 @@ impl<'a> Marker<'a> {
         marked.chars().filter(|character| *character != self.mark).collect()
     }
 
-    /// The text in parts: what bears marks is not trusted, nor the white space between two such characters.
+    /// The text in parts: marked characters are untrusted, and so is the white space between two of them.
     pub(crate) fn segments(&self, marked: &str) -> Vec<Segment> {
         let mut segments: Vec<Segment> = Vec::new();
         let mut append = |text: &str, trusted: bool| match segments.last_mut() {
@@ -177,7 +177,7 @@ impl<'a> Marker<'a> {
         segments
     }
 
-    /// The first special token that a text of the values holds.
+    /// The first special token in a string of the values.
     pub(crate) fn first_token(&self, values: &[Value]) -> Option<&'a str> {
         values.iter().find_map(|value| match value {
             Value::String(text) => {

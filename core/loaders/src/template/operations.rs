@@ -1,7 +1,7 @@
-//! The operators, filters and methods of templates, each within the rendering's budget.
+//! The operators, filters and methods of templates, each within the budget of the rendering.
 //!
-//! What an operation makes is charged before it is made where it can be many times what it is given (`replace`, `join`,
-//! `*`), and after it otherwise.
+//! A result that can be many times larger than its input (`replace`, `join`, `*`) is charged before it is computed,
+//! any other one afterwards.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,14 +13,14 @@ use super::budget::{RenderBudget, refused};
 use super::literal::holds_float;
 use super::slicing::slice;
 
-/// Filters that stand for operators; no template can name them.
+/// Filters that implement operators; templates cannot name them.
 pub(super) const ADD: &str = "operator:+";
 pub(super) const MULTIPLY: &str = "operator:*";
 pub(super) const CONCATENATE: &str = "operator:~";
 pub(super) const SLICE: &str = "operator:[]";
 pub(super) const CONTAINS: &str = "operator:in";
 pub(super) const CHECKED: &str = "operator:checked";
-/// Comparisons, and how they are written.
+/// Comparisons and their symbols.
 pub(super) const COMPARISONS: [(&str, &str); 6] = [
     ("operator:==", "=="),
     ("operator:!=", "!="),
@@ -93,17 +93,17 @@ const TESTS: [&str; 18] = [
     "containing",
 ];
 
-/// Functions that make or hold values.
+/// Functions that create or hold values.
 const FUNCTIONS: [&str; 5] = ["range", "dict", "namespace", "cycler", "joiner"];
 
-/// An environment as minijinja makes it, in which operations are done once they are paid for.
+/// minijinja's own environment, in which operations run after they were charged.
 static PLAIN: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
     environment
 });
 
-/// Puts operators, filters and functions in place.
+/// Registers operators, filters and functions.
 pub(super) fn install(environment: &mut Environment<'_>, budget: &Arc<RenderBudget>) {
     operators(environment, budget);
     for name in FILTERS {
@@ -211,8 +211,8 @@ fn operators(environment: &mut Environment<'_>, budget: &Arc<RenderBudget>) {
     }
 }
 
-/// Whether a sum is a safe text, because a part of it is. Jinja2 escapes the other part for HTML then; what that would
-/// change is refused.
+/// Whether a sum is a safe string, because a part of it is. Jinja2 then escapes the other part for HTML; if that
+/// would change the text, it is refused.
 fn escaped(a: &Value, b: &Value) -> Result<bool, Error> {
     let changes = |value: &Value| {
         !value.is_safe() && value.as_str().is_some_and(|text| text.contains(['&', '<', '>', '"', '\'']))
@@ -227,7 +227,7 @@ fn escaped(a: &Value, b: &Value) -> Result<bool, Error> {
     Ok(safe)
 }
 
-/// Which values Python can put in order with this one: those of the same number; `None` where there are none.
+/// The group of values that Python can order with this one: those of the same number; `None` without any.
 fn order(value: &Value) -> Option<u8> {
     match value.kind() {
         ValueKind::Number | ValueKind::Bool => Some(0),
@@ -237,12 +237,12 @@ fn order(value: &Value) -> Option<u8> {
     }
 }
 
-/// Bytes of a text, or 1 for each item of a list.
+/// Bytes of a string, or 1 for each item of a list.
 fn shallow(value: &Value) -> u64 {
     value.as_str().map(str::len).or_else(|| value.len()).unwrap_or_default() as u64
 }
 
-/// Evaluates an operator that is paid for. An error has no place, so that it gets that of the template.
+/// Evaluates an operator that was charged. An error has no position, so that it gets that of the template.
 fn evaluate(expression: &'static str, values: &[(&'static str, Value)]) -> Result<Value, Error> {
     static COMPILED: LazyLock<Vec<(&'static str, Expression<'static, 'static>)>> = LazyLock::new(|| {
         let sources = ["a + b", "a * b", "a in b"];
@@ -259,7 +259,7 @@ fn evaluate(expression: &'static str, values: &[(&'static str, Value)]) -> Resul
     })
 }
 
-/// The arguments of a filter or method, floating-point numbers as texts where it makes them into text.
+/// The arguments of a filter or method; floating-point numbers as text where the filter writes them.
 fn spelled(budget: &RenderBudget, name: &str, args: Vec<Value>) -> Result<Vec<Value>, Error> {
     if !["string", "join", "format"].contains(&name) {
         return Ok(args);
@@ -275,7 +275,7 @@ fn spelled(budget: &RenderBudget, name: &str, args: Vec<Value>) -> Result<Vec<Va
     args.into_iter().map(spell).collect()
 }
 
-/// Charges what a filter or method may make many times over, and looks at all it is given.
+/// Charges the possible size of the result of a filter or method, and checks all arguments.
 fn prepay(budget: &RenderBudget, name: &str, args: &[Value]) -> Result<(), Error> {
     let mut sizes = Vec::with_capacity(args.len());
     for arg in args {
@@ -284,7 +284,7 @@ fn prepay(budget: &RenderBudget, name: &str, args: &[Value]) -> Result<(), Error
     let size = |at: usize| sizes.get(at).copied().unwrap_or_default();
     let items = args.first().and_then(Value::len).unwrap_or_default() as u64;
     let makes = match name {
-        // Whatever is replaced, it is replaced at most as often as there are characters.
+        // A replacement happens at most once per character.
         "replace" => {
             let found = matches(args.first(), args.get(1));
             size(0).saturating_add(found.saturating_mul(size(2)))
@@ -308,7 +308,7 @@ fn prepay(budget: &RenderBudget, name: &str, args: &[Value]) -> Result<(), Error
     budget.charge(makes)
 }
 
-/// How often a text occurs in another.
+/// The number of occurrences of a text in another one.
 fn matches(text: Option<&Value>, part: Option<&Value>) -> u64 {
     match (text.and_then(Value::as_str), part.and_then(Value::as_str)) {
         (Some(text), Some("")) => text.chars().count() as u64 + 1,
@@ -317,7 +317,7 @@ fn matches(text: Option<&Value>, part: Option<&Value>) -> u64 {
     }
 }
 
-/// The largest number that is given, also inside a format text (`%1000d`, `{:1000}`).
+/// The largest number among the arguments, also inside a format string (`%1000d`, `{:1000}`).
 fn numbers(args: &[Value]) -> u64 {
     let written = |text: &str| {
         let digits = text.split(|character: char| !character.is_ascii_digit());
@@ -329,7 +329,7 @@ fn numbers(args: &[Value]) -> u64 {
     format.max(given)
 }
 
-/// Charges what was made.
+/// Charges the result.
 fn afterwards(budget: &RenderBudget, made: Value) -> Result<Value, Error> {
     let size = match made.kind() {
         ValueKind::Seq | ValueKind::Map => shallow(&made).saturating_mul(32),

@@ -1,7 +1,8 @@
-//! A template as the steps that minijinja runs, each of which that can make much out of little goes through the budget.
+//! A template as the instructions that minijinja runs; each instruction with a result larger than its input uses the
+//! budget.
 //!
-//! minijinja counts steps (its "fuel"), but one step can double a text. Operators have no hook: here they become
-//! filters, which have.
+//! minijinja counts instructions (its "fuel"), but one instruction can double a text. Operators have no hook, so they
+//! become filters, which have one.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +13,9 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
 use super::filters::ITERATED;
 use super::operations::{ADD, CHECKED, COMPARISONS, CONCATENATE, CONTAINS, MULTIPLY, SLICE};
 
-/// Most operators, brackets and words of operators in one tag, and most `elif`s in a template. Each is a level of the
-/// tree that minijinja makes and walks by recursion, and it bounds brackets and blocks only; published templates have at
-/// most 70 and 20.
+/// Maximum number of operators, brackets and operator words in one tag, and of `elif`s in a template. Each is a level
+/// of the tree that minijinja builds and walks recursively, and minijinja limits only brackets and blocks; published
+/// templates have at most 70 and 20.
 const MOST_LEVELS: usize = 500;
 const MOST_BRANCHES: usize = 200;
 
@@ -25,7 +26,7 @@ const NO_SLOT: u8 = u8::MAX;
 pub(super) struct Program<'s> {
     root: Instructions<'s>,
     blocks: BTreeMap<&'s str, Instructions<'s>>,
-    /// Whether the template says `messages` anywhere.
+    /// Whether the template mentions `messages`.
     mentions_messages: bool,
 }
 
@@ -33,7 +34,7 @@ impl<'s> Program<'s> {
     /// Compiles a template.
     ///
     /// # Errors
-    /// What minijinja does not understand.
+    /// A syntax that minijinja does not support.
     pub(super) fn compile(name: &'s str, source: &'s str, syntax: SyntaxConfig) -> Result<Self, Error> {
         check_depth(source, syntax.clone())?;
         let parsed: ast::Stmt<'s> = machinery::parse(source, name, syntax)?;
@@ -51,7 +52,7 @@ impl<'s> Program<'s> {
         Ok(Self { root, blocks, mentions_messages })
     }
 
-    /// Whether the template says `messages` anywhere.
+    /// Whether the template mentions `messages`.
     pub(super) fn mentions_messages(&self) -> bool {
         self.mentions_messages
     }
@@ -59,7 +60,7 @@ impl<'s> Program<'s> {
     /// Renders; `environment` has the operators.
     ///
     /// # Errors
-    /// What the template fails on.
+    /// The error of the template.
     pub(super) fn run(&self, environment: &Environment<'s>, context: Value) -> Result<String, Error> {
         let mut text = String::new();
         let mut out = machinery::make_string_output(&mut text);
@@ -68,11 +69,11 @@ impl<'s> Program<'s> {
     }
 }
 
-/// Refuses what would overflow the stack.
+/// Refuses templates that would overflow the stack.
 fn check_depth(source: &str, syntax: SyntaxConfig) -> Result<(), Error> {
     let (mut levels, mut branches) = (0, 0);
     for token in machinery::tokenize(source, false, syntax) {
-        // What cannot be taken apart is the parser's to say.
+        // The parser reports what cannot be split into tags.
         let Ok((token, span)) = token else { break };
         match token {
             Token::VariableStart | Token::BlockStart => levels = 0,
@@ -92,15 +93,15 @@ fn check_depth(source: &str, syntax: SyntaxConfig) -> Result<(), Error> {
     Ok(())
 }
 
-/// The steps in their order.
+/// The instructions in order.
 fn all<'i, 's>(steps: &'i Instructions<'s>) -> impl Iterator<Item = &'i Instruction<'s>> {
     (0..).map_while(|at| steps.get(at))
 }
 
-/// The steps with operators as filters, checks after lists and maps, and raw text as values.
+/// The instructions with operators as filters, checks after lists and maps, and raw text as values.
 fn within_budget<'s>(steps: &Instructions<'s>) -> Result<Instructions<'s>, Error> {
     let mut bounded = Instructions::new(steps.name(), steps.source());
-    // Where each step went, for the jumps.
+    // The new place of each instruction, for jumps.
     let mut places = Vec::new();
     for (at, step) in (0u32..).zip(all(steps)) {
         let line = steps.get_line(at).and_then(|line| u16::try_from(line).ok());
@@ -135,7 +136,7 @@ fn within_budget<'s>(steps: &Instructions<'s>) -> Result<Instructions<'s>, Error
     Ok(bounded)
 }
 
-/// What a step becomes.
+/// The replacement of an instruction.
 fn replacement<'s>(step: &Instruction<'s>) -> Result<Vec<Instruction<'s>>, Error> {
     let filter = |name, count| Instruction::ApplyFilter(name, Some(count), NO_SLOT);
     let compare = |written: &str| {
@@ -164,7 +165,7 @@ fn replacement<'s>(step: &Instruction<'s>) -> Result<Vec<Instruction<'s>>, Error
         Instruction::BuildList(_) | Instruction::BuildMap(_) | Instruction::BuildTuple(_) => {
             vec![step.clone(), filter(CHECKED, 1)]
         }
-        // The value lies below the namespace that it is put into.
+        // The value is below the namespace that receives it.
         Instruction::SetAttr(_) => {
             vec![Instruction::Swap, filter(CHECKED, 1), Instruction::Swap, step.clone()]
         }

@@ -3,10 +3,10 @@
 use minijinja::value::{Tuple, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
-/// The part of a text or list. Bounds outside it are moved to its ends; negative ones count from the end.
+/// A slice of a string or list. Bounds outside of it are moved to its ends; negative ones count from the end.
 ///
 /// # Errors
-/// The value is neither, a bound is no whole number, or the step is 0.
+/// The value is neither a string nor a list, a bound is not an integer, or the step is 0.
 pub(super) fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result<Value, Error> {
     let bound = |value: &Value| match value.is_none() {
         true => Ok(None),
@@ -35,7 +35,7 @@ pub(super) fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) ->
 /// The indices of a slice of `length` items.
 fn places(length: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> impl Iterator<Item = usize> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
-    // Backwards, one before the first item is a bound, too.
+    // With a negative step, the position before the first item is a bound too.
     let (lowest, highest) = if step > 0 { (0, length) } else { (-1, length - 1) };
     let bound = |given: i64| {
         let from_start = if given < 0 { given.saturating_add(length) } else { given };
@@ -52,10 +52,10 @@ fn places(length: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> im
 mod tests {
     use super::places;
 
-    /// Start, stop, step, and the places.
+    /// Start, stop, step, and the resulting positions.
     type Case = (Option<i64>, Option<i64>, i64, &'static [usize]);
 
-    /// What Python 3.11 gives for `list(range(4))[start:stop:step]`.
+    /// The results of `list(range(4))[start:stop:step]` in Python 3.11.
     #[test]
     fn places_are_those_of_python() {
         let cases: [Case; 12] = [

@@ -1,13 +1,13 @@
-//! Changes to a template's source before it is compiled; line numbers stay.
+//! Changes to a template's source before it is compiled; line numbers stay the same.
 //!
 //! - `{% generation %}` (transformers' mark for training) becomes a block that is always rendered.
 //! - `a * b` becomes `a|unfolded * b`: minijinja computes products of constants when it compiles, before anything is
 //!   bounded.
 
-/// The filter that keeps a product from being computed early.
+/// The filter that prevents constant folding of a product.
 pub(super) const UNFOLDED: &str = "unfolded";
 
-/// The source with the changes above made in its tags; comments, raw blocks and texts are left alone.
+/// The source after these changes inside its tags; comments, raw blocks and text are unchanged.
 pub(super) fn rewrite(source: &str) -> String {
     let mut out = String::with_capacity(source.len() + source.len() / 16);
     let mut rest = source;
@@ -35,7 +35,7 @@ pub(super) fn rewrite(source: &str) -> String {
     out
 }
 
-/// Where the next tag begins and what closes it.
+/// The start of the next tag and its closing delimiter.
 fn next_tag(source: &str) -> Option<(usize, &'static str)> {
     source.match_indices('{').find_map(|(at, _)| match source.as_bytes().get(at + 1) {
         Some(b'%') => Some((at, "%}")),
@@ -45,14 +45,14 @@ fn next_tag(source: &str) -> Option<(usize, &'static str)> {
     })
 }
 
-/// Where a tag ends, its delimiter included; not inside a text.
+/// The end of a tag with its delimiter; delimiters inside a string are skipped.
 fn tag_end(tag: &str, close: &str) -> Option<usize> {
     code_places(tag)
         .find(|at| tag.get(*at..).is_some_and(|rest| rest.starts_with(close)))
         .map(|at| at + close.len())
 }
 
-/// The byte offsets of the characters that are not inside a text.
+/// The byte offsets of the characters outside of strings.
 fn code_places(tag: &str) -> impl Iterator<Item = usize> {
     let mut quote = None;
     let mut escaped = false;
@@ -82,7 +82,7 @@ fn word(tag: &str) -> &str {
     body.get(..end).unwrap_or_default()
 }
 
-/// Where the block that ends a raw block begins.
+/// The start of the block that ends a raw block.
 fn raw_end(source: &str) -> usize {
     let mut from = 0;
     while let Some(at) = source.get(from..).and_then(|rest| rest.find("{%")).map(|at| at + from) {
@@ -94,7 +94,7 @@ fn raw_end(source: &str) -> usize {
     source.len()
 }
 
-/// A tag that is closed as `change` makes it; one that is not, as it is: minijinja will say so.
+/// A closed tag after `change`; an unclosed one as it is, for minijinja to report.
 fn closed(tag: &str, end: Option<usize>, change: impl Fn(&str) -> String) -> String {
     if end.is_some() { change(tag) } else { tag.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Tests of rendering beside those of whole templates (tests/templates).
+//! Tests of rendering, in addition to those of whole templates (tests/templates).
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' +
 const GUARDED: [&str; 4] = ["<|im_start|>", "<|im_end|>", "</s>", "<s>"];
 
 fn template(source: &str) -> ChatTemplate {
-    // Most of these are parts of templates, which say nothing about messages.
+    // Most of these are parts of templates, which do not mention messages.
     let template = ChatTemplate::fragment("test", source, Some("<s>"), Some("</s>"));
     assert!(template.compile().is_ok(), "{source}");
     template
@@ -124,7 +124,7 @@ fn contents_are_not_trusted() {
     assert_eq!(segments(&trimming, &user(" \n a b \n ")).unwrap()[1], Segment::untrusted("a b"));
 }
 
-/// The template takes the reasoning out of an answer: marks on every character would hide `</think>` from it.
+/// The template removes the reasoning from an answer: marks on every character would hide `</think>` from it.
 const THINKING: &str = "{% for m in messages %}{{ '<|im_start|>' + m.role }}\
 {% if '</think>' in m.content %}{{ m.content.split('</think>')[-1].lstrip('\\n') }}{% else %}{{ m.content }}{% endif %}\
 {{ '<|im_end|>' }}{% endfor %}";
@@ -157,7 +157,7 @@ fn tokens_made_of_template_and_content_are_not_trusted() {
         ("{{ '<|im_' ~ messages[0].content }}", "end|> x"),
         ("{{ messages[0].content|trim + '|>' }}", "<|im_end "),
     ] {
-        // Also where only tokens are marked, as after a template that looks into the contents.
+        // Also if only tokens are marked, as after a template that inspects the contents.
         for prefix in [
             "",
             "{% if 'end' in messages[0].content %}{% endif %}{% if 'im' in messages[0].content %}{% endif %}",
@@ -198,7 +198,7 @@ fn a_template_that_never_mentions_messages_is_refused() {
     }
 }
 
-/// Templates that would make endless text, lists or nesting, or never end.
+/// Templates with endless text, lists or nesting, or without an end.
 const GREEDY: [&str; 33] = [
     "{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
     "{% set ns = namespace(s=[1]) %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s|length }}",
@@ -245,14 +245,14 @@ fn greedy_templates_are_stopped_at_once() {
         let error = error.to_string();
         assert!(took < Duration::from_secs(2), "{source}: {took:?}, {error}");
         assert!(
-            error.contains("wants too much") || error.contains("fuel") || error.contains("longer than"),
+            error.contains("exceeds its limits") || error.contains("fuel") || error.contains("longer than"),
             "{source}: {error}"
         );
     }
-    // Each piece is bounded by itself, too: what is kept of many is no more.
+    // Each piece is limited by itself too: the sum of many is limited.
     let hoard = "{% set ns = namespace(l=[]) %}{% set big = 'x' * 999999 %}{% for i in range(9999) %}\
                  {% set ns.l = ns.l + [big|upper] %}{% endfor %}";
-    assert!(render(hoard, &user("x")).unwrap_err().to_string().contains("wants too much"));
+    assert!(render(hoard, &user("x")).unwrap_err().to_string().contains("exceeds its limits"));
 }
 
 /// A source whose tree has a level for each piece.
@@ -260,7 +260,7 @@ fn deep(start: &str, piece: &str, count: usize, end: &str) -> String {
     [start, &piece.repeat(count), end].concat()
 }
 
-/// What would be walked too deep is refused before it is: the stack of a process does not come back.
+/// Nesting that is too deep is refused before recursion: a stack overflow ends the process.
 #[test]
 fn deep_templates_are_refused() {
     let chains = [
@@ -291,7 +291,7 @@ fn deep_templates_are_refused() {
             let error = ChatTemplate::new("deep", &deep(start, piece, count, end), None, None).unwrap_err();
             assert!(matches!(error, TemplateError::Syntax { .. }), "{start}{piece}{end}: {error}");
         }
-        // What is allowed is compiled on any thread's stack, and rendered or refused.
+        // Allowed templates compile on the stack of any thread, and are rendered or refused.
         for count in [100, 140, 190, 240, 470] {
             if let Ok(template) = ChatTemplate::new("deep", &deep(start, piece, count, end), None, None) {
                 let _ = template.render(&user("x"), &RenderOptions::default());
@@ -300,7 +300,7 @@ fn deep_templates_are_refused() {
     }
 }
 
-/// More than any bound.
+/// More than any limit.
 const MOST: usize = 600;
 
 #[test]
@@ -319,7 +319,7 @@ fn long_conversations_are_rendered() {
     let messages: Vec<Value> = (0..400)
         .map(|at| json!({"role": if at % 2 == 0 { "user" } else { "assistant" }, "content": "word ".repeat(100)}))
         .collect();
-    // Text is gathered piece by piece, and every message looks at all of them.
+    // Text is collected piece by piece, and every message looks at all of them.
     let gathering = "{% set ns = namespace(text='', list=[]) %}{% for m in messages %}\
         {% set ns.text = ns.text + m.content|trim %}{% set ns.list = ns.list + [m.role] %}\
         {% if loop.index0 % 100 == 0 %}{{ messages|selectattr('role', 'equalto', 'user')|list|length }}{% endif %}\
@@ -337,7 +337,7 @@ fn long_conversations_are_rendered() {
     );
 }
 
-/// Text of one thing: marking what came from outside takes linear time, too.
+/// Repetitive text: marking untrusted text takes linear time here too.
 #[test]
 fn a_long_content_is_told_apart_in_linear_time() {
     for part in [" ", "\n", "<", "a", "<|", "1"] {

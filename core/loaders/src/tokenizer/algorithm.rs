@@ -1,4 +1,4 @@
-//! [`Algorithm`]: the way of cutting that a vocabulary was made for.
+//! [`Algorithm`]: the encoding algorithm of a vocabulary.
 
 use super::bpe::Bpe;
 use super::budget::Budget;
@@ -14,39 +14,39 @@ use super::unigram::Unigram;
 use super::vocabulary::Vocabulary;
 use super::word_piece::WordPiece;
 
-/// How text becomes tokens.
+/// The algorithm from text to tokens.
 #[derive(Debug)]
 pub(crate) enum Algorithm {
     /// SentencePiece's byte pair encoding.
     Spm(Spm),
     /// Byte pair encoding by merges.
     Bpe(Bpe),
-    /// Words covered by the longest tokens.
+    /// BERT's WordPiece: the longest match first.
     WordPiece(WordPiece),
-    /// The best sum of scores.
+    /// Unigram: the best sum of scores.
     Unigram(Unigram),
     /// The longest token first.
     Longest(Longest),
     /// The smallest sum of costs.
     Cheapest(Cheapest),
-    /// That of a registered tokenizer.
+    /// A registered tokenizer.
     Codec(Codec),
-    /// The stages of a `tokenizer.json`, which find special tokens themselves.
+    /// The stages of a `tokenizer.json`, which match special tokens themselves.
     Staged(Box<StagedAlgorithm>),
 }
 
-/// What happens to spaces at the start of a decoded text.
+/// The treatment of leading spaces of a decoded text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leading {
     /// They are kept.
     Kept,
-    /// One is left out: the text had none.
+    /// One is removed, because encoding added it.
     OneGone,
-    /// All that the first token begins with are left out.
+    /// All at the start of the first token are removed.
     AllGone,
 }
 
-/// What stands before a part of a text.
+/// The context before a part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Before {
     /// Nothing, or a special token.
@@ -59,7 +59,7 @@ impl Algorithm {
     /// Appends the ids of a text without special tokens.
     ///
     /// # Errors
-    /// A character that the vocabulary cannot express, a text on which the pre-tokenizer gives up.
+    /// A character that the vocabulary cannot express, or a text on which the pre-tokenizer fails.
     pub(crate) fn encode(
         &self,
         vocabulary: &Vocabulary,
@@ -85,7 +85,7 @@ impl Algorithm {
         }
     }
 
-    /// What happens to spaces that a text begins with, because encoding put one there.
+    /// The treatment of leading spaces of a text, because encoding added one.
     pub(crate) fn leading(&self) -> Leading {
         let added = match self {
             Self::Spm(spm) => spm.space_prefix,
@@ -97,7 +97,7 @@ impl Algorithm {
         if added { Leading::OneGone } else { Leading::Kept }
     }
 
-    /// The bytes that an ordinary token's text stands for; a codec is asked by id instead.
+    /// The bytes of an ordinary token; for a codec by id instead.
     pub(crate) fn bytes(&self, text: &str) -> Vec<u8> {
         match self {
             Self::Bpe(bpe) if !bpe.spells_text() => {

@@ -1,7 +1,7 @@
-//! Byte pair encoding: text cut into pieces, pieces spelled in bytes or characters, and those merged.
+//! Byte pair encoding: text is split into pieces, the pieces into bytes or characters, and these are merged.
 //!
-//! Not through the tokenizers crate, which takes 0.3 to 0.5 s to build a vocabulary of 150,000 tokens (it owns every
-//! text of tokens and merges twice); the tests compare with it.
+//! This does not use the tokenizers crate, which takes 0.3 to 0.5 s to build a vocabulary of 150,000 tokens (it
+//! stores the text of every token and merge twice); the tests compare with it.
 
 use gguf_file::Metadata;
 
@@ -45,7 +45,7 @@ impl Bpe {
         })
     }
 
-    /// Whether the tokens spell text in characters, not in byte letters.
+    /// Whether the tokens are text in characters, not in byte letters.
     pub(crate) fn spells_text(&self) -> bool {
         self.text
     }
@@ -53,7 +53,7 @@ impl Bpe {
     /// Appends the ids of a text without special tokens.
     ///
     /// # Errors
-    /// The regex gave up; a byte or character has no token.
+    /// The regex failed, or a byte or character has no token.
     pub(crate) fn encode(
         &self,
         vocabulary: &Vocabulary,
@@ -76,8 +76,8 @@ impl Bpe {
         Ok(())
     }
 
-    /// The token of a whole piece, where that goes before merging: `ignore_merges`, and line breaks in vocabularies that
-    /// spell text (llama.cpp, pull request 21343).
+    /// The token of a whole piece, if it takes precedence over merging: `ignore_merges`, and line breaks in
+    /// vocabularies of plain text (llama.cpp, pull request 21343).
     fn whole(&self, vocabulary: &Vocabulary, piece: &str) -> Option<u32> {
         if self.text {
             return piece.bytes().all(|byte| byte == b'\n').then(|| token(vocabulary, piece)).flatten();
@@ -106,7 +106,7 @@ impl Bpe {
     }
 }
 
-/// The token with this text, if text may become it.
+/// The token with this text, if plain text may become it.
 fn token(vocabulary: &Vocabulary, text: &str) -> Option<u32> {
     vocabulary.id(text).filter(|id| takes_part(vocabulary.kind(*id)))
 }

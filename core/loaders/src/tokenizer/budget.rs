@@ -1,32 +1,31 @@
-//! [`Budget`]: how much may be made of a text while it is encoded, and how long that may take. A tokenizer comes with a
-//! file, and files come from anywhere.
+//! [`Budget`]: limits of the growth of a text while it is encoded, and of the time. A tokenizer comes with a file,
+//! and files come from anywhere.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use super::error::TokenizerError;
 
-/// Bytes that may be added to a text, beside [`PER_BYTE`] for each byte of it.
+/// Bytes that may be added to a text, plus [`PER_BYTE`] for each byte of it.
 const BYTES: usize = 1 << 20;
 const PER_BYTE: usize = 64;
 
-/// How long a text may take, and how much longer for each byte of it. The regexes and vocabularies of published models
-/// need a thousandth of it.
+/// Maximum time for a text, plus the time per byte. Published models need a thousandth of it.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PATIENCE_PER_BYTE: Duration = Duration::from_micros(20);
 
-/// Steps of work (bytes looked at) between two looks at the clock.
+/// Steps of work (bytes looked at) between two checks of the clock.
 const STEPS: usize = 1 << 16;
 
-/// What is left for the encoding of one text.
+/// The remaining budget of the encoding of one text.
 #[derive(Debug)]
 pub(crate) struct Budget {
     /// Bytes of the text.
     given: usize,
-    /// Bytes that may still be added to it.
+    /// Bytes that may still be added.
     left: Cell<usize>,
     deadline: Instant,
-    /// Steps since the last look at the clock.
+    /// Steps since the last check of the clock.
     steps: Cell<usize>,
 }
 
@@ -41,7 +40,7 @@ impl Budget {
         Self::with_patience(given, PATIENCE)
     }
 
-    /// The budget of a text of so many bytes, for which this much time is added to that of its bytes.
+    /// The budget of a text of so many bytes, with this additional time.
     pub(crate) fn with_patience(given: usize, patience: Duration) -> Self {
         let bytes = u32::try_from(given).unwrap_or(u32::MAX);
         Self {
@@ -52,7 +51,7 @@ impl Budget {
         }
     }
 
-    /// The same time, and all the bytes again: for a result that is thrown away.
+    /// The same time, and all the bytes again: for a result that is discarded.
     pub(crate) fn again(&self) -> Self {
         Self {
             given: self.given,
@@ -62,10 +61,10 @@ impl Budget {
         }
     }
 
-    /// Takes bytes that are about to be added to the text; `place` is what adds them.
+    /// Reserves bytes before they are added to the text; `place` names the part that adds them.
     ///
     /// # Errors
-    /// The bytes are used up.
+    /// The bytes are exhausted.
     pub(crate) fn grow(&self, place: &str, bytes: usize) -> Result<(), TokenizerError> {
         match self.left.get().checked_sub(bytes) {
             Some(left) => {
@@ -81,10 +80,10 @@ impl Budget {
         self.left.get()
     }
 
-    /// Collects characters that a text becomes.
+    /// Collects the characters that replace a text.
     ///
     /// # Errors
-    /// As [`Self::grow`].
+    /// The errors of [`Self::grow`].
     pub(crate) fn collect(
         &self,
         place: &str,
@@ -103,10 +102,10 @@ impl Budget {
         Ok(out)
     }
 
-    /// Counts work, and now and then looks at the clock.
+    /// Counts work, and checks the clock from time to time.
     ///
     /// # Errors
-    /// The time is used up.
+    /// The time is exhausted.
     pub(crate) fn work(&self, steps: usize) -> Result<(), TokenizerError> {
         let steps = self.steps.get().saturating_add(steps);
         if steps < STEPS {
@@ -120,7 +119,7 @@ impl Budget {
         }
     }
 
-    /// Whether the time is used up.
+    /// Whether the time is exhausted.
     pub(crate) fn is_late(&self) -> bool {
         Instant::now() > self.deadline
     }

@@ -1,4 +1,4 @@
-//! A tokenizer under construction: what each algorithm reads of a file.
+//! Building a tokenizer: the keys that each algorithm reads from a file.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,22 +39,22 @@ struct GgufSettings<'a> {
     ends: BTreeSet<u32>,
 }
 
-/// What ends a text.
+/// The token that ends a text.
 #[derive(Debug, Clone, Copy)]
 enum Closing {
-    /// The end-of-sequence token, if the file asks for it.
+    /// The end-of-sequence token, if the file requests it.
     Asked,
-    /// The end-of-sequence token, unless the file says that it does not.
+    /// The end-of-sequence token, unless the file excludes it.
     Usual,
     /// This token.
     Always(u32),
 }
 
 impl TokenizerBuilder<'_> {
-    /// Reads what the file's algorithm needs. `pre`: the pre-tokenizer where the file names none.
+    /// Reads the keys of the file's algorithm. `pre`: the pre-tokenizer for a file that names none.
     ///
     /// # Errors
-    /// As [`Tokenizer::from_gguf`].
+    /// The errors of [`Tokenizer::from_gguf`].
     pub(super) fn run(self, pre: Option<&str>) -> Result<Tokenizer, TokenizerError> {
         let (algorithm, fixed) = match self.tables.vocabulary(self.model) {
             Some(VocabularyKind::Known { algorithm, pre }) => (*algorithm, pre.clone()),
@@ -84,8 +84,7 @@ impl TokenizerBuilder<'_> {
         }
     }
 
-    /// A token that a key names, or the one that stands for it in files without the key (llama-vocab.cpp, "default
-    /// special tokens").
+    /// The token of a key, or its default in files without the key (llama-vocab.cpp, "default special tokens").
     fn token(&self, key: &str, usual: u32, size: usize) -> Result<Option<u32>, TokenizerError> {
         let usual = Some(usual).filter(|id| usize::try_from(*id).is_ok_and(|id| id < size));
         Ok(keys::token_id(self.metadata, key, size)?.or(usual))

@@ -12,7 +12,7 @@ pub(crate) fn letter(byte: u8) -> char {
     char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// The byte of a letter, if it is one of the 256.
+/// The byte of a letter, if it is one of the 256 letters.
 pub(crate) fn byte(letter: char) -> Option<u8> {
     let code = u32::from(letter);
     let code = match code {

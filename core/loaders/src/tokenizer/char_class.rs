@@ -1,4 +1,4 @@
-//! [`CharClass`]: general categories of Unicode, as the regex engine knows them.
+//! [`CharClass`]: general categories of Unicode, as the regex engine defines them.
 
 use std::sync::LazyLock;
 
@@ -9,9 +9,9 @@ use fancy_regex::Regex;
 pub(crate) enum CharClass {
     /// Control, format, unassigned and private characters.
     Other,
-    /// Control, format and private characters: `Other` without what is not assigned.
+    /// Control, format and private characters: `Other` without unassigned ones.
     Control,
-    /// Marks that take no room of their own.
+    /// Marks of zero width.
     Mark,
     /// Punctuation.
     Punctuation,

@@ -1,4 +1,4 @@
-//! [`CharacterMap`]: sentencepiece's precompiled normalization of characters.
+//! [`CharacterMap`]: sentencepiece's precompiled character normalization.
 //!
 //! A double array trie (Kanda, 2018; darts-clone) over prefixes of the input, and the texts that replace them
 //! (sentencepiece, normalizer.cc; llama-vocab.cpp, `xcda_array_view`).
@@ -6,17 +6,17 @@
 use super::budget::Budget;
 use super::error::TokenizerError;
 
-/// Prefixes and what replaces them.
+/// Prefixes and their replacements.
 #[derive(Debug)]
 pub(crate) struct CharacterMap {
-    /// Bits 10 to 30 are the base (times 256 if bit 9 is set), bits 0 to 7 the byte that leads here, bit 8 says that a
-    /// value hangs below.
+    /// Bits 10 to 30 are the base (times 256 if bit 9 is set), bits 0 to 7 the byte of this node, bit 8 tells that a
+    /// value follows.
     nodes: Vec<u32>,
-    /// Texts, each ended by a 0.
+    /// Texts, each terminated by a 0.
     replacements: Vec<u8>,
 }
 
-/// Whether a search goes on.
+/// Whether a search continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SearchState {
     Longer,
@@ -35,18 +35,19 @@ impl CharacterMap {
         let (trie, replacements) = rest
             .split_at_checked(length)
             .filter(|(trie, _)| trie.len().is_multiple_of(4) && !trie.is_empty())
-            .ok_or_else(|| format!("says its trie has {length} bytes, and {} bytes follow", rest.len()))?;
+            .ok_or_else(|| format!("declares a trie of {length} bytes, but {} bytes follow", rest.len()))?;
         if replacements.last().is_some_and(|last| *last != 0) {
-            return Err("the last of its texts does not end".to_owned());
+            return Err("its last text is not terminated".to_owned());
         }
         let nodes = trie.as_chunks::<4>().0.iter().map(|node| u32::from_le_bytes(*node)).collect();
         Ok(Self { nodes, replacements: replacements.to_vec() })
     }
 
-    /// What stands for the longest prefix of `text` that is replaced: how many bytes that is, and the text.
+    /// The replacement of the longest prefix of `text` that has one: the length of the prefix in bytes, and the
+    /// replacement.
     ///
     /// # Errors
-    /// The budget is used up: a damaged trie can lead in a circle.
+    /// The budget is exhausted: a damaged trie can contain a cycle.
     pub(crate) fn replacement(
         &self,
         text: &[u8],
@@ -60,7 +61,7 @@ impl CharacterMap {
         Ok(longest.and_then(|(length, at)| Some((length, self.text(at)?))))
     }
 
-    /// What stands for the shortest prefix of `text` that is replaced.
+    /// The replacement of the shortest prefix of `text` that has one.
     pub(crate) fn of_shortest(&self, text: &[u8]) -> Option<&[u8]> {
         let mut shortest = None;
         self.prefixes(text, |_, at| {
@@ -76,8 +77,8 @@ impl CharacterMap {
         Some(text.split(|byte| *byte == 0).next().unwrap_or_default())
     }
 
-    /// Every prefix that is replaced, the shortest first: its length, and where its text is. Gives how many bytes were looked
-    /// at.
+    /// Every prefix with a replacement, the shortest first: its length, and the place of its replacement. Returns the
+    /// number of bytes looked at.
     fn prefixes(&self, text: &[u8], mut found: impl FnMut(usize, u32) -> SearchState) -> usize {
         let Some(root) = self.node(0) else { return 0 };
         let mut node = base(root);
@@ -114,7 +115,7 @@ fn base(packed: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// A trie of a damaged file that an `a` leads around in a circle.
+    /// A trie of a damaged file with a cycle over `a`.
     #[test]
     fn a_circle_ends_when_the_time_is_used_up() {
         let mut nodes = vec![0u32; 512];

@@ -1,7 +1,8 @@
-//! The cheapest way of cutting a text into tokens, by integer costs; what no token covers becomes bytes.
+//! The segmentation of a text into tokens with the smallest total cost, in integers; text without tokens becomes
+//! bytes.
 //!
-//! PLaMo 2's tokenizer (tokenization_plamo.py; llama-vocab.cpp, `llm_tokenizer_plamo2`), which walks a table of suffixes
-//! from the end of the text. Here every token that begins at a character is looked up; the sums are the same.
+//! PLaMo 2's tokenizer (tokenization_plamo.py; llama-vocab.cpp, `llm_tokenizer_plamo2`), which uses a table of
+//! suffixes from the end of the text. Here every token at each character is looked up; the sums are the same.
 
 use super::budget::Budget;
 use super::error::TokenizerError;
@@ -10,9 +11,9 @@ use super::kind::TokenKind;
 use super::prefixes::Prefixes;
 use super::vocabulary::Vocabulary;
 
-/// What a character without a token costs.
+/// The cost of a character without a token.
 const UNKNOWN: i64 = 10_000_000;
-/// Tokens that cost as much or more are never used.
+/// Tokens with this cost or more are never used.
 const NEVER: i64 = 20_000_000;
 /// Costs are scores times this, rounded.
 const SCALE: f64 = 1e4;
@@ -26,17 +27,17 @@ pub(crate) struct Cheapest {
     bytes: Vec<u32>,
 }
 
-/// How the rest of the text from a byte on is cut.
+/// The segmentation of the rest of the text from a byte on.
 #[derive(Debug, Clone, Copy)]
 struct Continuation {
     cost: i64,
     length: usize,
-    /// Absent = the bytes of the character.
+    /// Absent: the bytes of the character.
     id: Option<u32>,
 }
 
 impl Cheapest {
-    /// Takes ordinary and user-defined tokens.
+    /// Uses ordinary and user-defined tokens.
     ///
     /// # Errors
     /// A byte without a token.
@@ -60,10 +61,10 @@ impl Cheapest {
         Ok(Self { tokens, costs, bytes })
     }
 
-    /// Appends the ids of a text without special tokens; a byte-order mark at its start is left out.
+    /// Appends the ids of a text without special tokens; a byte-order mark at its start is removed.
     ///
     /// # Errors
-    /// The budget is used up.
+    /// The budget is exhausted.
     pub(crate) fn encode(
         &self,
         text: &str,
@@ -86,8 +87,8 @@ impl Cheapest {
         Ok(())
     }
 
-    /// For each character's first byte the cheapest way from there, found from the end; of equal ones the one that
-    /// begins with the longest token.
+    /// For the first byte of each character the cheapest segmentation from there, found from the end; ties go to the
+    /// longest first token.
     fn ways(&self, text: &str, budget: &Budget) -> Result<Vec<Continuation>, TokenizerError> {
         let none = Continuation { cost: 0, length: 0, id: None };
         let mut ways = vec![none; text.len() + 1];

@@ -1,4 +1,4 @@
-//! [`TextCodec`]: the way of cutting text of a registered tokenizer, beside the built-in algorithms.
+//! [`TextCodec`]: the encoding of a registered tokenizer, in addition to the built-in algorithms.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use super::keys;
 use super::kind::TokenKind;
 use super::vocabulary::Vocabulary;
 
-/// Ordinary text to ids and back, for one vocabulary. Special tokens never reach it: the host keeps them.
+/// Ordinary text to ids and back, for one vocabulary. Special tokens are handled by the host.
 pub trait TextCodec: Send + Sync {
     /// Appends the ids of a text without special tokens.
     ///
     /// # Errors
-    /// Why there are none, in words.
+    /// Why encoding failed, in words.
     fn encode(&self, text: &str, out: &mut Vec<u32>) -> Result<(), String>;
 
     /// Appends the bytes of an ordinary token.
     ///
     /// # Errors
-    /// Why there are none, in words.
+    /// Why decoding failed, in words.
     fn decode(&self, id: u32, out: &mut Vec<u8>) -> Result<(), String>;
 }
 
-/// What makes codecs: a tokenizer that tables name (`algorithm = "author/name:tokenizer"`).
+/// Creates codecs: a tokenizer that tables refer to (`algorithm = "author/name:tokenizer"`).
 pub trait CodecKind: Send + Sync {
     /// Its name, `author/name:tokenizer`.
     fn name(&self) -> &str;
@@ -34,7 +34,7 @@ pub trait CodecKind: Send + Sync {
     /// The crate or the plugin that registers it.
     fn registered_by(&self) -> &str;
 
-    /// The codec of a vocabulary; `options` are those of the table's entry, names and values as text.
+    /// The codec of a vocabulary; `options` are those of the table's entry, names and values as strings.
     ///
     /// # Errors
     /// Why the vocabulary or an option cannot be used, in words.
@@ -61,23 +61,23 @@ impl Entry for CodecEntry {
     }
 }
 
-/// The tokens of a file, as it has them.
+/// The tokens of a file, as stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CodecVocabulary {
     /// By id.
     pub tokens: Vec<CodecToken>,
-    /// Merges of pairs, `a b`, the first to be done first; empty where the file has none.
+    /// Merges of pairs, `a b`, in order of precedence; empty if the file has none.
     pub merges: Vec<String>,
 }
 
 /// A token of a [`CodecVocabulary`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct CodecToken {
-    /// As the file writes it.
+    /// As the file spells it.
     pub text: String,
-    /// What it is.
+    /// Its kind.
     pub kind: TokenKind,
-    /// `tokenizer.ggml.scores`; 0 where there are none.
+    /// `tokenizer.ggml.scores`; 0 without them.
     pub score: f32,
 }
 
@@ -91,7 +91,7 @@ impl Codec {
     /// The codec of a file's vocabulary.
     ///
     /// # Errors
-    /// Ill-typed merges, or what the codec reports.
+    /// Merges of a wrong type, or an error of the codec.
     pub(crate) fn new(
         kind: &dyn CodecKind,
         options: &[(String, String)],
@@ -119,7 +119,7 @@ impl Codec {
     /// Appends the ids of a text without special tokens.
     ///
     /// # Errors
-    /// What the codec reports, or an id past the vocabulary.
+    /// An error of the codec, or an id outside of the vocabulary.
     pub(crate) fn encode(
         &self,
         vocabulary: &Vocabulary,
@@ -132,7 +132,7 @@ impl Codec {
         match new.iter().find(|id| usize::try_from(**id).map_or(true, |id| id >= size)) {
             None => Ok(()),
             Some(id) => {
-                Err(self.error(format!("gave the token {id}, and the vocabulary has {size}: ids begin at 0")))
+                Err(self.error(format!("returned the token {id}; the vocabulary has {size} tokens, from 0")))
             }
         }
     }
@@ -140,7 +140,7 @@ impl Codec {
     /// The bytes of an ordinary token.
     ///
     /// # Errors
-    /// What the codec reports.
+    /// An error of the codec.
     pub(crate) fn bytes(&self, id: u32) -> Result<Vec<u8>, TokenizerError> {
         let mut bytes = Vec::new();
         self.codec.decode(id, &mut bytes).map_err(|message| self.error(message))?;

@@ -5,11 +5,11 @@ use super::algorithm::Leading;
 use super::error::TokenizerError;
 use super::kind::TokenKind;
 
-/// How a [`TextDecoder`] shows tokens.
+/// Options of a [`TextDecoder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TextDecoderOptions {
-    /// Whether special tokens are shown by name; otherwise they give no text. Default false.
+    /// Whether special tokens are shown by name; otherwise they produce no text. Default false.
     pub show_special: bool,
     /// Whether the first token begins a text, whose first space an SPM vocabulary added. Default false: the
     /// tokens continue a prompt.
@@ -30,7 +30,7 @@ impl TextDecoderOptions {
     }
 }
 
-/// Text of a growing list of ids; bytes of a character that is not complete are held back.
+/// The text of a growing list of ids; bytes of an incomplete character are kept back.
 #[derive(Debug, Clone)]
 pub struct TextDecoder {
     tokenizer: Tokenizer,
@@ -46,10 +46,11 @@ impl TextDecoder {
         Self { tokenizer: tokenizer.clone(), options, held: Vec::new(), leading }
     }
 
-    /// The text that this token completes, perhaps empty; bytes that can never be a character come as U+FFFD.
+    /// The text that this token completes, possibly empty; bytes that cannot become a character are replaced by
+    /// U+FFFD.
     ///
     /// # Errors
-    /// An id past the vocabulary.
+    /// The id is outside of the vocabulary.
     pub fn push(&mut self, id: u32) -> Result<String, TokenizerError> {
         let kind = self.tokenizer.token_kind(id)?;
         let special = matches!(kind, TokenKind::Control | TokenKind::Unknown);
@@ -72,7 +73,8 @@ impl TextDecoder {
         Ok(self.take_complete())
     }
 
-    /// What is still held back, incomplete characters as U+FFFD; the decoder is then as new, but not at a start.
+    /// The bytes that are still kept back, incomplete characters as U+FFFD; afterwards the decoder is like new, but
+    /// not at a start.
     pub fn flush(&mut self) -> String {
         let text = String::from_utf8_lossy(&self.held).into_owned();
         self.held.clear();
@@ -107,10 +109,10 @@ impl TextDecoder {
 }
 
 impl Tokenizer {
-    /// The text of ids from the start of a text; special tokens by name if `show_special`, else left out.
+    /// The text of ids from the start of a text; special tokens by name with `show_special`, otherwise left out.
     ///
     /// # Errors
-    /// An id past the vocabulary.
+    /// An id is outside of the vocabulary.
     pub fn decode(&self, ids: &[u32], show_special: bool) -> Result<String, TokenizerError> {
         let mut decoder = TextDecoder::new(self, TextDecoderOptions { show_special, at_start: true });
         let mut text = String::new();

@@ -13,7 +13,7 @@ use crate::tables::TokenizerTables;
 /// All end-of-generation ids of a GGUF file; see [`find`].
 ///
 /// # Errors
-/// A key of another type than expected.
+/// A key of an unexpected type.
 pub(crate) fn of_file(
     metadata: &Metadata,
     vocabulary: &mut Vocabulary,
@@ -28,7 +28,7 @@ pub(crate) fn of_file(
     if let Some(list) = keys::array(metadata, keys::EOS_LIST)? {
         let ids = list.integers().ok_or_else(|| TokenizerError::BadKey {
             key: keys::EOS_LIST.to_owned(),
-            problem: format!("an array of {}, not of integers", list.element_type()),
+            problem: format!("expected an array of integers, found one of {}", list.element_type()),
         })?;
         let inside = |id: &u32| usize::try_from(*id).is_ok_and(|id| id < size);
         stated.extend(ids.filter_map(|id| u32::try_from(id).ok()).filter(inside));
@@ -36,9 +36,9 @@ pub(crate) fn of_file(
     find(vocabulary, stated, |key| keys::token_id(metadata, key, size), tables)
 }
 
-/// All end-of-generation ids, sorted: those that are stated, and those by text; `keyed` gives the token of a
-/// fill-in-the-middle key. Tokens that end a generation or steer the model by their text become control
-/// tokens, whatever the file calls them.
+/// All end-of-generation ids, sorted: those in the file, and those known by text; `keyed` gives the token of a
+/// fill-in-the-middle key. Tokens that end a generation or control the model become control tokens, whatever their
+/// type in the file.
 pub(crate) fn find(
     vocabulary: &mut Vocabulary,
     stated: BTreeSet<u32>,
@@ -67,7 +67,7 @@ pub(crate) fn find(
     Ok(ends)
 }
 
-/// Takes out the texts that mean something else beside certain others.
+/// Removes texts that have another meaning together with certain others.
 fn take_back(vocabulary: &mut Vocabulary, ends: &mut BTreeSet<u32>, tables: &TokenizerTables) {
     let end = |text: &str| vocabulary.id(text).filter(|id| ends.contains(id));
     let holds = |beside: &[Vec<String>]| beside.iter().all(|any| any.iter().any(|text| end(text).is_some()));

@@ -1,21 +1,21 @@
-//! What can be wrong with a tokenizer, or with text given to it.
+//! Errors of tokenizers, and of text passed to them.
 
 use crate::tables::TableError;
 use menagerie_entries::nearest_clause;
 
-/// An error of building or using a tokenizer; `Display` says the key or the text, the reason and what to do next.
+/// An error of building or using a tokenizer; `Display` gives the key or the text, the reason and what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenizerError {
-    /// A key that every tokenizer of this kind has is not there.
-    #[error("the file has no `{key}`: {advice}")]
+    /// A required key is missing.
+    #[error("missing key `{key}`: {advice}")]
     MissingKey {
         /// The metadata key.
         key: &'static str,
         /// What to do next.
         advice: &'static str,
     },
-    /// A key holds something else than expected.
+    /// A key has an unexpected value.
     #[error(
         "`{key}`: {problem}; the file is damaged or was written by a faulty converter, convert the model again"
     )]
@@ -25,42 +25,42 @@ pub enum TokenizerError {
         /// What is wrong with the value.
         problem: String,
     },
-    /// A key asks for something that changes how text becomes tokens and is not done.
+    /// A key requests an unsupported change of the encoding.
     #[error(
-        "`{key}` asks for {what}, which is not supported: text would become other tokens than the model was trained on; give token ids"
+        "`{key}` requires {what}, which is not supported: the tokens would differ from those in training; use token ids"
     )]
     UnsupportedKey {
         /// The metadata key.
         key: &'static str,
-        /// What it asks for.
+        /// The requested feature.
         what: &'static str,
     },
     /// A `tokenizer.json` is damaged.
-    #[error("`{place}`: {problem}; the file is damaged, fetch it again")]
+    #[error("`{place}`: {problem}; the file is damaged; download it again")]
     BadJson {
-        /// Where in the file.
+        /// The place in the file.
         place: String,
-        /// What is wrong there.
+        /// What is wrong.
         problem: String,
     },
-    /// A `tokenizer.json` asks for something that changes how text becomes tokens and is not done.
+    /// A `tokenizer.json` requests an unsupported change of the encoding.
     #[error(
         "`{place}` {what}, which is not supported: text would become other tokens than the model was trained on; use a \
          GGUF file of the model, or give token ids"
     )]
     UnsupportedJson {
-        /// Where in the file.
+        /// The place in the file.
         place: String,
-        /// What it is or has, in words.
+        /// The unsupported feature, in words.
         what: String,
     },
-    /// The table's entry names a tokenizer that nobody registered.
+    /// The table's entry refers to a tokenizer that is not registered.
     #[error(
-        "`tokenizer.ggml.model` is `{model}`, which is cut by `{name}`, a tokenizer of a plugin that is not loaded; \
-         name the plugin's folder with --plugin-dir, or give token ids"
+        "`tokenizer.ggml.model` is `{model}`, which requires the tokenizer `{name}` of a plugin that is not \
+         loaded; pass the plugin's folder with --plugin-dir, or use token ids"
     )]
     CodecMissing {
-        /// What the file says.
+        /// The name in the file.
         model: String,
         /// `author/name:tokenizer`.
         name: String,
@@ -70,27 +70,27 @@ pub enum TokenizerError {
     Codec {
         /// `author/name:tokenizer`.
         name: String,
-        /// What it reports.
+        /// Its report.
         message: String,
     },
     /// `tokenizer.ggml.model` names an algorithm that is not implemented.
     #[error(
-        "`tokenizer.ggml.model` is `{model}`{}, which is not supported ({} are); \
-         prompts for this model must be given as token ids",
+        "`tokenizer.ggml.model` is `{model}`{}, which is not supported (supported: {}); \
+         use token ids for prompts of this model",
         what.as_ref().map(|what| format!(" ({what})")).unwrap_or_default(),
         supported.join(", ")
     )]
     UnsupportedModel {
         /// The value of the key.
         model: String,
-        /// What the value stands for, where that is known.
+        /// The meaning of the value, if known.
         what: Option<String>,
-        /// The values that are supported, in backquotes.
+        /// The supported values, in backquotes.
         supported: Vec<String>,
     },
     /// `tokenizer.ggml.pre` is not in the tables.
     #[error(
-        "unknown pre-tokenizer `{pre}` (`tokenizer.ggml.pre`){}: text would be cut in the wrong places; to add it, put \
+        "unknown pre-tokenizer `{pre}` (`tokenizer.ggml.pre`){}: text would be split in the wrong places; to add it, put \
          the regexes of the model's tokenizer.json into tokenizers/{pre}.toml of a spec folder (--spec-dir DIR), as \
          `menagerie guide tokenizer-tables` describes",
         nearest_clause(near.as_deref())
@@ -98,7 +98,7 @@ pub enum TokenizerError {
     UnknownPre {
         /// The value of the key.
         pre: String,
-        /// Known values that look like it.
+        /// The nearest known value.
         near: Option<String>,
     },
     /// Neither the file nor the spec names a pre-tokenizer.
@@ -107,29 +107,29 @@ pub enum TokenizerError {
          into words is unknown; convert the model again with a current converter, or name it in the spec"
     )]
     MissingPre,
-    /// The regex engine gave up on a text.
+    /// The regex engine failed on a text.
     #[error(
-        "the pre-tokenizer's regex {regex} gave up at byte {at} of a text of {length} bytes: {problem}; split the text"
+        "the pre-tokenizer's regex {regex} failed at byte {at} of a text of {length} bytes: {problem}; split the text"
     )]
     Regex {
-        /// Which of the list, from 1.
+        /// The number of the regex in the list, from 1.
         regex: usize,
-        /// Where in the text, in bytes.
+        /// The position in the text, in bytes.
         at: usize,
         /// Length of the text, in bytes.
         length: usize,
-        /// What the engine said.
+        /// The error of the engine.
         problem: String,
     },
-    /// The tokenizer makes far more of a text than any published one.
+    /// The tokenizer expands a text far more than any published one.
     #[error(
-        "`{place}` adds more than {most} bytes to a text of {given}: the file is damaged or made to exhaust memory; get \
-         the model's own files, or give token ids"
+        "`{place}` adds more than {most} bytes to a text of {given}: the file is damaged or malicious (it would \
+         exhaust memory); get the model's own files, or use token ids"
     )]
     TooLarge {
-        /// What adds them: a place in the file, or a key.
+        /// The part that adds them: a place in the file, or a key.
         place: String,
-        /// How many bytes may be added to such a text.
+        /// Maximum number of bytes added to such a text.
         most: usize,
         /// Length of the text, in bytes.
         given: usize,
@@ -148,24 +148,24 @@ pub enum TokenizerError {
     PreRegex {
         /// The regex.
         regex: String,
-        /// What the engine said.
+        /// The error of the engine.
         problem: String,
     },
-    /// A table of pre-tokenizers, texts or tags is faulty.
+    /// A table of pre-tokenizers, texts or tags is invalid.
     #[error(transparent)]
     Table(Box<TableError>),
-    /// A text holds something that the vocabulary cannot express.
+    /// A text contains a character that the vocabulary cannot express.
     #[error("the vocabulary has no token for {what}; remove it from the text")]
     NoToken {
-        /// The character or byte, and where it was found.
+        /// The character or byte, and its position.
         what: String,
     },
-    /// A token id past the vocabulary.
-    #[error("token id {id} is past the vocabulary of {size} tokens (0 to {last})", last = size.saturating_sub(1))]
+    /// A token id outside of the vocabulary.
+    #[error("token id {id} is outside the vocabulary of {size} tokens (0 to {last})", last = size.saturating_sub(1))]
     IdOutOfRange {
         /// The id.
         id: u32,
-        /// How many tokens there are.
+        /// The number of tokens.
         size: usize,
     },
 }

@@ -15,15 +15,15 @@ pub(crate) struct RegexFinder {
 }
 
 impl RegexFinder {
-    /// Compiles a regex; an error is what is wrong with it.
+    /// Compiles a regex; the error says what is wrong with it.
     pub(crate) fn new(source: &str, room: RegexRoom) -> Result<Self, String> {
         Ok(Self { regex: room.compile(source)? })
     }
 
-    /// Where it matches, from left to right, none over another.
+    /// All matches, from left to right, without overlaps.
     ///
     /// # Errors
-    /// It gave up.
+    /// The engine failed.
     pub(crate) fn all(&self, text: &str, budget: &Budget) -> Result<Vec<Range<usize>>, TokenizerError> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
         for found in self.regex.find_iter(text) {

@@ -1,6 +1,6 @@
-//! [`Framing`]: the tokens around a text.
+//! [`Framing`]: the special tokens around a text.
 
-/// Tokens that stand around one text, and around two that are scored together.
+/// Tokens around one text, and around two that are scored together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Framing {
     pub(crate) opening: Vec<u32>,
@@ -12,7 +12,7 @@ pub(crate) struct Framing {
 }
 
 impl Framing {
-    /// A text with what belongs around it, unless it is there already.
+    /// A text with its special tokens, unless they are present.
     pub(crate) fn around(&self, mut ids: Vec<u32>) -> Vec<u32> {
         if !ids.starts_with(&self.opening) {
             ids.splice(0..0, self.opening.iter().copied());
@@ -23,7 +23,7 @@ impl Framing {
         ids
     }
 
-    /// Two texts, and the place where the second begins.
+    /// Two texts, and the position where the second begins.
     pub(crate) fn pair(&self, first: Vec<u32>, second: &[u32]) -> (Vec<u32>, usize) {
         let mut ids = self.around(first);
         ids.extend(&self.between);

@@ -1,5 +1,6 @@
-//! A tokenizer as a `tokenizer.json` describes it (the tokenizers crate), by the steps that it names: normalize, find the
-//! added tokens, cut, make pieces of the model's tokens. What is not done exactly is refused by its place in the file.
+//! A tokenizer from a `tokenizer.json` (the tokenizers crate), by the stages that it names: normalize, find the added
+//! tokens, split, encode the pieces with the model. Anything that is not supported exactly is refused with its place
+//! in the file.
 
 mod added;
 mod cut;
@@ -31,22 +32,22 @@ use super::special::SpecialTokens;
 use super::{Tokenizer, TokenizerParts, ends};
 use crate::tables::TokenizerTables;
 
-/// What other files of a folder say about its tokenizer.
+/// Settings of the tokenizer from other files of a folder.
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
-    /// Tokens that the file does not list as added, with their manners.
+    /// Tokens that the file does not list as added, with their flags.
     pub(crate) added: Vec<AddedToken>,
-    /// Texts that are special tokens, if the vocabulary has them.
+    /// Texts that are special tokens if the vocabulary contains them.
     pub(crate) special: Vec<String>,
     pub(crate) bos: Option<TokenReference>,
     pub(crate) eos: Option<TokenReference>,
-    /// Whether a beginning-of-sequence and an end-of-sequence token are put around a text, where that is said in words:
-    /// it then counts more than the file's template.
+    /// Whether a beginning-of-sequence and an end-of-sequence token are added, if set explicitly; this takes
+    /// precedence over the file's template.
     pub(crate) adds: Option<Adds>,
     /// The unknown and the padding token, by text.
     pub(crate) unknown: Option<String>,
     pub(crate) pad: Option<String>,
-    /// More ids that end a generation.
+    /// Additional ids that end a generation.
     pub(crate) ends: Vec<u32>,
 }
 
@@ -57,7 +58,7 @@ pub(crate) enum TokenReference {
     Id(u32),
 }
 
-/// What is put around a text.
+/// The tokens that are added around a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Adds {
     pub(crate) bos: bool,
@@ -67,7 +68,7 @@ pub(crate) struct Adds {
 /// Reads the text of a `tokenizer.json`.
 ///
 /// # Errors
-/// It is no JSON, or has a field that is not known.
+/// The text is not JSON, or has an unknown field.
 pub(crate) fn read(text: &str) -> Result<File, TokenizerError> {
     let file: File = serde_json::from_str(text).map_err(|error| {
         part::bad(format!("line {}, column {}", error.line(), error.column()), said(&error))
@@ -78,7 +79,7 @@ pub(crate) fn read(text: &str) -> Result<File, TokenizerError> {
     }
 }
 
-/// The message without the place, which stands before it already.
+/// The message without its position, which the error already contains.
 fn said(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or(&text).to_owned()
@@ -87,7 +88,7 @@ fn said(error: &serde_json::Error) -> String {
 /// Builds the tokenizer of a file and its settings.
 ///
 /// # Errors
-/// A damaged file, one that asks for what is not done.
+/// A damaged file, or one with an unsupported feature.
 pub(crate) fn build(
     mut file: File,
     settings: &Settings,
@@ -128,7 +129,7 @@ pub(crate) fn build(
     Ok(Tokenizer { parts: Arc::new(parts), ends: ends.into_iter().collect() })
 }
 
-/// What transformers 5 puts in the place of the file's template (`update_post_processor`).
+/// The replacement of the file's template in transformers 5 (`update_post_processor`).
 pub(crate) fn added_framing(adds: Adds, bos: Option<u32>, eos: Option<u32>) -> Framing {
     let opening: Vec<u32> = bos.filter(|_| adds.bos).into_iter().collect();
     let closing: Vec<u32> = eos.filter(|_| adds.eos).into_iter().collect();

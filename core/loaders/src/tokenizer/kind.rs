@@ -1,24 +1,24 @@
 //! The type of a vocabulary entry.
 
-/// What a token is, as `tokenizer.ggml.token_type` says (llama.h, `llama_token_type`).
+/// The kind of a token, from `tokenizer.ggml.token_type` (llama.h, `llama_token_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TokenKind {
-    /// An ordinary piece of text.
+    /// Ordinary text.
     Normal,
-    /// Stands for text that has no token.
+    /// Replaces text that has no token.
     Unknown,
-    /// Steers the model; never made from a user's text.
+    /// Controls the model; never made from a user's text.
     Control,
-    /// A piece of text that is always one token, whatever surrounds it.
+    /// Text that is always one token, whatever surrounds it.
     UserDefined,
-    /// A place in the vocabulary that nothing uses.
+    /// An unused id.
     Unused,
     /// One byte, written `<0xNN>`.
     Byte,
 }
 
 impl TokenKind {
-    /// The kind with this number in the file; 0 (undefined) counts as unused.
+    /// The kind with this number in a file; 0 (undefined) counts as unused.
     pub fn from_id(id: i64) -> Option<Self> {
         Some(match id {
             1 => Self::Normal,
@@ -31,7 +31,7 @@ impl TokenKind {
         })
     }
 
-    /// The number that a file has for it.
+    /// Its number in files.
     pub fn id(self) -> i32 {
         match self {
             Self::Normal => 1,
@@ -43,7 +43,7 @@ impl TokenKind {
         }
     }
 
-    /// A word for listings: `normal`, `control`.
+    /// Its name in listings: `normal`, `control`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Normal => "normal",

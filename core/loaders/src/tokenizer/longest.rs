@@ -6,7 +6,7 @@ use super::kind::TokenKind;
 use super::prefixes::Prefixes;
 use super::vocabulary::Vocabulary;
 
-/// All tokens that text can become; their texts are escaped in the file, because they need not be UTF-8.
+/// All tokens of plain text; their texts are escaped in the file, because they need not be UTF-8.
 #[derive(Debug)]
 pub(crate) struct Longest {
     tokens: Prefixes,
@@ -14,7 +14,7 @@ pub(crate) struct Longest {
 }
 
 impl Longest {
-    /// Takes ordinary and user-defined tokens; `unknown` stands for a byte that begins none.
+    /// Uses ordinary and user-defined tokens; `unknown` replaces a byte with which no token begins.
     pub(crate) fn new(vocabulary: &Vocabulary, unknown: Option<u32>) -> Self {
         let text = |kind| matches!(kind, TokenKind::Normal | TokenKind::UserDefined);
         let tokens = vocabulary.iter().filter(|(_, _, kind)| text(*kind));
@@ -24,7 +24,7 @@ impl Longest {
     /// Appends the ids of a text without special tokens.
     ///
     /// # Errors
-    /// No token begins with a byte, and the vocabulary has no unknown token; the budget is used up.
+    /// No token begins with a byte and the vocabulary has no unknown token, or the budget is exhausted.
     pub(crate) fn encode(
         &self,
         text: &str,

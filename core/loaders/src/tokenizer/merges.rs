@@ -10,7 +10,7 @@ use super::keys;
 use super::kind::TokenKind;
 use super::vocabulary::Vocabulary;
 
-/// What two adjacent tokens become, and how early; by the ids of the two.
+/// The result and the rank of merging two adjacent tokens, by their ids.
 #[derive(Debug)]
 pub(crate) struct Merges {
     by_pair: HashMap<u64, MergeRule>,
@@ -22,7 +22,7 @@ struct MergeRule {
     id: u32,
 }
 
-/// A token of the piece; `NONE` as id once it was merged into the one on its left.
+/// A token of the piece; its id is `NONE` after it was merged into its left neighbor.
 #[derive(Debug, Clone, Copy)]
 struct MergeSymbol {
     id: u32,
@@ -33,10 +33,10 @@ struct MergeSymbol {
 const NONE: u32 = u32::MAX;
 
 impl Merges {
-    /// Reads `tokenizer.ggml.merges`. Merges with control tokens are left out, so that no text can become one.
+    /// Reads `tokenizer.ggml.merges`. Merges with control tokens are skipped, so that no text can become one.
     ///
     /// # Errors
-    /// A merge that is not two parts, or one whose parts or result are no tokens.
+    /// A merge without two parts, or one whose parts or result are not tokens.
     pub(crate) fn read(metadata: &Metadata, vocabulary: &Vocabulary) -> Result<Self, TokenizerError> {
         let list = keys::strings(metadata, keys::MERGES)?.ok_or(TokenizerError::MissingKey {
             key: keys::MERGES,
@@ -50,11 +50,11 @@ impl Merges {
                 problem: format!("merge {rank}, {merge:?}, {problem}"),
             };
             let (left, right) =
-                parts(merge).ok_or_else(|| bad("is not two parts with a space between".into()))?;
+                parts(merge).ok_or_else(|| bad("does not consist of two parts with a space between them".into()))?;
             let token = |text: &str| {
                 vocabulary
                     .id(text)
-                    .ok_or_else(|| bad(format!("needs the token {text:?}, which the vocabulary lacks")))
+                    .ok_or_else(|| bad(format!("uses the token {text:?}, which the vocabulary lacks")))
             };
             joined.clear();
             joined.push_str(left);
@@ -67,8 +67,8 @@ impl Merges {
         Ok(Self { by_pair })
     }
 
-    /// Merges by the ids of left, right and joined token, in their order; of a pair that is there twice the later counts
-    /// (the tokenizers crate, `BpeBuilder::build`).
+    /// Merges by the ids of left, right and result, in order; for a duplicate pair the later one wins (the tokenizers
+    /// crate, `BpeBuilder::build`).
     pub(crate) fn of(merges: impl Iterator<Item = (u32, u32, u32)>) -> Self {
         let ranked = (0u32..).zip(merges);
         Self {
@@ -78,7 +78,7 @@ impl Merges {
         }
     }
 
-    /// Merges the tokens of a piece, the earliest merge first, the leftmost of equals, and appends what is left.
+    /// Merges the tokens of a piece, the lowest rank first, ties from the left, and appends the result.
     pub(crate) fn apply(&self, ids: &[u32], out: &mut Vec<u32>) {
         let mut symbols: Vec<MergeSymbol> = (0u32..)
             .zip(ids)
@@ -108,14 +108,14 @@ impl Merges {
         }
     }
 
-    /// How a symbol merges with its right neighbor, and the neighbor.
+    /// The merge of a symbol with its right neighbor, and the neighbor.
     fn find(&self, symbols: &[MergeSymbol], left: u32) -> Option<(MergeRule, u32)> {
         let first = symbols.get(left as usize).filter(|symbol| symbol.id != NONE)?;
         let second = symbols.get(first.next as usize)?;
         Some((*self.by_pair.get(&pair(first.id, second.id))?, first.next))
     }
 
-    /// Merges a symbol with its right neighbor, unless one of them has changed since they were queued.
+    /// Merges a symbol with its right neighbor, unless one of them changed after they were queued.
     fn merge(&self, symbols: &mut [MergeSymbol], rank: u32, left: u32, queue: &mut Queue) {
         let Some((merge, right)) = self.find(symbols, left).filter(|(merge, _)| merge.rank == rank) else {
             return;
@@ -144,14 +144,14 @@ fn pair(left: u32, right: u32) -> u64 {
     u64::from(left) << 32 | u64::from(right)
 }
 
-/// The two parts of a merge; the left one may itself begin with a space (llama-vocab.cpp).
+/// The two parts of a merge; the left one may begin with a space (llama-vocab.cpp).
 fn parts(merge: &str) -> Option<(&str, &str)> {
     let first = merge.chars().next()?.len_utf8();
     let space = merge.get(first..)?.find(' ')? + first;
     Some((merge.get(..space)?, merge.get(space + 1..)?))
 }
 
-/// Whether text without special tokens may become a token of this kind.
+/// Whether plain text may become a token of this kind.
 pub(crate) fn takes_part(kind: TokenKind) -> bool {
     !matches!(kind, TokenKind::Control | TokenKind::Unknown)
 }

@@ -1,15 +1,15 @@
-//! [`Prefixes`]: which tokens a text begins with.
+//! [`Prefixes`]: the tokens that are prefixes of a text.
 
 use super::budget::Budget;
 use super::error::TokenizerError;
 
-/// Texts of tokens in the order of their bytes; looking a text up narrows a range of them byte by byte.
+/// Texts of tokens in byte order; a look-up narrows a range of them byte by byte.
 #[derive(Debug, Default)]
 pub(crate) struct Prefixes {
     bytes: Vec<u8>,
     /// Sorted by text.
     entries: Vec<PrefixEntry>,
-    /// Where the texts that begin with a byte start; one more than there are bytes.
+    /// The start of the texts with each first byte; one more entry than bytes.
     starts: Vec<usize>,
 }
 
@@ -21,7 +21,7 @@ struct PrefixEntry {
 }
 
 impl Prefixes {
-    /// The texts of these tokens; empty ones are left out, and of equal ones the last is kept.
+    /// The texts of these tokens; empty ones are skipped, and the last of equal ones is kept.
     pub(crate) fn new<T: AsRef<[u8]>>(tokens: impl Iterator<Item = (u32, T)>) -> Self {
         let (mut bytes, mut entries) = (Vec::new(), Vec::new());
         for (id, text) in tokens {
@@ -42,10 +42,10 @@ impl Prefixes {
         Self { bytes, entries, starts }
     }
 
-    /// Every token that `text` begins with, the shortest first: its length in bytes, and its id.
+    /// Every token that is a prefix of `text`, the shortest first: its length in bytes, and its id.
     ///
     /// # Errors
-    /// The budget's time is used up.
+    /// The budget's time is exhausted.
     pub(crate) fn of(
         &self,
         text: &[u8],
@@ -55,7 +55,7 @@ impl Prefixes {
         budget.work(self.walk(text, found))
     }
 
-    /// Finds them; how many bytes of the text were looked at.
+    /// Finds them; returns the number of bytes looked at.
     fn walk(&self, text: &[u8], mut found: impl FnMut(usize, u32)) -> usize {
         let Some(first) = text.first().map(|first| usize::from(*first)) else {
             return 0;
@@ -82,10 +82,10 @@ impl Prefixes {
         text.len()
     }
 
-    /// The longest token that `text` begins with: its length in bytes, and its id.
+    /// The longest token that is a prefix of `text`: its length in bytes, and its id.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// The errors of [`Self::of`].
     pub(crate) fn longest(
         &self,
         text: &[u8],
@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// A token that a text nearly has at every place.
+    /// A token that almost matches at every position.
     #[test]
     fn walks_end_when_the_time_is_used_up() {
         let prefixes = Prefixes::new([(0, "a".repeat(1 << 17) + "b")].into_iter());

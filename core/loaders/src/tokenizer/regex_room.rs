@@ -1,23 +1,23 @@
-//! [`RegexRoom`]: how much memory the regexes of a tokenizer may take. A counted repetition of a class (`\w{100}`) takes
-//! megabytes once it is compiled, and a file may have thousands of them.
+//! [`RegexRoom`]: a memory limit for the regexes of a tokenizer. A counted repetition of a class (`\w{100}`) takes
+//! megabytes after compilation, and a file may contain thousands.
 
 use fancy_regex::{CompileError, Error, Regex, RegexBuilder};
 use serde_json::Value;
 
-/// Bytes of the automata of all regexes of a tokenizer together. Those of published tokenizers take less than a tenth.
+/// Bytes of the automata of all regexes of a tokenizer together. Published tokenizers use less than a tenth.
 const ROOM: usize = 64 << 20;
 
-/// Most parts of all regexes of a tokenizer; published ones have up to some forty. The engine keeps up to a megabyte of its
-/// own for each part, whatever its automaton takes.
+/// Maximum number of parts of all regexes of a tokenizer; published ones have up to forty. The engine keeps up to a
+/// megabyte for each part, whatever its automaton takes.
 const MOST_PARTS: usize = 256;
 
-/// How far a look-around regex may backtrack in one search before it is an error.
+/// Maximum number of backtracking steps of a look-around regex in one search.
 const BACKTRACK_LIMIT: usize = 10_000_000;
 
-/// Where a regex may be cut into parts that are compiled on their own: look-around, and repetitions without backtracking.
+/// Where the engine splits a regex into separately compiled parts: look-around, and repetitions without backtracking.
 const CUTS: [&str; 5] = ["(?", "++", "*+", "?+", "}+"];
 
-/// The parts that share the room.
+/// The number of parts that share the room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RegexRoom {
     parts: usize,
@@ -40,7 +40,7 @@ impl RegexRoom {
     /// Compiles a regex.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The error of the regex.
     pub(crate) fn compile(self, source: &str) -> Result<Regex, String> {
         if self.parts > MOST_PARTS {
             return Err(format!(
@@ -54,7 +54,7 @@ impl RegexRoom {
         builder.build().map_err(|error| match error {
             Error::CompileError(inner) => match *inner {
                 CompileError::InnerError(problem) if problem.size_limit().is_some() => format!(
-                    "more than {room} bytes once it is compiled, its share of the size limit of all regexes, {} MiB",
+                    "more than {room} bytes after compilation, its share of the limit for all regexes, {} MiB",
                     ROOM >> 20
                 ),
                 other => other.to_string(),
@@ -64,7 +64,7 @@ impl RegexRoom {
     }
 }
 
-/// The texts of every `Regex` in a part; a parser of JSON lets it be 128 deep.
+/// The regexes of every `Regex` in an object; the JSON parser limits nesting to 128.
 fn gather<'v>(part: &'v Value, out: &mut Vec<&'v str>) {
     match part {
         Value::Array(items) => items.iter().for_each(|item| gather(item, out)),
@@ -87,7 +87,7 @@ mod tests {
         assert!(compiled(1).is_ok());
         assert!(compiled(200).unwrap_err().contains("its share of the size limit"));
         assert!(compiled(257).unwrap_err().contains("257 parts"));
-        // Parts of one regex share it too.
+        // The parts of one regex share it too.
         let many = r"(?=\w{60})\w".repeat(300);
         assert!(RegexRoom::of([many.as_str()].into_iter()).compile(&many).unwrap_err().contains("301 parts"));
     }

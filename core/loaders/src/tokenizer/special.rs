@@ -1,4 +1,4 @@
-//! Special tokens inside text: where they are, and whether they are meant.
+//! Special tokens in text: where they are, and whether they are recognized.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
@@ -9,16 +9,16 @@ use super::kind::TokenKind;
 use super::vocabulary::Vocabulary;
 use crate::tables::StripAfter;
 
-/// Whether special tokens written in a text are meant.
+/// Whether special tokens written in a text are recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Special {
-    /// They are: a template's own text.
+    /// Recognized: a template's own text.
     Parse,
-    /// They are only text: anything from outside.
+    /// Plain text: anything from outside.
     Plain,
 }
 
-/// Which bytes of a text may name special tokens.
+/// The bytes of a text that may be special tokens.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Trust<'a> {
     /// All of them, or none.
@@ -28,7 +28,7 @@ pub(crate) enum Trust<'a> {
 }
 
 impl Trust<'_> {
-    /// Whether a place of the text is trusted.
+    /// Whether a position of the text is trusted.
     pub(crate) fn covers(self, range: &Range<usize>) -> bool {
         match self {
             Self::Whole(special) => special == Special::Parse,
@@ -43,18 +43,18 @@ impl Trust<'_> {
 /// A part of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fragment<'t> {
-    /// Text without special tokens that are meant.
+    /// Text without recognized special tokens.
     Text(&'t str),
     /// A special token.
     Token(u32),
 }
 
-/// The tokens that are looked for before anything else.
+/// The tokens that are matched before anything else.
 #[derive(Debug)]
 pub(crate) struct SpecialTokens {
-    /// By first byte, the lengths that occur, longest first.
+    /// The possible lengths by first byte, longest first.
     lengths: Vec<Vec<usize>>,
-    /// Tokens that take the white space after them along.
+    /// Tokens that also remove the white space after them.
     strip_after: HashSet<u32>,
 }
 
@@ -73,11 +73,11 @@ impl SpecialTokens {
         }
     }
 
-    /// Cuts a text at its special tokens: the leftmost first, of those at one place the longest. User-defined tokens
-    /// are found in any text, unless they look like control tokens.
+    /// Splits a text at its special tokens: the leftmost first, at one place the longest. User-defined tokens are
+    /// matched in any text, unless they look like control tokens.
     ///
     /// # Errors
-    /// The budget is used up.
+    /// The budget is exhausted.
     pub(crate) fn partition<'t>(
         &self,
         vocabulary: &Vocabulary,
@@ -123,8 +123,8 @@ impl SpecialTokens {
     }
 }
 
-/// The end of the white space that begins at `at`. White space is counted only where it is stripped: counting it after
-/// every token of a long run of white-space tokens would take quadratic time.
+/// The end of the white space that begins at `at`. It is measured only where it is stripped: measuring it after every
+/// token of a long run of white-space tokens would take quadratic time.
 fn after_white(text: &str, at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     at + rest.bytes().take_while(|byte| byte.is_ascii_whitespace() || *byte == 0x0B).count()
@@ -134,8 +134,8 @@ fn is_special(kind: TokenKind) -> bool {
     matches!(kind, TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined)
 }
 
-/// Whether a token is never made from text that is not trusted: control and unknown tokens, and user-defined ones that
-/// are written like control tokens (`<|channel|>` of gpt-oss).
+/// Whether a token is never made from untrusted text: control and unknown tokens, and user-defined ones that look
+/// like control tokens (`<|channel|>` of gpt-oss).
 pub(crate) fn is_guarded(vocabulary: &Vocabulary, id: u32) -> bool {
     match vocabulary.kind(id) {
         TokenKind::Control | TokenKind::Unknown => true,
@@ -148,7 +148,7 @@ fn looks_like_control(text: &str) -> bool {
     [("<|", "|>"), ("<｜", "｜>")].iter().any(|(open, close)| text.starts_with(open) && text.ends_with(close))
 }
 
-/// The tokens that take the white space after them along, by the rules of the tables that fit the vocabulary.
+/// The tokens that also remove the white space after them, by the rules of the tables that match the vocabulary.
 pub(crate) fn strips_after(vocabulary: &Vocabulary, model: &str, rules: &[StripAfter]) -> HashSet<u32> {
     let fits = |rule: &&StripAfter| {
         rule.model == model && rule.tokens.iter().all(|text| vocabulary.id(text).is_some())

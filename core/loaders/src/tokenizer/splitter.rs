@@ -1,4 +1,4 @@
-//! Cutting text into the pieces that are merged on their own.
+//! Splitting text into the pieces that are merged separately.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -9,20 +9,20 @@ use super::budget::Budget;
 use super::error::TokenizerError;
 use super::regex_room::RegexRoom;
 
-/// How most regexes end: a run of white space, less its last character where something follows.
+/// The usual end of a regex: a run of white space, without its last character if something follows.
 const WHITE_TAIL: &str = r"|\s+(?!\S)|\s+";
-/// What stands for it: the last group of the regex.
+/// Its replacement: the last group of the regex.
 const WHITE_RUN: &str = r"|(\s+)";
 
-/// The one regex that cuts white space in steps, as what stands before and as its end. Searched as it is written, each
-/// step would look for a line break through all that is left of the run.
+/// The one regex that splits white space in steps, as its beginning and its end. In its original form, each step
+/// would search the whole rest of the run for a line break.
 const IN_STEPS: (&str, &str) = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+",
     r"|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}",
 );
 const STEPS: [usize; 10] = [512, 256, 128, 64, 32, 16, 8, 4, 2, 1];
 
-/// A list of regexes, each applied to every piece the one before it left; what none matches stays a piece of its own.
+/// Regexes, each applied to every piece of the one before it; text without a match stays a piece of its own.
 #[derive(Debug)]
 pub(crate) struct Splitter {
     rules: Vec<Rule>,
@@ -34,14 +34,14 @@ struct Rule {
     way: MatchRule,
 }
 
-/// How the matches of a rule's regex become pieces. Look-ahead makes a regex a backtracking one, which takes quadratic
-/// time or gives up on a long run: the look-aheads that tables use are left out of the regex and done by hand.
+/// How the matches of a rule's regex become pieces. Look-ahead requires backtracking, which takes quadratic time or
+/// fails on a long run: the look-aheads of the tables are removed from the regex and done in code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum MatchRule {
-    /// The regex is used as it stands.
+    /// The regex is used unchanged.
     AsWritten,
-    /// What its last group finds is a run of white space: cut into pieces of these lengths in characters, longest first,
-    /// and what then is left.
+    /// Matches of the last group are runs of white space: split into pieces of these lengths in characters, longest
+    /// first, and the rest.
     White(&'static [usize]),
     /// The regex finds runs of digits; these are grouped by three from the right, the shorter group first.
     DigitRule(DigitRule),
@@ -53,11 +53,11 @@ enum DigitRule {
     Groups,
     /// As `Groups`, unless a letter or `_` follows the run.
     GroupsOfNumbers,
-    /// The text is cut before each group of three, and nowhere else.
+    /// The text is split before each group of three, and nowhere else.
     Cuts,
 }
 
-/// Regexes that group digits from the right, what finds the runs, and how they are cut.
+/// Regexes that group digits from the right, the regex of their runs, and the rule.
 const DIGITS: [(&str, &str, DigitRule); 3] = [
     (r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))", r"\p{N}+", DigitRule::Groups),
     (r"\d{1,3}(?=(?:\d{3})*\b)", r"\d+", DigitRule::GroupsOfNumbers),
@@ -65,18 +65,18 @@ const DIGITS: [(&str, &str, DigitRule); 3] = [
 ];
 
 impl Splitter {
-    /// Compiles the regexes, which share the room that a list of regexes has.
+    /// Compiles the regexes, which share the room of a list of regexes.
     ///
     /// # Errors
-    /// The regex that is faulty (its start), and what is wrong with it.
+    /// The invalid regex (its start), and what is wrong with it.
     pub(crate) fn new(regexes: &[String]) -> Result<Self, (String, String)> {
         Self::within(regexes, RegexRoom::of(regexes.iter().map(String::as_str)))
     }
 
-    /// Compiles the regexes within a room that they share with others.
+    /// Compiles the regexes within a shared room.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// The errors of [`Self::new`].
     pub(crate) fn within(regexes: &[String], room: RegexRoom) -> Result<Self, (String, String)> {
         let rules = regexes.iter().map(|regex| {
             // A regex can be as long as a file.
@@ -86,7 +86,7 @@ impl Splitter {
         Ok(Self { rules: rules.collect::<Result<_, _>>()? })
     }
 
-    /// The pieces of a text, in order, none empty; together they are the text. An error where a regex gives up.
+    /// The pieces of a text, in order, none empty; together they are the text. The error is a regex that fails.
     pub(crate) fn split<'t>(&self, text: &'t str, budget: &Budget) -> Result<Vec<&'t str>, TokenizerError> {
         let mut pieces = vec![text];
         for (at, rule) in self.rules.iter().enumerate() {
@@ -117,7 +117,7 @@ impl Rule {
         Ok(Self { regex: room.compile(&source)?, way })
     }
 
-    /// Pushes the matches of a piece and what lies between them; an error is where and why the regex gave up.
+    /// Appends the matches of a piece and the text between them; the error is the position and reason of a failure.
     fn cut<'t>(
         &self,
         piece: &'t str,
@@ -127,7 +127,7 @@ impl Rule {
         let mut done = 0;
         let mut from = 0;
         while from < piece.len() {
-            // Short pieces have one match, and asking the time would take longer than that.
+            // Short pieces have one match, and checking the clock would take longer.
             if from > 0 && budget.is_late() {
                 return Err((from, "it takes too long".to_owned()));
             }
@@ -156,7 +156,7 @@ impl Rule {
         Ok(())
     }
 
-    /// The lengths that the match found from a place on is cut into, if it is a run of white space of several characters.
+    /// The lengths into which the match at a position is split, if it is a run of several white-space characters.
     fn steps(&self, piece: &str, from: usize, found: &Range<usize>) -> fancy_regex::Result<Option<&[usize]>> {
         let MatchRule::White(steps) = &self.way else {
             return Ok(None);
@@ -166,22 +166,22 @@ impl Rule {
         if !several || !characters.all(char::is_whitespace) {
             return Ok(None);
         }
-        // Which alternative it was is asked only here, because groups cost time.
+        // The alternative is determined only here, because groups cost time.
         let groups = self.regex.captures_from_pos(piece, from)?;
         let is_run = groups.is_some_and(|groups| groups.get(groups.len() - 1).is_some());
         Ok(is_run.then_some(steps))
     }
 }
 
-/// What stands before the white space at the end of a regex, and the lengths that this is cut into.
+/// The part before the white space at the end of a regex, and the lengths for splitting it.
 fn white_tail(source: &str) -> Option<(&str, &'static [usize])> {
     let in_steps = source.strip_suffix(IN_STEPS.1).filter(|head| *head == IN_STEPS.0);
     let whole = source.strip_suffix(WHITE_TAIL).map(|head| (head, [].as_slice()));
     in_steps.map(|head| (head, STEPS.as_slice())).or(whole)
 }
 
-/// Cuts a run of white space of several characters; gives the end of what was pushed, which leaves out the last
-/// character where something follows.
+/// Splits a run of several white-space characters; returns the end of the appended pieces, without the last character
+/// if something follows.
 fn cut_white<'t>(piece: &'t str, run: Range<usize>, steps: &[usize], out: &mut Vec<&'t str>) -> usize {
     let text = piece.get(run.clone()).unwrap_or_default();
     let last = text.char_indices().next_back().map_or(0, |(at, _)| at);
@@ -201,7 +201,7 @@ fn cut_white<'t>(piece: &'t str, run: Range<usize>, steps: &[usize], out: &mut V
 }
 
 impl DigitRule {
-    /// Cuts one run of digits; `done` is the end of what was pushed.
+    /// Splits one run of digits; `done` is the end of the appended pieces.
     fn cut<'t>(self, piece: &'t str, run: Range<usize>, done: &mut usize, out: &mut Vec<&'t str>) {
         let after = piece.get(run.end..).and_then(|rest| rest.chars().next());
         if self == Self::GroupsOfNumbers && after.is_some_and(is_word) {
@@ -223,7 +223,7 @@ impl DigitRule {
     }
 }
 
-/// Whether a character continues a word (`\w`), so that there is no `\b` between a digit and it.
+/// Whether a character continues a word (`\w`), so that there is no `\b` between it and a digit.
 pub(crate) fn is_word(character: char) -> bool {
     static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\A\w").ok());
     let matches = |regex: &Regex| regex.is_match(character.encode_utf8(&mut [0; 4])).unwrap_or(false);

@@ -1,8 +1,8 @@
-//! SentencePiece's BPE: the adjacent pair whose joined text has the best score is joined until there is none.
+//! SentencePiece's BPE: joins the adjacent pair whose text has the best score, until no pair is a token.
 //!
-//! Scores decide, not ranked pairs: a text can be the join of several pairs (runs of spaces) and all of them count the
-//! same, which a list of merges cannot say. Hence not the tokenizers crate; sentencepiece/bpe_model.cc and
-//! llama-vocab.cpp, `llm_tokenizer_spm_session`, are the source.
+//! Scores decide, not ranked pairs: a text can be the join of several pairs (runs of spaces) with equal scores, which
+//! a list of merges cannot express. Therefore this does not use the tokenizers crate; the sources are
+//! sentencepiece/bpe_model.cc and llama-vocab.cpp, `llm_tokenizer_spm_session`.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -11,16 +11,16 @@ use super::error::TokenizerError;
 use super::kind::TokenKind;
 use super::vocabulary::Vocabulary;
 
-/// U+2581, which stands for a space.
+/// U+2581, the replacement of a space.
 pub(crate) const SPACE: &str = "\u{2581}";
 
-/// What encoding needs beside the vocabulary.
+/// Data for encoding besides the vocabulary.
 #[derive(Debug)]
 pub(crate) struct Spm {
     bytes: Vec<Option<u32>>,
     longest: usize,
     unknown: Option<u32>,
-    /// Whether text at the start, and after a special token, gets a space before it.
+    /// Whether text at the start, and after a special token, gets a leading space.
     pub(crate) space_prefix: bool,
 }
 
@@ -39,8 +39,8 @@ impl Spm {
         }
     }
 
-    /// Appends the ids of a text without special tokens; `prefix` puts a space first. An error where a character has
-    /// neither a token nor byte tokens and the vocabulary has no unknown token.
+    /// Appends the ids of a text without special tokens; `prefix` adds a leading space. The error is a character
+    /// without a token and byte tokens, if the vocabulary has no unknown token.
     pub(crate) fn encode(
         &self,
         vocabulary: &Vocabulary,
@@ -76,7 +76,7 @@ impl Spm {
         Ok(())
     }
 
-    /// A character without a token of its own, as bytes or as the unknown token.
+    /// A character without a token, as bytes or as the unknown token.
     fn fall_back(&self, piece: &str, out: &mut Vec<u32>) -> Result<(), TokenizerError> {
         let bytes = piece.bytes().map(|byte| self.bytes.get(usize::from(byte)).copied().flatten());
         match bytes.collect::<Option<Vec<u32>>>() {
@@ -90,7 +90,7 @@ impl Spm {
     }
 }
 
-/// The id of a piece that text may become: not a control token, a byte or an unused place.
+/// The id of a piece if plain text may become it: not a control token, a byte or an unused id.
 fn piece_id(vocabulary: &Vocabulary, piece: &str) -> Option<u32> {
     let id = vocabulary.id(piece)?;
     matches!(vocabulary.kind(id), TokenKind::Normal | TokenKind::UserDefined).then_some(id)
@@ -98,7 +98,7 @@ fn piece_id(vocabulary: &Vocabulary, piece: &str) -> Option<u32> {
 
 const NONE: usize = usize::MAX;
 
-/// A stretch of the text; empty once it was joined to the one on its left.
+/// A part of the text; empty after it was joined to its left neighbor.
 #[derive(Debug, Clone, Copy)]
 struct Symbol {
     start: usize,
@@ -107,7 +107,7 @@ struct Symbol {
     next: usize,
 }
 
-/// Two neighbors that would make a token.
+/// Two neighbors whose joined text is a token.
 #[derive(Debug, Clone, Copy)]
 struct SymbolPair {
     score: f32,
@@ -181,7 +181,7 @@ impl SymbolMerger<'_> {
         }
     }
 
-    /// Joins a pair, unless one of the two has changed since it was queued.
+    /// Joins a pair, unless one of the two changed after it was queued.
     fn join(&mut self, pair: SymbolPair) {
         let (Some(&left), Some(&right)) = (self.parts.get(pair.left), self.parts.get(pair.right)) else {
             return;

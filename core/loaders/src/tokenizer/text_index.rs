@@ -1,8 +1,8 @@
-//! Text to id for a vocabulary whose texts lie in one buffer.
+//! From text to id, for a vocabulary whose texts are in one buffer.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A hash table of ids; the texts themselves stay with the vocabulary. Four to eight bytes per token.
+/// A hash table of ids; the texts stay in the vocabulary. Four to eight bytes per token.
 #[derive(Debug)]
 pub(crate) struct TextIndex {
     slots: Vec<u32>,
@@ -18,8 +18,8 @@ impl TextIndex {
         Self { slots: vec![FREE; slots], hasher: RandomState::new() }
     }
 
-    /// Adds a text; the id that already has it, if any (then nothing is added). `text_of` gives the text of an id that
-    /// was added before.
+    /// Adds a text; returns the id that already has it, if any (then nothing is added). `text_of` gives the text of
+    /// an added id.
     pub(crate) fn insert<'a>(
         &mut self,
         text: &str,
@@ -43,7 +43,7 @@ impl TextIndex {
         (id != FREE).then_some(id)
     }
 
-    /// The slot that holds the text, or the free one where it belongs.
+    /// The slot of the text, or the free one for it.
     fn slot_of<'a>(&self, text: &str, text_of: impl Fn(u32) -> &'a str) -> Option<usize> {
         let mask = self.slots.len() - 1;
         let hash = self.hasher.hash_one(text);

@@ -1,4 +1,4 @@
-//! SentencePiece's unigram model: the cut of a text with the best sum of scores (Kudo, 2018).
+//! SentencePiece's unigram model: the segmentation of a text with the best sum of scores (Kudo, 2018).
 //!
 //! sentencepiece/unigram_model.cc and normalizer.cc; llama-vocab.cpp, `llm_tokenizer_ugm_session`.
 
@@ -14,29 +14,29 @@ use super::prefixes::Prefixes;
 use super::spm::SPACE;
 use super::vocabulary::Vocabulary;
 
-/// How much less than the worst token an unknown character scores.
+/// The distance of an unknown character's score below that of the worst token.
 const PENALTY: f64 = 10.0;
 
-/// Which spaces of a text are kept.
+/// The spaces of a text that are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spaces {
     /// All.
     Kept,
-    /// One of each run, and none at the start and at the end.
+    /// One of each run, and none at the start and the end.
     Merged,
 }
 
-/// What encoding needs beside the vocabulary.
+/// Data for encoding besides the vocabulary.
 #[derive(Debug)]
 pub(crate) struct Unigram {
     cut: BestCut,
     characters: Option<CharacterMap>,
     spaces: Spaces,
-    /// Whether a text gets a space before it.
+    /// Whether a text gets a leading space.
     pub(crate) space_prefix: bool,
 }
 
-/// Tokens with their scores, and what stands for the rest.
+/// Tokens with their scores, and the unknown token.
 #[derive(Debug)]
 pub(crate) struct BestCut {
     tokens: Prefixes,
@@ -46,7 +46,7 @@ pub(crate) struct BestCut {
     unknown_score: f64,
 }
 
-/// How a text is normalized before it is cut.
+/// The normalization of a text before segmentation.
 #[derive(Debug)]
 pub(crate) struct UnigramNormalization {
     pub(crate) characters: Option<CharacterMap>,
@@ -54,7 +54,7 @@ pub(crate) struct UnigramNormalization {
     pub(crate) space_prefix: bool,
 }
 
-/// The best way to get to a byte.
+/// The best path to a byte.
 #[derive(Debug, Clone, Copy)]
 struct BestPath {
     score: f64,
@@ -63,7 +63,7 @@ struct BestPath {
 }
 
 impl Unigram {
-    /// Takes the ordinary tokens; user-defined ones are found before a text comes here.
+    /// Uses the ordinary tokens; user-defined ones are matched earlier.
     pub(crate) fn new(vocabulary: &Vocabulary, unknown: u32, normalization: UnigramNormalization) -> Self {
         let UnigramNormalization { characters, spaces, space_prefix } = normalization;
         let normal = || vocabulary.iter().filter(|(_, _, kind)| *kind == TokenKind::Normal);
@@ -84,7 +84,7 @@ impl Unigram {
     /// Appends the ids of a text without special tokens; a run of unknown characters is one unknown token.
     ///
     /// # Errors
-    /// The budget is used up.
+    /// The budget is exhausted.
     pub(crate) fn encode(
         &self,
         text: &str,
@@ -100,7 +100,7 @@ impl Unigram {
         Ok(())
     }
 
-    /// Characters replaced, spaces merged and written as U+2581, one put first; empty if nothing is left.
+    /// Replaces characters, merges spaces, writes them as U+2581 and adds one at the start; empty if nothing is left.
     fn normalized(&self, text: &str, budget: &Budget) -> Result<String, TokenizerError> {
         let replaced = self.replaced(text, budget)?;
         let words = match self.spaces {
@@ -135,7 +135,7 @@ impl Unigram {
 }
 
 impl BestCut {
-    /// Tokens and their scores; the worst of `scores` says what an unknown character scores.
+    /// Tokens and their scores; the worst of `scores` determines the score of an unknown character.
     pub(crate) fn new<'t>(
         tokens: impl Iterator<Item = (u32, &'t str)>,
         scores: Vec<f64>,
@@ -145,15 +145,15 @@ impl BestCut {
         Self { tokens: Prefixes::new(tokens), scores, unknown, unknown_score: worst - PENALTY }
     }
 
-    /// Whether a token has a score here; one that was added later has none.
+    /// Whether a token has a score; tokens that were added later have none.
     pub(crate) fn has(&self, id: u32) -> bool {
         self.scores.len() > id as usize
     }
 
-    /// The tokens of a text and the bytes that each covers, in order; `unknown` for each character without one.
+    /// The tokens of a text and their byte ranges, in order; `unknown` for each character without one.
     ///
     /// # Errors
-    /// The budget is used up.
+    /// The budget is exhausted.
     pub(crate) fn parts(
         &self,
         text: &str,

@@ -1,4 +1,4 @@
-//! The tokens of a file: texts, kinds, scores, and the way back from text to id.
+//! The tokens of a file: texts, kinds, scores, and the look-up from text to id.
 
 use gguf_file::Metadata;
 
@@ -20,15 +20,15 @@ pub(crate) struct Vocabulary {
 impl Vocabulary {
     /// Reads `tokenizer.ggml.tokens`, `.token_type` and, where `with_scores`, `.scores`.
     ///
-    /// Absent types mean that all tokens are normal, absent scores that all are 0.
+    /// Without types all tokens are normal, without scores all scores are 0.
     ///
     /// # Errors
-    /// Missing tokens, an ill-typed list, a list shorter than the tokens, an unknown type, the same text twice (text would
-    /// have two ids).
+    /// Missing tokens, a list of a wrong type, a list shorter than the tokens, an unknown type, or a duplicate text
+    /// (a text would have two ids).
     pub(crate) fn read(metadata: &Metadata, with_scores: bool) -> Result<Self, TokenizerError> {
         let tokens = keys::strings(metadata, keys::TOKENS)?.ok_or(TokenizerError::MissingKey {
             key: keys::TOKENS,
-            advice: "the file holds no vocabulary; use one that does, or give token ids",
+            advice: "the file has no vocabulary; use a file with one, or token ids",
         })?;
         let kinds = read_kinds(metadata, tokens.len())?;
         let scores = if with_scores { read_scores(metadata, tokens.len())? } else { Vec::new() };
@@ -43,7 +43,7 @@ impl Vocabulary {
         vocabulary.ends.reserve(tokens.len());
         for (id, text) in tokens.strings().into_iter().flatten().enumerate() {
             match text {
-                // llama.cpp names empty entries so that they stay apart.
+                // llama.cpp gives empty entries distinct names.
                 "" => vocabulary.texts.push_str(&format!("[EMPTY_{id}]")),
                 text => vocabulary.texts.push_str(text),
             }
@@ -57,10 +57,10 @@ impl Vocabulary {
         Ok(vocabulary)
     }
 
-    /// Texts in the order of their ids, all normal; places without one are unused, and named by their number.
+    /// Texts in the order of their ids, all normal; ids without a text are unused, and named by their number.
     ///
     /// # Errors
-    /// The same text twice: both ids, and the text.
+    /// A duplicate text: both ids, and the text.
     pub(crate) fn of(texts: &[Option<&str>]) -> Result<Self, (u32, u32, String)> {
         let mut vocabulary = Self {
             texts: String::new(),
@@ -93,12 +93,12 @@ impl Vocabulary {
         Ok(())
     }
 
-    /// How many tokens there are.
+    /// The number of tokens.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The text of a token as the file has it, or `None` past the end.
+    /// The text of a token as the file spells it, or `None` past the end.
     pub(crate) fn text(&self, id: u32) -> Option<&str> {
         (usize::try_from(id).ok()? < self.ends.len()).then(|| text_at(&self.texts, &self.ends, id))
     }
@@ -121,7 +121,7 @@ impl Vocabulary {
         }
     }
 
-    /// The score of a token, 0 where the file has none.
+    /// The score of a token, 0 if the file has none.
     pub(crate) fn score(&self, id: u32) -> f32 {
         usize::try_from(id).ok().and_then(|at| self.scores.get(at)).copied().unwrap_or_default()
     }
@@ -151,20 +151,20 @@ fn read_kinds(metadata: &Metadata, count: usize) -> Result<Vec<TokenKind>, Token
         return Err(bad(keys::TOKEN_TYPE, format!("{} types for {count} tokens", list.len())));
     }
     let ids = list.integers().ok_or_else(|| {
-        bad(keys::TOKEN_TYPE, format!("an array of {}, not of integers", list.element_type()))
+        bad(keys::TOKEN_TYPE, format!("expected an array of integers, found one of {}", list.element_type()))
     })?;
     ids.take(count)
         .enumerate()
         .map(|(at, id)| {
             TokenKind::from_id(id)
-                .ok_or_else(|| bad(keys::TOKEN_TYPE, format!("token {at} has type {id}, known are 0 to 6")))
+                .ok_or_else(|| bad(keys::TOKEN_TYPE, format!("token {at} has the unknown type {id}; expected 0 to 6")))
         })
         .collect()
 }
 
 fn read_scores(metadata: &Metadata, count: usize) -> Result<Vec<f32>, TokenizerError> {
     let Some(list) = keys::array(metadata, keys::SCORES)? else {
-        // As llama.cpp; XVERSE's files are so.
+        // As llama.cpp; XVERSE's files have none.
         return Ok(vec![0.0; count]);
     };
     if list.len() < count {
@@ -172,7 +172,7 @@ fn read_scores(metadata: &Metadata, count: usize) -> Result<Vec<f32>, TokenizerE
     }
     let numbers = list
         .numbers()
-        .ok_or_else(|| bad(keys::SCORES, format!("an array of {}, not of numbers", list.element_type())))?;
+        .ok_or_else(|| bad(keys::SCORES, format!("expected an array of numbers, found one of {}", list.element_type())))?;
     let scores: Vec<f32> = numbers.take(count).map(|score| score as f32).collect();
     match scores.iter().position(|score| score.is_nan()) {
         Some(at) => Err(bad(keys::SCORES, format!("the score of token {at} is not a number"))),

@@ -1,7 +1,8 @@
-//! BERT's way: text normalized, cut into words, and each word covered from the left by the longest tokens
-//! (WordPiece; tokenization_bert.py of transformers, `BertNormalizer` and `WordPiece` of the tokenizers crate).
+//! BERT's tokenizer: normalizes text, splits it into words, and covers each word from the left with the longest
+//! tokens (WordPiece; tokenization_bert.py of transformers, `BertNormalizer` and `WordPiece` of the tokenizers
+//! crate).
 //!
-//! The file spells tokens that begin a word with U+2581 and those that continue one without `##`.
+//! The file spells tokens that begin a word with U+2581, and tokens that continue one without `##`.
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -13,28 +14,28 @@ use super::prefixes::Prefixes;
 use super::spm::SPACE;
 use super::vocabulary::Vocabulary;
 
-/// A word of more characters is the unknown token.
+/// A word with more characters becomes the unknown token.
 const LONGEST_WORD: usize = 100;
 
-/// What happens to the case of letters.
+/// The treatment of letter case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LetterCase {
-    /// It is kept.
+    /// Unchanged.
     Kept,
-    /// All become small.
+    /// Lower-cased.
     Lowered,
 }
 
-/// What happens to accents.
+/// The treatment of accents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Accents {
-    /// They are kept.
+    /// Unchanged.
     Kept,
-    /// Characters are decomposed (NFD) and marks left out.
+    /// Characters are decomposed (NFD) and marks removed.
     Stripped,
 }
 
-/// The tokens, and how text is normalized.
+/// The tokens and the normalization.
 #[derive(Debug)]
 pub(crate) struct WordPiece {
     tokens: Prefixes,
@@ -44,7 +45,7 @@ pub(crate) struct WordPiece {
 }
 
 impl WordPiece {
-    /// Takes the ordinary tokens; `unknown` stands for a word that they do not cover.
+    /// Uses the ordinary tokens; `unknown` replaces a word that they do not cover.
     pub(crate) fn new(vocabulary: &Vocabulary, unknown: u32, case: LetterCase, accents: Accents) -> Self {
         let normal = vocabulary.iter().filter(|(_, text, kind)| *kind == TokenKind::Normal && *text != SPACE);
         Self { tokens: Prefixes::new(normal.map(|(id, text, _)| (id, text))), unknown, case, accents }
@@ -53,7 +54,7 @@ impl WordPiece {
     /// Appends the ids of a text without special tokens.
     ///
     /// # Errors
-    /// The budget is used up.
+    /// The budget is exhausted.
     pub(crate) fn encode(
         &self,
         text: &str,
@@ -117,7 +118,7 @@ impl WordPiece {
     }
 }
 
-/// Whether a character is no text: control characters, and those that stand for what was not read.
+/// Whether a character is not text: control characters and the replacement character.
 fn is_dropped(character: char) -> bool {
     let white = matches!(character, '\t' | '\n' | '\r');
     matches!(character, '\0' | '\u{FFFD}') || (!white && CharClass::Other.has(character))
@@ -127,12 +128,12 @@ fn is_white(character: char) -> bool {
     character.is_whitespace()
 }
 
-/// Whether a character is a word of its own: punctuation, ASCII symbols, and Chinese characters.
+/// Whether a character is a word of its own: punctuation, ASCII symbols and Chinese characters.
 fn stands_alone(character: char) -> bool {
     character.is_ascii_punctuation() || is_chinese(character) || CharClass::Punctuation.has(character)
 }
 
-/// CJK ideographs; the fifth range is what the tokenizers crate has, Unicode's begins at 2B820.
+/// CJK ideographs; the fifth range is that of the tokenizers crate, Unicode's begins at 2B820.
 pub(crate) fn is_chinese(character: char) -> bool {
     matches!(
         u32::from(character),

@@ -141,7 +141,7 @@ impl Case<'_> {
             }
             (TemplateError::Render { line, problem, .. }, None) => {
                 self.same_line(*line, expected)
-                    && !problem.contains("wants too much")
+                    && !problem.contains("exceeds its limits")
                     && !problem.contains("fuel")
             }
             _ => false,

@@ -1,18 +1,18 @@
-//! [`Shape`]: which parts of an expression its value may be, so that it can be told whose value it is.
+//! [`Shape`]: the parts of an expression that can be its value, so that the origin of the value is known.
 
 use super::{Expression, NameScope};
 use std::sync::Arc;
 
-/// How the value of an expression comes about.
+/// How an expression gets its value.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
-    /// A key, or a name of `[let]`, as it is.
+    /// An unchanged key or name of `[let]`.
     Name(String),
-    /// The function `pattern` of a key, as it is.
+    /// The function `pattern` of an unchanged key.
     Pattern(String),
-    /// What stands before `| default(..)`, else what stands in it.
+    /// The expression before `| default(..)`, or its argument.
     Or(Arc<Expression>, Arc<Expression>),
-    /// One of two, by a condition.
+    /// One of two expressions, selected by a condition.
     Choice { condition: Arc<Expression>, then: Arc<Expression>, otherwise: Option<Arc<Expression>> },
     /// Computed.
     Whole,
@@ -57,7 +57,7 @@ fn is_name(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
 }
 
-/// Where each character stands: its offset, itself, and how deep in brackets; none of those in strings.
+/// Each character outside of strings with its offset and its nesting in brackets.
 fn places(text: &str) -> impl Iterator<Item = (usize, char, usize)> {
     let mut depth = 0usize;
     let mut quoted = None;
@@ -80,19 +80,19 @@ fn places(text: &str) -> impl Iterator<Item = (usize, char, usize)> {
     })
 }
 
-/// Before and after the first `mark` outside of brackets and strings.
+/// The parts before and after the first `mark` outside of brackets and strings.
 fn split<'a>(text: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
     let found = places(text).find(|(at, _, depth)| *depth == 0 && text[*at..].starts_with(mark));
     found.map(|(at, ..)| (&text[..at], &text[at + mark.len()..]))
 }
 
-/// Whether one pair of brackets is around all of it.
+/// Whether one pair of brackets encloses all of it.
 fn is_wrapped(text: &str) -> bool {
     let closes = places(text).find(|(_, c, depth)| *c == ')' && *depth == 0);
     text.starts_with('(') && closes.is_some_and(|(at, ..)| at + 1 == text.len())
 }
 
-/// Without spaces and brackets around all of it.
+/// The expression without surrounding spaces and brackets.
 fn unwrapped(text: &str) -> &str {
     let mut text = text.trim();
     while is_wrapped(text) {

@@ -4,7 +4,7 @@ use super::Expression;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
-/// Largest count that is taken for one.
+/// The largest valid count.
 const MOST: f64 = u32::MAX as f64;
 
 /// A count from a number.
@@ -12,10 +12,10 @@ pub(crate) fn as_count(value: f64) -> Option<usize> {
     (value.fract() == 0.0 && (0.0..=MOST).contains(&value)).then_some(value as usize)
 }
 
-/// The number an expression gave.
+/// The number that an expression evaluated to.
 ///
 /// # Errors
-/// It is none, or not finite.
+/// The value is not a number, or not finite.
 pub(crate) fn as_number(value: &Value, expression: &Expression) -> Result<f64, String> {
     let number = if value.kind() == ValueKind::Number { f64::try_from(value.clone()).ok() } else { None };
     match number {
@@ -25,10 +25,10 @@ pub(crate) fn as_number(value: &Value, expression: &Expression) -> Result<f64, S
     }
 }
 
-/// The value of an expression as a boolean; the integers 0 and 1 count, because arrays in files hold them.
+/// The value of an expression as a boolean; the integers 0 and 1 are accepted, because arrays in files contain them.
 ///
 /// # Errors
-/// It is none.
+/// The value is not a boolean.
 pub(crate) fn as_bool(value: &Value, expression: &Expression) -> Result<bool, String> {
     match value.kind() {
         ValueKind::Bool => Ok(value.is_true()),

@@ -1,4 +1,4 @@
-//! The Hugging Face side: config.json to canonical keys, and names of roles in both directions.
+//! Hugging Face folders: config.json to canonical keys, and names of roles in both directions.
 
 mod config;
 mod every_class;

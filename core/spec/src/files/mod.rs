@@ -1,4 +1,4 @@
-//! What model files say in words of their own: names of tensors in GGUF files, config.json and tensors of folders.
+//! Names that model files use: names of tensors in GGUF files, config.json and tensors of folders.
 
 mod gguf_names;
 pub(crate) mod hf;

@@ -63,7 +63,7 @@ pub static MODEL_SIZES: [FreeSize; 6] = [
 ];
 
 impl EmbeddingConfig {
-    /// What it says of the tensors of the embedding.
+    /// The sizes and conditions of the tensors of the embedding.
     pub fn sizes(&self) -> Sizes {
         let mut sizes = Sizes::default();
         sizes.role("positions", self.positions.as_ref());
@@ -77,14 +77,15 @@ impl EmbeddingConfig {
         sizes
     }
 
-    /// The tensors it wants; `sizes` are those of [`EmbeddingConfig::sizes`] and of the model.
+    /// Its tensors; `sizes` are those of [`EmbeddingConfig::sizes`] and of the model.
     pub fn wanted(&self, sizes: &Sizes) -> Vec<WantedRole> {
         sizes.wanted(&EMBEDDING)
     }
 }
 
 impl OutputConfig {
-    /// What it says of the tensors of the head. Where the file decides whether the head is its own, it is wanted.
+    /// The sizes and conditions of the tensors of the head. If the file decides whether the head is separate, it is
+    /// included.
     pub fn sizes(&self) -> Sizes {
         let mut sizes = Sizes::default();
         sizes.bias("bias", self.bias);
@@ -96,14 +97,14 @@ impl OutputConfig {
         sizes
     }
 
-    /// The tensors it wants; `sizes` are those of [`OutputConfig::sizes`] and of the model.
+    /// Its tensors; `sizes` are those of [`OutputConfig::sizes`] and of the model.
     pub fn wanted(&self, sizes: &Sizes) -> Vec<WantedRole> {
         sizes.wanted(&OUTPUT)
     }
 }
 
 impl NormSite {
-    /// The tensors it wants, over rows of this width.
+    /// Its tensors, for rows of this width.
     pub fn wanted(&self, width: usize) -> Vec<WantedRole> {
         self.norm.wanted_norm(&self.role, width)
     }

@@ -1,4 +1,4 @@
-//! What recurrent mixers share: the norm beside their gate, and the bias of their convolution.
+//! Shared by recurrent mixers: the norm at their gate, and the bias of their convolution.
 
 use crate::config::BiasRule;
 use crate::kind::{Component, Nested, NormHere, RecordedFault, ResolveContext};
@@ -43,7 +43,7 @@ pub(super) fn resolve_gated_norm(
     Ok(Some(GatedNormConfig { gate, norm }))
 }
 
-/// Whether the convolution has a bias in this layer: `if-present` is decided.
+/// Whether the convolution has a bias in this layer, after `if-present` is decided.
 pub(super) fn resolve_conv_bias(rule: BiasRule, at: &ResolveContext<'_>) -> BiasRule {
     match rule {
         BiasRule::IfPresent if at.has("ssm_conv1d.bias") => BiasRule::Required,

@@ -1,6 +1,7 @@
-//! Mixers that the language knows and this build does not have: their specs are checked, their models are refused by name.
+//! Mixers that the language knows and this build does not support: their specs are checked, their models are refused
+//! by name.
 //!
-//! Whoever builds one moves it to a file of its own, with [`Definition`](crate::kind::Definition) for its config.
+//! An implementation moves the kind to its own file, with [`Definition`](crate::kind::Definition) for its config.
 
 use super::none::NoOptions;
 use crate::kind::{Family, Kind, Options};

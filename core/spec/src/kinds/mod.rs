@@ -27,7 +27,7 @@ pub(crate) mod sum;
 use crate::kind::{Definition, Kind, Kinds};
 use crate::language::sections::SPEC;
 
-/// What kinds resolve to: re-exported by [`crate::config`].
+/// The configs of the kinds: re-exported by [`crate::config`].
 pub(crate) mod configs {
     pub use super::{
         attention::*,
@@ -53,7 +53,7 @@ pub(crate) mod configs {
     };
 }
 
-/// Every kind this build has or knows.
+/// Every kind that this build supports or knows.
 const BUILT_IN: &[&Kind] = &[
     norm::RmsConfig::KIND,
     norm::LayerNormConfig::KIND,
@@ -78,7 +78,7 @@ const BUILT_IN: &[&Kind] = &[
 ];
 
 impl Kinds {
-    /// The built-in kinds, and those that the language has and this build does not.
+    /// The built-in kinds, and those that the language knows and this build does not support.
     pub fn built_in() -> Kinds {
         Kinds { file: &SPEC, kinds: BUILT_IN.to_vec() }
     }

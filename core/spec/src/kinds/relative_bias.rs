@@ -4,7 +4,7 @@ use crate::config::Role;
 use crate::kind::{Positive, RecordedFault, ResolveContext, RoleDef};
 use crate::options;
 
-/// Farthest distance that has a bucket of its own: a table by distance is made of it, for each head.
+/// The largest distance with its own bucket: each head has a table by distance.
 const FARTHEST: usize = 1 << 16;
 
 /// Learned biases by distance.
@@ -39,7 +39,7 @@ pub(super) const RELATIVE_BIAS: RoleDef =
         .given_by("relative_bias")
         .of_model();
 
-/// `sides` is 2 where keys after the query are seen.
+/// `sides` is 2 if keys after the query are visible.
 pub(super) fn resolve_relative_bias(
     options: RelativeBiasOptions,
     sides: usize,

@@ -1,4 +1,4 @@
-//! Rotary positions of attention: what a spec says of them. What the file says of their scaling is in `scaling`.
+//! Rotary positions of attention as a spec defines them. `scaling` reads the scaling of the file.
 
 mod scaling;
 

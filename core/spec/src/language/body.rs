@@ -6,7 +6,7 @@ use crate::kind::written::{Cases, Scalar, WrittenTable};
 use crate::text::tree::SourcePlace;
 use std::sync::Arc;
 
-/// A spec without its names and its Hugging Face side.
+/// A spec without its names and its Hugging Face sections.
 #[derive(Clone, Debug)]
 pub(crate) struct Body {
     pub(crate) lets: Vec<Let>,
@@ -27,7 +27,7 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// Every table of options, as it is written.
+    /// Every table of options, as written.
     pub(crate) fn tables(&self) -> Vec<Arc<WrittenTable>> {
         let sections = [&self.layers, &self.embedding, &self.block, &self.output];
         let cases = self.components().into_iter().flat_map(|cases| &cases.cases).map(|case| &case.table);
@@ -63,7 +63,7 @@ pub(crate) struct Gguf {
     pub(crate) layer: Option<String>,
     /// Role and the name it is stored under.
     pub(crate) tensors: Vec<(Role, String)>,
-    /// Roles of fused matrices that files have part by part.
+    /// Roles of fused matrices that are separate tensors in files.
     pub(crate) apart: Vec<String>,
     /// Globs and reasons.
     pub(crate) ignore_tensors: Vec<(String, String)>,

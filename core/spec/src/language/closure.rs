@@ -3,16 +3,16 @@
 use crate::expression::{Expression, MentionedName};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a named expression comes down to, through every other one it uses.
+/// The dependencies of a named expression, including those through other names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closure {
-    /// Keys, in the order they are met.
+    /// Keys, in order of first use.
     pub(crate) keys: Vec<MentionedName>,
-    /// Keys it asks for with `pattern`.
+    /// Keys in calls of `pattern`.
     pub(crate) patterns: BTreeSet<String>,
-    /// Roles it asks for with `has`.
+    /// Roles in calls of `has`.
     pub(crate) roles: BTreeSet<String>,
-    /// Whether it mentions `layer`.
+    /// Whether it uses `layer`.
     pub(crate) layer: bool,
 }
 
@@ -23,7 +23,7 @@ impl Closure {
         }
     }
 
-    /// Adds what an expression mentions; named ones through their closures.
+    /// Adds the dependencies of an expression; those of named ones through their closures.
     pub(crate) fn add(&mut self, expression: &Expression, lets: &BTreeMap<String, Closure>) {
         self.layer |= expression.layer;
         self.roles.extend(expression.roles.iter().cloned());

@@ -21,7 +21,7 @@ pub struct ModelConfig {
     pub context_length: Option<usize>,
     /// How token ids become rows.
     pub embedding: EmbeddingConfig,
-    /// Blocks that are run, first to last; a block that is run several times stands here as often.
+    /// Blocks in the order in which they run; a block that runs several times is listed as often.
     pub layers: Vec<LayerConfig>,
     /// From the last block to logits.
     pub output: OutputConfig,
@@ -31,7 +31,8 @@ pub struct ModelConfig {
     pub chat_fallback: Option<String>,
     /// Roles of a block in the order HF registers them (X-LoRA numbers layers so).
     pub adapter_order: Vec<Role>,
-    /// Size hints of the file, by canonical key: what models are made up with; of a file, shapes win.
+    /// Size hints of the file, by canonical key: used for synthetic models; for a file, the shapes of its tensors
+    /// decide.
     pub hints: BTreeMap<String, f64>,
 }
 
@@ -46,17 +47,17 @@ pub struct EmbeddingConfig {
     pub positions: Option<Role>,
     /// Role of token types; row 0 is added to every token.
     pub token_types: Option<Role>,
-    /// Rows that each layer gets beside the stream.
+    /// Additional input rows of each layer.
     pub per_layer: Option<PerLayerConfig>,
 }
 
-/// Rows that each layer gets beside the stream:
-/// `scale * (token_scale * per_layer_token_embd[id] + norm(projection_scale * per_layer_model_proj(embedded)))`.
+/// Additional input rows of each layer: `scale * (token_scale * per_layer_token_embd[id] + norm(projection_scale *
+/// per_layer_model_proj(embedded)))`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct PerLayerConfig {
     /// Elements of the row of a layer.
     pub width: usize,
-    /// Layers that get one.
+    /// The number of layers with such rows.
     pub layers: usize,
     /// Multiplies the rows of tokens.
     pub token_scale: f32,
@@ -87,35 +88,35 @@ pub struct LayerConfig {
     pub last: Option<Component>,
     /// How the third branch is attached to the residual stream.
     pub last_branch: BranchConfig,
-    /// Role of a number: the embedded rows times it are added to what the block gives.
+    /// Role of a number: the embedded rows times this number are added to the output of the block.
     pub embedding_scale: Option<Role>,
-    /// Role of a number that multiplies what the block gives.
+    /// Role of a number that multiplies the output of the block.
     pub output_scale: Option<Role>,
-    /// Norm of the whole model on what the block gives: between two runs of the blocks.
+    /// Norm of the whole model on the output of the block: between two passes over the blocks.
     pub loop_norm: Option<NormSite>,
-    /// How a run of one of two stacks begins, in its first block.
+    /// For the first block of a run of one of two stacks: how the run begins.
     pub entry: Option<EntryConfig>,
 }
 
-/// How a run of one of two stacks begins: with the sum of the stream as it stands and the one that is held.
+/// How a run of one of two stacks begins: with the sum of the current stream and the held one.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct EntryConfig {
     /// Which of the two is held from here on.
     #[serde(serialize_with = "as_name")]
     pub holds: HeldStream,
-    /// Role of the row of the whole model that stands for the stream held before the first run.
+    /// Role of the row of the whole model that replaces the held stream before the first run.
     pub start: Option<Role>,
 }
 
 impl ModelConfig {
-    /// Blocks whose tensors are used, however often each is run.
+    /// The number of blocks with tensors, however often each runs.
     pub fn blocks(&self) -> usize {
         self.layers.iter().map(|layer| layer.index + 1).max().unwrap_or(0)
     }
 }
 
 impl LayerConfig {
-    /// Every norm on the stream and every component, in the order of their tensors' use.
+    /// Every norm on the stream and every component, in the order in which their tensors are used.
     pub fn parts(&self) -> (Vec<&NormSite>, Vec<&Component>) {
         let branches = [&self.mixer_branch, &self.feed_forward_branch, &self.last_branch];
         let sites =
@@ -186,13 +187,13 @@ pub struct OutputConfig {
     /// How the rows of a text become one vector.
     #[serde(serialize_with = "as_name")]
     pub pooling: Pooling,
-    /// What makes scores of the vector; absent = it stays as it is.
+    /// Computes scores from the vector; absent = the vector is the output.
     pub classifier: Option<ClassifierConfig>,
-    /// Linears that the vector goes through, in this order; those that the file has.
+    /// Linears applied to the vector, in this order; those that the file has.
     pub dense: Vec<Role>,
 }
 
-/// Scores of a pooled vector: `cls.output(norm(activation(cls(x))))`; the file decides which of the linears there are.
+/// Scores of a pooled vector: `cls.output(norm(activation(cls(x))))`; the file decides which of the linears exist.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct ClassifierConfig {
     /// Between the two linears.
@@ -230,7 +231,7 @@ names! {
     }
 }
 
-/// What the spec says about the tokenizer.
+/// Settings of the spec for the tokenizer.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct TokenizerConfig {
     /// Pre-tokenizer used when the file names none.

@@ -29,12 +29,13 @@ fn find(reasons: &'static Reasons, key: &str) -> Option<&'static str> {
     reasons.iter().find(|(glob, _)| matches(glob, key)).map(|(_, reason)| reason.as_str())
 }
 
-/// Why a metadata key outside the architecture prefix (`general.name`) does not matter to the model, if it does not.
+/// The reason why a metadata key outside of the architecture prefix (`general.name`) does not matter to the model, if
+/// there is one.
 pub fn outside_prefix(key: &str) -> Option<&'static str> {
     find(&TABLE.0, key)
 }
 
-/// Why a canonical key does not matter to any model, if it does not.
+/// The reason why a canonical key matters to no model, if there is one.
 pub(crate) fn under_prefix(key: &str) -> Option<&'static str> {
     find(&TABLE.1, key)
 }

@@ -1,7 +1,5 @@
-//! The language: what may be written ([`sections`], [`kind`]), a spec as it is written ([`spec`], [`written`]), what it
-//! means ([`config`]), and how written values become numbers ([`resolving`]).
-//!
-//! These refer to each other: a kind is a table and a function that makes its config while a model is resolved.
+//! The language. The tables of options ([`kind`], [`sections`]) define what can be written; [`spec`] and [`body`] are
+//! a spec as written, [`config`] is its meaning for one file, and [`resolver`] computes it.
 
 pub(crate) mod body;
 pub(crate) mod closure;

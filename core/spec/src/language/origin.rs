@@ -4,39 +4,39 @@
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(tag = "from", rename_all = "kebab-case")]
 pub enum ValueOrigin {
-    /// The value of these keys, which the file has, as it stands there.
+    /// The unchanged value of these keys of the file.
     File {
         /// Canonical keys.
         keys: Vec<String>,
     },
-    /// Computed from these keys, of which at least one was set by hand.
+    /// Computed from these keys, of which at least one was set by the user.
     Override {
         /// Canonical keys.
         keys: Vec<String>,
     },
-    /// The spec's formula (or the language's) over these keys, which the file has.
+    /// A formula of the spec (or the language) over these keys of the file.
     Formula {
         /// Canonical keys.
         keys: Vec<String>,
     },
-    /// Decided by which tensors the file has.
+    /// Determined by the tensors of the file.
     Tensors {
-        /// Roles asked for.
+        /// Roles in question.
         roles: Vec<String>,
     },
     /// Written in the spec.
     Spec,
-    /// An expression of the spec whose keys the file does not have.
+    /// An expression of the spec whose keys are not in the file.
     SpecDefault {
-        /// Canonical keys that could have said otherwise.
+        /// Canonical keys that would override it.
         keys: Vec<String>,
     },
-    /// Default of the language: neither spec nor file says it.
+    /// A default of the language: neither spec nor file states it.
     Default,
 }
 
 impl ValueOrigin {
-    /// Whether the spec or the language has a say in the value: no file says it as it is.
+    /// Whether the spec or the language influences the value, so that it is not stated by a file.
     pub(crate) fn is_spec(&self) -> bool {
         match self {
             Self::Spec | Self::SpecDefault { .. } | Self::Default | Self::Formula { .. } => true,

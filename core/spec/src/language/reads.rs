@@ -1,4 +1,4 @@
-//! Which canonical keys a spec reads: decided from its text, not from a run, so that the verdict does not depend on the
+//! The canonical keys that a spec reads: determined by its text, not by a run, so that they do not depend on the
 //! file.
 
 use crate::expression::Expression;
@@ -8,7 +8,7 @@ use crate::language::body::Body;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Keys the core reads for every architecture; no spec repeats them (spec language, section 3.1).
+/// Keys that are read for every architecture; no spec repeats them (spec language, section 3.1).
 pub(crate) const STANDARD: [&str; 19] = [
     "block_count",
     "embedding_length",
@@ -31,7 +31,7 @@ pub(crate) const STANDARD: [&str; 19] = [
     "vocab_size",
 ];
 
-/// Standard keys that only hint at sizes: shapes win.
+/// Standard keys that are only size hints: the shapes of tensors decide.
 pub(crate) const HINTS: [&str; 6] = [
     "feed_forward_length",
     "expert_feed_forward_length",
@@ -45,7 +45,7 @@ pub(crate) const HINTS: [&str; 6] = [
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
     keys: BTreeSet<String>,
-    /// Those that a model cannot do without, as far as the text says.
+    /// The required ones, as far as the text tells.
     needed: BTreeSet<String>,
 }
 
@@ -55,7 +55,7 @@ impl Reads {
         self.keys.contains(key)
     }
 
-    /// Those without a default: of expressions outside of `| default(..)`, and of options that are not written.
+    /// Keys without a default: of expressions outside of `| default(..)`, and of options that are not written.
     pub(crate) fn needed(&self) -> impl Iterator<Item = &str> {
         self.needed.iter().map(String::as_str)
     }
@@ -70,7 +70,7 @@ impl Reads {
     }
 }
 
-/// Collects the keys of every expression, of the tables of the components used, and the standard list.
+/// Collects the keys of every expression, of the tables of the used components, and the standard list.
 pub(crate) fn collect(body: &Body, expressions: &[Arc<Expression>]) -> Reads {
     let mut reads = Reads::default();
     reads.add(&STANDARD);
@@ -87,7 +87,7 @@ pub(crate) fn collect(body: &Body, expressions: &[Arc<Expression>]) -> Reads {
     reads
 }
 
-/// Keys that a table reads besides those of its expressions: of its kind, of defaults that count, of names it lists.
+/// Keys that a table reads besides those of its expressions: of its kind, of used defaults, of names in lists.
 fn table_keys(table: &WrittenTable, into: &mut Reads) {
     if let Some(kind) = table.kind {
         into.add(kind.reads);

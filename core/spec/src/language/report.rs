@@ -1,25 +1,26 @@
-//! [`Resolution`]: a resolved model with where every value came from and what became of every key.
+//! [`Resolution`]: a resolved model with the origin of every value and the use of every key.
 
 use super::origin::ValueOrigin;
 use crate::config::{LayerConfig, ModelConfig};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A resolved model and the account of it.
+/// A resolved model and its report.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Resolution {
     /// The model.
     pub config: ModelConfig,
-    /// What became of each metadata key.
+    /// The use of each metadata key.
     pub coverage: KeyCoverage,
-    /// Where each resolved value came from.
+    /// The origin of each resolved value.
     pub values: Vec<ResolvedValue>,
-    /// Things to print at each load: overridden keys, keys accepted unread.
+    /// Warnings to print at each load: overridden keys, keys accepted unread.
     pub warnings: Vec<String>,
 }
 
 impl Resolution {
-    /// Facts that only logits can guard and that this file does not state: activations, renormalization, pairing,
-    /// offsets, where norms sit, periods of layers. Only those of parts that the model has, each value once.
+    /// Values that the file does not state and whose errors would show only in the logits: activations,
+    /// renormalization, pairing, offsets, positions of norms, periods of layers. Only those of existing parts, each
+    /// value once.
     pub fn from_spec_only(&self) -> Vec<ResolvedValue> {
         let mut facts: Vec<ResolvedValue> = Vec::new();
         let guarded = self.values.iter().filter(|entry| entry.guarded && entry.origin.is_spec());
@@ -33,7 +34,7 @@ impl Resolution {
                 known.path == entry.path && known.value == entry.value && known.origin == entry.origin
             };
             match facts.iter_mut().find(same) {
-                // What holds in the whole model holds in its layers too.
+                // A value of the whole model also applies to its layers.
                 Some(known) if known.layers.is_empty() || layers.is_empty() => known.layers.clear(),
                 Some(known) => known.layers.extend(layers),
                 None => facts.push(ResolvedValue { layers, ..entry.clone() }),
@@ -42,7 +43,7 @@ impl Resolution {
         facts
     }
 
-    /// Whether a layer has the branch of the block that an option is of.
+    /// Whether a layer has the branch of the block that an option belongs to.
     fn has_part(&self, path: &str, layer: usize) -> bool {
         let has = |part: fn(&LayerConfig) -> bool| {
             self.config.layers.iter().any(|config| config.index == layer && part(config))
@@ -57,24 +58,24 @@ impl Resolution {
     }
 }
 
-/// What became of each canonical key of the file.
+/// The use of each canonical key of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct KeyCoverage {
-    /// Keys the spec or its components read, decided from the text of the spec.
+    /// Keys that the spec or its components read, determined by the text of the spec.
     pub read: Vec<String>,
     /// Ignored keys and the reason.
     pub ignored: BTreeMap<String, String>,
-    /// Keys nothing understands, accepted by the user.
+    /// Unknown keys that the user accepts.
     pub accepted_unread: Vec<String>,
-    /// Keys the spec reads and nothing that this model has depends on: those of a scaling that the file does not ask
-    /// for, or of experts in a dense model.
+    /// Keys that the spec reads and that have no effect on this model: those of a scaling that the file does not use,
+    /// or of experts in a dense model.
     pub without_effect: Vec<String>,
-    /// Globs of `[gguf.ignore_keys]` that match no key of the file; only those that the spec states itself, as those of
-    /// the specs it extends are about the files of others.
+    /// Globs of `[gguf.ignore_keys]` without a match in the file; only those of the spec itself, because those of its
+    /// bases are about other files.
     pub unmatched: Vec<String>,
 }
 
-/// Where one resolved value came from.
+/// The origin of one resolved value.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct ResolvedValue {
     /// Layers it holds in; empty for a value of the whole model.
@@ -85,6 +86,6 @@ pub struct ResolvedValue {
     pub value: String,
     /// Where it came from.
     pub origin: ValueOrigin,
-    /// Whether a wrong value would be seen in nothing but the logits.
+    /// Whether an error in it would show only in the logits.
     pub guarded: bool,
 }

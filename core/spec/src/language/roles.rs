@@ -3,7 +3,7 @@
 //! Source: `TENSOR_NAMES` of gguf-py, `constants.py`, in llama.cpp as vendored by llama-cpp-python 0.3.36; the roles of
 //! text models. A role that is not here can be introduced by `[gguf.tensors]` or `[hf.tensors]`.
 
-/// Known roles, one list for the nearest-name help and the check of names in specs.
+/// Known roles, for the nearest-name help and the check of names in specs.
 pub(crate) const ROLES: [&str; 107] = [
     "attn_gate",
     "attn_k",
@@ -114,7 +114,7 @@ pub(crate) const ROLES: [&str; 107] = [
     "token_types",
 ];
 
-/// A role without the suffix that makes it name exactly one tensor.
+/// A role without its suffix, if it has one.
 pub(crate) fn bare(role: &str) -> &str {
     [".weight", ".bias", ".scale"].iter().find_map(|end| role.strip_suffix(end)).unwrap_or(role)
 }

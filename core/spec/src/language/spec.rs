@@ -11,7 +11,7 @@ use crate::text::tree::TomlNode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The key of a file's architecture, which is no canonical one.
+/// The key of a file's architecture, which is not a canonical one.
 pub(crate) const ARCHITECTURE: &str = "general.architecture";
 
 /// An architecture spec, decoded and checked; no number is known before [`ArchSpec::resolve`].
@@ -25,14 +25,14 @@ pub struct ArchSpec {
     pub(crate) hf: HfMap,
     pub(crate) body: Body,
     pub(crate) kinds: Kinds,
-    /// What each name of `[let]` comes down to.
+    /// The dependencies of each name of `[let]`.
     pub(crate) lets: BTreeMap<String, Closure>,
     pub(crate) reads: Reads,
-    /// Everything that is written, without `schema`, `extends` and `unset`.
+    /// The whole document, without `schema`, `extends` and `unset`.
     pub(crate) document: Arc<TomlNode>,
 }
 
-/// `[architecture]`: what it is called.
+/// `[architecture]`: its names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SpecNames {
     /// Id of the spec.
@@ -54,13 +54,13 @@ pub struct HfClass {
     pub config: Option<String>,
     /// Prefixes of tensor names to rewrite: from, to.
     pub rename: Vec<(String, String)>,
-    /// Canonical keys the config of this class leaves out.
+    /// Canonical keys that the config of this class omits.
     pub values: BTreeMap<String, Literal>,
-    /// Whether the config is of a class around this one, whose names for tensors are rewritten first.
+    /// Whether the config belongs to a class around this one, whose tensor names are rewritten first.
     pub wrapped: bool,
 }
 
-/// `[provenance]`: which implementation decides, and what was held against it.
+/// `[provenance]`: the reference implementation, and what was compared with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Provenance {
     /// `hf`, `llama.cpp` or `paper`.
@@ -78,27 +78,27 @@ pub struct Provenance {
 pub struct HfMap {
     /// Prefix of a block's tensors, with `{layer}`.
     pub layer: String,
-    /// Prefixes of further stacks of blocks, with `{layer}`: those of each come after all before them.
+    /// Prefixes of further stacks of blocks, with `{layer}`, in order.
     pub layer_after: Vec<String>,
-    /// Canonical key to what gives it.
+    /// Canonical key to its source.
     pub config: Vec<(String, HfValue)>,
-    /// Canonical key to what gives it, of keys that are written to GGUF files for other programs.
+    /// Canonical key to its source, for keys that are written to GGUF files for other programs.
     pub write: Vec<(String, HfValue)>,
-    /// Config names and the values that are understood.
+    /// Config names and their supported values.
     pub expect: Vec<(String, Vec<Literal>)>,
-    /// Role to its sources, first that exists.
+    /// Role to its sources in order of precedence.
     pub tensors: Vec<(String, Vec<HfTensor>)>,
-    /// Canonical key to the tensor of one element that holds it; under [`HfMap::layer`] one for each block.
+    /// Canonical key to the tensor of one element that contains it; under [`HfMap::layer`] one per block.
     pub numbers: Vec<(String, String)>,
-    /// Role to what its products are multiplied with.
+    /// Role to the factors of its products.
     pub times: Vec<(String, HfTimes)>,
-    /// Globs of tensors that are not wanted, with the reason.
+    /// Globs of ignored tensors, with the reason.
     pub ignore_tensors: Vec<(String, String)>,
     /// Globs of config names that do not matter, with the reason.
     pub ignore_keys: Vec<(String, String)>,
 }
 
-/// What gives a canonical key from an HF config.
+/// The source of a canonical key in an HF config.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HfValue {
     /// A literal.
@@ -107,16 +107,16 @@ pub enum HfValue {
     Expression(String),
 }
 
-/// What the products of a role are multiplied with in an HF directory.
+/// The factors of a role's products in a Hugging Face folder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HfTimes {
     /// One number.
     All(HfValue),
-    /// So many rows, and their number, one after the other.
+    /// Numbers of consecutive rows and their factors.
     Rows(Vec<(HfValue, HfValue)>),
 }
 
-/// Where a role's tensor comes from in an HF directory.
+/// The source of a role's tensor in a Hugging Face folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HfTensor {
     /// A tensor, with layouts applied left to right from the stored to the canonical form.
@@ -172,17 +172,17 @@ impl ArchSpec {
         &self.architecture.id
     }
 
-    /// Values of `general.architecture` it answers to.
+    /// Values of `general.architecture` that it applies to.
     pub fn gguf_names(&self) -> &[String] {
         &self.architecture.gguf
     }
 
-    /// Roles of a block in the order in which HF registers their modules; empty where it does not say.
+    /// Roles of a block in the order in which HF registers their modules; empty if unspecified.
     pub fn adapter_order(&self) -> &[String] {
         &self.body.adapter_order
     }
 
-    /// Classes of `config.json` it answers to.
+    /// Classes of `config.json` that it applies to.
     pub fn hf_classes(&self) -> &[HfClass] {
         &self.architecture.hf
     }
@@ -192,7 +192,7 @@ impl ArchSpec {
         &self.architecture.summary
     }
 
-    /// Which implementation decides; absent only in dropped-in specs.
+    /// The reference implementation; absent only in specs of folders.
     pub fn provenance(&self) -> Option<&Provenance> {
         self.provenance.as_ref()
     }
@@ -207,7 +207,7 @@ impl ArchSpec {
         &self.extends
     }
 
-    /// Things that are legal but odd: a child that states what its base states.
+    /// Warnings: a child that repeats values of its base.
     pub fn warnings(&self) -> &[Fault] {
         &self.warnings
     }
@@ -217,7 +217,7 @@ impl ArchSpec {
         &self.hf
     }
 
-    /// Why a canonical key of a GGUF file is ignored, by this spec or for every architecture.
+    /// The reason why a canonical key of a GGUF file is ignored, by this spec or for every architecture.
     pub(crate) fn ignored_key(&self, canonical_key: &str) -> Option<&str> {
         let own = self
             .body
@@ -228,7 +228,7 @@ impl ArchSpec {
         own.map(|(_, reason)| reason.as_str()).or_else(|| super::harmless::under_prefix(canonical_key))
     }
 
-    /// The globs of `[gguf.ignore_keys]` that it states itself, not what it extends.
+    /// The globs of `[gguf.ignore_keys]` of this spec itself, without those of its bases.
     pub(crate) fn own_ignored_keys(&self) -> Vec<&str> {
         let section = self.document.table().and_then(|table| table.get("gguf")).and_then(|node| node.table());
         let section = section.and_then(|table| table.get("ignore_keys")).and_then(|node| node.table());
@@ -237,7 +237,7 @@ impl ArchSpec {
         own.map(|entry| entry.key.as_str()).collect()
     }
 
-    /// The notes of `[provenance]` that concern a file: those that name no key, or one that the file has.
+    /// The notes of `[provenance]` that concern a file: those without a key, or with one that the file has.
     pub fn notes_about(&self, has: &dyn Fn(&str) -> bool) -> Vec<&str> {
         let is_key = |word: &&str| self.reads.has(word) || self.ignored_key(word).is_some();
         let concerns = |note: &&str| {
@@ -249,7 +249,7 @@ impl ArchSpec {
         notes.filter(concerns).collect()
     }
 
-    /// Keys that it reads and that are one edit away from a standard key, which is probably meant.
+    /// Keys that it reads and that differ by one edit from a standard key, which is probably meant.
     pub fn misspelt_keys(&self) -> Vec<(&str, &'static str)> {
         let near = |key: &str| {
             crate::language::reads::STANDARD
@@ -264,7 +264,7 @@ impl ArchSpec {
         self.reads.keys()
     }
 
-    /// Those of [`ArchSpec::keys`] that have no default, as far as the text says: what a made-up model must have.
+    /// Keys of [`ArchSpec::keys`] without a default, as far as the text tells: what a synthetic model must have.
     pub fn needed_keys(&self) -> impl Iterator<Item = &str> {
         self.reads.needed()
     }
@@ -274,7 +274,7 @@ impl ArchSpec {
         self.body.pre.as_deref()
     }
 
-    /// Whether a matrix that a folder has fused is written part by part.
+    /// Whether a fused matrix of a folder is written as separate tensors.
     pub fn is_written_apart(&self, role: &str) -> bool {
         self.body.gguf.apart.iter().any(|known| known == role)
     }

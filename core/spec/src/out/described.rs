@@ -1,9 +1,9 @@
-//! [`KindDescription`]: what a spec may say of a kind, for people and programs; read off its table.
+//! [`KindDescription`]: the options and tensors of a kind, for people and programs; derived from its table.
 
 use crate::kind::{Field, FieldDefault, FieldType, Kind, RoleDef, Table, TensorKind};
 use crate::out::schema::plain;
 
-/// A kind, with everything a spec may say of it.
+/// A kind with its options and tensors.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct KindDescription {
     /// `mixer`, `feed-forward` or `norm`.
@@ -16,9 +16,9 @@ pub struct KindDescription {
     pub meaning: String,
     /// Its options; those of tables in it by their dotted path.
     pub options: Vec<OptionDescription>,
-    /// The tensors it may want.
+    /// Its possible tensors.
     pub tensors: Vec<TensorDescription>,
-    /// Canonical keys that it reads besides those of its options.
+    /// Canonical keys that it reads, besides those of its options.
     pub keys: Vec<&'static str>,
 }
 
@@ -27,15 +27,15 @@ pub struct KindDescription {
 pub struct OptionDescription {
     /// Dotted path under the kind.
     pub name: String,
-    /// What may stand there.
+    /// The type of its value, in words.
     pub accepts: String,
-    /// Whether it must be written.
+    /// Whether it is required.
     pub required: bool,
-    /// What holds where it is not written; empty for nothing.
+    /// Its default; empty for none.
     pub default: String,
     /// What it means.
     pub meaning: String,
-    /// Whether a wrong value would be seen in nothing but the logits.
+    /// Whether an error in it would show only in the logits.
     pub guarded: bool,
 }
 
@@ -46,16 +46,16 @@ pub struct TensorDescription {
     pub role: String,
     /// Its dims in symbols, fastest first.
     pub dims: Vec<&'static str>,
-    /// The rule of its bias, if it may have one.
+    /// The rule of its bias, if it can have one.
     pub bias: Option<&'static str>,
-    /// When it is wanted; empty for always.
+    /// Its condition; empty for always.
     pub when: String,
     /// What it is.
     pub meaning: String,
 }
 
 impl Kind {
-    /// Everything a spec may say of it.
+    /// The description of the kind.
     pub fn describe(&self) -> KindDescription {
         let mut options = Vec::new();
         fields(self.options, "", &mut Vec::new(), &mut options);
@@ -71,7 +71,7 @@ impl Kind {
     }
 }
 
-/// `open` holds the tables that the walk is in: one that holds itself is not walked again.
+/// `open` holds the tables that are being described, so that recursion ends.
 fn fields(
     table: &'static Table,
     path: &str,
@@ -121,7 +121,7 @@ fn tensor(role: &RoleDef) -> TensorDescription {
     }
 }
 
-/// What may stand in a field, in words.
+/// The type of a field's value, in words.
 pub(crate) fn value_text(ty: &FieldType) -> String {
     let names = |list: &crate::kind::NameList| list.all().collect::<Vec<_>>().join(" | ");
     match ty {
@@ -155,7 +155,7 @@ pub(crate) fn value_text(ty: &FieldType) -> String {
     }
 }
 
-/// What holds where a field is not written.
+/// The default of a field, in words.
 pub(crate) fn default_text(field: &Field) -> String {
     match field.default {
         FieldDefault::Required | FieldDefault::Absent | FieldDefault::Listed => String::new(),

@@ -1,4 +1,4 @@
-//! What a spec uses, in words of the language, for listings: read off the tables.
+//! The features of a spec for listings, derived from the tables.
 
 use crate::kind::written::{BySource, Cases, NameChoice, WrittenTable, WrittenValue};
 use crate::kind::{Field, FieldDefault, FieldType};
@@ -33,7 +33,7 @@ impl ArchSpec {
     }
 }
 
-/// The names that make a component what it is: those of its own table that only logits can guard and have no default.
+/// The names that characterize a component: those of its own guarded fields without a default.
 fn names(table: &WrittenTable) -> String {
     let fields = table.table.fields.iter().zip(&table.fields);
     let telling = fields.filter(|(field, _)| field.guarded && field.default == FieldDefault::Required);
@@ -54,7 +54,7 @@ fn name(field: &Field, value: &WrittenValue) -> Option<String> {
     Some(format!(" {}", list.names[index].name))
 }
 
-/// Options that are there and need not be, at any depth.
+/// Optional parts that are present, at any depth.
 fn options(table: &WrittenTable, add: &mut dyn FnMut(String)) {
     for (field, written) in table.table.fields.iter().zip(&table.fields) {
         let Some(written) = written else { continue };

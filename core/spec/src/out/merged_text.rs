@@ -1,16 +1,16 @@
-//! A spec with everything it extends laid under it, as TOML again, each line of another file with its place.
+//! A spec merged with its bases, as TOML; lines from other files end with a comment with their place.
 
 use crate::language::sections::SCHEMA;
 use crate::language::spec::ArchSpec;
 use crate::text::toml_text::{key, value};
 use crate::text::tree::{TomlEntry, TomlTable};
 
-/// Longest text of a table that stands in one line.
+/// Maximum length of a table in one line.
 const LINE: usize = 100;
 
 impl ArchSpec {
-    /// The whole spec as TOML, with all that it extends laid under it; what another file states ends in a comment with
-    /// that file and line.
+    /// The whole spec merged with its bases, as TOML; lines from another file end with a comment with that file and
+    /// line.
     pub fn merged(&self) -> String {
         let mut text = format!("schema = {SCHEMA}\n");
         if let Some(table) = self.document.table() {
@@ -20,9 +20,9 @@ impl ArchSpec {
     }
 }
 
-/// The lines of a table, then the tables in it that are no lines.
+/// The lines of a table, then the tables in it that need a header.
 fn section(table: &TomlTable, path: &str, own: &str, text: &mut String) {
-    // Where one table needs a header, all have one: their order may mean something.
+    // If one table needs a header, all get one: their order may matter.
     let headers = table.entries.iter().any(|entry| is_section(entry, path));
     let (tables, lines): (Vec<&TomlEntry>, Vec<&TomlEntry>) =
         table.entries.iter().partition(|entry| headers && entry.node.table().is_some());
@@ -39,7 +39,8 @@ fn section(table: &TomlTable, path: &str, own: &str, text: &mut String) {
     }
 }
 
-/// Whether an entry is a table with a header: one of the file, of several files, with tables in it, or a long one.
+/// Whether an entry is a table with a header: one of the top level, of several files, with nested tables, or a long
+/// one.
 fn is_section(entry: &TomlEntry, path: &str) -> bool {
     let Some(table) = entry.node.table() else { return false };
     let file = entry.node.place.file();

@@ -1,4 +1,4 @@
-//! The reference page of the language, made from its tables: every section, kind, option, tensor and key.
+//! The reference page of the language, generated from its tables: every section, kind, option, tensor and key.
 
 use crate::kind::{
     Family, Field, FieldDefault, FieldType, FreeSize, Kind, Kinds, NameDef, NameList, RoleDef, Table,
@@ -18,7 +18,7 @@ Generated from the tables of the kinds (`menagerie_spec::reference_page`) and ke
 a wrong value of those marked *logits* shows only in the logits.
 ";
 
-/// The page, Markdown.
+/// The page, as Markdown.
 pub fn reference_page(kinds: &Kinds) -> String {
     let mut page = Page { text: HEAD.to_string(), tables: Vec::new(), lists: Vec::new() };
     page.section("The file", &SPEC);
@@ -45,10 +45,10 @@ fn plural(family: Family) -> &'static str {
     }
 }
 
-/// A page in the making.
+/// A page under construction.
 struct Page {
     text: String,
-    /// Tables that were mentioned: said, or to be said.
+    /// Tables that were mentioned, described or not.
     tables: Vec<(&'static Table, bool)>,
     /// Lists of names that were mentioned.
     lists: Vec<&'static NameList>,
@@ -65,7 +65,7 @@ impl Page {
         self.fields(table);
     }
 
-    /// Tables that were mentioned and not said yet.
+    /// Tables that were mentioned and are not described yet.
     fn tables_met(&mut self) {
         while let Some(index) = self.tables.iter().position(|(_, said)| !said) {
             self.tables[index].1 = true;
@@ -103,7 +103,7 @@ impl Page {
         }
     }
 
-    /// What may stand in a field.
+    /// The type of a field's value.
     fn value(&mut self, ty: &'static FieldType) -> String {
         match ty {
             FieldType::Count => "count".into(),
@@ -197,7 +197,7 @@ impl Page {
         }
     }
 
-    /// What each name of a list means.
+    /// The meanings of the names of a list.
     fn names_met(&mut self) {
         self.line("\n## Names");
         for list in std::mem::take(&mut self.lists) {
@@ -221,12 +221,12 @@ impl Page {
     }
 }
 
-/// Whether a table may be written as its one field, a role.
+/// Whether a table can be written as the role in its only field.
 pub(crate) fn only_role(table: &Table) -> bool {
     matches!(table.fields, [Field { ty: FieldType::Role, .. }])
 }
 
-/// How a name is written that has numbers.
+/// The form of a name with numbers.
 fn numbers_of(name: &NameDef) -> String {
     let Some(numbers) = name.numbers else { return String::new() };
     let form: Vec<String> = numbers.fields.iter().map(|field| format!("{} = ..", field.name)).collect();
@@ -271,7 +271,7 @@ fn default(field: &Field) -> String {
     }
 }
 
-/// Text in a cell of a table: a bar ends a cell.
+/// Text in a cell of a table: a bar would end the cell.
 fn cell(text: &str) -> String {
     plain(text).replace('|', "\\|")
 }

@@ -1,4 +1,4 @@
-//! JSON Schema of a spec file, for editors: made from the tables of the language and of the kinds.
+//! JSON Schema of a spec file, for editors: generated from the tables of the language and of the kinds.
 
 use crate::kind::{Family, Field, FieldDefault, FieldType, Kind, Kinds, NameList, Table};
 use crate::language::sections::{HF_CONFIG_TENSOR, HF_TENSOR, SITE, SPEC};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 pub fn json_schema(kinds: &Kinds) -> Value {
     let mut schema = Schema { kinds, definitions: Map::new() };
     let mut root = schema.object(&SPEC, &[]);
-    // Of one file only these are required: everything else may be what another spec says.
+    // In a single file only these are required: a base can contain everything else.
     root.insert("required".into(), json!(["schema", "architecture"]));
     root.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
     root.insert("title".into(), "An architecture spec of Menagerie".into());
@@ -18,14 +18,14 @@ pub fn json_schema(kinds: &Kinds) -> Value {
     Value::Object(root)
 }
 
-/// A schema in the making.
+/// A schema under construction.
 struct Schema<'k> {
     kinds: &'k Kinds,
-    /// What is referred to by name.
+    /// Named definitions.
     definitions: Map<String, Value>,
 }
 
-/// A reference to a definition: a JSON pointer in a fragment of a URI.
+/// A reference to a definition: a JSON pointer in a URI fragment.
 fn named(name: &str) -> Value {
     let escaped = name.replace('~', "~0").replace('/', "~1").replace(' ', "%20");
     json!({ "$ref": format!("#/$defs/{escaped}") })
@@ -36,10 +36,10 @@ fn any_of(forms: impl IntoIterator<Item = Value>) -> Value {
     json!({ "anyOf": forms.into_iter().collect::<Vec<_>>() })
 }
 
-/// Sections that are never inherited: their required fields are required of one file.
+/// Sections that are never inherited: their required fields are required in each file.
 const OWN: [&str; 4] = ["Architecture", "Provenance", "HfTensor", "HfConfigTensor"];
 
-/// A table of any keys whose values are all of one form.
+/// A table with any keys, whose values have the same form.
 fn map_of(value: Value) -> Value {
     json!({ "type": "object", "additionalProperties": value })
 }
@@ -59,7 +59,7 @@ pub(crate) fn plain(doc: &str) -> String {
 }
 
 impl Schema<'_> {
-    /// Definitions that fields of one type share.
+    /// Definitions that several fields share.
     fn shared(&mut self) {
         let expression =
             json!({ "type": "string", "description": "An expression over canonical keys and [let] names." });
@@ -89,7 +89,7 @@ impl Schema<'_> {
         }
     }
 
-    /// A table, with more properties beside its fields.
+    /// A table, with additional properties.
     fn object(&mut self, table: &'static Table, more: &[(&str, Value)]) -> Map<String, Value> {
         let mut properties = Map::new();
         for (name, value) in more {
@@ -125,7 +125,7 @@ impl Schema<'_> {
             }
             FieldDefault::Absent | FieldDefault::Fields | FieldDefault::Listed => (None, String::new()),
         };
-        // A child of another spec leaves out what its base says, so nothing is required of the text of one file.
+        // A child spec omits fields of its base, so no fields are required.
         object.insert("description".into(), format!("{}{said}", plain(field.doc)).into());
         if let Some(default) = default {
             object.insert("default".into(), default);
@@ -133,7 +133,7 @@ impl Schema<'_> {
         value
     }
 
-    /// What may stand in a field of a type.
+    /// The form of a field's value.
     fn form(&mut self, ty: &'static FieldType) -> Value {
         match ty {
             FieldType::Count | FieldType::Real => named("number"),
@@ -186,7 +186,7 @@ impl Schema<'_> {
     fn table(&mut self, table: &'static Table, with_when: bool) -> Value {
         let title = table.shown();
         if !self.definitions.contains_key(title) {
-            // Held free, so that definitions stand in the order in which they are met.
+            // Reserved first, so that definitions are in the order of first use.
             self.definitions.insert(title.into(), Value::Null);
             let when = json!({ "$ref": "#/$defs/boolean", "description": "The layers that have it." });
             let more: &[(&str, Value)] = if with_when { &[("when", when)] } else { &[] };
@@ -212,7 +212,7 @@ impl Schema<'_> {
         named(list.title)
     }
 
-    /// A name place: a name, a name per source, a choice, or a name with numbers.
+    /// The value of a field with names: a name, a name per source, a choice, or a name with numbers.
     fn name(&mut self, list: &'static NameList) -> Value {
         let name = self.plain_name(list);
         let place = format!("{}-place", list.title);
@@ -262,11 +262,11 @@ impl Schema<'_> {
         }
     }
 
-    /// A component: the table of one of the family's kinds, or cases of them. A child of another spec may leave `kind` out.
+    /// A component: the table of one of the family's kinds, or cases. A child spec may omit `kind`.
     fn component(&mut self, family: Family) -> Value {
         let whole = any_of([named(family.name()), map_of(named(family.name()))]);
         if family != Family::Norm {
-            // A component may hold another of its family, whose definition is then on its way.
+            // A component may contain another one of its family, whose definition is then incomplete.
             if self.definitions.contains_key(family.name()) {
                 return whole;
             }
@@ -299,7 +299,7 @@ impl Schema<'_> {
         whole
     }
 
-    /// The options of every norm, where any may stand beside other fields.
+    /// The options of all norms, for fields of norms of any kind.
     fn norm_properties(&mut self, properties: &mut Map<String, Value>) {
         let kinds: Vec<&'static Kind> = self.kinds.of(Family::Norm).collect();
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
@@ -327,7 +327,7 @@ impl Schema<'_> {
     }
 }
 
-/// The name of a component that a crate or a plugin registers.
+/// The name of a component from another crate or a plugin.
 fn component_name() -> Value {
     json!({ "type": "string", "pattern": ":", "description": "A component, `author/name:component`." })
 }

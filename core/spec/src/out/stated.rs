@@ -1,4 +1,4 @@
-//! What a spec states, value by value, and what it could state besides: for drafts, comparisons and explanations.
+//! The values that a spec states, and the options that it leaves out: for drafts, comparisons and explanations.
 
 use crate::kind::{Family, Field, FieldType, Kinds, Table};
 use crate::language::sections::{SITE, SPEC};
@@ -9,7 +9,7 @@ use crate::text::toml_text::value;
 use crate::text::tree::{Item, TomlEntry, TomlNode};
 use serde_json::Value;
 
-/// A value that a spec states, itself or by what it extends.
+/// A value that a spec or one of its bases states.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct SpecValue {
     /// Dotted path.
@@ -27,29 +27,29 @@ pub struct SpecValue {
 pub struct StatedOption {
     /// Dotted path.
     pub path: String,
-    /// The value as TOML, where it is stated; of a table its kind, or nothing.
+    /// The value as TOML, if stated; for a table its kind, or nothing.
     pub value: Option<String>,
-    /// What may stand there.
+    /// The type of its value, in words.
     pub accepts: String,
-    /// What holds where it is not stated; empty for nothing.
+    /// Its default; empty for none.
     pub default: String,
     /// What it means.
     pub meaning: String,
-    /// Whether a wrong value would be seen in nothing but the logits.
+    /// Whether an error in it would show only in the logits.
     pub guarded: bool,
-    /// Whether it is a table of options of its own, a component or a norm.
+    /// Whether it is a table of options, a component or a norm.
     pub is_table: bool,
 }
 
 impl ArchSpec {
-    /// Every value that is stated, in the order of the spec with all that it extends laid under it.
+    /// Every stated value, in the order of the spec merged with its bases.
     pub fn stated(&self) -> Vec<SpecValue> {
         let mut found = Vec::new();
         leaves(&self.document, "", &mut found);
         found
     }
 
-    /// The options of every section and component, with those that are not stated; reasons and the Hugging Face side are
+    /// The options of every section and component, including unstated ones; reasons and the Hugging Face sections are
     /// left out.
     pub fn options(&self) -> Vec<StatedOption> {
         let mut walk = OptionWalk { kinds: &self.kinds, found: Vec::new() };
@@ -72,13 +72,13 @@ impl ArchSpec {
         walk.found
     }
 
-    /// The whole spec with all that it extends laid under it, as JSON: tables as objects, in their order.
+    /// The whole spec merged with its bases, as JSON: tables as objects, in order.
     pub fn document(&self) -> Value {
         json(&self.document)
     }
 }
 
-/// A TOML value as JSON; what is no number there becomes null.
+/// A TOML value as JSON; non-finite numbers become null.
 fn json(node: &TomlNode) -> Value {
     match &node.item {
         Item::Text(text) => text.as_str().into(),
@@ -112,7 +112,7 @@ fn below(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// The document and the tables of the language, walked together.
+/// Walks the document and the tables of the language together.
 struct OptionWalk<'k> {
     kinds: &'k Kinds,
     found: Vec<StatedOption>,
@@ -174,7 +174,7 @@ impl OptionWalk<'_> {
         });
     }
 
-    /// A table itself, or each of its named cases.
+    /// A table, or each of its named cases.
     fn cases(&mut self, node: &TomlNode, path: &str, each: &mut dyn FnMut(&mut Self, &TomlNode, &str)) {
         let Some(table) = node.table() else { return };
         let named = !table.has("kind") && table.entries.iter().all(|entry| entry.node.table().is_some());
@@ -186,7 +186,7 @@ impl OptionWalk<'_> {
         }
     }
 
-    /// The condition of a case or of a table that may be left out, where it is stated.
+    /// The condition of a case or an optional table, if it is stated.
     fn when(&mut self, node: &TomlNode, path: &str) {
         let Some(condition) = node.table().and_then(|table| table.get("when")) else { return };
         self.found.push(StatedOption {

@@ -1,4 +1,4 @@
-//! Components: one table, or named cases of which exactly one holds in every layer.
+//! Components: one table, or named cases of which exactly one applies in every layer.
 
 use super::decoder::{Decoder, TreePoint, join};
 use super::table::field_at;
@@ -29,7 +29,7 @@ impl Decoder<'_> {
         Some(one_case(at, None, table))
     }
 
-    /// Whether a place of names and components holds a component: one that is known, or what is spelled like one.
+    /// Whether a value for a name or a component is a component: a known one, or one that is spelled like one.
     pub(super) fn names_kind(&self, at: &TreePoint<'_>, field: &Field) -> bool {
         let FieldType::NameOrKind(list, family) = &field.ty else { return false };
         let written = at.node.text().or_else(|| at.node.table()?.get("kind")?.text());
@@ -37,7 +37,7 @@ impl Decoder<'_> {
         written.is_some_and(|name| is_kind(name) && list.all().all(|known| known != name))
     }
 
-    /// A component, or the name alone of one that needs no options.
+    /// A component, or only the name of one without required options.
     pub(super) fn component_or_name(&mut self, at: &TreePoint<'_>, family: Family) -> Option<Cases> {
         let Some(name) = at.node.text() else { return self.component(at, family) };
         let kind = self.known_kind(at, name, family)?;
@@ -46,7 +46,7 @@ impl Decoder<'_> {
         Some(one_case(at, None, Arc::new(written)))
     }
 
-    /// A table that may be left out, have a `when`, or be cases.
+    /// An optional table, possibly with `when` or cases.
     pub(super) fn optional(&mut self, at: &TreePoint<'_>, definition: &'static Definition) -> Option<Cases> {
         if let ([only], Some(_)) = (definition.fields, at.node.text())
             && matches!(only.ty, FieldType::Role)

@@ -1,4 +1,4 @@
-//! Reading values of the tree: what each must be, and everything that is wrong with it.
+//! Decoding values of the tree: checks their types and collects all faults.
 
 use crate::expression::{Expression, NameScope};
 use crate::expression::{as_bool, as_count, as_number};
@@ -12,32 +12,32 @@ use minijinja::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Most faults of a spec that are told; a file that is none can have as many as it has lines.
+/// Maximum number of reported faults of a spec; an unrelated file can have one per line.
 const TOLD: usize = 100;
 
-/// Tables of a spec that had another name: old, new.
+/// Renamed tables of specs: old name, new name.
 const RENAMED: [(&str, &str); 1] = [("truth", "provenance")];
 
-/// The common norm, as far as it is known when sites are read.
+/// The common norm, as far as it is known when sites are decoded.
 #[derive(Clone, Debug)]
 pub(crate) enum CommonNorm {
     /// There is no `[norm]`.
     Missing,
-    /// It has faults of its own.
+    /// It has its own faults.
     Broken,
     /// Its kind and options.
     Known(Arc<WrittenTable>),
 }
 
-/// Collects what the whole decoding of a spec needs and finds.
+/// The state of decoding a spec.
 pub(crate) struct Decoder<'k> {
-    /// Everything wrong so far.
+    /// All faults so far.
     pub(crate) faults: SpecFaults,
-    /// Faults that are not told.
+    /// The number of faults that are not reported.
     pub(crate) untold: usize,
-    /// Kinds a spec may name.
+    /// Kinds that a spec may name.
     pub(crate) kinds: &'k Kinds,
-    /// Roles that the spec itself introduces, and those of the kinds.
+    /// Roles that the spec introduces, and those of the kinds.
     pub(crate) own_roles: BTreeSet<String>,
     /// Every expression over canonical keys.
     pub(crate) expressions: Vec<Arc<Expression>>,
@@ -79,7 +79,7 @@ impl<'a> TableReader<'a> {
         Some(self.at.inner(self.table.get(key)?, key))
     }
 
-    /// The value of a field that must be there.
+    /// The value of a required field.
     pub(crate) fn need(&self, decoder: &mut Decoder<'_>, key: &'static str) -> Option<TreePoint<'a>> {
         let found = self.get(key);
         if found.is_none() {
@@ -101,7 +101,7 @@ impl<'k> Decoder<'k> {
         }
     }
 
-    /// Notes what is wrong; past the first hundred only that there is more.
+    /// Records a fault; after the first hundred, only their number.
     pub(crate) fn fault(&mut self, place: &SourcePlace, path: &str, message: impl FnOnce() -> String) {
         if self.faults.faults().len() < TOLD {
             self.faults.push(place.fault(path, message()));
@@ -110,21 +110,21 @@ impl<'k> Decoder<'k> {
         }
     }
 
-    /// Notes what is wrong with a value.
+    /// Records a fault of a value.
     pub(crate) fn reject<T>(&mut self, at: &TreePoint<'_>, message: impl Into<String>) -> Option<T> {
         let message = message.into();
         self.fault(&at.node.place, &at.path, || message);
         None
     }
 
-    /// Says that a value is none of what is wanted.
+    /// Records that a value has an unexpected type.
     pub(crate) fn wanted<T>(&mut self, at: &TreePoint<'_>, wanted: &str) -> Option<T> {
         let found = at.node.item.describe();
         self.fault(&at.node.place, &at.path, || format!("expected {wanted}, found {found}"));
         None
     }
 
-    /// The table, with a fault where it is none or has keys that are not in the list.
+    /// The table; a fault if the value is not a table or has unknown keys.
     pub(crate) fn open_with<'a>(
         &mut self,
         at: &TreePoint<'a>,
@@ -150,7 +150,7 @@ impl<'k> Decoder<'k> {
         Some(table)
     }
 
-    /// Opens a table that holds no component.
+    /// Opens a table without components.
     pub(crate) fn open<'a>(
         &mut self,
         at: TreePoint<'a>,
@@ -176,7 +176,7 @@ impl<'k> Decoder<'k> {
         }
     }
 
-    /// Refuses an expression that gives the same in every file, and not what is wanted.
+    /// Refuses a constant expression with an unsuitable value.
     fn constant<T>(
         &mut self,
         at: &TreePoint<'_>,
@@ -190,7 +190,7 @@ impl<'k> Decoder<'k> {
         }
     }
 
-    /// A count place: as a number, and what does not depend on a file is whole.
+    /// A count: a number; a value that does not depend on a file must be an integer.
     pub(crate) fn count(&mut self, at: &TreePoint<'_>) -> Option<BySource<Scalar>> {
         let number = self.number(at)?;
         let sides = match &number {
@@ -212,7 +212,7 @@ impl<'k> Decoder<'k> {
         Some(number)
     }
 
-    /// A number place: a literal or an expression, perhaps per source.
+    /// A number: a literal or an expression, possibly per source.
     pub(crate) fn number(&mut self, at: &TreePoint<'_>) -> Option<BySource<Scalar>> {
         match per_source(at) {
             Some((gguf, hf)) => Some(BySource::Each { gguf: self.scalar(&gguf)?, hf: self.scalar(&hf)? }),
@@ -223,7 +223,7 @@ impl<'k> Decoder<'k> {
         }
     }
 
-    /// Refuses `{ gguf = .. }` without `hf`, and the other way round.
+    /// Refuses `{ gguf = .. }` without `hf`, and the reverse.
     fn both_sides(&mut self, at: &TreePoint<'_>) -> Option<()> {
         let Some(TomlTable { entries }) = at.node.table() else { return Some(()) };
         match entries.as_slice() {
@@ -238,7 +238,7 @@ impl<'k> Decoder<'k> {
         }
     }
 
-    /// A literal number or an expression that gives one.
+    /// A literal number, or an expression for one.
     pub(crate) fn scalar(&mut self, at: &TreePoint<'_>) -> Option<Scalar> {
         let scalar = self.named_value(at)?;
         if let Scalar::Expression(expression) = &scalar {
@@ -247,7 +247,7 @@ impl<'k> Decoder<'k> {
         Some(scalar)
     }
 
-    /// A literal number, or an expression that gives anything.
+    /// A literal number, or any expression.
     pub(crate) fn named_value(&mut self, at: &TreePoint<'_>) -> Option<Scalar> {
         match &at.node.item {
             Item::Integer(value) => Some(Scalar::Literal(*value as f64)),
@@ -280,7 +280,7 @@ impl<'k> Decoder<'k> {
         Some(When { place: at.node.place.clone(), path: at.path.clone(), value })
     }
 
-    /// A name place: a name, a name per source, or a choice.
+    /// A name field: a name, a name per source, or a choice.
     pub(crate) fn name(&mut self, at: &TreePoint<'_>, list: &'static NameList) -> Option<NameChoice> {
         if let Some((gguf, hf)) = per_source(at) {
             let (gguf, hf) = (self.plain_name(&gguf, list), self.plain_name(&hf, list));
@@ -293,7 +293,7 @@ impl<'k> Decoder<'k> {
         }
     }
 
-    /// A name from a closed list that stands alone.
+    /// A name from a closed list, without alternatives.
     pub(crate) fn plain_name(&mut self, at: &TreePoint<'_>, list: &'static NameList) -> Option<usize> {
         let index = self.any_name(at, list)?;
         let Some(numbers) = list.names[index].numbers else { return Some(index) };
@@ -315,7 +315,7 @@ impl<'k> Decoder<'k> {
         self.reject(at, format!("unknown name `{text}`{help}; allowed: {}", allowed()))
     }
 
-    /// `{ kind = "name", .. }`: a name that has numbers.
+    /// `{ kind = "name", .. }`: a name with numbers.
     pub(super) fn name_with_numbers(
         &mut self,
         at: &TreePoint<'_>,
@@ -410,7 +410,7 @@ impl<'k> Decoder<'k> {
         Some(roles)
     }
 
-    /// Reports a role that neither the language nor this spec knows.
+    /// Reports a role that neither the language nor this spec defines.
     pub(crate) fn known_role(&mut self, place: &SourcePlace, path: &str, role: &str) {
         let name = bare(role);
         if ROLES.contains(&name) || self.own_roles.contains(name) {

@@ -1,4 +1,4 @@
-//! `[hf]`: parsed, checked and kept.
+//! `[hf]`: decoded and checked.
 
 use super::decoder::{Decoder, TreePoint, join};
 use super::sections::reasons;
@@ -25,7 +25,7 @@ pub(super) fn hf(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> HfMap {
     }
     if let Some(at) = fields.get("layer_after") {
         map.layer_after = decoder.texts(at.clone());
-        // What is counted on stands for the number alone: nothing may come after it but the rest of a name.
+        // The layer number must be at the end of each prefix; only the rest of a tensor name may follow.
         if map.layer_after.iter().chain([&map.layer]).any(|prefix| !prefix.ends_with(LAYER)) {
             decoder.reject::<()>(&at, "every prefix of a stack, `layer` included, must end in `{layer}`");
         }
@@ -149,7 +149,7 @@ fn tensor(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Option<HfTensor> {
     }
 }
 
-/// Only `{expert}` and `{head}` may stand in a name, one of them, once.
+/// A name may contain `{expert}` or `{head}`, one of them, once.
 fn placeholders(decoder: &mut Decoder<'_>, at: &TreePoint<'_>, name: &str) {
     let mut rest = name;
     let mut count = 0;
@@ -189,7 +189,7 @@ fn layout(decoder: &mut Decoder<'_>, at: &TreePoint<'_>) -> Option<Layout> {
 
 /// Reports keys that `[hf.config]` and the class table set and nothing reads.
 ///
-/// Only what the spec's own file sets: what a base sets may serve another child of it.
+/// Only those that the spec's own file sets: a base's keys may be for another child.
 pub(super) fn unread(decoder: &mut Decoder<'_>, root: &TomlTable, reads: &Reads, file: &str) {
     let config = root.get("hf").and_then(|node| node.table()).and_then(|table| table.get("config"));
     if let Some(table) = config.and_then(|node| node.table()) {

@@ -1,4 +1,4 @@
-//! `[let]`: named expressions, and the checks that need all of them.
+//! `[let]`: named expressions, and the checks that involve all of them.
 
 use super::decoder::{Decoder, TreePoint, join};
 use crate::expression::FUNCTIONS;
@@ -8,7 +8,7 @@ use crate::language::closure::Closure;
 use crate::language::reads::STANDARD;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most named expressions of a spec.
+/// Maximum number of named expressions of a spec.
 const MOST_LETS: usize = 200;
 
 /// Reads `[let]`.
@@ -46,7 +46,7 @@ pub(super) fn lets(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Vec<Let> {
     lets
 }
 
-/// Reports names that hide a key, and circles; gives what each name comes down to.
+/// Reports names that hide a key, and cycles; returns the dependencies of each name.
 pub(super) fn check(decoder: &mut Decoder<'_>, body: &Body) -> BTreeMap<String, Closure> {
     let mut spaces: BTreeSet<&str> =
         STANDARD.iter().filter_map(|key| key.split_once('.')).map(|(first, _)| first).collect();
@@ -70,7 +70,7 @@ pub(super) fn check(decoder: &mut Decoder<'_>, body: &Body) -> BTreeMap<String, 
     walk.done
 }
 
-/// A walk through the named expressions, each visited once.
+/// Visits each named expression once.
 struct LetWalk<'a> {
     body: &'a Body,
     done: BTreeMap<String, Closure>,

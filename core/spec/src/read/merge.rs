@@ -1,4 +1,4 @@
-//! `extends`: a spec laid over the one it extends, table by table, with `unset` and replacement on `kind`.
+//! `extends`: merges a spec over its base, table by table, with `unset` and replacement on `kind`.
 
 use crate::language::sections::SCHEMA;
 use crate::text::fault::{Fault, SpecFaults};
@@ -6,23 +6,23 @@ use crate::text::source::{SpecLookup, SpecSource};
 use crate::text::tree::{Item, TomlNode, TomlTable, read};
 use menagerie_entries::{nearest, nearest_clause};
 
-/// Most keys of one table.
+/// Maximum number of keys of one table.
 const MOST_KEYS: usize = 2000;
 
-/// How many specs may lie below one another.
+/// Maximum length of a chain of bases.
 const DEPTH: usize = 3;
 
-/// A spec with everything it extends laid under it.
+/// A spec merged with its bases.
 pub(crate) struct MergedSpec {
     /// The whole document, without `schema`, `extends` and `unset`.
     pub(crate) document: TomlNode,
-    /// Ids it extends, nearest first.
+    /// Ids of its bases, nearest first.
     pub(crate) extends: Vec<String>,
-    /// A child that states what its base states.
+    /// Values of the child that equal those of its base.
     pub(crate) warnings: Vec<Fault>,
 }
 
-/// Reads a spec and everything below it. Faults go to `faults`; `None` where nothing useful is left.
+/// Reads a spec and its bases. Faults are added to `faults`; `None` if nothing useful is left.
 pub(crate) fn load(
     source: &SpecSource,
     lookup: &dyn SpecLookup,
@@ -31,7 +31,7 @@ pub(crate) fn load(
     let mut chain = Vec::new();
     let mut warnings = Vec::new();
     let document = load_one(source, lookup, &mut chain, &mut warnings, faults)?;
-    // The first is the spec's own id, or stands for it.
+    // The first is the spec's own id, or its placeholder.
     let extends = chain.into_iter().skip(1).collect();
     Some(MergedSpec { document, extends, warnings })
 }
@@ -83,7 +83,7 @@ fn load_one(
     Some(base)
 }
 
-/// Where the table with the most keys stands, and how many they are.
+/// The place of the table with the most keys, and their number.
 fn widest(node: &TomlNode) -> Option<(&crate::text::tree::SourcePlace, usize)> {
     let table = node.table()?;
     let inner = table.entries.iter().filter_map(|entry| widest(&entry.node));
@@ -121,7 +121,7 @@ fn schema_fits(
     }
 }
 
-/// The spec that another extends; its id goes to the chain.
+/// The base of a spec; its id is added to the chain.
 fn find_base(
     extends: &TomlNode,
     source: &SpecSource,
@@ -134,7 +134,7 @@ fn find_base(
         refuse(format!("expected the id of a spec, found {}", extends.item.describe()));
         return None;
     };
-    // A spec that replaces another of its id may extend it: that one cannot see the replacement.
+    // A spec that replaces another one with its id can extend it: the base does not see the replacement.
     let replaced = chain.last().filter(|own| *own == id).and_then(|_| lookup.find_replaced(id, source));
     if replaced.is_none() && chain.iter().any(|seen| seen == id) {
         refuse(format!("a cycle: {} -> {id}", chain.join(" -> ")));
@@ -178,8 +178,8 @@ fn remove_paths(base: &mut TomlTable, unset: &TomlNode, faults: &mut SpecFaults)
     }
 }
 
-/// Removes a dotted path; keys that hold dots themselves are found by trying the longest key first, and may be quoted as
-/// in a header (`check."a <= 1"`).
+/// Removes a dotted path; keys that contain dots are found by trying the longest key first, and may be quoted as in a
+/// header (`check."a <= 1"`).
 fn remove_path(table: &mut TomlTable, path: &str) -> Result<(), String> {
     let plain = unquoted(path);
     if remove_plain(table, path) || remove_plain(table, &plain) {
@@ -188,7 +188,7 @@ fn remove_path(table: &mut TomlTable, path: &str) -> Result<(), String> {
     Err(nearest_below(table, "", &plain))
 }
 
-/// A path without the quotes around whole keys of it.
+/// A path without the quotes around its keys.
 fn unquoted(path: &str) -> String {
     let inner = path.replace(".\"", ".").replace("\".", ".");
     let inner = inner.strip_prefix('"').unwrap_or(&inner);
@@ -211,7 +211,7 @@ fn remove_plain(table: &mut TomlTable, path: &str) -> bool {
     false
 }
 
-/// What stands where a path ends to be known.
+/// The keys at the last known table of a path.
 fn nearest_below(table: &TomlTable, above: &str, path: &str) -> String {
     let deeper = path.match_indices('.').rev().find_map(|(dot, _)| {
         let inner = table.get(&path[..dot])?.table()?;
@@ -231,7 +231,7 @@ fn nearest_below(table: &TomlTable, above: &str, path: &str) -> String {
     format!("; {at} has {}", all.join(", "))
 }
 
-/// Lays a child over its base. A child table that states `kind` (or, for a choice, `by`) replaces the base's whole.
+/// Merges a child over its base. A child table with `kind` (or, for a choice, `by`) replaces the base's table.
 fn lay_over(base: &mut TomlTable, child: TomlTable, path: &str, warnings: &mut Vec<Fault>) {
     for entry in child.entries {
         let here = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };

@@ -1,5 +1,5 @@
-//! From the text of a spec to [`ArchSpec`]: merged with the specs it extends, every name, option and expression checked,
-//! all faults collected.
+//! From the text of a spec to [`ArchSpec`]: merges it with its bases, checks every name, option and expression, and
+//! collects all faults.
 
 mod component;
 mod decoder;
@@ -23,11 +23,11 @@ use decoder::{Decoder, TableReader, TreePoint};
 use std::sync::Arc;
 
 impl ArchSpec {
-    /// Reads a spec: TOML, merged over the specs it extends, every option and expression checked by the tables of `kinds`.
+    /// Reads a spec: TOML, merged over its bases, with every option and expression checked by the tables of `kinds`.
     ///
     /// # Errors
-    /// All faults at once, each with file, line, column, dotted key and the nearest name; after `extends`, the place is
-    /// the value's origin.
+    /// All faults at once, each with file, line, column, dotted key and the nearest name; with `extends`, the place
+    /// is that of the value.
     pub fn parse(
         source: &SpecSource,
         lookup: &dyn SpecLookup,
@@ -83,7 +83,7 @@ fn decode(decoder: &mut Decoder<'_>, source: &SpecSource, merged: &merge::Merged
     Some(spec)
 }
 
-/// Roles that `[gguf.tensors]` and `[hf.tensors]` introduce, and those of the kinds.
+/// Roles from `[gguf.tensors]` and `[hf.tensors]`, and those of the kinds.
 fn own_roles(decoder: &mut Decoder<'_>, root: &TomlTable) {
     for section in ["gguf", "hf"] {
         let tensors = root.get(section).and_then(|node| node.table()).and_then(|table| table.get("tensors"));
@@ -135,7 +135,7 @@ fn body(decoder: &mut Decoder<'_>, root: &TableReader<'_>) -> Option<Body> {
     })
 }
 
-/// A feed-forward that a block need not have: no cases where it is not written.
+/// An optional feed-forward of a block: no cases if it is not written.
 fn optional_component(decoder: &mut Decoder<'_>, root: &TableReader<'_>, key: &'static str) -> Option<Cases> {
     match root.get(key) {
         Some(at) => decoder.component(&at, Family::FeedForward),
@@ -146,7 +146,7 @@ fn optional_component(decoder: &mut Decoder<'_>, root: &TableReader<'_>, key: &'
     }
 }
 
-/// A section of which everything may be left out.
+/// An optional section.
 fn section(
     decoder: &mut Decoder<'_>,
     root: &TableReader<'_>,

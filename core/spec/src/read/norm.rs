@@ -1,4 +1,4 @@
-//! `[norm]`, norm sites, and norms whose options stand beside others: each laid over `[norm]`.
+//! `[norm]`, norm sites, and norms whose options are among other options: each is merged over `[norm]`.
 
 use super::decoder::{CommonNorm, Decoder, TreePoint, join};
 use super::table::field_at;
@@ -50,14 +50,14 @@ impl Decoder<'_> {
             (None, _) => None,
         };
         let of_kind = |kind: &'static Kind| kind.options.fields.iter().map(|field| field.name).collect();
-        // Where the kind is not known, no option can be called wrong.
+        // With an unknown kind, no option can be called wrong.
         let any =
             || self.kinds.of(Family::Norm).flat_map(|kind| kind.options.fields).map(|f| f.name).collect();
         kind.map_or_else(any, of_kind)
     }
 
-    /// The norm of a table, laid over `[norm]`: options that are not written here are those written there, as far as the
-    /// two kinds agree on what they mean.
+    /// The norm of a table, merged over `[norm]`: options that are not written here are taken from there, as far as
+    /// they mean the same in both kinds.
     pub(super) fn norm_here(&mut self, at: &TreePoint<'_>) -> Option<Arc<WrittenTable>> {
         let stated = at.node.table().is_some_and(|table| table.has("kind"));
         let common = match &self.norm {
@@ -101,7 +101,7 @@ impl Decoder<'_> {
     }
 }
 
-/// What the common norm says for a field of another norm: only where both mean the same by it.
+/// The value of the common norm for a field of another norm, if the field means the same in both.
 fn inherited(common: &WrittenTable, field: &Field) -> Option<WrittenField> {
     let index = common.table.fields.iter().position(|other| other.name == field.name)?;
     let other = &common.table.fields[index];

@@ -1,4 +1,4 @@
-//! The tables of a spec that hold no component.
+//! The tables of a spec without components.
 
 use super::decoder::{Decoder, TableReader, TreePoint, join};
 use crate::kind::NameEnum;
@@ -67,7 +67,7 @@ pub(super) fn provenance(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Option
     Some(Provenance { reference, source: source?, covers, notes })
 }
 
-/// `[check]`: expressions that must hold, and what it means when they do not.
+/// `[check]`: expressions that must be true, and their messages.
 pub(super) fn checks(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Vec<Check> {
     let Some(table) = at.node.table() else {
         return decoder.reject(&at, "expected a table: \"<expression>\" = \"<message>\"").unwrap_or_default();
@@ -131,7 +131,7 @@ pub(super) fn gguf(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Option<Gguf>
     Some(gguf)
 }
 
-/// Globs and why what they match does not matter.
+/// Globs with the reason why their matches do not matter.
 pub(super) fn reasons(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Vec<(String, String)> {
     let found = decoder.text_table(at.clone());
     for (glob, reason) in &found {
@@ -166,7 +166,7 @@ pub(super) fn chat(decoder: &mut Decoder<'_>, at: TreePoint<'_>) -> Option<Strin
     let fields = decoder.open(at, &sections::CHAT)?;
     let at = fields.get("fallback")?;
     let template = decoder.text(at.clone())?;
-    // Text with a `{` is a template; any other text is the name of one, which is looked up where the tables are.
+    // Text with a `{` is a template; other text is the name of one, which is looked up in the tables.
     if template.contains('{') && !template.contains("messages") {
         let message = "the template never mentions `messages`, so that every message would be dropped: write a Jinja \
                        template that prints them, or the name of a template of the tables";

@@ -1,4 +1,4 @@
-//! Decoding tables of options by their definitions.
+//! Decodes tables of options by their definitions.
 
 use super::decoder::{Decoder, TreePoint, join};
 use crate::kind::written::{NameChoice, WrittenField, WrittenTable, WrittenValue};
@@ -7,7 +7,7 @@ use crate::text::tree::{Item, TomlTable};
 use std::sync::Arc;
 
 impl Decoder<'_> {
-    /// A table of options. `more` are keys that may stand in it besides, and are read elsewhere.
+    /// A table of options. `more` are additional keys that are decoded elsewhere.
     pub(crate) fn table(
         &mut self,
         at: &TreePoint<'_>,
@@ -28,7 +28,7 @@ impl Decoder<'_> {
         Some(Arc::new(self.fields(at, table, definition)))
     }
 
-    /// The fields of a table whose keys were checked.
+    /// The fields of a table, after its keys were checked.
     pub(super) fn fields(
         &mut self,
         at: &TreePoint<'_>,
@@ -53,7 +53,7 @@ impl Decoder<'_> {
         written
     }
 
-    /// Reports a field that must be there.
+    /// Reports a missing required field.
     fn absent(&mut self, at: &TreePoint<'_>, table: &TomlTable, field: &Field) {
         let names = match field.ty {
             FieldType::Name(list) | FieldType::NameOrKind(list, _) => {
@@ -101,7 +101,7 @@ impl Decoder<'_> {
             FieldType::Component(family) => self.component(at, *family).map(WrittenValue::Cases),
             FieldType::NormSite => self.site(at).map(WrittenValue::Site),
             FieldType::NotBuiltIn => Some(WrittenValue::NotBuiltIn),
-            // Types of sections, which have decoders of their own.
+            // Types of sections, which have their own decoders.
             FieldType::NormHere
             | FieldType::OneOrMore(_)
             | FieldType::Roles
@@ -131,7 +131,7 @@ impl Decoder<'_> {
         Some(found)
     }
 
-    /// A name that holds for every field of a table, or the table.
+    /// A name for every field of a table, or the table.
     fn one_or_each(
         &mut self,
         at: &TreePoint<'_>,

@@ -1,4 +1,4 @@
-//! `[mixture]` of a recipe: feed-forwards of several models, or of one with adapters, under a gate.
+//! `[mixture]` of a recipe: feed-forwards of several models, or of one with adapters, combined by a gate.
 
 use super::{Open, RecipeReader};
 use crate::text::tree::{Item, TomlNode};
@@ -12,20 +12,20 @@ pub struct RecipeMixture {
     pub layers: Option<Vec<usize>>,
     /// The gate's file, relative to the recipe: safetensors.
     pub gate: String,
-    /// Which rows choose an expert together.
+    /// The rows that share a choice of experts.
     pub choose: MixtureChoice,
     /// The experts after the base's own, in order.
     pub experts: Vec<RecipeExpert>,
 }
 
-/// Which rows choose an expert together.
+/// The rows that share a choice of experts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MixtureChoice {
-    /// A prompt is one choice, every token after it one of its own: what AnyMoE does.
+    /// One choice for the prompt, then one for each token, as in AnyMoE.
     #[default]
     Prompt,
-    /// Every token is a choice of its own.
+    /// One choice for each token.
     Token,
 }
 
@@ -33,7 +33,7 @@ impl MixtureChoice {
     /// Both.
     pub const ALL: [MixtureChoice; 2] = [Self::Prompt, Self::Token];
 
-    /// The word used in recipes.
+    /// Its name in recipes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Prompt => "prompt",
@@ -42,7 +42,7 @@ impl MixtureChoice {
     }
 }
 
-/// Where an expert is from.
+/// The source of an expert.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RecipeExpert {
@@ -52,7 +52,7 @@ pub enum RecipeExpert {
     Adapter {
         /// A PEFT folder, a GGUF adapter, or a folder of the hub.
         from: String,
-        /// The modules that are taken of it, by the last part of their names; absent = all, which must be feed-forwards.
+        /// The modules to use, by the last part of their names; absent = all, which must be feed-forwards.
         modules: Option<Vec<String>>,
     },
 }

@@ -1,4 +1,4 @@
-//! What became of every key of the file: read, ignored with a reason, accepted by the user, or refused.
+//! The use of every key of the file: read, ignored with a reason, accepted by the user, or refused.
 
 use crate::kind::OptionResolver;
 use crate::language::harmless;
@@ -9,11 +9,11 @@ use crate::text::glob::matches;
 use crate::text::source::{NameUse, NamedKey};
 use menagerie_entries::{nearest, nearest_clause};
 
-/// How many unread keys are named; a broken file can have millions.
+/// Maximum number of unread keys that are named; a broken file can have millions.
 const NAMED: usize = 40;
 
 impl Resolver<'_> {
-    /// Accounts for every key; unread ones are faults, overrides and accepted ones are warnings.
+    /// Classifies every key; unread ones are faults, overrides and accepted ones are warnings.
     pub(super) fn coverage(&mut self) -> KeyCoverage {
         let mut coverage = KeyCoverage::default();
         let keys: Vec<String> = self.input.keys.keys();
@@ -46,7 +46,7 @@ impl Resolver<'_> {
         coverage
     }
 
-    /// Accounts for the names of a file whose keys are translated: one that gave keys is read if any of them is.
+    /// Classifies the names of a file with translated keys: a name is read if any of its keys is.
     fn named_coverage(&mut self, names: &[NamedKey], coverage: &mut KeyCoverage) {
         let input = self.input;
         for (subject, message) in input.keys.faults() {
@@ -90,7 +90,7 @@ impl Resolver<'_> {
         self.unnamed(unread);
     }
 
-    /// Accounts for a key; false if nothing reads it.
+    /// Classifies a key; false if nothing reads it.
     fn key_coverage(&mut self, key: &str, coverage: &mut KeyCoverage) -> bool {
         let spec = self.spec;
         if spec.reads.has(key) {
@@ -126,7 +126,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Keys outside the architecture prefix.
+    /// Keys outside of the architecture prefix.
     fn foreign_coverage(&mut self, coverage: &mut KeyCoverage) {
         let mut unread = 0;
         for key in self.input.keys.foreign_keys() {
@@ -150,7 +150,7 @@ impl Resolver<'_> {
         self.unnamed(unread);
     }
 
-    /// Keys set by hand must be read by something, and are shown.
+    /// Keys set by the user must be read by something, and cause a warning.
     fn overrides(&mut self, keys: &[String]) {
         let input = self.input;
         for (key, value) in &input.overrides {

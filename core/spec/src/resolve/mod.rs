@@ -18,16 +18,16 @@ impl ArchSpec {
     /// Every number known, layer by layer.
     ///
     /// # Errors
-    /// All faults of the file under this spec at once: missing and unread keys, no or several cases of a component,
-    /// failed checks, values out of range, components that are not built in.
+    /// All faults of the file under this spec at once: missing and unread keys, layers without or with several cases
+    /// of a component, failed checks, values out of range, unsupported components.
     pub fn resolve(&self, input: &ResolveInput<'_>) -> Result<ModelConfig, SpecFaults> {
         self.resolve_report(input).map(|resolution| resolution.config)
     }
 
-    /// As [`ArchSpec::resolve`], with where every value came from and what became of every key.
+    /// As [`ArchSpec::resolve`], with the origin of every value and the use of every key.
     ///
     /// # Errors
-    /// As [`ArchSpec::resolve`].
+    /// The errors of [`ArchSpec::resolve`].
     pub fn resolve_report(&self, input: &ResolveInput<'_>) -> Result<Resolution, SpecFaults> {
         let mut resolver = Resolver::new(self, input);
         let config = resolver.model();

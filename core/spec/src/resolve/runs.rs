@@ -1,4 +1,4 @@
-//! [`Runs`]: which blocks are run, in which order, and how often.
+//! [`Runs`]: which blocks run, in which order, and how often.
 
 use crate::config::{EntryConfig, HeldStream, LayerConfig, NormSite};
 use crate::kind::{Optional, Options, Positive, RecordedFault, ResolveContext};
@@ -6,7 +6,7 @@ use crate::language::resolver::{MOST_BLOCKS, Resolver};
 use crate::language::sections::{CycleOptions, LayersOptions};
 use std::sync::Arc;
 
-/// Which blocks are run, and how often.
+/// Which blocks run, and how often.
 pub(super) struct Runs {
     pub(super) count: usize,
     order: Order,
@@ -15,14 +15,14 @@ pub(super) struct Runs {
 
 /// In which order.
 enum Order {
-    /// All of them, so many times.
+    /// All of them, repeated.
     Loops(usize),
-    /// Two stacks in turn.
+    /// Two stacks that alternate.
     Cycles(CycleOptions),
 }
 
 impl Resolver<'_> {
-    /// Which blocks are run, and how often.
+    /// Which blocks run, and how often.
     pub(super) fn runs(&mut self) -> Result<Runs, RecordedFault> {
         let blocks = self.standard_count("block_count", None)?;
         if blocks == 0 || blocks > MOST_BLOCKS {
@@ -63,7 +63,7 @@ impl Resolver<'_> {
 }
 
 impl Runs {
-    /// The blocks as they are run, with the norm between two runs and what a run begins with.
+    /// The blocks in the order in which they run, with the norm between two runs and the start of each run.
     pub(super) fn of(self, blocks: Vec<LayerConfig>) -> Vec<LayerConfig> {
         match self.order {
             Order::Loops(loops) => looped(&blocks, loops, self.norm.as_ref()),
@@ -90,7 +90,7 @@ fn cycled(blocks: &[LayerConfig], cycles: CycleOptions, norm: Option<&NormSite>)
     let mut layers = Vec::new();
     for run in 0..high * (low + 1) {
         let within = run % (low + 1);
-        // The first stack follows itself but after the second one, which always follows the first.
+        // The first stack follows itself, except after the second one, which always follows the first.
         let holds = if within == 0 || within == low { HeldStream::Current } else { HeldStream::Held };
         let mut stack = if within == low { second.to_vec() } else { first.to_vec() };
         if let Some(begins) = stack.first_mut() {

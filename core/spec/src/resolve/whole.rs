@@ -78,7 +78,8 @@ impl Resolver<'_> {
         Ok(OutputConfig { norm: norm.0, head, bias, scale, softcap, suppress, pooling, classifier, dense })
     }
 
-    /// A head of its own that the file says the model has must be there: the embedding would be another model.
+    /// If the file says that the model has its own head, the tensor must exist: using the embedding would be another
+    /// model.
     fn own_head_is_there(&mut self, head: HeadKind) {
         let apart = self.input.keys.head_is_embedding() == Some(false);
         if head == HeadKind::OwnOrTied && apart && !self.input.roles.has("output", None) {
@@ -87,7 +88,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// What `pooling_type` says (llama.h, `llama_pooling_type`; 4 is a classifier's, which decoders have on the last row).
+    /// The pooling of `pooling_type` (llama.h, `llama_pooling_type`; 4 is that of a classifier, which decoders have
+    /// on the last row).
     fn stated_pooling(&self) -> Pooling {
         let named = |key: &str| match self.values.facts.consult(key) {
             Some(MetadataValue::Integer(1)) => Some(Pooling::Mean),
@@ -100,7 +102,7 @@ impl Resolver<'_> {
         named("pooling_type").or(classifier).unwrap_or(Pooling::None)
     }
 
-    /// A rope scaling of the file that no layer could apply, because the spec has no rope at all.
+    /// Refuses a rope scaling of the file that no layer applies, because the spec has no rope.
     pub(super) fn unroped_scaling(&mut self) {
         let cases = &self.spec.body.mixer.cases;
         if cases.iter().any(|case| rope::applies_scaling(&case.table)) {
@@ -110,7 +112,7 @@ impl Resolver<'_> {
         rope::refuse_scaling(&mut ResolveContext::new(self, nothing, None));
     }
 
-    /// `[check]`: every line must hold in every layer.
+    /// `[check]`: every line must be true in every layer.
     pub(super) fn checks(&mut self, layers: usize) {
         let spec = self.spec;
         for check in &spec.body.checks {
@@ -137,7 +139,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What the file says of the keys a check is about.
+    /// The values of the keys of a check.
     fn said(&mut self, expression: &Expression, at: Option<usize>) -> String {
         let keys = self.values.file_keys(expression);
         let frame = self.values.frame(at);
@@ -148,7 +150,7 @@ impl Resolver<'_> {
         if texts.is_empty() { String::new() } else { format!(" ({})", texts.join(", ")) }
     }
 
-    /// Size hints that the file states as one number.
+    /// Size hints that the file has as one number.
     pub(super) fn hints(&self) -> BTreeMap<String, f64> {
         let number = |key: &str| match self.values.facts.consult(key)? {
             MetadataValue::Number(value) => Some(*value),

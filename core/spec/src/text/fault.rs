@@ -1,20 +1,20 @@
-//! [`SpecFaults`]: everything that is wrong with a spec, or with a file under a spec, at once.
+//! [`SpecFaults`]: all faults of a spec, or of a file under a spec, at once.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// One thing that is wrong.
+/// One fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// File the fault lies in: the spec, or the model.
+    /// The file with the fault: the spec, or the model.
     pub file: String,
     /// Line and column, both from 1, where the file is a spec.
     pub position: Option<(usize, usize)>,
-    /// Dotted key in the spec, or what in the model is meant; may be empty.
+    /// Dotted key in the spec, or the part of the model; may be empty.
     pub subject: String,
-    /// What was found, what is allowed, and the nearest name.
+    /// What was found, what is expected, and the nearest name.
     pub message: String,
-    /// Layers it occurs in; empty where it concerns the whole spec or model.
+    /// The layers with the fault; empty if it concerns the whole spec or model.
     pub layers: BTreeSet<usize>,
 }
 
@@ -51,7 +51,7 @@ impl SpecFaults {
         &self.faults
     }
 
-    /// Whether nothing is wrong.
+    /// Whether there are no faults.
     pub fn is_empty(&self) -> bool {
         self.faults.is_empty()
     }
@@ -71,7 +71,7 @@ impl SpecFaults {
         RecordedFault(())
     }
 
-    /// `Ok(value)` if nothing is wrong, else the faults.
+    /// `Ok(value)` without faults, else the faults.
     ///
     /// # Errors
     /// The faults, if there are any.
@@ -85,7 +85,7 @@ impl SpecFaults {
         }
     }
 
-    /// Puts those with a place first, by file and line; the others stay in the order they were found.
+    /// Sorts faults with a position to the front, by file and line; the others stay in order.
     fn sort(&mut self) {
         let key =
             |fault: &Fault| (fault.position.is_none(), fault.position.map(|at| (fault.file.clone(), at)));

@@ -1,6 +1,6 @@
-//! Globs over key and tensor names: `*` stands for any text, dots included.
+//! Globs over key and tensor names: `*` matches any text, dots included.
 
-/// Whether the whole of `text` matches `glob`, in which `*` stands for any text, dots included.
+/// Whether the whole of `text` matches `glob`, in which `*` matches any text, dots included.
 pub fn matches(glob: &str, text: &str) -> bool {
     let mut parts = glob.split('*');
     let first = parts.next().unwrap_or_default();
@@ -16,7 +16,7 @@ pub fn matches(glob: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// As [`matches`], where `{tail}` in the glob stands for a layer index that is at least `layers`.
+/// As [`matches`], where `{tail}` in the glob matches a layer index of at least `layers`.
 pub(crate) fn matches_tail(glob: &str, text: &str, layers: usize) -> bool {
     let Some((before, after)) = glob.split_once("{tail}") else { return matches(glob, text) };
     text.match_indices(|c: char| c.is_ascii_digit()).any(|(start, _)| {

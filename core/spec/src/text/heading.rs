@@ -1,25 +1,25 @@
-//! [`Heading`]: what a spec's text says of itself, without reading the rest of it.
+//! [`Heading`]: names and summary from a spec's text, without reading the rest of it.
 
-/// What `[architecture]` and `[provenance]` of a text say, for listings; the rest of the text may have any fault.
+/// The contents of `[architecture]` and `[provenance]` of a text, for listings; the rest of the text may have faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Heading {
     /// Id of the spec.
     pub id: String,
     /// Names in `general.architecture`.
     pub gguf: Vec<String>,
-    /// Classes of config.json, where they are a plain list, or there are none and no table of them.
+    /// Classes of config.json, if they are a plain list or absent.
     pub hf: Option<Vec<String>>,
     /// One line for listings; may be empty.
     pub summary: String,
-    /// The spec it is laid over.
+    /// Its base.
     pub extends: Option<String>,
-    /// Which reference decides, and its version and class or file.
+    /// The kind of reference, and its version and class or file.
     pub provenance: Option<(String, String)>,
 }
 
 impl Heading {
-    /// Reads the two tables. `None` where one is not written plainly (as `architecture = { .. }`, or with dotted keys);
-    /// [`ArchSpec::parse`](crate::ArchSpec::parse) then says more.
+    /// Reads the two tables. `None` if one is not written as a plain table (for example as `architecture = { .. }`,
+    /// or with dotted keys); [`ArchSpec::parse`](crate::ArchSpec::parse) then reads it.
     pub fn of(text: &str) -> Option<Self> {
         let top: Vec<&str> = text.lines().take_while(|line| !line.starts_with('[')).collect();
         let wanted = [table(text, "[architecture]")?, table(text, "[provenance]").unwrap_or_default()];
@@ -48,7 +48,7 @@ impl Heading {
     }
 }
 
-/// A table's header and the lines below it, without tables of its own.
+/// A table's header and the lines below it, without nested tables.
 fn table(text: &str, header: &str) -> Option<String> {
     let mut lines = text.lines().skip_while(|line| line.trim_end() != header);
     let mut table = String::from(lines.next()?);

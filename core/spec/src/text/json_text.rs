@@ -1,12 +1,12 @@
-//! [`toml_text`]: a spec held as JSON, as TOML again.
+//! [`toml_text`]: converts a spec from JSON back to TOML.
 
 use crate::text::toml_text::{key, quoted};
 use serde_json::{Map, Value};
 
-/// Longest text of a table that stands in one line.
+/// Maximum length of a table in one line.
 const LINE: usize = 100;
 
-/// A spec as TOML; `document` is as [`ArchSpec::document`](crate::ArchSpec::document) gives it. Nulls are left out.
+/// A spec as TOML; `document` has the form of [`ArchSpec::document`](crate::ArchSpec::document). Nulls are left out.
 pub fn toml_text(document: &Value) -> String {
     let mut text = String::new();
     if let Some(table) = document.as_object() {
@@ -38,7 +38,7 @@ fn section(table: &Map<String, Value>, path: &str, text: &mut String) {
         let nested = value.as_object().is_some_and(|inner| inner.values().any(Value::is_object));
         value.is_object() && (path.is_empty() || nested || toml_value(value).len() > LINE)
     };
-    // Where one table needs a header, all have one: their order may mean something.
+    // If one table needs a header, all get one: their order may matter.
     let headers = table.values().any(is_section);
     let there = table.iter().filter(|(_, value)| !value.is_null());
     let (tables, lines): (Vec<_>, Vec<_>) = there.partition(|(_, value)| headers && value.is_object());

@@ -1,4 +1,4 @@
-//! [`Literal`]: a value of a spec that is written out.
+//! [`Literal`]: a literal value of a spec.
 
 /// A literal of a spec.
 #[derive(Clone, Debug, PartialEq)]

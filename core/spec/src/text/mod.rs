@@ -1,4 +1,4 @@
-//! Text before it means anything: sources, TOML with the place of every value, faults at such places, globs.
+//! Text handling below the language: sources, TOML with the place of every value, faults, globs.
 
 pub(crate) mod fault;
 pub(crate) mod glob;

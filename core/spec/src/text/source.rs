@@ -1,4 +1,4 @@
-//! What a spec is read from and resolved against: its text, and the keys and roles of a model file.
+//! The input of a spec: its text, and the keys and roles of a model file.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub trait SpecLookup {
     /// The spec with this id, if there is one.
     fn find(&self, id: &str) -> Option<SpecSource>;
 
-    /// The spec that `replacing`, of the same id, stands in the place of: what a spec that extends its own id is laid over.
+    /// The spec that `replacing`, of the same id, replaces: the base of a spec that extends its own id.
     fn find_replaced(&self, _id: &str, _replacing: &SpecSource) -> Option<SpecSource> {
         None
     }
@@ -64,7 +64,7 @@ pub enum MetadataValue {
 }
 
 impl MetadataValue {
-    /// A count, of a list the first; nothing where it is none.
+    /// A count, for a list its first element; `None` for other values.
     pub fn first_count(&self) -> Option<usize> {
         match self {
             MetadataValue::Integer(value) => usize::try_from(*value).ok(),
@@ -76,11 +76,11 @@ impl MetadataValue {
 
 /// The metadata of a model, by canonical key.
 pub trait KeySource {
-    /// Value of a canonical key: a GGUF key without its architecture prefix, e.g. `attention.head_count`; where there is
-    /// none, of the key of that name without a prefix (`xielu.beta`).
+    /// Value of a canonical key: a GGUF key without its architecture prefix, e.g. `attention.head_count`; or else of
+    /// the key with that name without a prefix (`xielu.beta`).
     fn get(&self, canonical_key: &str) -> Option<MetadataValue>;
 
-    /// Every canonical key there is.
+    /// Every canonical key.
     fn keys(&self) -> Vec<String>;
 
     /// Full names of metadata keys outside the architecture prefix (`general.name`, `tokenizer.ggml.model`); they are
@@ -89,22 +89,23 @@ pub trait KeySource {
         Vec::new()
     }
 
-    /// How the file spells a canonical key, where its keys are translated.
+    /// The spelling of a canonical key in the file, if its keys are translated.
     fn spelled(&self, _canonical_key: &str) -> Option<String> {
         None
     }
 
-    /// The file's own names and what became of each; `None` where its keys are canonical as they stand.
+    /// The file's own names and their use; `None` if its keys are canonical.
     fn names(&self) -> Option<&[NamedKey]> {
         None
     }
 
-    /// What is wrong with the file's own names: what is meant, and why.
+    /// Faults of the file's own names: the name, and what is wrong.
     fn faults(&self) -> &[(String, String)] {
         &[]
     }
 
-    /// Keys that a GGUF file made of this one has for other programs (`[hf.write]`): nothing here is computed from them.
+    /// Keys for other programs in a GGUF file converted from this one (`[hf.write]`): nothing here is computed from
+    /// them.
     ///
     /// # Errors
     /// What is wrong with one, in words.
@@ -112,29 +113,29 @@ pub trait KeySource {
         Ok(BTreeMap::new())
     }
 
-    /// Whether the head is the embedding, where the file says it.
+    /// Whether the head is the embedding, if the file says it.
     fn head_is_embedding(&self) -> Option<bool> {
         None
     }
 }
 
-/// A name of a file whose keys are translated.
+/// A name of a file with translated keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedKey {
     /// The name, dotted.
     pub name: String,
-    /// What became of it.
+    /// Its use.
     pub is: NameUse,
 }
 
-/// What became of a name.
+/// The use of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameUse {
-    /// It gave these canonical keys; of none where it was compared with what is understood.
+    /// It gave these canonical keys; none if it was only compared with supported values.
     Read(Vec<String>),
     /// It does not matter, for this reason.
     Ignored(String),
-    /// Nothing knows it; the nearest known name, as a clause.
+    /// An unknown name; with the nearest known name, as a clause.
     Unknown(String),
 }
 
@@ -158,7 +159,7 @@ pub trait RoleSource {
     fn has(&self, role: &str, layer: Option<usize>) -> bool;
 }
 
-/// Where weights and keys come from.
+/// The format of weights and keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceFormat {
@@ -178,19 +179,19 @@ impl SourceFormat {
     }
 }
 
-/// What a spec is resolved against.
+/// The input of a resolution.
 pub struct ResolveInput<'a> {
     /// Format of the model.
     pub source: SourceFormat,
     /// Name of the model file, for messages.
     pub file: String,
-    /// Its architecture as the file spells it (`general.architecture`), put before key names in messages.
+    /// Its architecture as the file spells it (`general.architecture`), used as the prefix of keys in messages.
     pub architecture: String,
     /// Its metadata.
     pub keys: &'a dyn KeySource,
     /// Its tensors.
     pub roles: &'a dyn RoleSource,
-    /// Canonical keys set by hand (`--set key=value`, recipes); they win over the file's.
+    /// Canonical keys set by the user (`--set key=value`, recipes); they take precedence over the file's.
     pub overrides: BTreeMap<String, MetadataValue>,
     /// Keys the user accepts unread, canonical or with their prefix (`--accept-unread KEY`).
     pub accept_unread: Vec<String>,

@@ -1,4 +1,4 @@
-//! A TOML document as a tree in which every key and value knows the file and offset it was written at.
+//! A TOML document as a tree in which every key and value has its file and offset.
 
 use crate::text::fault::Fault;
 use crate::text::literal::Literal;
@@ -14,7 +14,7 @@ pub(crate) struct SourceText {
     pub(crate) text: String,
 }
 
-/// Where something was written.
+/// A place in a source.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SourcePlace {
     source: Arc<SourceText>,
@@ -58,7 +58,7 @@ impl fmt::Debug for SourcePlace {
     }
 }
 
-/// A value and where it was written.
+/// A value and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct TomlNode {
     pub(crate) place: SourcePlace,
@@ -77,7 +77,7 @@ pub(crate) enum Item {
 }
 
 impl Item {
-    /// What kind of value it is, for messages.
+    /// The type of the value, for messages.
     pub(crate) fn describe(&self) -> String {
         match self {
             Item::Text(text) => format!("the string \"{text}\""),
@@ -107,7 +107,7 @@ impl TomlNode {
         }
     }
 
-    /// Whether two values are the same, wherever they were written.
+    /// Whether two values are equal, whatever their places.
     pub(crate) fn same(&self, other: &TomlNode) -> bool {
         match (&self.item, &other.item) {
             (Item::Text(a), Item::Text(b)) => a == b,
@@ -125,7 +125,7 @@ impl TomlNode {
         }
     }
 
-    /// The value as a literal; tables are none.
+    /// The value as a literal; `None` for tables.
     pub(crate) fn literal(&self) -> Option<Literal> {
         Some(match &self.item {
             Item::Text(text) => Literal::Text(text.clone()),
@@ -163,12 +163,12 @@ impl TomlTable {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// A key with its place, to change.
+    /// A key with its place, mutable.
     pub(crate) fn entry_mut(&mut self, key: &str) -> Option<&mut TomlEntry> {
         self.entries.iter_mut().find(|entry| entry.key == key)
     }
 
-    /// Takes a key out.
+    /// Removes a key.
     pub(crate) fn remove(&mut self, key: &str) -> Option<TomlEntry> {
         let index = self.entries.iter().position(|entry| entry.key == key)?;
         Some(self.entries.remove(index))
@@ -180,7 +180,7 @@ impl TomlTable {
     }
 }
 
-/// Most bytes of a spec; the largest known one has 7,000.
+/// Maximum size of a spec in bytes; the largest known one has 7,000.
 const MOST_BYTES: usize = 1 << 18;
 
 /// Reads a TOML document into a table, with the place of the document itself.

@@ -1,4 +1,4 @@
-//! Damaged and hostile folders: an error that says where, in bounded time.
+//! Damaged and hostile folders give an error that names the place, in bounded time.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ fn whole(kind: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(fixture(kind).join("tokenizer.json")).unwrap()).unwrap()
 }
 
-/// The file with a change.
+/// The file after a change.
 fn changed(kind: &str, change: impl FnOnce(&mut Value)) -> String {
     let mut file = whole(kind);
     change(&mut file);
@@ -29,7 +29,7 @@ fn what_is_not_done_is_refused_by_its_place() {
         (
             "normalizer",
             json!({"type": "Precompiled", "precompiled_charsmap": "AAAA!"}),
-            "`normalizer`: `precompiled_charsmap` is no base64",
+            "`normalizer`: `precompiled_charsmap` is not valid base64",
         ),
         (
             "normalizer",
@@ -100,7 +100,7 @@ fn damaged_vocabularies_are_refused() {
         let said = said(&changed("tok/llama3", change));
         assert!(said.contains(expected), "{expected}: {said}");
     }
-    // The same text twice, which a parser of objects hides.
+    // The same text twice, which a parser into objects would hide.
     let text = changed("tok/llama3", |_| {}).replacen("\"vocab\":{", "\"vocab\":{\"Ġ\":9,", 1);
     assert!(said(&text).contains("model.vocab"), "{}", said(&text));
 }
@@ -152,7 +152,7 @@ fn a_folder_says_what_it_lacks() {
     };
     assert!(said(&[("config.json", "{}")]).contains("no tokenizer.json and no tokenizer.model"));
     assert!(said(&[("tekken.json", "{}")]).contains("missing field `config`"));
-    assert!(said(&[("tokenizer.json/inner", "")]).contains("it is not a file"));
+    assert!(said(&[("tokenizer.json/inner", "")]).contains("not a regular file"));
     assert!(said(&[("tokenizer_config.json", "{")]).contains("tokenizer_config.json"));
     assert!(said(&[("tokenizer_config.json", r#"{"bos_token": 3}"#)]).contains("`bos_token`"));
     assert!(said(&[("config.json", r#"{"eos_token_id": "x"}"#)]).contains("`eos_token_id`"));

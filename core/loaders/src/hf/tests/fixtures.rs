@@ -30,7 +30,8 @@ fn ids_and_texts_are_those_of_transformers() {
                 assert_eq!(got, ids(&case["hf_plain"][at]), "{folder} {text:?}");
                 let decoded = tokenizer.decode(&got, true).unwrap();
                 assert_eq!(decoded, case["hf_decoded"][at].as_str().unwrap(), "{folder} {got:?}");
-                // transformers frames a text that begins as a framed one once more, ours does not.
+                // transformers adds the special tokens again to a text that already begins with them; this crate does
+                // not.
                 let framed = ids(&case["hf_special"][at]);
                 let twice = framed.len() > 1 && framed[0] == framed[1] && Some(framed[0]) == tokenizer.bos();
                 let expected = if twice { &framed[1..] } else { &framed };

@@ -1,4 +1,4 @@
-//! Small tokenizers that ask for much: an error by name, before memory or time is taken.
+//! Small tokenizers with excessive costs: a named error before memory or time is used.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use crate::tokenizer::json::{self, Settings};
 use crate::tokenizer::tests::long_texts::cpu_time;
 use crate::{Special, Tokenizer, TokenizerError};
 
-/// What each of these may take; without a budget they take seconds to hours, and gigabytes.
+/// The limit for each of these; without a budget they take seconds to hours, and gigabytes.
 const LIMIT: Duration = Duration::from_secs(2);
 
 fn whole() -> Value {
     serde_json::from_str(&std::fs::read_to_string(fixture("tok/llama3/tokenizer.json")).unwrap()).unwrap()
 }
 
-/// A tokenizer with a stage changed.
+/// A tokenizer with one changed stage.
 fn with(field: &str, value: Value) -> Result<Tokenizer, TokenizerError> {
     let mut file = whole();
     file[field] = value;
     built(&file.to_string())
 }
 
-/// What encoding fails with, which takes no time.
+/// The error of encoding; it must come quickly.
 fn said(tokenizer: Result<Tokenizer, TokenizerError>, text: &str) -> String {
     let start = cpu_time();
     let said = tokenizer.and_then(|tokenizer| tokenizer.encode(text, Special::Plain)).unwrap_err();
@@ -52,7 +52,7 @@ fn normalizers_make_no_more_of_a_text_than_its_budget() {
             format!("`normalizer.normalizers[{place}]` adds more than 1048768 bytes to a text of 3");
         assert!(said.contains(&expected), "{said}");
     }
-    // A table of characters with one long text: "a" becomes it.
+    // A character table with one long text as the replacement of "a".
     let by = "b".repeat(600_000);
     let mut nodes = vec![0u32; 1024];
     nodes[0] = 1 << 10 | 1 << 9;
@@ -68,7 +68,7 @@ fn normalizers_make_no_more_of_a_text_than_its_budget() {
     assert!(said(Ok(tokenizer), "aa").contains("`normalizer` adds more than"));
 }
 
-/// The budget is one for all parts of a text, and for all added tokens.
+/// All parts of a text and all added tokens share one budget.
 #[test]
 fn parts_of_a_text_and_added_tokens_share_their_budget() {
     let mut file = whole();
@@ -113,7 +113,7 @@ fn steps_and_regexes_of_a_file_are_few() {
     assert!(told.contains("`pre_tokenizer.pretokenizers[256]` follows 256 other steps"), "{told}");
     let told = said(with("normalizer", sequence("normalizers", &json!({"type": "NFC"}), 300)), "a");
     assert!(told.contains("`normalizer.normalizers[256]` follows 256 other steps"), "{told}");
-    // Each takes megabytes once it is compiled.
+    // Each takes megabytes after compilation.
     for behavior in ["Isolated", "Removed"] {
         let split =
             json!({"type": "Split", "pattern": {"Regex": r"\w{100}"}, "behavior": behavior, "invert": false});
@@ -141,7 +141,7 @@ fn a_template_names_few_tokens() {
     assert!(told.contains("`post_processor.single[0]` puts more than 256 tokens beside a text"), "{told}");
 }
 
-/// Tokens that take the white space around them along, in nothing but white space that is such tokens itself.
+/// Tokens that strip the white space around them, in text that consists of such white-space tokens.
 #[test]
 fn white_space_around_added_tokens_takes_no_quadratic_time() {
     for (lstrip, rstrip) in [(true, false), (false, true)] {
@@ -186,7 +186,8 @@ fn tokens_named_by_other_files_take_no_quadratic_time() {
     assert_eq!(tokenizer.guarded_texts().len(), count);
 }
 
-/// A long conversation of many messages is no hostile text: each border of trust is found by normalizing what stands before it.
+/// A long conversation of many messages is not hostile: each border of trust is found by normalizing the text before
+/// it.
 #[test]
 fn a_long_conversation_stays_within_its_budget() {
     let mut file = whole();

@@ -1,4 +1,5 @@
-//! Vocabularies of bytes in the order of their merging, against mistral-common and tiktoken (tests/fixtures/tok/ranked.json).
+//! Byte-level vocabularies in the order of their ranks, compared with mistral-common and tiktoken
+//! (tests/fixtures/tok/ranked.json).
 
 use serde_json::{Value, json};
 
@@ -75,7 +76,7 @@ fn a_file_of_gguf_says_the_same() {
         assert_eq!(got, ids(&cases["tekken"][at]), "{text:?}");
         assert_eq!(tokenizer.frame(got), ids(&cases["tekken_framed"][at]), "{text:?}");
     }
-    // A token that no merge makes is one only where whole pieces count first, which `qwen2` does not say.
+    // A token that no merges produce is used only with `ignore_merges`, which `qwen2` does not have.
     let folder = HfTexts::open(fixture("tok/tiktoken")).unwrap();
     let error = folder.gguf_keys(0, None, &tables).unwrap_err().to_string();
     assert!(error.contains("have no name"), "{error}");
@@ -90,7 +91,7 @@ fn damage_and_unknown_classes_are_refused() {
         (&[("tekken.json", &tekken[..tekken.len() / 2])], "EOF while parsing"),
         (&[("tekken.json", &tekken.replacen("\"rank\":3,", "\"rank\":4,", 1))], "`vocab[3]`"),
         (&[("tekken.json", &tekken.replacen("\"AA==\"", "\"AA\"", 1))], "`vocab[0]`"),
-        (&[("tekken.json", &tekken.replacen(":724,", ":20000,", 1))], "`config` wants 19976"),
+        (&[("tekken.json", &tekken.replacen(":724,", ":20000,", 1))], "`config` says 19976"),
         (&[("tekken.json", &tekken.replacen(":24,", ":725,", 1))], "725 special tokens of 724"),
         (&[("a.tiktoken", &tiktoken)], "no `tokenizer_class`"),
         (

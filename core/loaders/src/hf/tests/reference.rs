@@ -50,8 +50,8 @@ fn a_long_text_has_the_same_ids() {
     }
 }
 
-/// Whether a character is of a block that was full when the crate's tables of marks and decompositions were made, which
-/// are those of Unicode 9.
+/// Whether a character is in a block that was complete in Unicode 9, the version of the crate's tables of marks and
+/// decompositions.
 fn is_old(character: &char) -> bool {
     matches!(
         u32::from(*character),
@@ -61,7 +61,7 @@ fn is_old(character: &char) -> bool {
     )
 }
 
-/// Texts in which little is as one expects.
+/// Texts with unusual characters.
 pub(super) fn odd() -> impl Strategy<Value = String> {
     let old = |text: String| text.chars().filter(is_old).collect();
     prop_oneof![

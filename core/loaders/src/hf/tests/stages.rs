@@ -1,4 +1,4 @@
-//! Every stage that is done, on small vocabularies, against the tokenizers crate.
+//! Every supported stage on small vocabularies, compared with the tokenizers crate.
 
 use std::sync::LazyLock;
 
@@ -21,7 +21,7 @@ fn vocabulary(texts: &[&str]) -> Value {
         .into()
 }
 
-/// Byte pair encoding over characters, with and without tokens of bytes.
+/// Byte pair encoding over characters, with and without byte tokens.
 fn pairs(byte_fallback: bool, fuse_unk: bool) -> Value {
     let mut texts: Vec<String> = [
         "<unk>", "a", "b", "s", "e", "é", "1", "2", "3", ".", "<", ">", "/", "▁", "▁a", "ab", "ss", "12",
@@ -76,7 +76,7 @@ fn words() -> Value {
     })
 }
 
-/// Byte pair encoding whose tokens say where a word goes on and where it ends.
+/// Byte pair encoding with marks for the continuation and the end of a word.
 fn affixed(byte_fallback: bool) -> Value {
     let mut texts: Vec<String> = [
         "<unk>", "a", "b", "##a", "##b", "a</w>", "b</w>", "##a</w>", "##b</w>", "t", "##h", "##e</w>", "th",
@@ -120,7 +120,7 @@ fn added(id: u32, content: &str, flags: [bool; 4], special: bool) -> Value {
     })
 }
 
-/// Sentencepiece's table of characters of a fixture.
+/// The sentencepiece character table of a fixture.
 fn characters() -> Value {
     let file = GgufFile::open(fixture("tok/unigram/vocab.gguf"), &OpenOptions::default()).unwrap();
     let table = file.metadata().get("tokenizer.ggml.precompiled_charsmap").unwrap();
@@ -254,7 +254,8 @@ proptest! {
     }
 }
 
-/// Between a letter, a digit and a sign of each script, every character is cut off exactly where the crate cuts it off.
+/// Between a letter, a digit and a punctuation mark of each script, every character is split off exactly where the
+/// crate does it.
 #[test]
 fn scripts_are_those_of_the_crate_for_every_character() {
     let pair = |text: &str| -> String {
@@ -264,7 +265,7 @@ fn scripts_are_those_of_the_crate_for_every_character() {
     };
     let all: Vec<char> = (0..0x3_0000).filter_map(char::from_u32).collect();
     for around in ['a', '1', '日', '\u{301}', 'я'] {
-        // A piece is one token here, known or not, so that ids count the pieces.
+        // Every piece is one token here, known or not, so that ids count the pieces.
         for part in all.chunks(4096) {
             let text: String = part.iter().flat_map(|character| [around, *character]).collect();
             pair(&text);
@@ -317,6 +318,7 @@ fn ends_of_words_are_spaces() {
     .to_string();
     let tokenizer = built(&file).unwrap();
     let ids = tokenizer.encode("the ab the", Special::Plain).unwrap();
-    // The last word ends, too: the crate leaves that space out, where tokens come one by one nobody knows.
+    // The last word ends too: the crate leaves out that space, but with token-by-token decoding the last word is not
+    // known.
     assert_eq!(tokenizer.decode(&ids, true).unwrap(), "the ab the ");
 }

@@ -1,4 +1,4 @@
-//! Templates, sampling and special tokens of folders, and vocabularies of sentencepiece.
+//! Templates, sampling settings and special tokens of folders, and sentencepiece vocabularies.
 
 use super::{fixture, folder};
 use crate::{HfTexts, Special, TokenizerOptions};
@@ -45,7 +45,7 @@ fn templates_are_found_where_they_are() {
         assert_eq!(texts.chat_template_source("default"), names.first().map(|_| TEMPLATE), "{files:?}");
         assert_eq!(texts.paths().len(), files.len(), "{files:?}");
     }
-    // A file of its own counts more.
+    // A separate file takes precedence.
     let made = folder(&[("tokenizer_config.json", &text), ("chat_template.jinja", "own")]);
     assert_eq!(HfTexts::open(made.path()).unwrap().chat_template_source("default"), Some("own"));
 }
@@ -110,7 +110,7 @@ fn what_tokenizer_config_adds_counts_as_in_transformers() {
     assert_eq!(tokenizer.vocab_size(), 381);
     assert!(tokenizer.adds_bos() && tokenizer.adds_eos());
     assert_eq!(tokenizer.frame(vec![50]), [1, 50, 2]);
-    // Of the listed texts one is no token: it is cut as text is.
+    // One of the listed texts is not a token: it is split like other text.
     let ids = tokenizer.encode("<|tool|>  the", Special::Parse).unwrap();
     assert_eq!(ids, [&[380], tokenizer.encode("the", Special::Plain).unwrap().as_slice()].concat());
     let (pair, second) = tokenizer.frame_pair(vec![50], &[60]);
@@ -141,7 +141,7 @@ fn a_vocabulary_of_sentencepiece_gives_its_ids() {
 fn trust_holds_where_special_tokens_are_looked_for_in_normalized_text() {
     let text = std::fs::read_to_string(fixture("tok/spm/tokenizer.json")).unwrap();
     let mut file: serde_json::Value = serde_json::from_str(&text).unwrap();
-    // As Llama 2's files are.
+    // As in Llama 2's files.
     for token in file["added_tokens"].as_array_mut().unwrap() {
         token["normalized"] = true.into();
     }

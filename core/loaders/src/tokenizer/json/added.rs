@@ -1,4 +1,4 @@
-//! Tokens that are looked for in a text before it is cut (the tokenizers crate, `tokenizer/added_vocabulary.rs`).
+//! Tokens that are matched in a text before it is split (the tokenizers crate, `tokenizer/added_vocabulary.rs`).
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,31 +12,31 @@ use super::super::vocabulary::Vocabulary;
 use super::file::AddedToken;
 use super::normalizer::Normalizer;
 
-/// Tokens that are found in one form of the text: as it is, or normalized.
+/// Tokens that are matched in one form of the text: original or normalized.
 #[derive(Debug, Default)]
 pub(super) struct AddedSet {
     texts: Prefixes,
     manners: HashMap<u32, Manner>,
 }
 
-/// What goes with a token when it is found.
+/// The properties of an added token.
 #[derive(Debug, Clone, Copy)]
 struct Manner {
-    /// Only where the text there is trusted.
+    /// Whether only trusted text can contain it.
     guarded: bool,
     single_word: bool,
     lstrip: bool,
     rstrip: bool,
 }
 
-/// A part of a text: a token, or text that holds none.
+/// A part of a text: a token, or text without any.
 pub(super) type Found = (Option<u32>, Range<usize>);
 
 impl AddedSet {
-    /// The tokens that are looked for in the text as it is, and those in the normalized one.
+    /// The tokens that are matched in the original text, and those matched in the normalized one.
     ///
     /// # Errors
-    /// A regex of the normalizer gave up; it makes far too much of the tokens.
+    /// A regex of the normalizer failed, or the normalizer expands the tokens too much.
     pub(super) fn both(
         tokens: &[AddedToken],
         vocabulary: &Vocabulary,
@@ -72,21 +72,21 @@ impl AddedSet {
         Ok([set(false)?, set(true)?])
     }
 
-    /// Whether there are none.
+    /// Whether there are no tokens.
     pub(super) fn is_empty(&self) -> bool {
         self.manners.is_empty()
     }
 
-    /// Whether some are found in trusted text only.
+    /// Whether some are matched only in trusted text.
     pub(super) fn has_guarded(&self) -> bool {
         self.manners.values().any(|manner| manner.guarded)
     }
 
-    /// Cuts a text at its tokens: the leftmost first, of those at one place the longest. One that is not meant there is
-    /// text as a whole.
+    /// Splits a text at its tokens: the leftmost first, at one place the longest. A token that is not allowed at its
+    /// place is plain text.
     ///
     /// # Errors
-    /// The budget is used up.
+    /// The budget is exhausted.
     pub(super) fn cut(
         &self,
         text: &str,
@@ -111,7 +111,7 @@ impl AddedSet {
             };
             let (mut start, mut end) = (found.start, found.end);
             if manner.lstrip {
-                // What stands before `done` is taken: to look further back for each token would take quadratic time.
+                // Text before `done` was processed: to look further back for each token would take quadratic time.
                 let before = text.get(done..start).unwrap_or_default();
                 start = done + before.trim_end().len();
             }
@@ -131,14 +131,14 @@ impl AddedSet {
     }
 }
 
-/// White space of a text, of which the run that was found last is remembered.
+/// White space of a text, with the last run that was found.
 struct White<'t> {
     text: &'t str,
     last: Range<usize>,
 }
 
 impl White<'_> {
-    /// Where the white space ends that begins at a place.
+    /// The end of the white space that begins at a place.
     fn end_after(&mut self, at: usize) -> usize {
         if !self.last.contains(&at) {
             let rest = self.text.get(at..).unwrap_or_default();
@@ -148,7 +148,7 @@ impl White<'_> {
     }
 }
 
-/// Whether no letter touches a place.
+/// Whether there is no letter on either side of a place.
 fn alone(text: &str, place: &Range<usize>) -> bool {
     let before = text.get(..place.start).and_then(|before| before.chars().next_back());
     let after = text.get(place.end..).and_then(|after| after.chars().next());

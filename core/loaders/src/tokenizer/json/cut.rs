@@ -1,4 +1,4 @@
-//! [`Cut`]: what is looked for in a text, and how it is cut there (the tokenizers crate, `NormalizedString::split`).
+//! [`Cut`]: a pattern and how a text is split by its matches (the tokenizers crate, `NormalizedString::split`).
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::super::finder::RegexFinder;
 use super::super::splitter::Splitter;
 use super::scripts;
 
-/// What becomes of what was found.
+/// What happens to the matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Behavior {
     Isolated,
@@ -20,7 +20,7 @@ pub(super) enum Behavior {
 }
 
 impl Behavior {
-    /// By its name in a file.
+    /// The behavior with this name in a file.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "Isolated" => Self::Isolated,
@@ -33,7 +33,7 @@ impl Behavior {
     }
 }
 
-/// Characters that are each found alone.
+/// Characters that are each a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Characters {
     White,
@@ -53,7 +53,7 @@ impl Characters {
     }
 }
 
-/// What is looked for.
+/// The pattern that is matched.
 #[derive(Debug)]
 pub(super) enum SplitPattern {
     /// Isolated matches of each regex in turn.
@@ -61,20 +61,20 @@ pub(super) enum SplitPattern {
     Regex(RegexFinder),
     Text(String),
     Characters(Characters),
-    /// Borders of scripts.
+    /// Borders between scripts.
     Scripts,
-    /// So many characters each.
+    /// This many characters each.
     Lengths(usize),
 }
 
-/// Whether what is found counts, or what lies between.
+/// Whether the matches are kept, or the text between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MatchPart {
     Found,
     Between,
 }
 
-/// A cut of every piece.
+/// A split of every piece.
 #[derive(Debug)]
 pub(super) struct Cut {
     pub(super) sought: SplitPattern,
@@ -83,15 +83,15 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Finds single characters.
+    /// A split that matches single characters.
     pub(super) fn of(characters: Characters, behavior: Behavior) -> Self {
         Self { sought: SplitPattern::Characters(characters), behavior, counts: MatchPart::Found }
     }
 
-    /// The parts of a piece that stay.
+    /// The parts of a piece that are kept.
     ///
     /// # Errors
-    /// A regex gave up.
+    /// A regex failed.
     pub(super) fn ranges(&self, piece: &str, budget: &Budget) -> Result<Vec<Range<usize>>, TokenizerError> {
         let found: Vec<Range<usize>> = match &self.sought {
             SplitPattern::Isolated(splitter) => {
@@ -117,14 +117,14 @@ impl Cut {
     }
 }
 
-/// Parts of so many characters, the last of fewer.
+/// Parts of this many characters; the last may have fewer.
 fn lengths(piece: &str, length: usize) -> Vec<Range<usize>> {
     let starts: Vec<usize> = piece.char_indices().map(|(at, _)| at).step_by(length.max(1)).collect();
     let ends = starts.iter().skip(1).copied().chain([piece.len()]);
     starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
 }
 
-/// What was found and what lies between, in order, and which of them counts.
+/// The matches and the text between them, in order, and which of them are matches.
 fn covered(found: &[Range<usize>], length: usize, counts: MatchPart) -> Vec<(Range<usize>, bool)> {
     let mut parts = Vec::with_capacity(2 * found.len() + 1);
     let mut done = 0;
@@ -169,7 +169,7 @@ impl Behavior {
     }
 }
 
-/// The parts, each joined to the last where that is to be by whether it and the one before count.
+/// The parts, each joined to the previous one as the behavior requires.
 fn joined(
     parts: impl Iterator<Item = (Range<usize>, bool)>,
     joins: impl Fn(bool, bool) -> bool,

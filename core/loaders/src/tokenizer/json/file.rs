@@ -1,4 +1,4 @@
-//! What a `tokenizer.json` holds, as written (the tokenizers crate, `tokenizer/serialization.rs`).
+//! The contents of a `tokenizer.json` as written (the tokenizers crate, `tokenizer/serialization.rs`).
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -6,15 +6,15 @@ use serde_json::Value;
 
 use super::lists::{MergeList, TokenList};
 
-/// The file. A field that is not here is refused by name.
+/// The file. An unknown field is an error that names it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
     pub(crate) version: Option<String>,
-    /// Cutting long texts is asked for by whoever encodes, and so not done.
+    /// Truncation is requested by the caller of an encoding, so it is not applied here.
     #[serde(default, rename = "truncation")]
     pub(crate) _truncation: IgnoredAny,
-    /// As truncation.
+    /// As for truncation.
     #[serde(default, rename = "padding")]
     pub(crate) _padding: IgnoredAny,
     #[serde(default)]
@@ -30,29 +30,29 @@ pub(crate) struct File {
     pub(crate) model: ModelTable,
 }
 
-/// A token that is looked for in a text before anything else.
+/// A token that is matched in a text before anything else.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AddedToken {
     pub(crate) id: u64,
     pub(crate) content: String,
-    /// Not inside a word.
+    /// Whether it is not matched inside a word.
     #[serde(default)]
     pub(crate) single_word: bool,
-    /// Takes the white space before it along.
+    /// Whether it includes the white space before it.
     #[serde(default)]
     pub(crate) lstrip: bool,
-    /// Takes the white space after it along.
+    /// Whether it includes the white space after it.
     #[serde(default)]
     pub(crate) rstrip: bool,
-    /// Looked for after the text was normalized, and in its normalized form.
+    /// Whether it is matched after normalization, in its normalized form.
     #[serde(default)]
     pub(crate) normalized: bool,
     #[serde(default)]
     pub(crate) special: bool,
 }
 
-/// The model's table; which fields it may have depends on its type.
+/// The model's table; its possible fields depend on its type.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ModelTable {

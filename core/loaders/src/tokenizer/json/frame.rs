@@ -1,4 +1,4 @@
-//! What is put around a text (the tokenizers crate, `processors/`).
+//! The tokens that are added around a text (the tokenizers crate, `processors/`).
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ use super::super::error::TokenizerError;
 use super::super::framing::Framing;
 use super::part::{JsonObject, bad};
 
-/// Most tokens in one place beside a text; published files have up to three. Each piece of a template can name as many as the
-/// file is long.
+/// Maximum number of tokens on one side of a text; published files have up to three. Each piece of a template can
+/// name arbitrarily many.
 const MOST_AROUND: usize = 256;
 
-/// Reads the `post_processor` of a file; `size`: how many tokens there are.
+/// Reads the `post_processor` of a file; `size`: the number of tokens.
 ///
 /// # Errors
-/// A processor that is not done, a damaged one, an id past the vocabulary.
+/// An unsupported or damaged processor, or an id outside of the vocabulary.
 pub(crate) fn read(value: &Value, size: usize) -> Result<Framing, TokenizerError> {
     if value.is_null() {
         return Ok(Framing::default());
@@ -23,12 +23,12 @@ pub(crate) fn read(value: &Value, size: usize) -> Result<Framing, TokenizerError
     match past {
         None => Ok(framing),
         Some(id) => {
-            Err(bad("post_processor", format!("the id {id} is past the vocabulary of {size} tokens")))
+            Err(bad("post_processor", format!("the id {id} is outside the vocabulary of {size} tokens")))
         }
     }
 }
 
-/// `None` for what puts nothing.
+/// `None` for a processor that adds nothing.
 fn part(part: &JsonObject<'_>) -> Result<Option<Framing>, TokenizerError> {
     let framing = match part.kind()? {
         "ByteLevel" => {
@@ -61,11 +61,11 @@ fn part(part: &JsonObject<'_>) -> Result<Option<Framing>, TokenizerError> {
     Ok(framing)
 }
 
-/// The id of a `["[SEP]", 102]`.
+/// The id in a pair like `["[SEP]", 102]`.
 fn named(part: &JsonObject<'_>, field: &'static str) -> Result<u32, TokenizerError> {
     let pair = part.value(field)?.as_array().filter(|pair| pair.len() == 2);
     let id = pair.and_then(|pair| pair.last()).and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok());
-    id.ok_or_else(|| part.bad(format!("`{field}` is no pair of a token and its id")))
+    id.ok_or_else(|| part.bad(format!("expected a pair of a token and its id in `{field}`")))
 }
 
 fn template(part: &JsonObject<'_>) -> Result<Framing, TokenizerError> {
@@ -80,7 +80,7 @@ fn template(part: &JsonObject<'_>) -> Result<Framing, TokenizerError> {
     };
     match between.strip_prefix(closing.as_slice()).filter(|_| *before == opening) {
         Some(between) => Ok(Framing { opening, closing, between: between.to_vec(), ending: ending.clone() }),
-        None => Err(part.refused("has a `pair` whose first text is framed otherwise than in `single`")),
+        None => Err(part.refused("has a `pair` whose first text has other special tokens than in `single`")),
     }
 }
 
@@ -90,7 +90,7 @@ fn pieces(part: &JsonObject<'_>, field: &'static str) -> Result<Vec<Vec<u32>>, T
     let mut parts = vec![Vec::new()];
     let mut texts = Vec::new();
     for piece in part.parts(field)? {
-        let wrong = || piece.bad("a `SpecialToken` or a `Sequence` with an `id` was expected");
+        let wrong = || piece.bad("expected a `SpecialToken` or a `Sequence` with an `id`");
         let inner = |name: &'static str| -> Result<Option<&str>, TokenizerError> {
             Ok(piece.value(name).ok().and_then(|value| value.get("id")).and_then(Value::as_str))
         };
@@ -107,7 +107,7 @@ fn pieces(part: &JsonObject<'_>, field: &'static str) -> Result<Vec<Vec<u32>>, T
                     last.extend(ids.ok_or_else(unknown)?);
                     if last.len() > MOST_AROUND {
                         return Err(
-                            piece.refused(format!("puts more than {MOST_AROUND} tokens beside a text"))
+                            piece.refused(format!("adds more than {MOST_AROUND} tokens around a text"))
                         );
                     }
                 }

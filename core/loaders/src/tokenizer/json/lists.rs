@@ -1,11 +1,11 @@
-//! The long lists of a `tokenizer.json`: tokens and merges, their texts in one buffer each.
+//! The long lists of a `tokenizer.json`: tokens and merges, with their strings in one buffer each.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Strings, one after the other.
+/// Strings in one buffer.
 #[derive(Debug, Default)]
 pub(crate) struct StringList {
     buffer: String,
@@ -18,12 +18,12 @@ impl StringList {
         self.ends.push(self.buffer.len());
     }
 
-    /// How many there are.
+    /// The number of strings.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// One of them; empty past the end.
+    /// One string; empty past the end.
     pub(crate) fn get(&self, at: usize) -> &str {
         let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or_default();
         let end = self.ends.get(at).copied().unwrap_or(start);
@@ -31,7 +31,7 @@ impl StringList {
     }
 }
 
-/// Reads a string to the end of the buffer.
+/// Reads a string and appends it to the buffer.
 struct Append<'a>(&'a mut StringList);
 
 impl<'de> DeserializeSeed<'de> for Append<'_> {
@@ -55,7 +55,7 @@ impl Visitor<'_> for Append<'_> {
     }
 }
 
-/// Tokens with their ids (an object: text to id) or their scores (a list of pairs, whose places are the ids).
+/// Tokens with their ids (an object: text to id) or their scores (a list of pairs, whose positions are the ids).
 #[derive(Debug, Default)]
 pub(crate) struct TokenList {
     pub(crate) texts: StringList,
@@ -66,7 +66,7 @@ pub(crate) struct TokenList {
 }
 
 impl TokenList {
-    /// Tokens whose places from `first` on are their ids.
+    /// Tokens whose ids are their positions, starting with `first`.
     pub(crate) fn of<'t>(first: u64, texts: impl Iterator<Item = &'t str>) -> Self {
         let mut tokens = Self::default();
         for (id, text) in (first..).zip(texts) {
@@ -129,17 +129,17 @@ impl<'de> Visitor<'de> for ScoreSeed<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut pair: A) -> Result<f64, A::Error> {
-        let short = || A::Error::custom("a token and its score were expected");
+        let short = || A::Error::custom("expected a token and its score");
         pair.next_element_seed(Append(self.0))?.ok_or_else(short)?;
         let score = pair.next_element()?.ok_or_else(short)?;
         match pair.next_element::<serde::de::IgnoredAny>()? {
             None => Ok(score),
-            Some(_) => Err(A::Error::custom("a token and its score were expected, and there is more")),
+            Some(_) => Err(A::Error::custom("expected a token and its score, found more values")),
         }
     }
 }
 
-/// Merges in their order: two texts each, written `"a b"` or `["a", "b"]`.
+/// Merges in order: two strings each, written `"a b"` or `["a", "b"]`.
 #[derive(Debug, Default)]
 pub(crate) struct MergeList {
     texts: StringList,
@@ -153,7 +153,7 @@ impl MergeList {
         merges
     }
 
-    /// How many there are.
+    /// The number of merges.
     pub(crate) fn len(&self) -> usize {
         self.texts.len() / 2
     }
@@ -205,7 +205,7 @@ impl<'de> Visitor<'de> for MergeSeed<'_> {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
-        // The first line of the merges.txt that the list was once.
+        // The first line of the former merges.txt.
         if text.starts_with("#version") {
             return Ok(());
         }
@@ -215,7 +215,7 @@ impl<'de> Visitor<'de> for MergeSeed<'_> {
                 self.0.push(right);
                 Ok(())
             }
-            None => Err(E::custom(format!("the merge {text:?} is not two parts with a space between"))),
+            None => Err(E::custom(format!("the merge {text:?} does not consist of two parts with a space between them"))),
         }
     }
 

@@ -1,4 +1,4 @@
-//! How a piece becomes tokens (the tokenizers crate, `models/`).
+//! The models that turn a piece into tokens (the tokenizers crate, `models/`).
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use super::file::ModelTable;
 use super::pairs::BpeModel;
 use super::part::{bad, refused};
 
-/// What WordPiece puts before what continues a word.
+/// The prefix of WordPiece tokens that continue a word.
 const CONTINUES: &str = "##";
-/// How many characters a word of WordPiece may have.
+/// The maximum number of characters of a word for WordPiece.
 const LONGEST_WORD: u64 = 100;
 
 /// The model of a file.
@@ -27,7 +27,7 @@ pub(super) enum PieceModel {
         bytes: Option<Vec<u32>>,
     },
     WordPiece(WordPieceModel),
-    /// Pieces that are tokens, and one for all others.
+    /// Pieces that are tokens, and one token for all others.
     WordLevel {
         unknown: Option<u32>,
         only_added: HashSet<u32>,
@@ -43,7 +43,7 @@ pub(super) struct WordPieceModel {
     longest: usize,
 }
 
-/// The tokens that a piece may become: those of the model's own list that do not steer it.
+/// The possible tokens of a piece: those of the model's own list, without control tokens.
 pub(super) struct PieceVocabulary<'v> {
     pub(super) vocabulary: &'v Vocabulary,
     pub(super) only_added: HashSet<u32>,
@@ -56,7 +56,7 @@ impl PieceVocabulary<'_> {
     }
 }
 
-/// The kind of a model; files of old have no `type`.
+/// The kind of a model; old files have no `type`.
 pub(crate) fn kind(model: &ModelTable) -> Result<&str, TokenizerError> {
     match &model.kind {
         Some(kind) => Ok(kind),
@@ -68,10 +68,10 @@ pub(crate) fn kind(model: &ModelTable) -> Result<&str, TokenizerError> {
 }
 
 impl PieceModel {
-    /// Builds what the `model` of a file says.
+    /// Builds the `model` of a file.
     ///
     /// # Errors
-    /// A model that is not done, a merge of unknown tokens.
+    /// An unsupported model, or a merge of unknown tokens.
     pub(super) fn read(model: &ModelTable, vocabulary: &Vocabulary) -> Result<Self, TokenizerError> {
         let own: HashSet<u64> = model.vocab.ids.iter().copied().collect();
         let added = vocabulary.iter().map(|(id, _, _)| id).filter(|id| !own.contains(&u64::from(*id)));
@@ -94,7 +94,7 @@ impl PieceModel {
     /// Appends the tokens of a piece.
     ///
     /// # Errors
-    /// A character without a token, where there is none for unknown ones.
+    /// A character without a token, if the model has no unknown token.
     pub(super) fn encode(
         &self,
         vocabulary: &Vocabulary,
@@ -119,12 +119,12 @@ impl PieceModel {
     }
 }
 
-/// The tokens `<0x00>` to `<0xFF>`, if all are there.
+/// The tokens `<0x00>` to `<0xFF>`, if all exist.
 fn byte_tokens(vocabulary: &Vocabulary) -> Option<Vec<u32>> {
     (0..=u8::MAX).map(|byte| vocabulary.id(&format!("<0x{byte:02X}>"))).collect()
 }
 
-/// `byte_fallback` with fewer than 256 tokens of bytes would depend on each character.
+/// With fewer than 256 byte tokens, `byte_fallback` would depend on each character.
 pub(super) fn fallback(
     model: &ModelTable,
     vocabulary: &Vocabulary,
@@ -132,7 +132,7 @@ pub(super) fn fallback(
     match model.byte_fallback {
         Some(true) => {
             let missing =
-                || bad("model.byte_fallback", "true, but not all of `<0x00>` to `<0xFF>` are tokens");
+                || bad("model.byte_fallback", "true, but the vocabulary lacks some of `<0x00>` to `<0xFF>`");
             byte_tokens(vocabulary).ok_or_else(missing).map(Some)
         }
         _ => Ok(None),
@@ -142,11 +142,11 @@ pub(super) fn fallback(
 fn best(model: &ModelTable, vocabulary: &Vocabulary) -> Result<PieceModel, TokenizerError> {
     let scores = &model.vocab.scores;
     if scores.is_empty() {
-        return Err(bad("model.vocab", "a list of tokens with scores was expected"));
+        return Err(bad("model.vocab", "expected a list of tokens with scores"));
     }
     let unknown = model.unk_id.and_then(|id| u32::try_from(id).ok());
     let unknown = unknown.filter(|id| scores.len() > *id as usize).ok_or_else(|| {
-        bad("model.unk_id", "missing or past the vocabulary: a character without a token has none then")
+        bad("model.unk_id", "missing or outside the vocabulary: characters without a token could not be encoded")
     })?;
     let worst = scores.iter().copied().fold(f64::INFINITY, f64::min);
     let listed = vocabulary.iter().filter(|(id, _, kind)| (*id as usize) < scores.len() && takes_part(*kind));
@@ -154,7 +154,7 @@ fn best(model: &ModelTable, vocabulary: &Vocabulary) -> Result<PieceModel, Token
     Ok(PieceModel::Unigram { cut, bytes: fallback(model, vocabulary)? })
 }
 
-/// A run of unknown characters is the token of that text, else one unknown token, or its bytes.
+/// A run of unknown characters is the token of that text, or else one unknown token, or its bytes.
 fn best_of(
     vocabulary: &Vocabulary,
     (cut, bytes): (&BestCut, Option<&[u32]>),
@@ -188,7 +188,7 @@ fn words(model: &ModelTable, known: &PieceVocabulary<'_>) -> Result<PieceModel, 
     let unknown = known
         .vocabulary
         .id(unknown)
-        .ok_or_else(|| bad("model.unk_token", format!("{unknown:?} is no token of the vocabulary")))?;
+        .ok_or_else(|| bad("model.unk_token", format!("the vocabulary has no token {unknown:?}")))?;
     let texts = || {
         let own = |id: u32| !known.only_added.contains(&id);
         let listed = known.vocabulary.iter().filter(move |(id, _, kind)| takes_part(*kind) && own(*id));

@@ -1,4 +1,4 @@
-//! What is done to a text before it is cut (the tokenizers crate, `normalizers/`).
+//! The normalization of a text before it is split (the tokenizers crate, `normalizers/`).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -22,10 +22,10 @@ use super::super::word_piece::is_chinese;
 use super::part::JsonObject;
 use super::pattern::translated;
 
-/// Most steps of a normalizer or a pre-tokenizer: published files have up to a dozen.
+/// Maximum number of steps of a normalizer or a pre-tokenizer; published files have up to a dozen.
 pub(super) const MOST_STEPS: usize = 256;
 
-/// Steps, one after the other, each with its place in the file.
+/// Steps in order, each with its place in the file.
 #[derive(Debug, Default)]
 pub(super) struct Normalizer {
     steps: Vec<(String, NormalizerStep)>,
@@ -38,15 +38,15 @@ enum NormalizerStep {
     Nfkc,
     Nfkd,
     Lowercase,
-    /// Marks are left out.
+    /// Removes marks.
     Accents,
-    /// Control characters are left out, other white space becomes spaces (sentencepiece's "nmt").
+    /// Removes control characters and replaces other white space by spaces (sentencepiece's "nmt").
     Nmt,
     Strip {
         left: bool,
         right: bool,
     },
-    /// Before a text that is not empty.
+    /// Prepends this to a text that is not empty.
     Prepend(String),
     ReplaceText {
         text: String,
@@ -58,11 +58,11 @@ enum NormalizerStep {
     },
     Clean,
     Chinese,
-    /// NFD, and marks without room of their own are left out.
+    /// NFD without marks of zero width.
     BertAccents,
-    /// Sentencepiece's table of characters.
+    /// Sentencepiece's character table.
     Characters(Box<CharacterMap>),
-    /// Bytes become GPT-2's letters.
+    /// Bytes become GPT-2's byte letters.
     Letters,
 }
 
@@ -70,7 +70,7 @@ impl Normalizer {
     /// Reads the `normalizer` of a file.
     ///
     /// # Errors
-    /// A normalizer that is not done, a damaged one.
+    /// An unsupported or damaged normalizer.
     pub(super) fn read(value: &Value, room: RegexRoom) -> Result<Self, TokenizerError> {
         let mut reading = NormalizerReader { steps: Vec::new(), room };
         if !value.is_null() {
@@ -84,13 +84,13 @@ impl Normalizer {
         self.steps.is_empty()
     }
 
-    /// Whether it writes bytes in GPT-2's letters.
+    /// Whether it writes bytes as GPT-2's byte letters.
     pub(super) fn spells_letters(&self) -> bool {
         self.steps.iter().any(|(_, step)| matches!(step, NormalizerStep::Letters))
     }
 
-    /// Whether what a text begins with can vanish, so that what is left does not begin where the text began. What a table
-    /// of characters takes out at the start counts as nothing there: the crate has no character before it to move.
+    /// Whether the start of a text can vanish, so that the rest does not begin where the text began. Characters that
+    /// a character table removes at the start do not count: the crate has no character before them to move.
     pub(super) fn may_drop_the_start(&self) -> bool {
         let drops = |step: &NormalizerStep| match step {
             NormalizerStep::Strip { left, .. } => *left,
@@ -104,10 +104,10 @@ impl Normalizer {
         self.steps.iter().any(|(_, step)| drops(step))
     }
 
-    /// The text as the model was trained on it.
+    /// The normalized text.
     ///
     /// # Errors
-    /// A regex gave up, the budget is used up.
+    /// A regex failed, or the budget is exhausted.
     pub(super) fn apply<'t>(&self, text: &'t str, budget: &Budget) -> Result<Cow<'t, str>, TokenizerError> {
         let mut text = Cow::Borrowed(text);
         for (place, step) in &self.steps {
@@ -120,7 +120,7 @@ impl Normalizer {
     }
 }
 
-/// A normalizer that is being read.
+/// Reads a normalizer.
 struct NormalizerReader {
     steps: Vec<(String, NormalizerStep)>,
     room: RegexRoom,
@@ -183,7 +183,7 @@ impl NormalizerReader {
                 let finder = compiled.map_err(|problem| pattern.regex(source, &problem))?;
                 NormalizerStep::ReplaceRegex { finder: Box::new(finder), by }
             }
-            _ => return Err(pattern.bad("a `String` that is not empty or a `Regex` was expected")),
+            _ => return Err(pattern.bad("expected a non-empty `String` or a `Regex`")),
         };
         pattern.finish()?;
         Ok(step)
@@ -211,14 +211,14 @@ impl NormalizerReader {
 fn characters(part: &JsonObject<'_>) -> Result<CharacterMap, TokenizerError> {
     let field = "precompiled_charsmap";
     let text = part.text(field)?.ok_or_else(|| part.bad(format!("it has no `{field}`")))?;
-    let bytes = BASE64.decode(text).map_err(|error| part.bad(format!("`{field}` is no base64: {error}")))?;
+    let bytes = BASE64.decode(text).map_err(|error| part.bad(format!("`{field}` is not valid base64: {error}")))?;
     CharacterMap::read(&bytes).map_err(|problem| part.bad(format!("`{field}`: {problem}")))
 }
 
-/// Graphemes of fewer bytes are replaced as a whole.
+/// Only shorter graphemes (in bytes) are replaced as a whole.
 const LONG_GRAPHEME: usize = 6;
 
-/// Replaces short graphemes as a whole by what stands for the shortest prefix of them, else character by character
+/// Replaces short graphemes as a whole by the replacement of their shortest prefix, others character by character
 /// (the tokenizers crate, `normalizers/precompiled.rs`).
 fn mapped(map: &CharacterMap, text: &str, place: &str, budget: &Budget) -> Result<String, TokenizerError> {
     let mut out = Vec::with_capacity(text.len());
@@ -242,7 +242,7 @@ fn mapped(map: &CharacterMap, text: &str, place: &str, budget: &Budget) -> Resul
 }
 
 impl NormalizerStep {
-    /// The changed text, or `None` where nothing changes.
+    /// The changed text, or `None` if nothing changes.
     fn apply(&self, text: &str, place: &str, budget: &Budget) -> Result<Option<String>, TokenizerError> {
         match self {
             Self::Nfc if is_nfc_quick(text.chars()) == IsNormalized::Yes => return Ok(None),
@@ -293,7 +293,7 @@ impl NormalizerStep {
     }
 }
 
-/// A text with ranges of it replaced; `grow` is asked before each.
+/// A text after replacing ranges of it; `grow` is called before each replacement.
 fn replaced(
     text: &str,
     found: impl Iterator<Item = Range<usize>>,

@@ -10,7 +10,7 @@ use super::file::ModelTable;
 use super::model::{PieceVocabulary, fallback};
 use super::part::bad;
 
-/// Characters below this have their tokens in a table.
+/// Characters below this have their tokens in an array.
 const FEW: usize = 0x200;
 
 /// Byte pair encoding.
@@ -19,7 +19,7 @@ pub(super) struct BpeModel {
     merges: Merges,
     /// Tokens of single characters, by character.
     few: Vec<Option<u32>>,
-    /// Tokens of bytes, where all 256 are there.
+    /// Byte tokens, if all 256 exist.
     bytes: Option<Vec<u32>>,
     unknown: Option<u32>,
     unknowns: Unknowns,
@@ -28,23 +28,23 @@ pub(super) struct BpeModel {
     affixes: Option<Affixes>,
 }
 
-/// What the characters of a piece are spelled with before they are merged.
+/// The affixes of a piece's characters before merging.
 #[derive(Debug)]
 struct Affixes {
-    /// Before each but the first.
+    /// Before each character but the first.
     continues: String,
-    /// Behind the last.
+    /// After the last character.
     ends: String,
 }
 
-/// What a run of unknown characters is.
+/// The token of a run of unknown characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unknowns {
     OneEach,
     OneForAll,
 }
 
-/// Whether a piece that is a token is that token, whatever the merges say.
+/// Whether a piece that is a token becomes that token without merging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WholePieces {
     First,
@@ -55,7 +55,7 @@ impl BpeModel {
     /// Reads the merges of a model.
     ///
     /// # Errors
-    /// A merge of unknown tokens, an unknown token that is none, too few tokens of bytes.
+    /// A merge of unknown tokens, an unknown token outside of the vocabulary, or missing byte tokens.
     pub(super) fn read(model: &ModelTable, known: PieceVocabulary<'_>) -> Result<Self, TokenizerError> {
         let affix = |text: &Option<String>| text.clone().unwrap_or_default();
         let affixes = Affixes {
@@ -65,7 +65,7 @@ impl BpeModel {
         let unknown = match &model.unk_token {
             None => None,
             Some(text) => {
-                let missing = || bad("model.unk_token", format!("{text:?} is no token of the vocabulary"));
+                let missing = || bad("model.unk_token", format!("the vocabulary has no token {text:?}"));
                 Some(known.vocabulary.id(text).ok_or_else(missing)?)
             }
         };
@@ -88,7 +88,7 @@ impl BpeModel {
     /// Appends the tokens of a piece.
     ///
     /// # Errors
-    /// A character without a token, where there is none for unknown ones.
+    /// A character without a token, if the model has no unknown token.
     pub(super) fn encode(
         &self,
         vocabulary: &Vocabulary,
@@ -136,19 +136,19 @@ impl BpeModel {
     }
 }
 
-/// No token for a character, and none for unknown ones.
+/// A character has no token, and there is no unknown token.
 struct NoToken;
 
-/// A piece in tokens of single characters.
+/// A piece as tokens of single characters.
 struct PieceTokens<'p> {
     pairs: &'p BpeModel,
     ids: Vec<u32>,
-    /// An unknown token waits until the next known one, past the bytes of others: so it is in the crate.
+    /// An unknown token is added with the next known one, after the bytes of others, as in the crate.
     waiting: Option<u32>,
 }
 
 impl PieceTokens<'_> {
-    /// Adds a character by its token, or by the bytes of its text, or as unknown.
+    /// Adds a character as its token, as the bytes of its text, or as unknown.
     fn push(&mut self, known: Option<u32>, text: &str) -> Result<(), NoToken> {
         if let Some(id) = known {
             self.ids.extend(self.waiting.take());
@@ -173,7 +173,7 @@ impl PieceTokens<'_> {
     }
 }
 
-/// The merges; `continues` stands before the second part of each and is not in what they join to.
+/// The merges; `continues` is the prefix of the second part of each, and is not part of the result.
 fn merges(
     model: &ModelTable,
     known: &PieceVocabulary<'_>,
@@ -185,17 +185,17 @@ fn merges(
     for (rank, (left, right)) in list.iter().enumerate() {
         let place = || format!("model.merges[{rank}]");
         let token = |text: &str| {
-            let lacks = || bad(place(), format!("it needs the token {text:?}, which the vocabulary lacks"));
+            let lacks = || bad(place(), format!("the vocabulary lacks its token {text:?}"));
             known.id(text).ok_or_else(lacks)
         };
         let rest = right.strip_prefix(continues).ok_or_else(|| {
-            bad(place(), format!("{right:?} goes on with a word and does not begin with {continues:?}"))
+            bad(place(), format!("{right:?} continues a word, but does not begin with {continues:?}"))
         })?;
         joined.clear();
         joined.push_str(left);
         joined.push_str(rest);
         let merge = (token(left)?, token(right)?, token(&joined)?);
-        // As in files of GGUF: no text can become a token that steers the model.
+        // As in GGUF files: text cannot become a control token.
         let [left, right, id] = [merge.0, merge.1, merge.2].map(|id| takes_part(known.vocabulary.kind(id)));
         if left && right && id {
             merges.push(merge);
@@ -204,7 +204,7 @@ fn merges(
     Ok(Merges::of(merges.into_iter()))
 }
 
-/// The token of a character that text may become.
+/// The token of a character, if plain text may become it.
 fn single(vocabulary: &Vocabulary, only_added: &HashSet<u32>, character: char) -> Option<u32> {
     text_token(vocabulary, only_added, character.encode_utf8(&mut [0; 4]))
 }

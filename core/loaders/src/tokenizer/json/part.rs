@@ -1,5 +1,5 @@
-//! [`JsonObject`]: one object of a `tokenizer.json` (a normalizer, a pre-tokenizer), read field by field, so that a field that
-//! nobody reads is refused by name.
+//! [`JsonObject`]: one object of a `tokenizer.json` (a normalizer, a pre-tokenizer), read field by field, so that an
+//! unread field is an error that names it.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::super::error::TokenizerError;
 
-/// An object with a `type`, and where it stands.
+/// An object with a `type`, and its place in the file.
 #[derive(Debug)]
 pub(super) struct JsonObject<'a> {
     pub(super) place: String,
@@ -19,16 +19,16 @@ impl<'a> JsonObject<'a> {
     /// The object at a place.
     ///
     /// # Errors
-    /// It is no object.
+    /// The value is not an object.
     pub(super) fn new(place: impl Into<String>, value: &'a Value) -> Result<Self, TokenizerError> {
         let place = place.into();
         match value {
             Value::Object(fields) => Ok(Self { place, fields, read: RefCell::default() }),
-            other => Err(bad(place, format!("an object was expected, found {}", kind(other)))),
+            other => Err(bad(place, format!("expected an object, found {}", kind(other)))),
         }
     }
 
-    /// What its `type` says.
+    /// The value of `type`.
     pub(super) fn kind(&self) -> Result<&'a str, TokenizerError> {
         self.text("type")?.ok_or_else(|| bad(&self.place, "it has no `type`"))
     }
@@ -38,37 +38,37 @@ impl<'a> JsonObject<'a> {
         self.fields.get(field).filter(|value| !value.is_null())
     }
 
-    /// A text, if the field is there.
+    /// A string, if the field exists.
     pub(super) fn text(&self, field: &'static str) -> Result<Option<&'a str>, TokenizerError> {
         self.typed(field, "a string", Value::as_str)
     }
 
-    /// A text of one character, if the field is there.
+    /// A string of one character, if the field exists.
     pub(super) fn character(&self, field: &'static str) -> Result<Option<char>, TokenizerError> {
         let Some(text) = self.text(field)? else { return Ok(None) };
         let mut characters = text.chars();
         match (characters.next(), characters.next()) {
             (Some(one), None) => Ok(Some(one)),
-            _ => Err(self.bad(format!("`{field}` is {text:?}, one character was expected"))),
+            _ => Err(self.bad(format!("expected one character in `{field}`, found {text:?}"))),
         }
     }
 
-    /// A flag, if the field is there.
+    /// A flag, if the field exists.
     pub(super) fn flag(&self, field: &'static str) -> Result<Option<bool>, TokenizerError> {
         self.typed(field, "true or false", Value::as_bool)
     }
 
-    /// A count, if the field is there.
+    /// A count, if the field exists.
     pub(super) fn count(&self, field: &'static str) -> Result<Option<u64>, TokenizerError> {
         self.typed(field, "a whole number", Value::as_u64)
     }
 
-    /// A value that must be there.
+    /// A required value.
     pub(super) fn value(&self, field: &'static str) -> Result<&'a Value, TokenizerError> {
         self.get(field).ok_or_else(|| self.bad(format!("it has no `{field}`")))
     }
 
-    /// The objects of a list that must be there.
+    /// The objects of a required list.
     pub(super) fn parts(&self, field: &'static str) -> Result<Vec<Self>, TokenizerError> {
         let list = self.typed(field, "a list", Value::as_array)?;
         let list = list.ok_or_else(|| self.bad(format!("it has no `{field}`")))?;
@@ -76,15 +76,15 @@ impl<'a> JsonObject<'a> {
         list.iter().enumerate().map(part).collect()
     }
 
-    /// A field that changes nothing here.
+    /// Skips a field without effect on encoding.
     pub(super) fn skip(&self, field: &'static str) {
         self.read.borrow_mut().push(field);
     }
 
-    /// Ends the reading.
+    /// Checks that every field was read.
     ///
     /// # Errors
-    /// A field that was not read.
+    /// An unread field.
     pub(super) fn finish(&self) -> Result<(), TokenizerError> {
         let read = self.read.borrow();
         match self.fields.keys().find(|field| *field != "type" && !read.contains(&field.as_str())) {
@@ -102,34 +102,34 @@ impl<'a> JsonObject<'a> {
         let Some(value) = self.get(field) else {
             return Ok(None);
         };
-        let found = || self.bad(format!("`{field}` is {}, {expected} was expected", kind(value)));
+        let found = || self.bad(format!("expected {expected} in `{field}`, found {}", kind(value)));
         convert(value).map(Some).ok_or_else(found)
     }
 
-    /// The part is damaged.
+    /// The error for a damaged object.
     pub(super) fn bad(&self, problem: impl Into<String>) -> TokenizerError {
         bad(&self.place, problem)
     }
 
-    /// A regex of the part has a problem; a regex can be as long as a file.
+    /// The error for a regex of the object, shortened: a regex can be as long as a file.
     pub(super) fn regex(&self, source: &str, problem: &str) -> TokenizerError {
         let start: String = source.chars().take(200).collect();
         let problem: String = problem.chars().take(200).collect();
         self.refused(format!("is the regex {start:?} with {problem}"))
     }
 
-    /// The part asks for something that is not done; `what` goes on after the name of the place.
+    /// The error for an unsupported feature of the object; `what` continues the name of the place.
     pub(super) fn refused(&self, what: impl Into<String>) -> TokenizerError {
         refused(&self.place, what)
     }
 }
 
-/// A place of the file is damaged.
+/// The error for a damaged place of the file.
 pub(super) fn bad(place: impl Into<String>, problem: impl Into<String>) -> TokenizerError {
     TokenizerError::BadJson { place: place.into(), problem: problem.into() }
 }
 
-/// A place of the file asks for something that is not done.
+/// The error for an unsupported feature at a place of the file.
 pub(crate) fn refused(place: impl Into<String>, what: impl Into<String>) -> TokenizerError {
     TokenizerError::UnsupportedJson { place: place.into(), what: what.into() }
 }

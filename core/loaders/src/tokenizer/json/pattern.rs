@@ -1,9 +1,9 @@
-//! Regexes of a `tokenizer.json`, which are written for Oniguruma (Ruby's syntax), for the regex engine here.
+//! Translates the regexes of a `tokenizer.json`, which use Oniguruma's syntax (Ruby), for the regex engine used here.
 
-/// The same regex for `fancy-regex`: `^` and `$` are borders of lines in Ruby.
+/// The same regex for `fancy-regex`: `^` and `$` match at line borders in Ruby.
 ///
 /// # Errors
-/// What means something else in the two and is not translated, in words.
+/// The error names a construct with different meanings in both that is not translated.
 pub(super) fn translated(source: &str) -> Result<String, String> {
     let mut out = String::with_capacity(source.len() + 8);
     let mut class = 0usize;
@@ -51,7 +51,7 @@ pub(super) fn translated(source: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// How long the escape is that a text begins with.
+/// The length of the escape at the start of a text.
 fn escape(rest: &str) -> Result<usize, String> {
     let Some(character) = rest.chars().nth(1) else {
         return Err("it ends in a backslash".to_owned());
@@ -68,7 +68,7 @@ fn escape(rest: &str) -> Result<usize, String> {
     }
 }
 
-/// Whether the group that a text begins with means the same in both.
+/// Whether the group at the start of a text has the same meaning in both.
 fn group(rest: &str) -> Result<(), String> {
     const SAME: [&str; 7] = ["(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:"];
     match SAME.iter().any(|start| rest.starts_with(start)) {
@@ -77,7 +77,7 @@ fn group(rest: &str) -> Result<(), String> {
     }
 }
 
-/// The end of an interval (`{2}`, `{1,3}`) that a text begins with.
+/// The end of the interval (`{2}`, `{1,3}`) at the start of a text.
 fn interval(rest: &str) -> Option<usize> {
     let end = rest.find('}')?;
     let inside = rest.get(1..end)?;

@@ -1,24 +1,24 @@
-//! [`Pieces`]: a text that is being cut.
+//! [`Pieces`]: a text while it is split.
 
 use std::ops::Range;
 
 use super::super::budget::Budget;
 use super::super::error::TokenizerError;
 
-/// What adds to a text here, for errors.
+/// The name of the parts that add to a text here, for errors.
 const PLACE: &str = "pre_tokenizer";
 
-/// A text and the parts of it that are left, in order.
+/// A text and its remaining parts, in order.
 #[derive(Debug)]
 pub(super) struct Pieces {
     pub(super) text: String,
     pub(super) ranges: Vec<Range<usize>>,
-    /// Whether the first of them begins where the whole text begins.
+    /// Whether the first part begins at the start of the text.
     pub(super) at_start: bool,
 }
 
 impl Pieces {
-    /// One piece; none of an empty text, which normalizing can leave.
+    /// One piece; none for an empty text, which normalization can produce.
     pub(super) fn new(text: &str, at_start: bool) -> Self {
         let whole = Some(0..text.len()).filter(|range| !range.is_empty());
         Self { text: text.to_owned(), ranges: whole.into_iter().collect(), at_start }
@@ -29,7 +29,7 @@ impl Pieces {
         self.ranges.iter().map(|range| self.text.get(range.clone()).unwrap_or_default())
     }
 
-    /// Cuts each piece into ranges of it; empty ones are left out.
+    /// Splits each piece into ranges of it; empty ones are removed.
     pub(super) fn cut<E>(
         &mut self,
         mut cut: impl FnMut(&str) -> Result<Vec<Range<usize>>, E>,
@@ -46,11 +46,11 @@ impl Pieces {
         Ok(())
     }
 
-    /// Writes each piece anew; `write` gets it, whether it begins the whole text, and where it goes. It adds at most a
-    /// character, and makes none longer than four bytes.
+    /// Rewrites each piece; `write` receives it, whether it begins the whole text, and the output. It adds at most
+    /// one character, and makes none longer than four bytes.
     ///
     /// # Errors
-    /// The budget is used up.
+    /// The budget is exhausted.
     pub(super) fn rewrite(
         &mut self,
         budget: &Budget,

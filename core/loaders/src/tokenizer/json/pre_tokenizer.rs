@@ -1,4 +1,4 @@
-//! How a text is cut before the model sees it (the tokenizers crate, `pre_tokenizers/`).
+//! Splitting a text before the model (the tokenizers crate, `pre_tokenizers/`).
 
 use serde_json::Value;
 
@@ -17,29 +17,29 @@ use super::pieces::Pieces;
 /// The regex of `ByteLevel` (`pre_tokenizers/byte_level.rs`).
 const BYTE_LEVEL: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 
-/// Steps, one after the other.
+/// Steps in order.
 #[derive(Debug, Default)]
 pub(crate) struct PreTokenizer {
     steps: Vec<PreTokenizerStep>,
-    /// The isolated regexes, where there is nothing else but letters for bytes at the end.
+    /// The isolated regexes, if the only other step is byte letters at the end.
     listed: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
 enum PreTokenizerStep {
     Cut(Cut),
-    /// A space before each piece that begins with none.
+    /// Adds a space before each piece that does not begin with one.
     SpaceFirst,
-    /// Bytes become GPT-2's letters.
+    /// Bytes become GPT-2's byte letters.
     Letters,
-    /// Spaces become this character, and one is put first.
+    /// Spaces become this character, and one is added at the start.
     Spaces {
         by: char,
         first: First,
     },
 }
 
-/// Before which pieces a space is put.
+/// The pieces that get a leading space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum First {
     Never,
@@ -51,7 +51,7 @@ impl PreTokenizer {
     /// Reads the `pre_tokenizer` of a file.
     ///
     /// # Errors
-    /// A pre-tokenizer that is not done, a damaged one.
+    /// An unsupported or damaged pre-tokenizer.
     pub(crate) fn read(value: &Value, room: RegexRoom) -> Result<Self, TokenizerError> {
         let mut reading = PreTokenizerReader::new(room);
         if !value.is_null() {
@@ -63,17 +63,18 @@ impl PreTokenizer {
         Ok(Self { steps: reading.steps, listed })
     }
 
-    /// The regexes that cut a text, each what the one before it left, where a byte-level pre-tokenizer is only that.
+    /// The regexes that split a text one after the other, if the pre-tokenizer consists of them and byte letters
+    /// only.
     pub(crate) fn listed(&self) -> Option<&[String]> {
         self.listed.as_deref()
     }
 
-    /// Whether tokens are spelled in GPT-2's letters.
+    /// Whether tokens are spelled in GPT-2's byte letters.
     pub(super) fn spells_letters(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, PreTokenizerStep::Letters))
     }
 
-    /// Whether what it does depends on where the whole text begins.
+    /// Whether the result depends on the start of the whole text.
     pub(super) fn asks_for_the_start(&self) -> bool {
         self.steps
             .iter()
@@ -83,7 +84,7 @@ impl PreTokenizer {
     /// The pieces of a text.
     ///
     /// # Errors
-    /// A regex gave up, the budget is used up.
+    /// A regex failed, or the budget is exhausted.
     pub(super) fn apply(
         &self,
         text: &str,
@@ -123,15 +124,15 @@ impl PreTokenizer {
     }
 }
 
-/// A pre-tokenizer that is being read.
+/// Reads a pre-tokenizer.
 struct PreTokenizerReader {
     room: RegexRoom,
     steps: Vec<PreTokenizerStep>,
-    /// Isolated ones, which are one splitter.
+    /// Isolated regexes, which form one splitter.
     regexes: Vec<String>,
-    /// All isolated ones, as they are written.
+    /// All isolated regexes, as written.
     listed: Vec<String>,
-    /// Whether there is something else.
+    /// Whether there are other steps.
     has_others: bool,
 }
 
@@ -140,7 +141,7 @@ impl PreTokenizerReader {
         Self { room, steps: Vec::new(), regexes: Vec::new(), listed: Vec::new(), has_others: false }
     }
 
-    /// The kind of a part; one after too many others is refused.
+    /// The kind of an object; too many steps are an error.
     fn kind<'p>(&self, part: &JsonObject<'p>) -> Result<&'p str, TokenizerError> {
         match self.steps.len() + self.regexes.len() < MOST_STEPS {
             true => part.kind(),
@@ -227,7 +228,7 @@ impl PreTokenizerReader {
         Ok(())
     }
 
-    /// Makes a splitter of the regexes that were collected.
+    /// Makes a splitter of the collected regexes.
     fn end_regexes(&mut self) -> Result<(), TokenizerError> {
         if !self.regexes.is_empty() {
             let regexes = std::mem::take(&mut self.regexes);
@@ -257,7 +258,7 @@ impl PreTokenizerReader {
                 }
                 SplitPattern::Regex(RegexFinder::new(&regex, self.room).map_err(refused)?)
             }
-            _ => return Err(pattern.bad("a `String` that is not empty or a `Regex` was expected")),
+            _ => return Err(pattern.bad("expected a non-empty `String` or a `Regex`")),
         };
         pattern.finish()?;
         self.push(PreTokenizerStep::Cut(Cut { sought, behavior, counts }))
@@ -285,12 +286,12 @@ impl PreTokenizerReader {
     }
 }
 
-/// The character that stands for a space.
+/// The character that replaces a space.
 pub(super) fn replacement(part: &JsonObject<'_>) -> Result<char, TokenizerError> {
     Ok(part.character("replacement")?.unwrap_or('\u{2581}'))
 }
 
-/// Where a space is put first.
+/// The pieces that get a leading space.
 pub(super) fn scheme<'a>(part: &JsonObject<'a>) -> Result<Option<&'a str>, TokenizerError> {
     part.text("prepend_scheme")
 }

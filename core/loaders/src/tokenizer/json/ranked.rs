@@ -1,5 +1,5 @@
-//! [`Ranked`]: a vocabulary of bytes in the order of their merging, as the `tokenizer.json` of the same vocabulary would say it
-//! (tiktoken, `_byte_pair_merge`; mistral-common, `tokens/tokenizers/tekken.py`).
+//! [`Ranked`]: a byte-level vocabulary with ranks, converted to the equivalent `tokenizer.json` (tiktoken,
+//! `_byte_pair_merge`; mistral-common, `tokens/tokenizers/tekken.py`).
 
 use std::collections::HashMap;
 
@@ -11,20 +11,20 @@ use super::file::{AddedToken, File, ModelTable};
 use super::lists::{MergeList, TokenList};
 use super::part::bad;
 
-/// What a vocabulary of bytes consists of.
+/// The parts of a byte-level vocabulary.
 #[derive(Debug, Default)]
 pub(crate) struct Ranked {
-    /// In the order of their merging.
+    /// Tokens in the order of their ranks.
     pub(crate) tokens: Vec<Vec<u8>>,
     /// The id of the first of them.
     pub(crate) first: u64,
     /// Special tokens with their ids.
     pub(crate) specials: Vec<(u64, String)>,
-    /// What cuts a text, each what the one before it left.
+    /// Regexes that split a text one after the other.
     pub(crate) regexes: Vec<String>,
-    /// Strings of special tokens that are put before each text.
+    /// Special tokens that are added before each text.
     pub(crate) opening: Vec<String>,
-    /// Whether text is composed (NFC) first.
+    /// Whether text is normalized to NFC first.
     pub(crate) composed: bool,
 }
 
@@ -32,12 +32,12 @@ impl Ranked {
     /// The stages of a `tokenizer.json`.
     ///
     /// # Errors
-    /// A byte without a token, the same bytes twice, an opening that is no token.
+    /// A byte without a token, duplicate bytes, or an opening that is not a token.
     pub(crate) fn into_file(self) -> Result<File, TokenizerError> {
         let mut ranks: HashMap<&[u8], usize> = HashMap::with_capacity(self.tokens.len());
         for (rank, token) in self.tokens.iter().enumerate() {
             if let Some(first) = ranks.insert(token, rank) {
-                return Err(bad("vocab", format!("the bytes of rank {rank} are those of rank {first}")));
+                return Err(bad("vocab", format!("the ranks {rank} and {first} have the same bytes")));
             }
         }
         if let Some(byte) = (0..=u8::MAX).find(|byte| !ranks.contains_key([*byte].as_slice())) {
@@ -71,7 +71,7 @@ impl Ranked {
             model: ModelTable {
                 kind: Some("BPE".to_owned()),
                 merges: Some(MergeList::of(merges)),
-                // A piece that is a token is that token, whether merges lead to it or not.
+                // A piece that is a token becomes that token, whether merges lead to it or not.
                 ignore_merges: Some(true),
                 vocab: TokenList::of(self.first, texts.iter().map(String::as_str)),
                 ..ModelTable::default()
@@ -80,7 +80,7 @@ impl Ranked {
         })
     }
 
-    /// What is put before each text.
+    /// The tokens that are added before each text.
     fn template(&self) -> Result<Value, TokenizerError> {
         if self.opening.is_empty() {
             return Ok(Value::Null);
@@ -91,7 +91,7 @@ impl Ranked {
             let (id, _) = known.ok_or_else(|| {
                 bad(
                     "special_tokens",
-                    format!("no {text:?}, which stands before each text of this vocabulary"),
+                    format!("missing token {text:?}, which this vocabulary adds before each text"),
                 )
             })?;
             ids.insert(text.clone(), json!({"id": text, "ids": [id], "tokens": [text]}));
@@ -104,9 +104,9 @@ impl Ranked {
     }
 }
 
-/// The two tokens that merging leaves of a token's bytes where it stops before the token itself; `None` where it leaves more,
-/// or the token is a byte. Merging is always of the two neighbors whose bytes have the lowest rank: in every text the
-/// token comes to be from these two.
+/// The two tokens that merging a token's bytes stops at before the token itself; `None` if it stops at more, or the
+/// token is a byte. Merging always joins the two neighbors whose bytes have the lowest rank, so in every text the
+/// token is made from these two.
 fn parts<'t>(token: &'t [u8], rank: usize, ranks: &HashMap<&[u8], usize>) -> Option<[&'t [u8]; 2]> {
     let mut borders: Vec<usize> = (0..=token.len()).collect();
     while borders.len() > 3 {

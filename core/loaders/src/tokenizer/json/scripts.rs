@@ -1,13 +1,14 @@
-//! Unicode's scripts as sentencepiece cuts by them: those of Japanese are one, and what has none goes with what is around it.
+//! Unicode scripts as sentencepiece splits by them: the Japanese ones are one, and characters without a script belong
+//! to their neighbors.
 
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Where each run of characters of one script begins, and its name; `-` has none. Of the Unicode version that the
-/// tokenizers crate has (`pre_tokenizers/unicode_scripts`), with its changes; a test compares all characters.
+/// The start of each run of characters of one script, and its name; `-` means no script. From the Unicode version of
+/// the tokenizers crate (`pre_tokenizers/unicode_scripts`), with its changes; a test compares all characters.
 const RUNS: &str = include_str!("scripts.txt");
 
-/// Beginnings of runs with numbers of scripts; 0 is none.
+/// Starts of runs with the numbers of their scripts; 0 is no script.
 fn runs() -> &'static [(u32, u8)] {
     static TABLE: OnceLock<Vec<(u32, u8)>> = OnceLock::new();
     TABLE.get_or_init(|| {
@@ -30,7 +31,8 @@ fn script(character: char) -> u8 {
     after.checked_sub(1).and_then(|at| runs.get(at)).map_or(0, |(_, script)| *script)
 }
 
-/// The parts of a piece, each of one script. What has none before the first that has one is left out, as the crate does.
+/// The parts of a piece, each of one script. Characters without a script before the first one with a script are
+/// removed, as in the crate.
 pub(super) fn ranges(piece: &str) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     let mut last = 0;

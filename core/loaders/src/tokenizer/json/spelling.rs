@@ -1,4 +1,4 @@
-//! What tokens look like as text (the tokenizers crate, `decoders/`).
+//! The text form of tokens (the tokenizers crate, `decoders/`).
 
 use serde_json::Value;
 
@@ -11,22 +11,22 @@ use super::pre_tokenizer::{replacement, scheme};
 /// How an ordinary token spells text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Spelling {
-    /// In GPT-2's letters for bytes.
+    /// In GPT-2's byte letters.
     Letters,
-    /// In characters, with this one for a space.
+    /// In characters, with this character for a space.
     Spaces { replacement: char, leading: Leading },
-    /// In words; this prefix says that a token continues one.
+    /// In words; this prefix marks a token that continues one.
     Words { prefix: Option<String> },
-    /// In characters; this at the end of a token ends a word.
+    /// In characters; this suffix marks the end of a word.
     Ended { suffix: String },
 }
 
 impl Spelling {
-    /// Reads the `decoder` of a file; `letters`: what it is where there is none, because the stages before the model say
-    /// so. Else tokens without a decoder stand with spaces between them, as the crate joins them.
+    /// Reads the `decoder` of a file; `letters`: the spelling without a decoder, as implied by the stages before the
+    /// model. Otherwise tokens without a decoder are separated by spaces, as in the crate.
     ///
     /// # Errors
-    /// A decoder that is not done, a damaged one.
+    /// An unsupported or damaged decoder.
     pub(super) fn read(value: &Value, letters: bool) -> Result<Self, TokenizerError> {
         if value.is_null() {
             return Ok(if letters { Self::Letters } else { Self::Words { prefix: None } });
@@ -47,11 +47,11 @@ impl Spelling {
                 Self::Spaces { replacement: replacement(&part)?, leading }
             }
             "WordPiece" => {
-                // Joins "do n't" and the like, in texts that nobody generates.
+                // The crate joins "do n't" and the like, which generated texts do not contain.
                 part.skip("cleanup");
                 Self::Words { prefix: Some(part.text("prefix")?.unwrap_or("##").to_owned()) }
             }
-            // The crate writes no space for the end of the last word, which is not known while tokens come.
+            // The crate writes no space after the last word, which is unknown during generation.
             "BPEDecoder" => Self::Ended { suffix: part.text("suffix")?.unwrap_or("</w>").to_owned() },
             "Sequence" => sequence(&part)?,
             other => return Err(part.refused(format!("is a `{other}`"))),
@@ -76,7 +76,7 @@ impl Spelling {
         }
     }
 
-    /// What happens to spaces at the start of a text.
+    /// The treatment of leading spaces of a text.
     pub(super) fn leading(&self) -> Leading {
         match self {
             Self::Letters | Self::Ended { .. } => Leading::Kept,
@@ -86,7 +86,7 @@ impl Spelling {
     }
 }
 
-/// Spaces by a replacement, bytes by their names, and perhaps a space at the start taken off.
+/// A replacement for spaces, names for bytes, and possibly the removal of a leading space.
 fn sequence(part: &JsonObject<'_>) -> Result<Spelling, TokenizerError> {
     let mut spelling = None;
     let mut leading = None;
@@ -97,7 +97,7 @@ fn sequence(part: &JsonObject<'_>) -> Result<Spelling, TokenizerError> {
                 let mut characters = pattern.text("String")?.unwrap_or_default().chars();
                 match (characters.next(), characters.next(), inner.text("content")?) {
                     (Some(one), None, Some(" ")) if spelling.is_none() => spelling = Some(one),
-                    _ => return Err(inner.refused("is another `Replace` than of a character by a space")),
+                    _ => return Err(inner.refused("is a `Replace` of something else than a character by a space")),
                 }
             }
             "ByteFallback" | "Fuse" => {}
@@ -106,7 +106,7 @@ fn sequence(part: &JsonObject<'_>) -> Result<Spelling, TokenizerError> {
                 match counts {
                     (Some(" "), Some(1), Some(0)) => leading = Some(Leading::OneGone),
                     (Some(" "), Some(0), Some(0)) => {}
-                    _ => return Err(inner.refused("is another `Strip` than of one space at the start")),
+                    _ => return Err(inner.refused("is a `Strip` of something else than one space at the start")),
                 }
             }
             "Metaspace" => {
@@ -121,7 +121,7 @@ fn sequence(part: &JsonObject<'_>) -> Result<Spelling, TokenizerError> {
         }
         inner.finish()?;
     }
-    let none = || part.refused("says nothing of spaces");
+    let none = || part.refused("does not define spaces");
     Ok(Spelling::Spaces {
         replacement: spelling.ok_or_else(none)?,
         leading: leading.unwrap_or(Leading::Kept),

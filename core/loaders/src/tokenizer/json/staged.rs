@@ -16,7 +16,7 @@ use super::part::refused;
 use super::pre_tokenizer::PreTokenizer;
 use super::spelling::Spelling;
 
-/// What a file says about how text becomes tokens.
+/// The stages of a file.
 #[derive(Debug)]
 pub(crate) struct StagedAlgorithm {
     as_written: AddedSet,
@@ -31,7 +31,7 @@ impl StagedAlgorithm {
     /// Reads all stages of a file.
     ///
     /// # Errors
-    /// A stage that is not done, a damaged one.
+    /// An unsupported or damaged stage.
     pub(super) fn read(file: &File, vocabulary: &Vocabulary) -> Result<Self, TokenizerError> {
         let room = RegexRoom::of_json(&[&file.normalizer, &file.pre_tokenizer]);
         let normalizer = Normalizer::read(&file.normalizer, room)?;
@@ -39,7 +39,7 @@ impl StagedAlgorithm {
         if pre_tokenizer.asks_for_the_start() && normalizer.may_drop_the_start() {
             return Err(refused(
                 "pre_tokenizer",
-                "looks for the start of a text, which the normalizer may drop",
+                "depends on the start of a text, which the normalizer may remove",
             ));
         }
         let [as_written, normalized] = AddedSet::both(&file.added_tokens, vocabulary, &normalizer)?;
@@ -49,10 +49,10 @@ impl StagedAlgorithm {
         Ok(Self { as_written, normalized, normalizer, pre_tokenizer, model, spelling })
     }
 
-    /// Appends the ids of a text; `trust` says which of it may name special tokens.
+    /// Appends the ids of a text; `trust` tells which parts may contain special tokens.
     ///
     /// # Errors
-    /// A character that the vocabulary cannot express, a regex that gives up, a budget that is used up.
+    /// A character that the vocabulary cannot express, a regex that fails, or an exhausted budget.
     pub(crate) fn encode(
         &self,
         vocabulary: &Vocabulary,
@@ -100,7 +100,7 @@ impl StagedAlgorithm {
         Ok(())
     }
 
-    /// Appends the ids of a text without added tokens, and whether it begins where the whole text does.
+    /// Appends the ids of a text without added tokens, and whether it begins at the start of the whole text.
     fn pieces(
         &self,
         vocabulary: &Vocabulary,
@@ -114,9 +114,9 @@ impl StagedAlgorithm {
         Ok(())
     }
 
-    /// The trusted ranges of a part as ranges of its normalized text; `None` where all or nothing is trusted. A range is
-    /// found again by normalizing what stands before its borders; where a border is inside of what normalizing joined, it
-    /// is not trusted.
+    /// The trusted ranges of a part as ranges of its normalized text; `None` if all or nothing is trusted. A range is
+    /// located by normalizing the text before its borders; if normalization joined characters across a border, they
+    /// are not trusted.
     fn trusted(
         &self,
         within: &Within<'_>,
@@ -144,7 +144,7 @@ impl StagedAlgorithm {
         Ok(Some(found))
     }
 
-    /// The place in the normalized text of a part for a place in the text.
+    /// The position in the normalized text of a part for a position in the text.
     fn place(
         &self,
         within: &Within<'_>,
@@ -168,13 +168,13 @@ impl StagedAlgorithm {
         self.spelling.bytes(text)
     }
 
-    /// What happens to spaces at the start of a text.
+    /// The treatment of leading spaces of a text.
     pub(crate) fn leading(&self) -> Leading {
         self.spelling.leading()
     }
 }
 
-/// A part of a whole text.
+/// A part of a text.
 #[derive(Debug, Clone)]
 struct Within<'t> {
     text: &'t str,

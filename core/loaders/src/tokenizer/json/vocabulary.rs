@@ -9,13 +9,13 @@ use super::Settings;
 use super::file::{AddedToken, File};
 use super::part::bad;
 
-/// How many ids may lie between those that are used: a list of them is made.
+/// Maximum number of unused ids between used ones: a list of all is allocated.
 const MOST_HOLES: u64 = 1 << 20;
 
-/// Adds the tokens that other files of the folder name to those of the file, as transformers does when it opens a folder.
+/// Adds the tokens of other files of the folder to those of the file, as transformers does when it opens a folder.
 ///
 /// # Errors
-/// The same text under two ids.
+/// A text with two ids.
 pub(crate) fn add(file: &mut File, settings: &Settings) -> Result<(), TokenizerError> {
     let mut known: HashMap<String, u64> = HashMap::new();
     for token in &file.added_tokens {
@@ -62,10 +62,10 @@ pub(crate) fn add(file: &mut File, settings: &Settings) -> Result<(), TokenizerE
     Ok(())
 }
 
-/// The vocabulary: the model's tokens, and the added ones over them. Ids that nothing has are unused.
+/// The vocabulary: the model's tokens, overridden by the added ones. Ids without a token are unused.
 ///
 /// # Errors
-/// Two texts with one id, two ids for one text, an id far past all others.
+/// Two texts with one id, two ids for one text, or an id far past all others.
 pub(crate) fn read(file: &File) -> Result<Vocabulary, TokenizerError> {
     let tokens = &file.model.vocab;
     let listed = tokens.ids.iter().enumerate().map(|(at, id)| (*id, tokens.texts.get(at)));
@@ -74,7 +74,7 @@ pub(crate) fn read(file: &File) -> Result<Vocabulary, TokenizerError> {
     let size =
         listed.clone().chain(added.clone()).map(|(id, _)| id.saturating_add(1)).max().unwrap_or_default();
     if size > count + MOST_HOLES {
-        let problem = format!("the id {} with {count} tokens in all: most ids would be of nothing", size - 1);
+        let problem = format!("the id {} with {count} tokens in total: most ids would be unused", size - 1);
         return Err(bad("model.vocab", problem));
     }
     let mut places: Vec<Option<&str>> = vec![None; usize::try_from(size).unwrap_or_default()];
@@ -82,7 +82,7 @@ pub(crate) fn read(file: &File) -> Result<Vocabulary, TokenizerError> {
         let place = usize::try_from(id).ok().and_then(|id| places.get_mut(id));
         match place {
             Some(Some(known)) if *known != text => {
-                let problem = format!("the id {id} is of {known:?} and of {text:?}");
+                let problem = format!("both {known:?} and {text:?} have the id {id}");
                 return Err(bad("model.vocab", problem));
             }
             Some(place) => *place = Some(text),

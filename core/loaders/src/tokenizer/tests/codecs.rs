@@ -34,7 +34,7 @@ impl CodecKind for Turned {
         vocabulary: Arc<CodecVocabulary>,
         options: &[(String, String)],
     ) -> Result<Box<dyn TextCodec>, String> {
-        let [(key, by)] = options else { return Err("the option `by` is wanted".to_owned()) };
+        let [(key, by)] = options else { return Err("the option `by` is missing".to_owned()) };
         assert_eq!(key, "by");
         assert_eq!(
             (vocabulary.tokens[1].score, vocabulary.merges.as_slice()),
@@ -101,7 +101,7 @@ fn a_codec_that_is_not_there_or_refuses_is_named() {
     let error = build("", false).unwrap_err().to_string();
     assert!(error.contains("`test/codecs:turned`") && error.contains("--plugin-dir"), "{error}");
     let error = build("", true).unwrap_err().to_string();
-    assert!(error.contains("`test/codecs:turned`: the option `by` is wanted"), "{error}");
+    assert!(error.contains("`test/codecs:turned`: the option `by` is missing"), "{error}");
     let error = build("options = { by = \"x\" }", true).unwrap_err().to_string();
     assert!(error.contains("by = x"), "{error}");
 }

@@ -176,7 +176,7 @@ fn faults_are_named() {
         (good.clone().types(&[1, 1]), "2 types for 3 tokens"),
         (good.clone().types(&[1, 1, 9]), "type 9"),
         (good.clone().with("tokenizer.ggml.add_bos_token", OwnedValue::Bool(true)), "bos_token_id"),
-        (good.clone().with("tokenizer.ggml.tokens", OwnedValue::U32(1)), "an array was expected"),
+        (good.clone().with("tokenizer.ggml.tokens", OwnedValue::U32(1)), "expected an array"),
         (
             good.clone().with("tokenizer.ggml.remove_extra_whitespaces", OwnedValue::Bool(true)),
             "removing white space",

@@ -1,4 +1,4 @@
-//! [`HfConfig`]: a config.json, and the names in it once old spellings are rewritten.
+//! [`HfConfig`]: a config.json, and its names after old spellings are rewritten.
 
 use super::{rope, wrapped};
 use crate::text::fault::{Fault, SpecFaults};
@@ -6,27 +6,27 @@ use crate::text::source::MetadataValue;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Longest config.json, in bytes.
+/// Maximum size of a config.json, in bytes.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Most layers that values are spread over.
+/// Maximum number of layers for lists per layer.
 const MOST_LAYERS: u64 = 4096;
 
-/// A config.json as it is written.
+/// A config.json as written.
 #[derive(Clone, Debug)]
 pub struct HfConfig {
     file: String,
     root: Map<String, Value>,
 }
 
-/// The names of a config, tables as dotted names, nulls left out.
+/// The names of a config: nested tables as dotted names, without nulls.
 pub(super) type Names = BTreeMap<String, MetadataValue>;
 
 impl HfConfig {
     /// Reads the text of a config.json; `file` is its path, for messages.
     ///
     /// # Errors
-    /// It is too long, no JSON, or no table.
+    /// The text is too long, not JSON, or not an object.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecFaults> {
         let wrong = |message: String| fault(file, "", message);
         if text.len() > MOST_BYTES {
@@ -44,10 +44,10 @@ impl HfConfig {
         &self.file
     }
 
-    /// The class it is a config of: the first of `architectures`.
+    /// Its class: the first of `architectures`.
     ///
     /// # Errors
-    /// It names none.
+    /// The config has no class.
     pub fn class(&self) -> Result<&str, SpecFaults> {
         let named = self.root.get("architectures").and_then(Value::as_array).and_then(|names| names.first());
         named.and_then(Value::as_str).filter(|name| !name.is_empty()).ok_or_else(|| {
@@ -57,10 +57,11 @@ impl HfConfig {
         })
     }
 
-    /// The class whose spec says what the text is: of a class around a text model the text model's own.
+    /// The class whose spec describes the text model: for a class around a text model, that of the text model.
     ///
     /// # Errors
-    /// As [`Self::class`]; a class that is not run, with the reason; a text model that is no architecture here.
+    /// The errors of [`Self::class`]; an unsupported class, with the reason; a text model without an architecture
+    /// here.
     pub fn text_class(&self) -> Result<&str, SpecFaults> {
         let class = self.class()?;
         if let Some(refused) = wrapped::refusal(&self.file, class) {
@@ -74,28 +75,28 @@ impl HfConfig {
         found.map_err(|message| fault(&self.file, &format!("{table}.model_type"), message))
     }
 
-    /// The table of the text model, where the class is one around it.
+    /// The table of the text model, if the class is one around it.
     pub(super) fn wrapped(&self) -> Option<&'static str> {
         wrapped::table_of(self.class().ok()?)
     }
 
-    /// A value of the outermost table, as it is written.
+    /// A value of the top level, as written.
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.root.get(name).filter(|value| !value.is_null())
     }
 
-    /// Whether the head is the embedding, where the config says it; `inner` is the table of the text part, if there is one;
-    /// the head is the whole model's, whose word wins.
+    /// Whether the head is the embedding, if the config says it; `inner` is the table of the text part, if there is
+    /// one. The value of the top level takes precedence.
     pub(super) fn tied(&self, inner: Option<&str>) -> Option<bool> {
         let inner =
             inner.and_then(|table| self.root.get(table)).and_then(|table| table.get("tie_word_embeddings"));
         self.root.get("tie_word_embeddings").or(inner)?.as_bool()
     }
 
-    /// Every name of the text part, old spellings rewritten.
+    /// Every name of the text part, after old spellings are rewritten.
     ///
     /// # Errors
-    /// The table of the text part is not there.
+    /// The table of the text part is missing.
     pub(super) fn names(&self, inner: Option<&str>) -> Result<Names, SpecFaults> {
         let mut table = match inner {
             None => self.root.clone(),
@@ -118,8 +119,8 @@ impl HfConfig {
     }
 }
 
-/// Rewrites `per_layer_config` of transformers 5 (`{"1": {"head_dim": 16}}`: what differs in a layer from the values beside it)
-/// into lists, one element per layer.
+/// Rewrites `per_layer_config` of transformers 5 (`{"1": {"head_dim": 16}}`: the values of a layer that differ from
+/// the common ones) into lists with one element per layer.
 fn per_layer(config: &mut Map<String, Value>) {
     let Some(count) = config.get("num_hidden_layers").and_then(Value::as_u64) else { return };
     let Some(Value::Object(layers)) = config.get("per_layer_config").cloned() else { return };
@@ -170,7 +171,7 @@ fn flatten(name: String, value: &Value, into: &mut Names) {
     }
 }
 
-/// `{"__float__": "Infinity"}`, as transformers 5 writes what JSON has no number for.
+/// `{"__float__": "Infinity"}`: transformers 5's form of numbers that JSON cannot express.
 fn special(table: &Map<String, Value>) -> Option<f64> {
     let text = table.get("__float__").filter(|_| table.len() == 1)?.as_str()?;
     match text {
@@ -197,7 +198,7 @@ fn key_value(value: &Value) -> MetadataValue {
     }
 }
 
-/// The text with the `Infinity` and `NaN` that Python writes as JSON, which has none, in the form of transformers 5.
+/// The text with Python's `Infinity` and `NaN`, which JSON does not allow, in the form of transformers 5.
 fn without_bare_numbers(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (mut rest, mut inside) = (text, false);
@@ -212,7 +213,7 @@ fn without_bare_numbers(text: &str) -> String {
         let mut length = first.len_utf8();
         match first {
             '"' => inside = !inside,
-            // What follows is part of the text, a quote included.
+            // The next character is part of the string, even if it is a quote.
             '\\' if inside => length += rest[length..].chars().next().map_or(0, char::len_utf8),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! What is the same for every class: the table `common.toml`.
+//! Translations that are the same for every class: the table `common.toml`.
 
 use crate::text::glob::matches;
 use crate::text::literal::Literal;
@@ -37,17 +37,17 @@ pub(super) fn reasons(table: &TomlTable) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Every canonical key that has names in all configs, with the names, most usual first.
+/// Every canonical key with names for all configs, the most common name first.
 pub(super) fn names() -> &'static [(String, Vec<String>)] {
     &TABLE.0
 }
 
-/// Why a name does not matter to any model, if it does not; what holds for a table holds for all in it.
+/// The reason why a name matters to no model, if there is one; the reason of a table holds for everything in it.
 pub(super) fn ignored(name: &str) -> Option<&'static str> {
     ignored_by(&TABLE.1, name)
 }
 
-/// The reason of the first glob that matches a name, or a table it lies in.
+/// The reason of the first glob that matches a name, or a table that contains it.
 pub(super) fn ignored_by<'a>(globs: &'a [(String, String)], name: &str) -> Option<&'a str> {
     let ends = name.match_indices('.').map(|(at, _)| at).chain([name.len()]);
     let mut tables = ends.map(|end| &name[..end]);

@@ -1,4 +1,4 @@
-//! [`HfKeys`]: the canonical keys that a config.json gives under a spec, and what became of each of its names.
+//! [`HfKeys`]: the canonical keys of a config.json under a spec, and how each of its names was used.
 
 use super::config::{HfConfig, Names};
 use super::every_class;
@@ -12,26 +12,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const BLOCKS: &str = "block_count";
 
-/// A share of the head's dims that rotates: it gives `rope.dimension_count`.
+/// The rotated share of a head's dimensions; it determines `rope.dimension_count`.
 const PARTIAL: [&str; 2] =
     ["rope_parameters.partial_rotary_factor", "rope_parameters.full_attention.partial_rotary_factor"];
 
 const ATTN_FACTOR: &str = "rope.scaling.attn_factor";
 
-/// What YaRN's magnitude is computed from, where both are there.
+/// The names from which YaRN's magnitude is computed, if both exist.
 const MSCALE: [&str; 2] = ["rope_parameters.mscale", "rope_parameters.mscale_all_dim"];
 
-/// The kind of scaling of windowed layers, which must be none: no spec has a second scaling.
+/// The kind of scaling of windowed layers, which must be none: specs do not support a second scaling.
 const WINDOWED_KIND: &str = "rope_parameters.sliding_attention.rope_type";
 
-/// The names of a classifier's scores in a file.
+/// The names of a classifier's scores.
 const LABELS: &str = "classifier.output_labels";
 
-/// Canonical keys from a config.json.
+/// The canonical keys of a config.json.
 #[derive(Clone, Debug)]
 pub struct HfKeys {
     keys: BTreeMap<String, MetadataValue>,
-    /// The names that a canonical key comes from.
+    /// The names that a canonical key was computed from.
     origins: BTreeMap<String, Vec<String>>,
     names: Vec<NamedKey>,
     faults: Vec<(String, String)>,
@@ -41,18 +41,18 @@ pub struct HfKeys {
     for_files: Result<BTreeMap<String, MetadataValue>, String>,
 }
 
-/// Rows of a tensor, one after the other, and what their products are multiplied with.
+/// Consecutive rows of a tensor, and the factor of their products.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowTimes {
-    /// How many rows; absent where it is all of them.
+    /// The number of rows; absent for all of them.
     pub rows: Option<usize>,
-    /// The number.
+    /// The factor.
     pub number: f32,
 }
 
 impl ArchSpec {
-    /// The class of a config as this spec has it: of a class around a text model the text model's, with the table and the
-    /// names of the class around it; empty where the spec does not have it.
+    /// The class of a config in this spec: for a class around a text model, that of the text model with the table and
+    /// names of the outer class; `None` if the spec does not have it.
     pub fn hf_class_of(&self, config: &HfConfig) -> HfClass {
         let class =
             config.text_class().ok().and_then(|name| self.hf_class(name)).cloned().unwrap_or_default();
@@ -62,18 +62,18 @@ impl ArchSpec {
         }
     }
 
-    /// The class of config.json of this name, if the spec has it.
+    /// The class of config.json with this name, if the spec has it.
     pub fn hf_class(&self, name: &str) -> Option<&HfClass> {
         self.hf_classes().iter().find(|class| class.name == name)
     }
 
     /// The canonical keys of a config under this spec.
     ///
-    /// What is wrong with single names (an unexpected value, an expression that fails) is kept and reported with all
+    /// Errors of single names (an unexpected value, an expression that fails) are collected and reported with all
     /// other faults of the file when the spec is resolved.
     ///
     /// # Errors
-    /// The class is none of this spec, or the config has no part for it.
+    /// The spec does not have the class, or the config lacks the part for it.
     pub fn hf_keys(&self, config: &HfConfig) -> Result<HfKeys, SpecFaults> {
         config.text_class()?;
         let class = self.hf_class_of(config);
@@ -94,14 +94,14 @@ impl ArchSpec {
     }
 }
 
-/// One config being translated.
+/// The translation of one config.
 struct Translation<'a> {
     spec: &'a ArchSpec,
     config: Names,
     blocks: usize,
     keys: BTreeMap<String, MetadataValue>,
     origins: BTreeMap<String, Vec<String>>,
-    /// Names that something was made of, or that were looked at, and the keys they gave.
+    /// Names that were used, and the keys they gave.
     used: BTreeMap<String, BTreeSet<String>>,
     faults: Vec<(String, String)>,
     times: BTreeMap<String, Vec<RowTimes>>,
@@ -126,7 +126,7 @@ impl<'a> Translation<'a> {
         new
     }
 
-    /// How many blocks there are, which is how long a list per layer is; 0 where nothing says it.
+    /// The number of blocks, which is the length of a list per layer; 0 if unknown.
     fn block_count(&self) -> usize {
         let own = self.spec.hf.config.iter().find(|(key, _)| key == BLOCKS);
         let own = own.and_then(|(_, line)| compute(line, &self.config, 0).ok()?.value);
@@ -150,7 +150,7 @@ impl<'a> Translation<'a> {
         self.keys.insert(key.to_owned(), value);
     }
 
-    /// Keys that have the same names in all configs.
+    /// Keys with the same names in all configs.
     fn common(&mut self) {
         for (key, candidates) in every_class::names() {
             let found: Vec<&String> = candidates
@@ -169,13 +169,14 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// Whether the spec ignores this very name: its classes do not have it, or mean nothing by it, so that it gives no key.
-    /// Size hints are never trusted, and other programs want them in files.
+    /// Whether the spec ignores exactly this name: its classes do not have it or do not use it, so that it gives no
+    /// key.
+    /// Size hints are never trusted, and other programs expect them in files.
     fn is_not_a_key(&self, key: &str, name: &str) -> bool {
         !HINTS.contains(&key) && self.spec.hf.ignore_keys.iter().any(|(ignored, _)| ignored == name)
     }
 
-    /// Keys of the spec's own, which replace those of all configs; one that is undefined is absent.
+    /// The spec's own keys, which replace the common ones; an undefined one is absent.
     fn own(&mut self) {
         for (key, line) in &self.spec.hf.config {
             match compute(line, &self.config, self.blocks) {
@@ -197,7 +198,7 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// Takes back what the common names gave: they mean something else here, or something more.
+    /// Removes the results of the common names that have another meaning here.
     fn forget(&mut self, key: &str) {
         self.keys.remove(key);
         for name in self.origins.remove(key).unwrap_or_default() {
@@ -216,7 +217,7 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// `rope.dimension_count` from the share of the head's dims that rotates.
+    /// `rope.dimension_count` from the rotated share of a head's dimensions.
     fn partial(&mut self) {
         let stated = |(key, _): &(String, HfValue)| key == "rope.dimension_count";
         let found = PARTIAL.iter().find(|name| self.config.contains_key(**name));
@@ -231,18 +232,18 @@ impl<'a> Translation<'a> {
         let head = key("attention.key_length").or_else(derived);
         match (head, self.config.get(*name).and_then(number)) {
             (Some(head), Some(share)) => {
-                // Cut off, as `int(head_dim * share)` is.
+                // Truncated, like `int(head_dim * share)`.
                 let dims = MetadataValue::Integer((head * share) as i64);
                 self.set("rope.dimension_count", dims, vec![(*name).to_owned()]);
             }
-            // Without the sizes there are other faults already.
+            // If the sizes are missing, that is already a fault.
             (None, Some(_)) => self.look_at(vec![(*name).to_owned()]),
             (_, None) => self.faults.push(((*name).to_owned(), "not a number".to_owned())),
         }
     }
 
-    /// What multiplies turned queries and keys. `attention_factor` is the whole of it here, and of YaRN what multiplies
-    /// `1 + 0.1 * ln(factor)` in a canonical key; `mscale` is read where `mscale_all_dim` is there too.
+    /// The factor of rotated queries and keys. Here `attention_factor` is the whole factor; in a canonical key of
+    /// YaRN it multiplies `1 + 0.1 * ln(factor)`; `mscale` is read only together with `mscale_all_dim`.
     ///
     /// Source: `_compute_yarn_parameters` of transformers 5.23.
     fn magnitude(&mut self) {
@@ -276,7 +277,7 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// `[hf.times]`: what products are multiplied with; absent where the config does not say it.
+    /// `[hf.times]`: factors of products; absent if the config does not state them.
     fn times(&mut self) {
         let spec = self.spec;
         for (role, stated) in &spec.hf.times {
@@ -312,14 +313,14 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// A finite number of `[hf.times]`, where the config says it; the names it mentions are read.
+    /// A finite number of `[hf.times]`, if the config states it; its names count as read.
     fn number(&mut self, value: &HfValue) -> Result<Option<f64>, String> {
         let (found, mentions) = number(value, &self.config)?;
         self.look_at(mentions);
         Ok(found)
     }
 
-    /// `[hf.expect]`: what is understood of a name.
+    /// `[hf.expect]`: the supported values of a name.
     fn expected(&mut self) {
         let windowed =
             (WINDOWED_KIND.to_owned(), vec![crate::text::literal::Literal::Text("default".to_owned())]);
@@ -342,7 +343,7 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// The names of a classifier's scores; without names there are so many numbered ones, and two where nothing is said.
+    /// The names of a classifier's scores; without names they are numbered, and without a count there are two.
     ///
     /// Source: `id2label` and `num_labels` of configuration_utils.py, transformers 5.23.
     fn labels(&self) -> Option<MetadataValue> {
@@ -359,7 +360,8 @@ impl<'a> Translation<'a> {
         Some(MetadataValue::List(if names.is_empty() { numbered() } else { names }))
     }
 
-    /// `[hf.write]`: what other programs want in a file. Names that only they are computed from stay unread, and what is
+    /// `[hf.write]`: keys that other programs expect in a file. Names used only for them stay unread, and their
+    /// errors are reported when a file is written.
     /// wrong with them is told when a file is written.
     fn written(&self) -> Result<BTreeMap<String, MetadataValue>, String> {
         let mut written: BTreeMap<String, MetadataValue> =
@@ -389,7 +391,7 @@ impl<'a> Translation<'a> {
                 Some(reason) => NameUse::Ignored(reason.to_owned()),
                 None => {
                     unknown += 1;
-                    // The first few are named; a broken file can have as many as it is long.
+                    // Only the first few are named; a broken file can have any number of them.
                     let near = unknown <= MOST_NEAR;
                     let help = near.then(|| nearest_clause(nearest(name, known.iter().copied())));
                     NameUse::Unknown(help.unwrap_or_default())
@@ -401,7 +403,7 @@ impl<'a> Translation<'a> {
     }
 }
 
-/// For how many unknown names the nearest known one is looked for.
+/// The number of unknown names for which the nearest known one is searched.
 const MOST_NEAR: usize = 200;
 
 /// A count of rows.
@@ -412,7 +414,7 @@ fn whole(number: f64) -> Result<usize, String> {
     }
 }
 
-/// The list in a config that stands for a tensor.
+/// The list in a config that replaces a tensor.
 fn config_list(source: &crate::language::spec::HfTensor) -> Option<String> {
     match source {
         crate::language::spec::HfTensor::Config(name) => Some(name.clone()),
@@ -425,7 +427,7 @@ fn common_names<'a>() -> impl Iterator<Item = &'a str> {
 }
 
 impl HfKeys {
-    /// A list of numbers of the config, for a role whose tensor it is.
+    /// A list of numbers of the config, for the role whose tensor it replaces.
     pub fn numbers(&self, name: &str) -> Option<Vec<f32>> {
         let Some(MetadataValue::List(values)) = self.config.get(name) else { return None };
         let number = |value: &MetadataValue| match value {
@@ -438,12 +440,12 @@ impl HfKeys {
 }
 
 impl HfKeys {
-    /// What the products of a role are multiplied with, where that is not 1.
+    /// The factors of a role's products, if any differs from 1.
     pub fn times(&self, role: &str) -> Option<&[RowTimes]> {
         self.times.get(role).map(Vec::as_slice)
     }
 
-    /// Sets a key whose value is no name of the config, but lies in `tensor`.
+    /// Sets a key whose value is not in the config, but in a tensor.
     pub fn set_number(&mut self, key: &str, value: MetadataValue, tensor: &str) {
         self.keys.insert(key.to_owned(), value);
         self.origins.insert(key.to_owned(), vec![format!("tensor {tensor}")]);

@@ -1,4 +1,4 @@
-//! Names of roles in a Hugging Face folder, and roles of names.
+//! Names of roles in a Hugging Face folder, and the reverse.
 
 use super::wrapped::unwrapped;
 use crate::kind::written::{BySource, NameChoice, WrittenTable, WrittenValue};
@@ -8,56 +8,57 @@ use crate::text::glob::matches_tail;
 use menagerie_formulas::RopePairs;
 use std::borrow::Cow;
 
-/// Placeholders that count members of a stack.
+/// Placeholders for the index in a stack.
 const MEMBERS: [&str; 2] = ["{expert}", "{head}"];
 const LAYER: &str = "{layer}";
 
-/// One of the places a role's tensor may come from.
+/// A possible source of a role's tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HfOrigin<'a> {
     /// A tensor, or a stack of them.
     Tensor {
-        /// Its name without `.weight` and `.bias`; of a stack with `{expert}` or `{head}` in it.
+        /// Its name without `.weight` and `.bias`; for a stack with `{expert}` or `{head}` in it.
         name: String,
-        /// Whether the name is whole, because the role is written with its suffix.
+        /// Whether the name is complete, because the role includes its suffix.
         whole: bool,
-        /// From the stored to the canonical tensor, in this order.
+        /// Conversions from the stored to the canonical tensor, in order.
         layout: &'a [Layout],
     },
     /// A list of numbers in the config, by its dotted name.
     Config(&'a str),
 }
 
-/// What a name of the Hugging Face side names.
+/// The part of a module that a Hugging Face name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HfPart {
-    /// A module, which has a weight and perhaps a bias.
+    /// A module, which has a weight and possibly a bias.
     Module,
     /// A weight.
     Weight,
     /// A bias.
     Bias,
-    /// What the weight's products are multiplied with.
+    /// The factor of the weight's products.
     Scale,
 }
 
-/// The role that a module or tensor has.
+/// The role of a module or tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HfPlace {
     /// The role, without suffix.
     pub role: String,
-    /// The block, or `None` for one of the whole model.
+    /// The block, or `None` for a role of the whole model.
     pub layer: Option<usize>,
-    /// Which member of a stack it is (an expert, a head), where the role's tensor is stacked.
+    /// The index in a stack (an expert, a head), if the role's tensor is stacked.
     pub member: Option<usize>,
-    /// What the name names.
+    /// The part that the name refers to.
     pub part: HfPart,
-    /// From the stored to the canonical tensor, in this order. Of a module's bias, only those of [`Layout::acts_on_bias`] are left.
+    /// Conversions from the stored to the canonical tensor, in order. For the bias of a module, only those with
+    /// [`Layout::acts_on_bias`].
     pub layout: Vec<Layout>,
 }
 
 impl Layout {
-    /// Whether it acts on a bias as it does on the weight.
+    /// Whether the conversion applies to a bias as to the weight.
     pub fn acts_on_bias(self) -> bool {
         matches!(
             self,
@@ -73,7 +74,7 @@ impl Layout {
 }
 
 impl HfClass {
-    /// A tensor's name with the class's first matching prefix rewritten, after that of a class around it.
+    /// A tensor's name with the class's first matching prefix rewritten, after that of an outer class.
     pub fn renamed<'n>(&self, name: &'n str) -> Cow<'n, str> {
         let name = if self.wrapped { unwrapped(name) } else { Cow::Borrowed(name) };
         let found = self.rename.iter().find_map(|(from, to)| Some((name.strip_prefix(from.as_str())?, to)));
@@ -85,7 +86,7 @@ impl HfClass {
 }
 
 impl ArchSpec {
-    /// Where a role's tensor may come from, in the order they are tried; `role` may have its suffix.
+    /// The possible sources of a role's tensor, in the order of precedence; `role` may have its suffix.
     pub fn hf_origins(&self, role: &str, layer: Option<usize>) -> Vec<HfOrigin<'_>> {
         let sources = |wanted: &str| {
             self.hf.tensors.iter().find(|(role, _)| role == wanted).map(|(_, sources)| sources)
@@ -113,10 +114,11 @@ impl ArchSpec {
         }
     }
 
-    /// Every role that a module or tensor has, by its name after [`HfClass::renamed`]: one, two where its rows are those of
-    /// two roles (gate and up in turn), none where no role of the spec has it.
+    /// Every role of a module or tensor, by its name after [`HfClass::renamed`]: usually one, two if its rows belong
+    /// to two roles (gate and up alternating), none if the spec has no such role.
     ///
-    /// A role that another kind of layer has under the same name is among them; which one a layer has, its config says.
+    /// Includes a role that another kind of layer has under the same name; the layer's config decides which one
+    /// applies.
     pub fn hf_places(&self, name: &str) -> Vec<HfPlace> {
         let tensors = self.hf.tensors.iter();
         let sources = tensors.flat_map(|(role, sources)| sources.iter().map(move |source| (role, source)));
@@ -144,7 +146,8 @@ impl ArchSpec {
         Some(HfPlace { role: bare(role).to_owned(), layer, member, part, layout: layout.collect() })
     }
 
-    /// The canonical key that a tensor of one element holds the value of, by [`HfMap::numbers`](crate::HfMap::numbers).
+    /// The canonical key whose value is stored in a tensor of one element, by
+    /// [`HfMap::numbers`](crate::HfMap::numbers).
     pub fn hf_number(&self, name: &str) -> Option<&str> {
         let numbers = self.hf.numbers.iter();
         let holds = |from: &String| {
@@ -155,8 +158,8 @@ impl ArchSpec {
         numbers.into_iter().find(|(_, from)| holds(from)).map(|(key, _)| key.as_str())
     }
 
-    /// The name of the tensor that a line of [`HfMap::numbers`](crate::HfMap::numbers) means in a block, or in the whole
-    /// model where it is of no block.
+    /// The name of the tensor of a line of [`HfMap::numbers`](crate::HfMap::numbers), in a block or in the whole
+    /// model.
     pub fn hf_number_name(&self, from: &str, layer: usize) -> String {
         match from.starts_with('.') {
             true => format!("{}{from}", self.hf.layer.replace(LAYER, &layer.to_string())),
@@ -164,22 +167,23 @@ impl ArchSpec {
         }
     }
 
-    /// Why a tensor of a Hugging Face folder is ignored, if it is; `layers` as in [`ArchSpec::ignored_tensor`].
+    /// The reason why a tensor of a Hugging Face folder is ignored, if it is; `layers` as in
+    /// [`ArchSpec::ignored_tensor`].
     pub fn hf_ignored_tensor(&self, name: &str, layers: usize) -> Option<&str> {
         let globs = &self.hf.ignore_tensors;
         globs.iter().find(|(glob, _)| matches_tail(glob, name, layers)).map(|(_, reason)| reason.as_str())
     }
 
-    /// Whether a role's rows (and its bias) lie in another order in a GGUF file than in a Hugging Face folder: there pairs
-    /// that rotate together are neighbors, here they are half a head apart. Within each head of `d` rows, row
-    /// `2 * j + i` of the GGUF is row `i * d / 2 + j` of the folder.
+    /// Whether a role's rows (and its bias) are in a different order in a GGUF file and in a Hugging Face folder: in
+    /// the former, pairs that rotate together are adjacent, in the latter half a head apart. Within each head of `d`
+    /// rows, row `2 * j + i` of the GGUF is row `i * d / 2 + j` of the folder.
     pub fn rows_are_paired(&self, role: &str) -> bool {
         let turned = matches!(bare(role), "attn_q" | "attn_k");
         turned && self.body.mixer.cases.iter().any(|case| table_turns(&case.table))
     }
 }
 
-/// Whether a table, or one in it, says that pairs are neighbors in a GGUF and halves here.
+/// Whether a table, or one inside it, says that pairs are adjacent in a GGUF and halves here.
 fn table_turns(table: &WrittenTable) -> bool {
     table.fields.iter().flatten().any(|field| match &field.value {
         WrittenValue::Name(NameChoice::Given(BySource::Each { gguf, hf }))
@@ -194,7 +198,7 @@ fn table_turns(table: &WrittenTable) -> bool {
     })
 }
 
-/// A name that begins as a pattern does, with the numbers that stand for its placeholders.
+/// A name that matches the beginning of a pattern, with the numbers of its placeholders.
 struct NumberedName<'n> {
     layer: Option<usize>,
     member: Option<usize>,

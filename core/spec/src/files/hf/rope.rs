@@ -1,4 +1,4 @@
-//! Old spellings of what turns queries and keys, rewritten into the table `rope_parameters` of transformers 5.
+//! Rewrites old spellings of rope parameters into the table `rope_parameters` of transformers 5.
 //!
 //! Source: `RotaryEmbeddingConfigMixin` of transformers 5.23, modeling_rope_utils.py, and the classes that rename more.
 
@@ -8,10 +8,10 @@ const TABLE: &str = "rope_parameters";
 const OLD_TABLE: &str = "rope_scaling";
 const ORIGINAL: &str = "original_max_position_embeddings";
 
-/// Kinds of layers that have a table of their own in `rope_parameters`.
+/// Kinds of layers with their own table in `rope_parameters`.
 const KINDS: [&str; 2] = ["full_attention", "sliding_attention"];
 
-/// Names beside the table, and what they are called in it.
+/// Names outside of the table, and their names inside.
 const BESIDE: [(&str, &str); 5] = [
     ("rope_theta", "rope_theta"),
     ("rotary_emb_base", "rope_theta"),
@@ -20,10 +20,10 @@ const BESIDE: [(&str, &str); 5] = [
     ("rope_pct", "partial_rotary_factor"),
 ];
 
-/// Bases of windowed layers beside the table.
+/// Bases of windowed layers outside of the table.
 const LOCAL: [&str; 2] = ["rope_local_base_freq", "local_rope_theta"];
 
-/// Rewrites a config in place. What stands in the table wins over what stands beside it, as it does in transformers.
+/// Rewrites a config in place. Values inside the table take precedence over those outside, as in transformers.
 pub(super) fn rewrite(config: &mut Map<String, Value>) {
     let mut rope = take_table(config, TABLE);
     for (name, value) in take_table(config, OLD_TABLE) {
@@ -54,7 +54,7 @@ fn take(config: &mut Map<String, Value>, name: &str) -> Option<Value> {
     config.shift_remove(name).filter(|value| !value.is_null())
 }
 
-/// A table taken out; what is no table stays, for nobody reads it.
+/// A table that is taken out of the config; other values stay, and are reported as unread.
 fn take_table(config: &mut Map<String, Value>, name: &str) -> Map<String, Value> {
     if config.get(name).is_some_and(Value::is_null) {
         config.shift_remove(name);
@@ -66,7 +66,7 @@ fn take_table(config: &mut Map<String, Value>, name: &str) -> Map<String, Value>
     table
 }
 
-/// `type` is `rope_type`, in the table and in those of kinds of layers; names of kinds that changed.
+/// `type` becomes `rope_type`, in the table and in those of kinds of layers; also the renamed kinds.
 fn renamed(table: &mut Map<String, Value>) {
     if let Some(kind) = table.shift_remove("type") {
         table.entry("rope_type").or_insert(kind);
@@ -74,7 +74,7 @@ fn renamed(table: &mut Map<String, Value>) {
     if let Some(kind) = table.get_mut("rope_type") {
         match kind.as_str() {
             Some("su") => *kind = "longrope".into(),
-            // Sections by time, height and width, which are equal for text.
+            // Sections for time, height and width, which are equal for text.
             Some("mrope") => *kind = "default".into(),
             _ => {}
         }
@@ -86,7 +86,7 @@ fn renamed(table: &mut Map<String, Value>) {
     }
 }
 
-/// The context before scaling: beside the table it wins over the one in it, and where neither is, it is the context.
+/// The context before scaling: a value outside of the table takes precedence; without any, it is the context.
 fn original(config: &mut Map<String, Value>, rope: &mut Map<String, Value>) {
     let scaled =
         matches!(rope.get("rope_type").and_then(Value::as_str), Some("llama3" | "yarn" | "longrope"));
@@ -100,7 +100,7 @@ fn original(config: &mut Map<String, Value>, rope: &mut Map<String, Value>) {
     }
 }
 
-/// A base for windowed layers makes two tables: the scaling is of the others.
+/// A base for windowed layers creates two tables: the scaling applies to the other layers.
 fn local(config: &mut Map<String, Value>, rope: &mut Map<String, Value>, nested: bool) {
     let Some(base) = LOCAL.iter().find_map(|name| take(config, name)) else { return };
     if nested {

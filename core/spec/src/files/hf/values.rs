@@ -10,17 +10,17 @@ use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 use std::collections::BTreeMap;
 
-/// A canonical key's value; `None` where the config does not say it.
+/// The value of a canonical key; `None` if the config does not state it.
 pub(super) struct ComputedValue {
     pub(super) value: Option<MetadataValue>,
-    /// Names it is computed from, whether the config has them or not.
+    /// Names that it is computed from, whether the config has them or not.
     pub(super) mentions: Vec<String>,
 }
 
-/// The value that a line of `[hf.config]` gives; `blocks` is how long a list per layer is, 0 where that is not known.
+/// The value of a line of `[hf.config]`; `blocks` is the length of a list per layer, 0 if unknown.
 ///
 /// # Errors
-/// What is wrong with the expression or what it gave.
+/// What is wrong with the expression or its result.
 pub(super) fn compute(line: &HfValue, names: &Names, blocks: usize) -> Result<ComputedValue, String> {
     let text = match line {
         HfValue::Literal(literal) => {
@@ -38,10 +38,10 @@ pub(super) fn compute(line: &HfValue, names: &Names, blocks: usize) -> Result<Co
     Ok(ComputedValue { value, mentions })
 }
 
-/// As [`compute`], but of the names' lists as they stand: `layer_types[layer]` is that of a layer.
+/// As [`compute`], but lists stay lists: `layer_types[layer]` is the value of a layer.
 ///
 /// # Errors
-/// As [`compute`].
+/// The errors of [`compute`].
 pub(super) fn compute_whole(
     line: &HfValue,
     names: &Names,
@@ -58,28 +58,28 @@ pub(super) fn compute_whole(
     }
 }
 
-/// What a name with a value per layer stands for.
+/// The meaning of a name with a value per layer.
 #[derive(Clone, Copy, PartialEq)]
 enum LayerListForm {
-    /// The layer's.
+    /// The value of the layer.
     ByLayer,
-    /// All of them.
+    /// The whole list.
     Whole,
 }
 
-/// How many layers there are, and what lists stand for in each.
+/// The number of layers, and the meaning of lists in each.
 #[derive(Clone, Copy)]
 struct LayerList {
     blocks: usize,
     lists: LayerListForm,
 }
 
-/// The finite number that a value gives in the whole model, where the config says it, and the names it is computed from.
+/// The finite number of an expression in the whole model, if the config states it, and the names in it.
 ///
 /// # Errors
-/// What is wrong with the expression, or that it is no such number.
+/// What is wrong with the expression, or that the result is not a finite number.
 pub(super) fn number(line: &HfValue, names: &Names) -> Result<(Option<f64>, Vec<String>), String> {
-    // Lists stand for themselves, however many layers there are.
+    // Lists stay lists, whatever the number of layers.
     let computed = compute(line, names, 0)?;
     let number = match computed.value {
         None => None,
@@ -113,7 +113,7 @@ fn per_layer(
     Ok(Some(MetadataValue::List(values.into_iter().flatten().collect())))
 }
 
-/// The value in one layer of so many, or in the whole model.
+/// The value in one layer, or in the whole model.
 fn once(
     expression: &Expression,
     names: &Names,
@@ -127,13 +127,13 @@ fn once(
     }
 }
 
-/// Whether an error is that of a name the config does not have.
+/// Whether an error is about a name that the config does not have.
 fn is_undefined(error: &Error) -> bool {
     error.kind() == ErrorKind::UndefinedError
         || error.detail().is_some_and(|detail| detail.contains("undefined"))
 }
 
-/// What an expression sees: the names it mentions, as tables in tables.
+/// The names that an expression can use, as nested tables.
 fn root(expression: &Expression, names: &Names, layer: Option<(usize, LayerList)>) -> Value {
     let mut root = ConfigNames::default();
     for used in expression.names.iter().filter(|used| used.name.matches('.').count() < MOST_PARTS) {
@@ -214,7 +214,7 @@ pub(super) fn of_literal(literal: &Literal) -> MetadataValue {
     }
 }
 
-/// Whether a value is the one that is expected; whole numbers and others are compared as numbers.
+/// Whether a value equals the expected one; integers and floats are compared as numbers.
 pub(super) fn is_expected(found: &MetadataValue, wanted: &MetadataValue) -> bool {
     match (found, wanted) {
         (MetadataValue::Integer(a), MetadataValue::Number(b))

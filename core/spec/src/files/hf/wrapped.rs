@@ -1,4 +1,4 @@
-//! Classes around a text model and models of other things: the table `wrappers.toml`.
+//! Classes around a text model and other models: the table `wrappers.toml`.
 
 use super::every_class::reasons;
 use crate::language::spec::HfClass;
@@ -11,10 +11,10 @@ use serde_json::{Map, Number, Value};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-/// Texts by text.
+/// Strings by name.
 type Pairs = Vec<(String, String)>;
 
-/// What the table says.
+/// The contents of the table.
 #[derive(Default)]
 struct WrapperClasses {
     names: Pairs,
@@ -25,7 +25,7 @@ struct WrapperClasses {
     defaults: Vec<(String, Map<String, Value>)>,
 }
 
-/// The text, which `classes` of this package links to, so that the package is whole.
+/// The file, to which `classes` of this package is a link, so that the package is complete.
 const TEXT: &str = include_str!("../../../classes/wrappers.toml");
 
 static TABLE: LazyLock<WrapperClasses> = LazyLock::new(|| {
@@ -78,10 +78,10 @@ pub fn wrapping_classes() -> impl Iterator<Item = &'static str> {
     TABLE.classes.iter().chain(&TABLE.refused).map(|(class, _)| class.as_str())
 }
 
-/// The class that a text model has by itself, by the `model_type` of its table.
+/// The class of a text model on its own, by the `model_type` of its table.
 ///
 /// # Errors
-/// It states none, or one that is no architecture here.
+/// The table has no `model_type`, or one without an architecture here.
 pub(super) fn text_class(table: Option<&Map<String, Value>>) -> Result<&'static str, String> {
     let Some(kind) = table.and_then(|table| table.get("model_type")).and_then(Value::as_str) else {
         return Err("missing; it says which text model it is".to_owned());
@@ -94,7 +94,7 @@ pub(super) fn text_class(table: Option<&Map<String, Value>>) -> Result<&'static 
     })
 }
 
-/// Adds what the table of a text model leaves out because it is usual for its `model_type`.
+/// Adds the values that the table of a text model omits because they are defaults of its `model_type`.
 pub(super) fn fill_in(table: &mut Map<String, Value>) {
     let kind = table.get("model_type").and_then(Value::as_str);
     let known = kind.and_then(|kind| TABLE.defaults.iter().find(|(known, _)| known == kind));
@@ -107,14 +107,14 @@ pub(super) fn fill_in(table: &mut Map<String, Value>) {
     }
 }
 
-/// A tensor's name as the text model's own class has it.
+/// A tensor's name as in the text model's own class.
 pub fn unwrapped(name: &str) -> Cow<'_, str> {
     let found = TABLE.names.iter().find_map(|(from, to)| Some((name.strip_prefix(from.as_str())?, to)));
     found.map_or(Cow::Borrowed(name), |(rest, to)| Cow::Owned(format!("{to}{rest}")))
 }
 
 impl HfClass {
-    /// Why a tensor is of no part that a text reaches, if it is: of a class that wraps a text model.
+    /// The reason why a tensor does not belong to the text model, if it does not: for a class around a text model.
     pub fn beside_text(&self, name: &str) -> Option<&'static str> {
         if !self.wrapped {
             return None;
@@ -124,7 +124,7 @@ impl HfClass {
     }
 }
 
-/// The fault of a class that is not run.
+/// The fault of an unsupported class.
 pub(super) fn refusal(file: &str, class: &str) -> Option<SpecFaults> {
     let reason = refused(class)?;
     let message =

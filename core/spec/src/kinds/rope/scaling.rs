@@ -1,4 +1,4 @@
-//! What the file says about the scaling of rotary frequencies: read, accepted and understood, or refused.
+//! The scaling of rotary frequencies of a file: read, accepted and applied, or refused.
 
 use super::{LongRopeOptions, RopeOptions, RopeScaling, ScalingKind, ScalingOptions, YarnOptions};
 use crate::kind::written::{WrittenTable, WrittenValue};
@@ -15,7 +15,7 @@ const SHORT: &str = "rope_factors_short";
 const LONG: &str = "rope_factors_long";
 
 const SHARE: &str = "rope.scaling.turning_share";
-/// What a file may call its scaling.
+/// The names of scalings in files.
 const UNDERSTOOD: [&str; 6] = ["none", "linear", "yarn", "llama3", "longrope", "proportional"];
 
 const TYPE: &str = "rope.scaling.type";
@@ -26,10 +26,10 @@ const ATTN_FACTOR: &str = "rope.scaling.attn_factor";
 const YARN_ATTN_FACTOR: &str = "rope.scaling.yarn_attn_factor";
 const YARN_EXT_FACTOR: &str = "rope.scaling.yarn_ext_factor";
 
-/// What a spec accepts and says about the scaling; absent = nothing is accepted.
+/// The scalings that a spec accepts; absent = none.
 type Own = Option<ScalingOptions>;
 
-/// Whether a mixer's options have a place that says what a rope scaling of the file means.
+/// Whether a mixer's options define how a rope scaling of the file is applied.
 pub(crate) fn applies_scaling(mixer: &WrittenTable) -> bool {
     let built_in = mixer.kind.is_none_or(|kind| kind.is_built_in() && !kind.reads.contains(&TYPE));
     !built_in || mixer.fields.iter().flatten().any(|field| holds_rope(&field.value))
@@ -47,7 +47,7 @@ fn holds_rope(value: &WrittenValue) -> bool {
     }
 }
 
-/// Refuses a scaling of the file where nothing applies it.
+/// Refuses a scaling of the file if nothing applies it.
 pub(crate) fn refuse_scaling(at: &mut ResolveContext<'_>) {
     if let Ok(Some(kind)) = stated(at) {
         let message = format!(
@@ -107,7 +107,7 @@ pub(super) fn resolve(own: Own, at: &mut ResolveContext<'_>) -> Result<RopeScali
     Ok(scaled(at, scaling))
 }
 
-/// Frequencies of a component: what the file says of scaling must be what the component reads.
+/// Frequencies of a component: the component must read everything that the file states about scaling.
 pub(super) fn of_component(
     component: Component,
     long_after: Option<usize>,
@@ -181,7 +181,7 @@ fn scaled(at: &mut ResolveContext<'_>, scaling: RopeScaling) -> RopeScaling {
     scaling
 }
 
-/// The scaling that the file has, by key and by tensor.
+/// The scaling of the file, from keys and tensors.
 fn stated(at: &mut ResolveContext<'_>) -> Result<Option<ScalingKind>, RecordedFault> {
     let said = match at.key(TYPE) {
         None => None,
@@ -238,7 +238,7 @@ fn stated_by_tensors(at: &mut ResolveContext<'_>) -> Result<Option<ScalingKind>,
     })
 }
 
-/// Checks that keys do not ask for another scaling than the factor tensors do.
+/// Checks that keys do not request another scaling than the factor tensors.
 fn agreeing(
     at: &mut ResolveContext<'_>,
     kind: ScalingKind,
@@ -264,7 +264,7 @@ fn agreeing(
     at.key_fault(TYPE, message)
 }
 
-/// `rope.scaling.factor`, or its old name; 0 is the old way to say 1.
+/// `rope.scaling.factor`, or its old name; 0 is the old form of 1.
 fn factor(at: &mut ResolveContext<'_>) -> Result<Option<f64>, RecordedFault> {
     for key in [FACTOR, LEGACY_FACTOR] {
         if let Some(factor) = at.key_number(key)? {
@@ -277,7 +277,7 @@ fn factor(at: &mut ResolveContext<'_>) -> Result<Option<f64>, RecordedFault> {
     Ok(None)
 }
 
-/// A positive number of the file that must be there for a scaling.
+/// A positive number of the file that a scaling requires.
 fn needed(at: &mut ResolveContext<'_>, key: &str, kind: &str) -> Result<f64, RecordedFault> {
     match at.key_number(key)? {
         Some(value) if value > 0.0 => Ok(value),
@@ -288,7 +288,7 @@ fn needed(at: &mut ResolveContext<'_>, key: &str, kind: &str) -> Result<f64, Rec
     }
 }
 
-/// Refuses an attention factor where nothing applies it.
+/// Refuses an attention factor if nothing applies it.
 fn plain_magnitude(at: &mut ResolveContext<'_>, kind: &str) -> Result<(), RecordedFault> {
     match at.key_number(ATTN_FACTOR)? {
         Some(value) if value != 1.0 => {
@@ -374,7 +374,8 @@ fn yarn(own: YarnOptions, at: &mut ResolveContext<'_>) -> Result<RopeScaling, Re
     })
 }
 
-/// A key that implementations read differently (HF takes it, llama.cpp does not): it must say what is computed anyway.
+/// A key that implementations read differently (HF uses it, llama.cpp does not): it must equal the value that is used
+/// anyway.
 fn settled(at: &mut ResolveContext<'_>, key: &'static str, computed: f32) -> Result<(), RecordedFault> {
     let Some(value) = at.key_number(key)? else { return Ok(()) };
     if (value - f64::from(computed)).abs() <= 1e-4 * f64::from(computed).abs() {

@@ -1,14 +1,14 @@
-//! What a table must keep to: checked once when kinds are gathered, because types cannot say it.
+//! Rules for tables that types cannot express: checked once when kinds are collected.
 
 use super::{Family, Field, FieldDefault, FieldType, Kind, RoleDef, Sizes, Table};
 use std::collections::BTreeMap;
 
-/// Keys that a component's options share their table with.
+/// Keys in the same table as a component's options.
 const TAKEN: [&str; 2] = ["kind", "when"];
-/// Keys that the options of a norm stand beside.
+/// Keys in the same table as the options of a norm.
 const BESIDE_NORMS: [&str; 3] = ["role", "over", "at"];
 
-/// Tables that were checked: their names and fields.
+/// The tables that were checked: their names and fields.
 pub(super) struct TableCheck {
     tables: BTreeMap<&'static str, Vec<&'static str>>,
 }
@@ -28,7 +28,7 @@ impl TableCheck {
     /// Checks a kind.
     ///
     /// # Errors
-    /// What its table contradicts.
+    /// The contradiction in the kind's table.
     pub(super) fn kind(&mut self, kind: &Kind) -> Result<(), String> {
         for field in kind.options.fields {
             let beside_norm = kind.family == Family::Norm && BESIDE_NORMS.contains(&field.name);
@@ -86,7 +86,7 @@ fn names(table: &Table) -> Vec<&'static str> {
     table.fields.iter().map(|field| field.name).collect()
 }
 
-/// Checks that the dims of a tensor can be read: with every symbol 2, every dim has a size.
+/// Checks that the dims of a tensor can be parsed: with every symbol set to 2, every dim has a size.
 fn dims(role: &RoleDef, kind: &Kind) -> Result<(), String> {
     for dim in role.dims {
         let symbols = dim.split(['*', '+', '/']).filter(|part| part.parse::<u64>().is_err());

@@ -1,10 +1,10 @@
-//! [`Component`]: a resolved component, of a built-in kind or of somebody else's.
+//! [`Component`]: a resolved component, of a built-in kind or of a kind of another crate or plugin.
 
 use super::{Definition, Kind, MadeConfig, Sizes, WantedRole};
 use std::any::Any;
 use std::fmt;
 
-/// What a [`Component`] holds: any plain struct. Implemented for all of them.
+/// The config of a [`Component`]: any plain struct. Implemented for all of them.
 pub trait ComponentConfig: Any + fmt::Debug + Send + Sync {
     /// Itself, to be downcast.
     fn as_any(&self) -> &dyn Any;
@@ -37,7 +37,7 @@ where
     }
 }
 
-/// A component of one layer: its kind, and the kind's config with every number known.
+/// A component of one layer: its kind, and the kind's resolved config.
 pub struct Component {
     kind: &'static Kind,
     config: Box<dyn ComponentConfig>,
@@ -49,12 +49,12 @@ impl Component {
         Component { kind: D::KIND, config: Box::new(config) }
     }
 
-    /// A component of a kind that was made at run time.
+    /// A component of a kind that was created at run time.
     pub(super) fn made(kind: &'static Kind, config: MadeConfig) -> Component {
         Component { kind, config: Box::new(config) }
     }
 
-    /// The values of its options, if its kind was made at run time.
+    /// The values of its options, if its kind was created at run time.
     pub fn as_made(&self) -> Option<&MadeConfig> {
         self.config_ref()
     }
@@ -74,7 +74,7 @@ impl Component {
         self.config_ref()
     }
 
-    /// Its config, to change, for tests and recipes.
+    /// A copy with a changed config, for tests and recipes.
     pub fn map<D: Definition>(&self, change: impl FnOnce(&mut D)) -> Option<Component> {
         let mut config = self.downcast_ref::<D>()?.clone();
         change(&mut config);
@@ -90,19 +90,19 @@ impl Component {
         sizes
     }
 
-    /// Tokens of a sequence up to which its positions follow the short regime: see [`Definition::regime_limit`].
+    /// The sequence length up to which the short rope regime applies: see [`Definition::regime_limit`].
     pub fn regime_limit(&self) -> Option<usize> {
         let own = self.kind.regime_limit.and_then(|limit| limit(self));
         self.parts().into_iter().filter_map(Component::regime_limit).chain(own).min()
     }
 
-    /// Components it is made of: see [`Definition::parts`].
+    /// The components inside it: see [`Definition::parts`].
     pub fn parts(&self) -> Vec<&Component> {
         self.kind.parts.map_or_else(Vec::new, |parts| parts(self))
     }
 
-    /// The tensors it wants in a model of this width: the rows of its kind's table that its config asks for, in the order
-    /// of the table, every form of a group, and those of its parts.
+    /// The tensors that it needs in a model of this width: the rows of its kind's table that its config selects, in
+    /// the order of the table, every form of a group, and those of its parts.
     pub fn wanted(&self, width: usize) -> Vec<WantedRole> {
         let mut sizes = self.sizes();
         sizes.set("D", width);
@@ -110,7 +110,7 @@ impl Component {
         own.into_iter().chain(self.parts().into_iter().flat_map(|part| part.wanted(width))).collect()
     }
 
-    /// The tensors a norm wants at a role, over rows of this width.
+    /// The tensors that a norm needs at a role, for rows of this width.
     pub fn wanted_norm(&self, role: &str, width: usize) -> Vec<WantedRole> {
         let mut sizes = self.sizes();
         sizes.set("width", width);

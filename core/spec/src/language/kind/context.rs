@@ -21,9 +21,9 @@ pub(crate) struct OptionRecord<'p> {
     pub(crate) layer: Option<usize>,
     /// The value, as text.
     pub(crate) value: String,
-    /// Where it came from.
+    /// The origin of the value.
     pub(crate) origin: ValueOrigin,
-    /// Whether only logits would show that it is wrong.
+    /// Whether an error in it would show only in the logits.
     pub(crate) guarded: bool,
 }
 
@@ -99,7 +99,7 @@ pub(crate) trait OptionResolver {
         layer: Option<usize>,
     ) -> Result<(usize, ValueOrigin), RecordedFault>;
 
-    /// The case that holds in a layer; for an unnamed component, itself unless its `when` is false.
+    /// The case that applies in a layer; for an unnamed component, the component itself unless its `when` is false.
     fn case(
         &mut self,
         cases: &Cases,
@@ -145,12 +145,12 @@ impl<'r> ResolveContext<'r> {
         ResolveContext { resolver: self.resolver, table, layer: self.layer, site: self.site.clone() }
     }
 
-    /// Says which roles a norm stands at.
+    /// Sets the roles of a norm's tensors.
     pub(crate) fn stand_at(&mut self, roles: &[&str]) {
         self.site = roles.iter().map(|role| role.to_string()).collect();
     }
 
-    /// The same, at nested options.
+    /// The context of nested options.
     pub fn at<T>(&mut self, nested: &Nested<T>) -> ResolveContext<'_> {
         self.inside(Arc::clone(&nested.table))
     }
@@ -165,17 +165,17 @@ impl<'r> ResolveContext<'r> {
         &self.site
     }
 
-    /// Whether the file has a role's tensor in this layer (in the whole model, where there is no layer).
+    /// Whether the file has a role's tensor in this layer (in the whole model, if there is no layer).
     pub fn has(&self, role: &str) -> bool {
         self.resolver.has_role(role, self.layer)
     }
 
-    /// A key of the file as it is, arrays per layer included. Name it in the kind's `reads`.
+    /// A key of the file, arrays per layer included. The kind's `reads` must list it.
     pub fn key(&self, key: &str) -> Option<&MetadataValue> {
         self.resolver.consult(key)
     }
 
-    /// A number of the file in this layer; `None` where the file has no such key. Name it in the kind's `reads`.
+    /// A number of the file in this layer; `None` if the file has no such key. The kind's `reads` must list it.
     ///
     /// # Errors
     /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
@@ -193,7 +193,7 @@ impl<'r> ResolveContext<'r> {
         self.key_fault(key, "not a finite number")
     }
 
-    /// Records what is wrong with a field of the table, dotted for one of a table in it.
+    /// Records a fault of a field of the table; the path is dotted for a field of a nested table.
     ///
     /// # Errors
     /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
@@ -203,7 +203,7 @@ impl<'r> ResolveContext<'r> {
         Err(self.resolver.record_fault(&place, &path, self.layer, message.into()))
     }
 
-    /// Records what is wrong with a key of the file.
+    /// Records a fault of a key of the file.
     ///
     /// # Errors
     /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
@@ -220,7 +220,7 @@ impl<'r> ResolveContext<'r> {
         self.resolver.record(OptionRecord { path: &path, layer, value: value.to_string(), origin, guarded });
     }
 
-    /// The value of a field that is read only where it counts.
+    /// The value of a lazily read field.
     ///
     /// # Errors
     /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
@@ -228,7 +228,7 @@ impl<'r> ResolveContext<'r> {
         T::read(&mut self.inside(Arc::clone(&lazy.table)), lazy.index)
     }
 
-    /// A norm whose options stand beside others; `roles` are where it has its tensors.
+    /// A norm whose options are among other options; `roles` are those of its tensors.
     ///
     /// # Errors
     /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
@@ -247,7 +247,7 @@ impl<'r> ResolveContext<'r> {
         if self.table.path.is_empty() { field.to_string() } else { format!("{}.{field}", self.table.path) }
     }
 
-    /// Where a field is written; its table where it is not.
+    /// The place of a field; that of its table if the field is not written.
     fn place_of(&self, field: &str) -> SourcePlace {
         let mut table = Arc::clone(&self.table);
         let mut place = table.place.clone();
@@ -265,9 +265,9 @@ impl<'r> ResolveContext<'r> {
     }
 }
 
-/// What reads fields for [`Value`]s.
+/// Reading fields for [`Value`]s.
 impl ResolveContext<'_> {
-    /// A field of the table; a kind that reads more fields than its table has is at fault.
+    /// A field of the table; a fault if the kind reads more fields than its table has.
     fn definition(&mut self, index: usize) -> Result<&'static Field, RecordedFault> {
         match self.table.table.fields.get(index) {
             Some(field) => Ok(field),
@@ -289,7 +289,7 @@ impl ResolveContext<'_> {
         self.table.fields.get(index).is_some_and(Option::is_some)
     }
 
-    /// Records what is wrong with the value of a field, by its index: of the key where the file gave it.
+    /// Records a fault of the value of a field, by its index: of the key if the value is from the file.
     ///
     /// # Errors
     /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
@@ -308,7 +308,7 @@ impl ResolveContext<'_> {
         self.resolver.record(OptionRecord { path, layer: self.layer, value, origin, guarded });
     }
 
-    /// Records a default of the language, where only logits would show that it is wrong.
+    /// Records a default of the language, if an error in it would show only in the logits.
     fn record_default(&mut self, index: usize, value: String) {
         if let Some(field) = self.table.table.fields.get(index).filter(|field| field.guarded) {
             let path = self.path_of(field.name);
@@ -316,7 +316,7 @@ impl ResolveContext<'_> {
         }
     }
 
-    /// A number, before rounding, with its path and origin; no origin where it is a default that is not guarded.
+    /// A number, before rounding, with its path and origin; no origin for a default that is not guarded.
     fn number(&mut self, index: usize) -> Result<(f64, String, Option<ValueOrigin>), RecordedFault> {
         let layer = self.layer;
         if let Some(field) = self.field(index) {
@@ -339,7 +339,7 @@ impl ResolveContext<'_> {
         }
     }
 
-    /// A field of another type than its table says: a table that contradicts itself.
+    /// The fault of a field that is read with another type than its table declares.
     pub(crate) fn misread<T>(&mut self, index: usize) -> Result<T, RecordedFault> {
         self.refuse(
             index,
@@ -363,7 +363,7 @@ impl ResolveContext<'_> {
         Ok(count)
     }
 
-    /// A real: computed in f64, rounded to f32 once.
+    /// A real number: computed in f64, rounded to f32 once.
     pub(crate) fn real(&mut self, index: usize) -> Result<f32, RecordedFault> {
         let (value, path, origin) = self.number(index)?;
         let rounded = value as f32;
@@ -413,7 +413,7 @@ impl ResolveContext<'_> {
         list.names.get(place).map_or_else(|| self.misread(index), |def| Ok(def.name))
     }
 
-    /// Where a name stands in its list.
+    /// The position of a name in its list.
     pub(crate) fn place_in(&mut self, index: usize, list: &'static NameList) -> Result<usize, RecordedFault> {
         let Some(field) = self.field(index) else {
             let FieldDefault::Name(name) = self.definition(index)?.default else {
@@ -433,7 +433,7 @@ impl ResolveContext<'_> {
         Ok(name)
     }
 
-    /// The numbers beside the name in a field.
+    /// The numbers that belong to the name in a field.
     ///
     /// # Errors
     /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
@@ -457,7 +457,7 @@ impl ResolveContext<'_> {
         }
     }
 
-    /// The options of a table in a field; its defaults where it is not written.
+    /// The options of a table in a field; its defaults if it is not written.
     ///
     /// # Errors
     /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
@@ -470,7 +470,7 @@ impl ResolveContext<'_> {
         T::read(&mut self.inside(table))
     }
 
-    /// A table of which nothing is written.
+    /// An unwritten table.
     fn unwritten(&mut self, index: usize) -> Result<Arc<WrittenTable>, RecordedFault> {
         let field = self.definition(index)?;
         let definition: &'static Table = match (&field.ty, field.default) {
@@ -484,7 +484,7 @@ impl ResolveContext<'_> {
         Ok(Arc::new(WrittenTable::empty(definition, self.table.place.clone(), path)))
     }
 
-    /// The options of a table that may be left out, or not hold in this layer.
+    /// The options of a table that is optional or does not apply in this layer.
     pub(crate) fn optional<T: Options>(&mut self, index: usize) -> Result<Option<Nested<T>>, RecordedFault> {
         let Some(field) = self.field(index) else { return Ok(None) };
         let WrittenValue::Cases(cases) = &field.value else { return self.misread(index) };
@@ -507,12 +507,12 @@ impl ResolveContext<'_> {
         }
     }
 
-    /// Whether a field that may hold a name or a component holds a component.
+    /// Whether a field for a name or a component contains a component.
     pub(crate) fn is_component(&self, index: usize) -> bool {
         matches!(self.table.fields.get(index), Some(Some(WrittenField { value: WrittenValue::Cases(_), .. })))
     }
 
-    /// The options of a norm beside other fields.
+    /// The options of a norm among other fields.
     pub(crate) fn norm_here(&mut self, index: usize) -> Result<Arc<WrittenTable>, RecordedFault> {
         match self.field(index).map(|field| field.value) {
             Some(WrittenValue::Table(table)) => Ok(table),
@@ -535,7 +535,7 @@ impl ResolveContext<'_> {
         Ok(Some(NormSite { role, norm }))
     }
 
-    /// Refuses an option that this build does not have.
+    /// Refuses an option that this build does not support.
     pub(crate) fn not_built_in<T>(&mut self, index: usize) -> Result<T, RecordedFault> {
         let name = self.definition(index)?.name;
         let others =
@@ -549,7 +549,7 @@ impl ResolveContext<'_> {
 
 /// Access for rope scaling.
 impl ResolveContext<'_> {
-    /// Records what is wrong with a tensor of the file.
+    /// Records a fault of a tensor of the file.
     pub(crate) fn tensor_fault<T>(
         &mut self,
         role: &str,
@@ -558,14 +558,14 @@ impl ResolveContext<'_> {
         Err(self.resolver.record_file_fault(self.layer, format!("tensor {role}"), message.into()))
     }
 
-    /// Records a value that the file gives, by a path under the table.
+    /// Records a value of the file, by a path under the table.
     pub(crate) fn record_at(&mut self, field: &str, value: String, origin: ValueOrigin) {
         let path = self.path_of(field);
         self.resolver.record(OptionRecord { path: &path, layer: self.layer, value, origin, guarded: false });
     }
 }
 
-/// Whether only logits would show that a field is wrong; dotted for one of a table in it.
+/// Whether an error in a field would show only in the logits; the path is dotted for a field of a nested table.
 fn is_guarded(table: &Table, field: &str) -> bool {
     let (first, rest) = field.split_once('.').map_or((field, None), |(first, rest)| (first, Some(rest)));
     let Some(definition) = table.fields.iter().find(|definition| definition.name == first) else {

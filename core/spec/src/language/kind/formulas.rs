@@ -1,10 +1,10 @@
-//! The lists of `menagerie-formulas` as lists of names of the language.
+//! The lists of `menagerie-formulas` as lists of names in specs.
 
 use super::{FieldType, NameDef, NameEnum, NameList, RecordedFault, ResolveContext, Table, Value};
 use menagerie_formulas as formulas;
 use serde::Serializer;
 
-/// The names of a list of formulas as those of a [`NameList`].
+/// The names of a list of formulas as a [`NameList`].
 pub(crate) const fn definitions<const N: usize>(names: &'static [formulas::Name]) -> [NameDef; N] {
     let mut list = [const { NameDef { name: "", doc: "", reads: &[], numbers: None } }; N];
     let mut at = 0;
@@ -15,7 +15,7 @@ pub(crate) const fn definitions<const N: usize>(names: &'static [formulas::Name]
     list
 }
 
-/// The same list, where one name has numbers. A name that is missing does not compile.
+/// The same list, with numbers for one name. An unknown name does not compile.
 pub(crate) const fn with_numbers<const N: usize>(
     mut list: [NameDef; N],
     name: &str,
@@ -38,7 +38,7 @@ const fn equal(a: &str, b: &str) -> bool {
     at == a.len() && at == b.len()
 }
 
-/// Makes lists of formulas lists of the language.
+/// Implements the traits of name lists for lists of formulas.
 macro_rules! formulas {
     ($($list:ident),+ $(,)?) => {$(
         impl NameEnum for formulas::$list {

@@ -1,12 +1,12 @@
-//! [`Kinds`]: the kinds a spec may name.
+//! [`Kinds`]: the kinds that a spec may name.
 
 use super::check::TableCheck;
 use super::{Family, Kind, Table};
 
-/// The kinds a spec may name: the built-in ones and those of others.
+/// The kinds that a spec may name: the built-in ones and those of other crates and plugins.
 #[derive(Clone, Debug)]
 pub struct Kinds {
-    /// The table of a spec file, whose sections share the names of tables with the kinds.
+    /// The table of a spec file: its sections must not share names of tables with the kinds.
     pub(crate) file: &'static Table,
     pub(crate) kinds: Vec<&'static Kind>,
 }
@@ -38,10 +38,11 @@ pub enum KindsError {
 }
 
 impl Kinds {
-    /// These and more. A kind that is there already changes nothing; what the language only knows, somebody may bring.
+    /// These kinds and more. A kind that is already present changes nothing; a kind without an implementation can be
+    /// replaced.
     ///
     /// # Errors
-    /// A family and name that another kind has, or a table that contradicts itself.
+    /// A family and name of another kind, or a table that contradicts itself.
     pub fn with(mut self, more: impl IntoIterator<Item = &'static Kind>) -> Result<Kinds, KindsError> {
         let mut checked = TableCheck::new(self.file);
         for kind in &self.kinds {
@@ -64,7 +65,7 @@ impl Kinds {
         self.of(family).find(|kind| kind.name == name)
     }
 
-    /// Whether a plugin brought any of them: their names begin with its id.
+    /// Whether any of them comes from a plugin: its id is the prefix of the name.
     pub(crate) fn has_plugin(&self, id: &str) -> bool {
         self.kinds.iter().any(|kind| kind.name.split_once(':').is_some_and(|(plugin, _)| plugin == id))
     }

@@ -1,4 +1,4 @@
-//! [`MadeConfig`]: the config of a kind that is made at run time, from tables that another file describes.
+//! [`MadeConfig`]: the config of a kind that is created at run time, from tables of a plugin.
 
 use super::{
     BiasRule, Component, Family, FieldType, FreeSize, Kind, RecordedFault, Resolve, ResolveContext, RoleDef,
@@ -6,13 +6,13 @@ use super::{
 };
 use std::any::TypeId;
 
-/// Rule under which a row of a made kind's tensors has its bias: always.
+/// The rule for a tensor of such a kind with a required bias.
 pub const BIAS_REQUIRED: &str = "bias";
 
-/// Rule under which a row of a made kind's tensors has its bias: where the file has one.
+/// The rule for a tensor of such a kind with an optional bias.
 pub const BIAS_IF_PRESENT: &str = "bias, if present";
 
-/// What a kind that is made at run time consists of.
+/// The definition of a kind that is created at run time.
 #[derive(Clone, Copy, Debug)]
 pub struct MadeKind {
     /// Where it may stand.
@@ -23,14 +23,14 @@ pub struct MadeKind {
     pub doc: &'static str,
     /// Its options: counts, reals and names.
     pub options: &'static Table,
-    /// The tensors it needs; a row whose condition is its own role is needed where the file has it.
+    /// Its tensors; a row whose condition is its own role is used if the file has it.
     pub roles: &'static [RoleDef],
-    /// Sizes that the shapes of a file give.
+    /// Sizes that only the shapes of a file determine.
     pub free: &'static [FreeSize],
 }
 
 impl MadeKind {
-    /// The kind, which lasts as long as the process.
+    /// The kind, allocated for the lifetime of the process.
     pub fn leak(self) -> &'static Kind {
         let MadeKind { family, name, doc, options, roles, free } = self;
         Box::leak(Box::new(Kind {
@@ -62,11 +62,11 @@ pub enum OptionValue {
     Name(&'static str),
 }
 
-/// The values of a made kind's options in one layer, in the order of its table, and the tensors that the file has.
+/// The values of the options of such a kind in one layer, in the order of its table, and which tensors the file has.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MadeConfig {
     values: Vec<(&'static str, OptionValue)>,
-    /// Conditions of rows, and whether they hold.
+    /// Conditions of rows, and their values.
     present: Vec<(&'static str, bool)>,
 }
 
@@ -83,7 +83,7 @@ impl serde::Serialize for MadeConfig {
     }
 }
 
-/// The config, by the table of the kind that was written.
+/// Reads the config with the table of the written kind.
 fn resolve(at: &mut ResolveContext<'_>) -> Result<Component, RecordedFault> {
     let written = at.written();
     let Some(kind) = written.kind else { return at.fault("kind", "the options of no kind") };

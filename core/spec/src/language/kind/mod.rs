@@ -1,7 +1,7 @@
-//! [`Kind`]: one component kind of the language, with everything that is known of it in one table.
+//! [`Kind`]: one component kind of the language, defined completely by one table.
 //!
-//! Decoding, checks, nearest names, provenance, the reference page, the JSON Schema and what random models hold are all
-//! made from these tables. A kind of another crate is written as the built-in ones are (`kinds/`): a struct of options
+//! Decoding, checks, nearest names, provenance, the reference page, the JSON Schema and synthetic models are derived
+//! from these tables. A kind of another crate is written like the built-in ones (`kinds/`): a struct of options
 //! ([`options!`](crate::options)), a config, and [`Definition`] for the config.
 //!
 //! ```
@@ -48,7 +48,7 @@
 //! assert!(kinds.find(Family::Norm, "tanh").is_some());
 //! ```
 //!
-//! An option that is in the table and that `resolve` does not name does not compile:
+//! An option in the table that `resolve` does not use is a compile error:
 //!
 //! ```compile_fail,E0027
 //! use menagerie_spec::kind::*;
@@ -105,7 +105,7 @@ pub use crate::text::fault::RecordedFault;
 use std::any::TypeId;
 use std::fmt;
 
-/// What a component is for: where in a spec it may stand.
+/// The purpose of a component: where in a spec it is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// Mixes tokens: `[mixer]`.
@@ -114,7 +114,7 @@ pub enum Family {
     FeedForward,
     /// A norm: `[norm]`, sites, norms inside components.
     Norm,
-    /// An activation beside the named ones: element by element.
+    /// An elementwise activation, in addition to the built-in ones.
     Activation,
     /// The frequencies of a rope.
     Rope,
@@ -125,7 +125,7 @@ impl Family {
     pub const ALL: [Family; 5] =
         [Family::Norm, Family::Mixer, Family::FeedForward, Family::Activation, Family::Rope];
 
-    /// Its word in messages.
+    /// Its name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Family::Mixer => "mixer",
@@ -137,20 +137,20 @@ impl Family {
     }
 }
 
-/// What resolving a component of a kind gives.
+/// The result of resolving a component of a kind.
 #[derive(Clone, Copy)]
 pub(crate) enum Resolve {
     /// A config.
     Config(fn(&mut ResolveContext<'_>) -> Result<Component, RecordedFault>),
     /// No component in this layer.
     Nothing,
-    /// The language knows the kind; this build does not have it.
+    /// The language knows the kind; this build does not support it.
     NotBuiltIn,
 }
 
 /// A component kind: its options, tensors and keys, and how its config is made.
 pub struct Kind {
-    /// Where it may stand.
+    /// Its family.
     pub family: Family,
     /// Its name in `kind = ".."`.
     pub name: &'static str,
@@ -158,11 +158,11 @@ pub struct Kind {
     pub doc: &'static str,
     /// Its options.
     pub options: &'static Table,
-    /// The tensors it may want.
+    /// Its possible tensors.
     pub roles: &'static [RoleDef],
-    /// Sizes that the shapes of a file give.
+    /// Sizes that only the shapes of a file determine.
     pub free: &'static [FreeSize],
-    /// Canonical keys it reads besides those its options read by default.
+    /// Canonical keys that it reads, besides the defaults of its options.
     pub reads: &'static [&'static str],
     pub(crate) resolve: Resolve,
     pub(crate) sizes: Option<fn(&Component, &mut Sizes)>,
@@ -191,7 +191,8 @@ impl Kind {
         }
     }
 
-    /// A kind whose specs can be checked and whose models cannot be run: its options are known, nothing makes a config.
+    /// A kind whose specs can be checked and whose models cannot be run: its options are known, its config is not
+    /// implemented.
     pub const fn not_built_in(
         family: Family,
         name: &'static str,
@@ -215,7 +216,7 @@ impl Kind {
         }
     }
 
-    /// A kind that stands for no component in this layer.
+    /// A kind that means no component in this layer.
     pub(crate) const fn nothing(
         family: Family,
         name: &'static str,
@@ -238,14 +239,14 @@ impl Kind {
         }
     }
 
-    /// Whether this build can make a config of it.
+    /// Whether this build supports it.
     pub fn is_built_in(&self) -> bool {
         !matches!(self.resolve, Resolve::NotBuiltIn)
     }
 
-    /// Whether another value describes this very kind: the same config type.
+    /// Whether another value is the same kind: the same config type.
     pub(crate) fn is_same(&self, other: &Kind) -> bool {
-        // Kinds that are made at run time share a config; each has a table of its own.
+        // Kinds that are created at run time share a config type; each has its own table.
         let made = |kind: &Kind| kind.config.is_some_and(|config| config() == TypeId::of::<MadeConfig>());
         let config = |kind: &Kind| kind.config.map(|config| config());
         self == other && config(self) == config(other) && (!made(self) || std::ptr::eq(self, other))
@@ -271,22 +272,22 @@ impl fmt::Debug for Kind {
 pub trait Definition: ComponentConfig + Clone + PartialEq + serde::Serialize + Sized {
     /// Its options, as [`options!`](crate::options) declares them.
     type Options: Options;
-    /// Where it may stand.
+    /// Its family.
     const FAMILY: Family;
     /// Its name in `kind = ".."`.
     const NAME: &'static str;
     /// What it is, with the source of its formula.
     const DOC: &'static str;
-    /// The tensors it may want.
+    /// Its possible tensors.
     const ROLES: &'static [RoleDef] = &[];
     /// Symbols in the dims of its tensors that only the shapes of a file give.
     const FREE: &'static [FreeSize] = &[];
-    /// Canonical keys it reads besides those its options read by default.
+    /// Canonical keys that it reads, besides the defaults of its options.
     const READS: &'static [&'static str] = &[];
-    /// The kind itself: what is registered, and what a [`Component`] points to.
+    /// The kind itself: the value that is registered, and that a [`Component`] refers to.
     const KIND: &'static Kind = &Kind::of::<Self>();
 
-    /// The config of one layer. Destructure `options` without `..`: an option that nobody reads must not compile.
+    /// The config of one layer. Destructure `options` without `..`, so that an unused option does not compile.
     ///
     /// # Errors
     /// A fault was recorded.
@@ -295,13 +296,13 @@ pub trait Definition: ComponentConfig + Clone + PartialEq + serde::Serialize + S
     /// Values of the symbols, conditions, bias rules and role names in [`Definition::ROLES`].
     fn sizes(&self, into: &mut Sizes);
 
-    /// Tokens of a sequence up to which its positions follow the short regime (LongRoPE, Ding et al., 2024); a longer
-    /// sequence is computed anew in the long one. Absent where there is one regime.
+    /// The sequence length up to which the short rope regime applies (LongRoPE, Ding et al., 2024); a longer sequence
+    /// is recomputed in the long one. Absent with a single regime.
     fn regime_limit(&self) -> Option<usize> {
         None
     }
 
-    /// Components it is made of, whose tensors stand beside its own in the same place.
+    /// The components inside it, whose tensors are in the same place as its own.
     fn parts(&self) -> Vec<&Component> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! [`NameList`]: a closed list of names, one per name place of the language.
+//! [`NameList`]: a closed list of names, one for each option with a name as its value.
 
 use super::Table;
 
@@ -7,9 +7,9 @@ use super::Table;
 pub struct NameList {
     /// What the list is called in the schema.
     pub title: &'static str,
-    /// What the names are about.
+    /// The subject of the names.
     pub doc: &'static str,
-    /// Names there are.
+    /// The names.
     pub names: &'static [NameDef],
 }
 
@@ -20,9 +20,9 @@ pub struct NameDef {
     pub name: &'static str,
     /// What it means.
     pub doc: &'static str,
-    /// Canonical keys that a spec reads by naming it.
+    /// Canonical keys that a spec reads if it uses the name.
     pub reads: &'static [&'static str],
-    /// The numbers that must stand beside it, in a table with `kind`.
+    /// The numbers that the name requires, in a table with `kind`.
     pub numbers: Option<&'static Table>,
 }
 

@@ -7,7 +7,7 @@ pub trait Options: Sized {
     /// The table.
     const TABLE: &'static Table;
 
-    /// Reads every field.
+    /// Reads all fields.
     ///
     /// # Errors
     /// A fault was recorded.
@@ -16,8 +16,8 @@ pub trait Options: Sized {
 
 /// Declares a table of the language and the struct of its decoded options at once.
 ///
-/// Per field: doc comment, `name: Type = Default`, and `=> guarded` where only logits would show a wrong value. Types
-/// are those that implement [`Value`](crate::kind::Value).
+/// Per field: doc comment, `name: Type = Default`, and `=> guarded` if an error in it would show only in the logits.
+/// Types are those that implement [`Value`](crate::kind::Value).
 #[macro_export]
 macro_rules! options {
     (

@@ -1,34 +1,33 @@
-//! [`RoleDef`]: one row of a kind's table of tensors: its role, its dims in symbols, and when it is wanted.
+//! [`RoleDef`]: one row of a kind's table of tensors: its role, its dims in symbols, and its condition.
 
-/// A tensor that a kind may want.
+/// A possible tensor of a kind.
 #[derive(Debug)]
 pub struct RoleDef {
-    /// Its role; empty for a norm's own tensors, whose role is the site's.
+    /// Its role; empty for a norm's own tensors, which have the role of the site.
     pub name: &'static str,
-    /// Whose tensor it is.
+    /// The scope of the tensor.
     pub scope: Scope,
-    /// What the numbers are.
+    /// The use of its numbers.
     pub tensor: TensorKind,
     /// Dims in symbols, fastest first: `D`, `heads*key_dim`, `2*F`, `a*b+c`, `dims/2`.
     pub dims: &'static [&'static str],
     /// Name of the bias rule in [`Sizes`](super::Sizes); absent = no bias.
     pub bias: Option<&'static str>,
-    /// Name of the condition in [`Sizes`](super::Sizes) under which it is wanted; absent = always.
+    /// Name of the condition in [`Sizes`](super::Sizes) under which it is used; absent = always.
     pub when: Option<&'static str>,
-    /// Name in [`Sizes`](super::Sizes) of the role the spec gives it; absent = `name`.
+    /// Name in [`Sizes`](super::Sizes) of the role that the spec sets; absent = `name`.
     pub given_by: Option<&'static str>,
-    /// Group and form: of the forms of a group, which the file decides, one is wanted. The first is what models are made
-    /// with.
+    /// Group and form: the file has one of the forms of a group. Synthetic models use the first.
     pub form: Option<(&'static str, &'static str)>,
-    /// How precisely it is stored where other tensors are quantized.
+    /// Its precision in a quantized file.
     pub bits: Bits,
-    /// What its numbers lie around in a model that is made up.
+    /// The center of its numbers in a synthetic model.
     pub around: f32,
     /// What it is.
     pub doc: &'static str,
 }
 
-/// Whose tensor it is.
+/// The scope of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// A block's: `blk.N.`
@@ -37,23 +36,24 @@ pub enum Scope {
     Model,
 }
 
-/// What the numbers of a tensor are.
+/// The use of a tensor's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TensorKind {
-    /// `.weight` of a linear, and its `.bias` as the rule says.
+    /// `.weight` of a linear, and its `.bias` according to the rule.
     Linear,
-    /// Numbers that no row is multiplied with; stored in f32.
+    /// Numbers that are not multiplied with rows as a matrix; stored in f32.
     Values,
     /// `.bias` alone.
     Bias,
-    /// A norm over rows of the dim, which [`Sizes`](super::Sizes) has under the row's condition; its kind says which tensors it has.
+    /// A norm over rows of the dim, which [`Sizes`](super::Sizes) has under the row's condition; its kind determines
+    /// its tensors.
     Norm,
 }
 
-/// How a tensor is stored in a quantized file.
+/// The precision of a tensor in a quantized file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bits {
-    /// In the type that the file type gives it.
+    /// The type of the quantized file.
     Plain,
     /// In f32: routers, vectors.
     Full,
@@ -87,7 +87,7 @@ impl RoleDef {
         RoleDef::new(name, TensorKind::Linear, dims, Bits::Plain, doc)
     }
 
-    /// Numbers that no row is multiplied with.
+    /// Numbers that are not multiplied with rows as a matrix.
     pub const fn values(name: &'static str, dims: &'static [&'static str], doc: &'static str) -> RoleDef {
         RoleDef::new(name, TensorKind::Values, dims, Bits::Full, doc)
     }
@@ -97,7 +97,7 @@ impl RoleDef {
         RoleDef::new(name, TensorKind::Bias, dims, Bits::Full, doc)
     }
 
-    /// A norm, which [`Sizes`](super::Sizes) has under the name `norm`, or has not.
+    /// A norm, which [`Sizes`](super::Sizes) may have under the name `norm`.
     pub const fn norm(
         name: &'static str,
         dims: &'static [&'static str],
@@ -107,13 +107,13 @@ impl RoleDef {
         RoleDef::new(name, TensorKind::Norm, dims, Bits::Full, doc).when(norm)
     }
 
-    /// With the bias that a rule of [`Sizes`](super::Sizes) asks for.
+    /// With a bias according to a rule of [`Sizes`](super::Sizes).
     pub const fn with_bias(mut self, rule: &'static str) -> RoleDef {
         self.bias = Some(rule);
         self
     }
 
-    /// Wanted only under a condition of [`Sizes`](super::Sizes).
+    /// Used only under a condition of [`Sizes`](super::Sizes).
     pub const fn when(mut self, condition: &'static str) -> RoleDef {
         self.when = Some(condition);
         self
@@ -125,19 +125,19 @@ impl RoleDef {
         self
     }
 
-    /// Named by the spec: [`Sizes`](super::Sizes) has the role under this name, or has it not.
+    /// With a role from the spec: [`Sizes`](super::Sizes) may have it under this name.
     pub(crate) const fn given_by(mut self, name: &'static str) -> RoleDef {
         self.given_by = Some(name);
         self
     }
 
-    /// Stored as precisely as this.
+    /// With this precision in quantized files.
     pub const fn stored(mut self, bits: Bits) -> RoleDef {
         self.bits = bits;
         self
     }
 
-    /// With numbers around this in a model that is made up.
+    /// With numbers around this center in a synthetic model.
     pub const fn around(mut self, center: f32) -> RoleDef {
         self.around = center;
         self
@@ -150,12 +150,12 @@ impl RoleDef {
     }
 }
 
-/// A size that the shapes of a file give: no config has it.
+/// A size that only the shapes of a file determine.
 #[derive(Debug)]
 pub struct FreeSize {
     /// Its symbol in dims.
     pub symbol: &'static str,
-    /// Canonical keys that hint at it, the first that is there counts; what models are made with.
+    /// Canonical keys that hint at it, in order of precedence; used for synthetic models.
     pub hints: &'static [&'static str],
     /// What it is.
     pub doc: &'static str,

@@ -7,10 +7,10 @@ use crate::names;
 /// (`exp_probs_b.bias`) names exactly that tensor.
 pub type Role = String;
 
-/// A place where a norm is applied, with everything it needs.
+/// A norm and the role of its tensors.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct NormSite {
-    /// Role of the weight (and bias); the site's name even where there is no weight.
+    /// Role of the weight (and bias); also the name of a site without a weight.
     pub role: Role,
     /// The norm.
     pub norm: Component,
@@ -21,9 +21,9 @@ names! {
     pub enum BiasRule {
         /// A bias in the file is an unclaimed tensor.
         None = "none",
-        /// Taken where the file has it.
+        /// Used if the file has it.
         IfPresent = "if-present",
-        /// Missing is an error.
+        /// A missing bias is an error.
         Required = "required",
     }
 }

@@ -1,9 +1,9 @@
-//! [`Sizes`]: what a config says of the table of tensors of its kind, and the tensors it wants by that.
+//! [`Sizes`]: values for the symbols in a kind's table of tensors, and the tensors that result.
 
 use super::{BiasRule, Component, NormSite, Role, RoleDef, TensorKind};
 use std::collections::BTreeMap;
 
-/// What a config says of the symbols, conditions, bias rules, given roles and norms in its kind's [`RoleDef`]s.
+/// Values of a config for the symbols, conditions, bias rules, roles and norms in its kind's [`RoleDef`]s.
 #[derive(Clone, Debug, Default)]
 pub struct Sizes {
     numbers: BTreeMap<&'static str, u64>,
@@ -14,29 +14,29 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// A symbol is so many elements.
+    /// Sets the size of a symbol.
     pub fn set(&mut self, symbol: &'static str, size: usize) {
         self.numbers.insert(symbol, size as u64);
     }
 
-    /// A condition holds or not.
+    /// Sets a condition.
     pub fn holds(&mut self, condition: &'static str, holds: bool) {
         self.conditions.insert(condition, holds);
     }
 
-    /// A bias rule.
+    /// Sets a bias rule.
     pub fn bias(&mut self, rule: &'static str, value: BiasRule) {
         self.biases.insert(rule, value);
     }
 
-    /// A role that the spec gives; `None` = there is none, and the tensor is not wanted.
+    /// Sets a role from the spec; without a role, the tensor is not used.
     pub fn role(&mut self, name: &'static str, role: Option<&Role>) {
         if let Some(role) = role {
             self.roles.insert(name, role.clone());
         }
     }
 
-    /// A norm; `None` = there is none, and its tensors are not wanted.
+    /// Sets a norm; without a norm, its tensors are not used.
     pub fn norm(&mut self, name: &'static str, norm: Option<&Component>) {
         self.holds(name, norm.is_some());
         if let Some(norm) = norm {
@@ -44,13 +44,13 @@ impl Sizes {
         }
     }
 
-    /// A norm at a role that the spec gives; `None` = there is none, and its tensors are not wanted.
+    /// Sets a norm at a role from the spec; without one, its tensors are not used.
     pub(crate) fn norm_site(&mut self, name: &'static str, site: Option<&NormSite>) {
         self.role(name, site.map(|site| &site.role));
         self.norm(name, site.map(|site| &site.norm));
     }
 
-    /// A dim: sums of products of symbols and numbers, `/n` at the end of a product; unknown where a symbol is free.
+    /// A dim: sums of products of symbols and numbers, `/n` at the end of a product; unknown if a symbol is free.
     pub fn dim(&self, text: &'static str) -> Dim {
         let size = text.split('+').map(|product| self.product(product)).sum();
         Dim { text, size }
@@ -64,7 +64,7 @@ impl Sizes {
         product.map(|product| product / divisor)
     }
 
-    /// The rows of a table that are wanted, every form of a group.
+    /// The rows of a table that are used, every form of a group.
     pub fn wanted(&self, roles: &'static [RoleDef]) -> Vec<WantedRole> {
         let mut wanted = Vec::new();
         for def in roles {
@@ -87,13 +87,13 @@ impl Sizes {
 /// A dim of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dim {
-    /// In symbols, as the table has it.
+    /// In symbols, as in the table.
     pub text: &'static str,
-    /// Elements; absent where a symbol is free.
+    /// Elements; absent if a symbol is free.
     pub size: Option<u64>,
 }
 
-/// A tensor that a config wants.
+/// A tensor that a config needs.
 #[derive(Clone, Debug)]
 pub struct WantedRole {
     /// Its row of the table.
@@ -102,14 +102,14 @@ pub struct WantedRole {
     pub role: Role,
     /// Its dims, fastest first.
     pub dims: Vec<Dim>,
-    /// Whether it has a bias beside it.
+    /// Its bias.
     pub bias: BiasRule,
-    /// The norm, where the row is one: its own table says which tensors it has.
+    /// The norm, if the row is one: its own table determines its tensors.
     pub norm: Option<Component>,
 }
 
 impl WantedRole {
-    /// The tensors as files have them: a role with its suffix and the dims of each; a norm's are those of its kind.
+    /// The tensors of a file: a role with its suffix and the dims of each; a norm's are those of its kind.
     pub fn stored(&self) -> Vec<StoredTensor> {
         let Some(norm) = &self.norm else { return self.own() };
         let width = self.dims.iter().map(|dim| dim.size).product::<Option<u64>>();
@@ -126,7 +126,7 @@ impl WantedRole {
             is_bias,
         };
         if self.def.tensor == TensorKind::Bias {
-            // A role that the spec gives says itself which tensor it is.
+            // A role from the spec includes the suffix of its tensor.
             let suffix = if self.def.given_by.is_some() { "" } else { ".bias" };
             return vec![stored(suffix, &self.dims, BiasRule::Required, true)];
         }
@@ -143,13 +143,13 @@ impl WantedRole {
 /// One tensor of a file.
 #[derive(Clone, Debug)]
 pub struct StoredTensor {
-    /// Its row of the table, or that of the weight it is the bias of.
+    /// Its row of the table, or that of the weight that it is the bias of.
     pub def: &'static RoleDef,
     /// Its role with the suffix, `attn_q.weight`.
     pub role: Role,
     /// Its dims, fastest first.
     pub dims: Vec<Dim>,
-    /// Whether it must be there.
+    /// Whether it is required.
     pub rule: BiasRule,
     /// Whether it is a bias.
     pub is_bias: bool,

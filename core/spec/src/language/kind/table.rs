@@ -1,20 +1,20 @@
-//! [`Table`] and [`Field`]: the options of a TOML table, said once.
+//! [`Table`] and [`Field`]: the definition of the options of a TOML table.
 
 use super::{Family, NameList};
 
 /// A TOML table of the language.
 #[derive(Debug)]
 pub struct Table {
-    /// Its name in the schema and on the reference page, where `Options` and `Config` are left off its end.
+    /// Its name in the schema and on the reference page, without a final `Options` or `Config`.
     pub title: &'static str,
-    /// What it says.
+    /// Its meaning.
     pub doc: &'static str,
     /// Its fields, in the order they are shown.
     pub fields: &'static [Field],
 }
 
 impl Table {
-    /// What people are shown as its name.
+    /// Its name in messages.
     pub(crate) fn shown(&self) -> &'static str {
         self.title.trim_end_matches("Options").trim_end_matches("Config")
     }
@@ -25,18 +25,18 @@ impl Table {
 pub struct Field {
     /// Its key.
     pub name: &'static str,
-    /// What may stand there.
+    /// The type of its value.
     pub ty: FieldType,
-    /// What holds where it is not written.
+    /// Its default.
     pub default: FieldDefault,
-    /// Whether a wrong value would be seen in nothing but the logits.
+    /// Whether an error in it would show only in the logits.
     pub guarded: bool,
     /// What it means.
     pub doc: &'static str,
 }
 
 impl Field {
-    /// A field that changes nothing a model computes.
+    /// A field without influence on the computation of a model.
     pub(crate) const fn new(
         name: &'static str,
         ty: FieldType,
@@ -47,18 +47,19 @@ impl Field {
     }
 }
 
-/// What may stand in a field.
+/// The type of a field's value.
 #[derive(Debug)]
 pub enum FieldType {
-    /// A whole number, or an expression that gives one.
+    /// An integer, or an expression for one.
     Count,
-    /// A number, or an expression that gives one.
+    /// A number, or an expression for one.
     Real,
-    /// A boolean, or an expression that returns one.
+    /// A boolean, or an expression for one.
     Bool,
-    /// A name of a closed list, also per source or by a value of the file.
+    /// A name of a closed list, also per source or selected by a value of the file.
     Name(&'static NameList),
-    /// A name of a closed list, or a component of a family: `kind` and its options, or the name alone of one without.
+    /// A name of a closed list, or a component of a family: `kind` and its options, or only the name of a component
+    /// without options.
     NameOrKind(&'static NameList, Family),
     /// A list of names of a closed list.
     Names(&'static NameList),
@@ -66,35 +67,35 @@ pub enum FieldType {
     OneOrMore(&'static NameList),
     /// A role.
     Role,
-    /// A role, or a list of roles of which the first that exists counts.
+    /// A role, or a list of roles of which the first existing one is used.
     Roles,
     /// A table.
     Table(&'static Table),
-    /// A table that may be left out, has a `when`, or is named cases with a `when` each.
+    /// An optional table with or without `when`, or named cases with a `when` each.
     Optional(&'static Table),
-    /// A name that holds for every field of the table, or the table.
+    /// A name that applies to every field of the table, or the table.
     OneOrEach(&'static Table),
-    /// A component of a family, or named cases of which exactly one holds in every layer.
+    /// A component of a family, or named cases of which exactly one applies in every layer.
     Component(Family),
     /// A norm of a role: the role, a list of roles, or a table with `role`, `when` and options of the norm.
     NormSite,
-    /// Not a key: the options of a norm stand beside the other fields, laid over `[norm]`.
+    /// Not a key: the options of a norm among the other fields, merged over `[norm]`.
     NormHere,
-    /// The language knows it, this build does not have it; anything may stand there.
+    /// An option that the language knows and this build does not support; any value is allowed.
     NotBuiltIn,
     /// A string.
     Text,
     /// A list of strings.
     Texts,
-    /// A whole number that is written out.
+    /// A literal integer.
     Literal(i64),
     /// A table of strings.
     TextTable,
-    /// A table of globs and why what they match does not matter.
+    /// A table of globs with the reason why their matches do not matter.
     Reasons,
     /// A table of named expressions.
     Expressions,
-    /// A table of expressions that must hold, each with what it means if it does not.
+    /// A table of expressions that must be true, each with its message.
     Checks,
     /// A table of values of any kind.
     Values,
@@ -102,18 +103,18 @@ pub enum FieldType {
     Classes(&'static Table),
     /// A table of canonical keys and literals or expressions over config names.
     ConfigValues,
-    /// A table of roles and the names they are stored under in an HF directory.
+    /// A table of roles and their names in a Hugging Face folder.
     HfTensors,
-    /// A table of roles and what their products are multiplied with in an HF directory.
+    /// A table of roles and the factors of their products in a Hugging Face folder.
     HfTimes,
 }
 
-/// What holds where a field is not written.
+/// The default of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FieldDefault {
-    /// It must be written.
+    /// None: the field is required.
     Required,
-    /// It must be written unless another field is this name; `why` says what is special about it.
+    /// None, unless another field has this name; `why` explains it.
     RequiredUnless {
         /// The other field.
         field: &'static str,
@@ -122,7 +123,7 @@ pub enum FieldDefault {
         /// Why there is no default.
         why: &'static str,
     },
-    /// There is none of it.
+    /// The field may be absent.
     Absent,
     /// A number.
     Number(f64),
@@ -130,7 +131,7 @@ pub enum FieldDefault {
     Name(&'static str),
     /// The value of a canonical key (with the key's own standard default, if it has one).
     Key(&'static str),
-    /// The value of a canonical key, and this number where a file has none.
+    /// The value of a canonical key, or this number if the file has none.
     KeyOr(&'static str, f64),
     /// Computed by the kind, from other fields and these keys.
     Computed {
@@ -139,8 +140,8 @@ pub enum FieldDefault {
         /// Keys it reads.
         reads: &'static [&'static str],
     },
-    /// A table: its own defaults.
+    /// A table: the defaults of its fields.
     Fields,
-    /// A table of options of the name beside it in a list: its own defaults, which count only if the list has the name.
+    /// Options of a named list entry: the defaults of its fields; ignored unless the list contains that name.
     Listed,
 }

@@ -1,4 +1,4 @@
-//! [`Value`]: what a field of a table is read as.
+//! [`Value`]: the Rust type of a field.
 
 use super::written::WrittenTable;
 use super::{Component, Family, FieldType, NormSite, Options, RecordedFault, ResolveContext, Role};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// A type that a field of [`options!`](crate::options) can have.
 pub trait Value: Sized {
-    /// What may stand in the field.
+    /// The type of the field's value.
     const TYPE: FieldType;
 
     /// Reads field `index` of the table.
@@ -49,7 +49,7 @@ impl Value for Role {
     }
 }
 
-/// Absent where the field is not written.
+/// Absent if the field is not written.
 impl<T: Value> Value for Option<T> {
     const TYPE: FieldType = T::TYPE;
 
@@ -86,7 +86,7 @@ impl Value for Positive<f32> {
     }
 }
 
-/// A number where 0, or nothing, means none; negative is a fault.
+/// A number; 0 or an absent field means none, a negative number is a fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cap(pub Option<f32>);
 
@@ -105,11 +105,11 @@ impl Value for Cap {
     }
 }
 
-/// A table that may be left out, or whose `when` may not hold in this layer, or the case that holds.
+/// A table that is optional or does not apply in this layer, or the case that applies.
 #[derive(Clone, Debug)]
 pub struct Optional<T>(pub Option<Nested<T>>);
 
-/// Options with the place they were written at: [`ResolveContext::at`] notes faults there.
+/// Options with their place in the spec: [`ResolveContext::at`] records faults there.
 #[derive(Clone, Debug)]
 pub struct Nested<T> {
     /// The options.
@@ -137,7 +137,7 @@ impl<T: Options> Value for OneOrEach<T> {
     }
 }
 
-/// A field that is read only where its kind asks for it: [`ResolveContext::force`].
+/// A field that is read only on request: [`ResolveContext::force`].
 #[derive(Clone, Debug)]
 pub struct Lazy<T> {
     pub(crate) table: Arc<WrittenTable>,
@@ -153,7 +153,7 @@ impl<T: Value> Value for Lazy<T> {
     }
 }
 
-/// The options of a norm beside other fields, laid over `[norm]`: [`ResolveContext::norm`] makes the norm.
+/// The options of a norm among other fields, merged over `[norm]`: [`ResolveContext::norm`] makes the norm.
 #[derive(Clone, Debug)]
 pub struct NormHere(pub(crate) Arc<WrittenTable>);
 
@@ -177,7 +177,7 @@ impl Value for InnerMixer {
     }
 }
 
-/// The component that gives the frequencies of a rope.
+/// The component that computes the frequencies of a rope.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InnerRope(pub Component);
 
@@ -189,7 +189,7 @@ impl Value for InnerRope {
     }
 }
 
-/// A norm at a role; none where the field is not written or its `when` does not hold.
+/// A norm at a role; none if the field is not written or its `when` is false.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OptionalNorm(pub Option<NormSite>);
 
@@ -201,7 +201,7 @@ impl Value for OptionalNorm {
     }
 }
 
-/// An option that the language knows and this build does not have: writing it is a fault of every layer that needs it.
+/// An option that the language knows and this build does not support: using it is a fault in every layer with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotBuiltIn;
 

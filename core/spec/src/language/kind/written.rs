@@ -39,7 +39,7 @@ pub(crate) enum Condition {
     Expression(Arc<Expression>),
 }
 
-/// A condition, with the place where it is written.
+/// A condition and its place in the spec.
 #[derive(Clone, Debug)]
 pub(crate) struct When {
     pub(crate) place: SourcePlace,
@@ -47,14 +47,14 @@ pub(crate) struct When {
     pub(crate) value: Condition,
 }
 
-/// A name by its index in the closed list, perhaps per source, or chosen by a value of the file.
+/// A name by its index in the closed list, possibly per source, or selected by a value of the file.
 #[derive(Clone, Debug)]
 pub(crate) enum NameChoice {
     Given(BySource<usize>),
     By { by: Arc<Expression>, answers: Vec<(String, usize)> },
 }
 
-/// What stands in a field.
+/// The value of a field.
 #[derive(Clone, Debug)]
 pub(crate) enum WrittenValue {
     Number(BySource<Scalar>),
@@ -70,7 +70,7 @@ pub(crate) enum WrittenValue {
     NotBuiltIn,
 }
 
-/// A field, with where it was written.
+/// A field and its place in the spec.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenField {
     pub(crate) place: SourcePlace,
@@ -78,7 +78,7 @@ pub(crate) struct WrittenField {
     pub(crate) value: WrittenValue,
 }
 
-/// The fields of a table that are written, in the order of the table.
+/// The written fields of a table, in the order of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenTable {
     pub(crate) table: &'static Table,
@@ -90,7 +90,7 @@ pub(crate) struct WrittenTable {
 }
 
 impl WrittenTable {
-    /// A table of which nothing is written.
+    /// A table without written fields.
     pub(crate) fn empty(table: &'static Table, place: SourcePlace, path: String) -> WrittenTable {
         WrittenTable { table, place, path, kind: None, fields: vec![None; table.fields.len()] }
     }
@@ -102,7 +102,7 @@ impl WrittenTable {
     }
 }
 
-/// A component: one, or named cases of which exactly one holds in every layer.
+/// A component: one, or named cases of which exactly one applies in every layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Cases {
     pub(crate) place: SourcePlace,
@@ -123,7 +123,7 @@ pub(crate) struct Case {
 /// A place where a norm is applied.
 #[derive(Clone, Debug)]
 pub(crate) struct WrittenSite {
-    /// The first that exists is taken.
+    /// The first existing one is used.
     pub(crate) roles: Vec<Role>,
     pub(crate) when: Option<When>,
     pub(crate) norm: Arc<WrittenTable>,

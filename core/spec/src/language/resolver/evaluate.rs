@@ -1,4 +1,4 @@
-//! Evaluating expressions of a spec over the frame of a layer.
+//! Evaluates expressions of a spec over the frame of a layer.
 
 use super::frame::{FileKeys, LayerFrame, spaces};
 use crate::expression::{Expression, NameScope, explain};
@@ -14,13 +14,13 @@ use minijinja::{Error, ErrorKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Longest string or list that a named expression may give: expressions can double what they are given.
+/// Maximum length of a string or list of a named expression: expressions can double their input.
 const LONGEST: usize = 1 << 16;
 
-/// What a named expression gave, or why it gave nothing.
+/// The value of a named expression, or why there is none.
 type Outcome = Result<Value, String>;
 
-/// Evaluates; remembers what is the same in all layers, and named expressions.
+/// Evaluates expressions; caches named expressions and values that are the same in all layers.
 pub(crate) struct Evaluator<'a> {
     spec: &'a ArchSpec,
     input: &'a ResolveInput<'a>,
@@ -35,7 +35,7 @@ pub(crate) struct Evaluator<'a> {
     /// Named expressions of the whole model, and of the latest layer.
     whole_lets: BTreeMap<String, Outcome>,
     layer_lets: BTreeMap<String, Outcome>,
-    /// Neighbors of keys that nobody has: looked for once, because a file can have many keys and many layers.
+    /// Nearest names of unknown keys, searched once, because a file can have many keys and many layers.
     neighbors: BTreeMap<String, String>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Evaluator<'a> {
     /// A key as an expression, compiled once.
     ///
     /// # Errors
-    /// A key that is none.
+    /// The key is not a valid expression.
     pub(crate) fn key(&mut self, key: &'static str) -> Result<Arc<Expression>, String> {
         if let Some(known) = self.keys.get(key) {
             return Ok(Arc::clone(known));
@@ -141,7 +141,7 @@ impl<'a> Evaluator<'a> {
         let root =
             Root { frame, lets, has: self.has(expression, layer), pattern: self.pattern(expression, layer) };
         expression.evaluate(Value::from_object(root)).map_err(|error| {
-            // A function that is given nothing says so in words of its own.
+            // A function without an argument reports it in its own words.
             let undefined = error.kind() == ErrorKind::UndefinedError
                 || error.detail().is_some_and(|detail| detail.contains("undefined"));
             let missing = self.missing(expression, layer).filter(|_| undefined);
@@ -170,14 +170,14 @@ impl<'a> Evaluator<'a> {
         self.spec.body.lets.iter().find(|named| named.name == name)
     }
 
-    /// Everything an expression comes down to.
+    /// All dependencies of an expression.
     pub(crate) fn closure(&self, expression: &Expression) -> Closure {
         let mut closure = Closure::default();
         closure.add(expression, &self.spec.lets);
         closure
     }
 
-    /// The function `has`, with the answers an expression asks for.
+    /// The function `has`, with the answers for the roles of an expression.
     fn has(&self, expression: &Expression, layer: Option<usize>) -> Value {
         let roles = self.input.roles;
         let answer = |role: &String| {
@@ -199,7 +199,7 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// Whether an expression can have another value in another layer.
+    /// Whether the value of an expression can differ between layers.
     pub(crate) fn varies(&self, expression: &Expression) -> bool {
         let closure = self.closure(expression);
         closure.layer
@@ -207,7 +207,7 @@ impl<'a> Evaluator<'a> {
             || closure.keys.iter().any(|used| self.facts.varies_by_default(&used.name))
     }
 
-    /// A message about the first key an expression needs and nobody has.
+    /// A message about the first missing key of an expression.
     fn missing(&mut self, expression: &Expression, layer: Option<usize>) -> Option<String> {
         let frame = self.frame(layer);
         let closure = self.closure(expression);
@@ -227,7 +227,7 @@ impl<'a> Evaluator<'a> {
         Some(message)
     }
 
-    /// A message about an array of a length that is not the number of layers.
+    /// A message about an array whose length is not the number of layers.
     fn list(&self, expression: &Expression) -> Option<String> {
         expression.names.iter().find_map(|used| match self.facts.keys.get(&used.name) {
             Some(MetadataValue::List(values)) if values.len() != self.facts.blocks => Some(format!(
@@ -289,7 +289,7 @@ fn pattern(
     Ok(period == 0 || if first { layer % period != 0 } else { layer % period < period - 1 })
 }
 
-/// The names an expression sees.
+/// The names that an expression can use.
 #[derive(Debug)]
 struct Root {
     frame: Arc<LayerFrame>,

@@ -21,8 +21,9 @@ impl Resolver<'_> {
         self.faults.push(fault)
     }
 
-    /// A fault of an expression: of the layer where it can differ between layers, else of the whole model. Where the expression
-    /// depends on a key that was set by hand, the fault is of that setting: the spec is good for other values.
+    /// A fault of an expression: in the layer if the value can differ between layers, else in the whole model. If the
+    /// expression depends on a key that the user set, the fault names that setting: the spec is valid for other
+    /// values.
     pub(crate) fn expression_fault(
         &mut self,
         at: (&SourcePlace, &str),
@@ -40,7 +41,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The settings by hand that an expression depends on, as they are typed.
+    /// The settings by the user that an expression depends on, as on the command line.
     fn set_by_hand(&mut self, by: &Expression, layer: Option<usize>) -> Option<String> {
         let ValueOrigin::Override { keys } = self.values.origin(by, layer) else { return None };
         let input = self.input;

@@ -1,4 +1,4 @@
-//! What an expression sees: the keys of the file in one layer, with overrides and standard defaults.
+//! The names that an expression can use: the keys of the file in one layer, with overrides and standard defaults.
 
 use crate::expression::MOST_PARTS;
 use crate::language::reads::{Reads, STANDARD};
@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Most blocks a model may have; a larger count is a broken file, not a model.
+/// Maximum number of blocks; a larger count means a broken file.
 pub(crate) const MOST_BLOCKS: usize = 4096;
 
 /// Standard keys with a default, and the keys the default is computed from.
@@ -19,19 +19,19 @@ const DEFAULTS: [(&str, &[&str]); 4] = [
     ("rope.dimension_count", &["attention.key_length"]),
 ];
 
-/// The keys of a file, overrides laid over.
+/// The keys of a file, with overrides.
 pub(crate) struct FileKeys {
     /// All keys and values.
     pub(crate) keys: BTreeMap<String, MetadataValue>,
-    /// The same as values of expressions.
+    /// The same as expression values.
     values: BTreeMap<String, Value>,
-    /// Keys set by hand.
+    /// Keys set by the user.
     pub(crate) overridden: BTreeSet<String>,
     /// Keys that the spec reads and the file has without the architecture's prefix.
     pub(crate) foreign: BTreeSet<String>,
-    /// `block_count`, which is how long a per-layer array is; 0 if the file has none.
+    /// `block_count`, the length of a per-layer array; 0 if the file has none.
     pub(crate) blocks: usize,
-    /// Keys of the file that something the model has depends on.
+    /// Keys of the file that the model depends on.
     consulted: RefCell<BTreeSet<String>>,
 }
 
@@ -62,7 +62,7 @@ impl FileKeys {
         FileKeys { keys, values, overridden, foreign, blocks, consulted: RefCell::default() }
     }
 
-    /// A key of the file, for something that depends on it.
+    /// A key of the file, for a value that depends on it.
     pub(crate) fn consult(&self, key: &str) -> Option<&MetadataValue> {
         let mut keys = BTreeSet::new();
         self.origins(key, &mut keys);
@@ -85,7 +85,7 @@ impl FileKeys {
         self.keys.keys().any(|key| self.varies(key))
     }
 
-    /// Whether a key, or the keys its standard default comes from, hold one value per layer.
+    /// Whether a key, or the keys of its standard default, hold one value per layer.
     pub(crate) fn varies_by_default(&self, key: &str) -> bool {
         if self.keys.contains_key(key) {
             return self.varies(key);
@@ -93,7 +93,7 @@ impl FileKeys {
         sources(key).iter().any(|source| self.varies_by_default(source))
     }
 
-    /// The value a key has in a layer; arrays stay arrays in the whole model or where their length is another.
+    /// The value of a key in a layer; arrays stay arrays in the whole model and with another length.
     pub(crate) fn in_layer(&self, key: &str, layer: Option<usize>) -> Option<&MetadataValue> {
         let value = self.keys.get(key)?;
         match (value, layer) {
@@ -102,7 +102,7 @@ impl FileKeys {
         }
     }
 
-    /// Keys of the file that a value computed from `key` comes from: itself, or what its default is computed from.
+    /// Keys of the file that a value computed from `key` depends on: the key itself, or those of its default.
     pub(crate) fn origins<'a>(&self, key: &'a str, into: &mut BTreeSet<&'a str>) {
         if self.keys.contains_key(key) {
             into.insert(key);
@@ -150,7 +150,7 @@ impl LayerFrame {
         LayerFrame { layer, flat: Arc::new(flat), nested: Arc::new(nested) }
     }
 
-    /// The same keys in another layer, where none has a value per layer.
+    /// The same keys in another layer, if no key has a value per layer.
     pub(crate) fn in_layer(&self, layer: Option<usize>) -> LayerFrame {
         LayerFrame { layer, flat: Arc::clone(&self.flat), nested: Arc::clone(&self.nested) }
     }
@@ -188,7 +188,7 @@ fn convert(value: &MetadataValue) -> Value {
     }
 }
 
-/// Flat dotted keys as nested objects; a namespace wins over a key of the same name.
+/// Flat dotted keys as nested objects; a namespace takes precedence over a key of the same name.
 fn nest(flat: &BTreeMap<String, Value>, spaces: &BTreeSet<String>) -> BTreeMap<String, Value> {
     #[derive(Default)]
     struct Namespace {

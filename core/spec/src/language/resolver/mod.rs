@@ -1,5 +1,5 @@
-//! How written values become numbers: expressions over the keys and roles of a file, in one layer or in the whole model.
-//! A kind has access to it through [`ResolveContext`](crate::kind::ResolveContext).
+//! Computes written values: expressions over the keys and roles of a file, in one layer or in the whole model. A kind
+//! has access to it through [`ResolveContext`](crate::kind::ResolveContext).
 
 mod evaluate;
 mod faults;
@@ -27,13 +27,13 @@ pub(crate) struct Resolver<'a> {
     pub(crate) resolved: Vec<ResolvedValue>,
     /// Indices into `resolved`, by path.
     pub(crate) recorded: BTreeMap<String, Vec<usize>>,
-    /// Canonical keys the user accepts although they are not understood, as far as they were met.
+    /// Unread canonical keys that the user accepts and that the file has.
     pub(crate) accepted: BTreeSet<String>,
     pub(crate) warnings: Vec<String>,
 }
 
 impl<'a> Resolver<'a> {
-    /// A resolution that has not read anything.
+    /// A new resolution.
     pub(crate) fn new(spec: &'a ArchSpec, input: &'a ResolveInput<'a>) -> Resolver<'a> {
         Resolver {
             spec,

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl Resolver<'_> {
-    /// Options of a table that is no component's.
+    /// Options of a table outside of components.
     pub(crate) fn options<T: Options>(
         &mut self,
         table: Arc<WrittenTable>,
@@ -167,7 +167,7 @@ impl OptionResolver for Resolver<'_> {
             })
         });
         match found {
-            // The file gives what is asked about; which name that stands for is the spec's rule.
+            // The file states the value; the name that it selects is the spec's rule.
             Ok((_, name)) => Ok((
                 *name,
                 match self.values.origin(by, layer) {

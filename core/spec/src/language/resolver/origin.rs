@@ -1,4 +1,4 @@
-//! Where the value of an expression comes from: from the file only if no constant and no formula of the spec stands in it.
+//! The origin of an expression's value: it is the file only if no constant and no formula of the spec is involved.
 
 use super::evaluate::Evaluator;
 use crate::expression::{Expression, Shape, as_bool};
@@ -7,7 +7,7 @@ use crate::language::origin::ValueOrigin;
 use std::collections::BTreeSet;
 
 impl Evaluator<'_> {
-    /// Where the value of an expression comes from, in a layer.
+    /// The origin of an expression's value, in a layer.
     pub(crate) fn origin(&mut self, expression: &Expression, layer: Option<usize>) -> ValueOrigin {
         match expression.shape() {
             Shape::Name(name) => self.origin_of_name(name, layer),
@@ -39,7 +39,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Keys of the file that an expression depends on, with those of what it names.
+    /// Keys of the file that an expression depends on, including those of its names.
     pub(crate) fn file_keys(&self, expression: &Expression) -> Vec<String> {
         let closure = self.closure(expression);
         let names = closure.keys.iter().map(|used| used.name.as_str());
@@ -61,7 +61,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Of a key the file does not have, its standard default: another key, or computed from several.
+    /// The origin of a missing key's standard default: another key, or a formula over several.
     fn origin_of_key(&self, key: &str) -> ValueOrigin {
         let mut keys = BTreeSet::new();
         self.facts.origins(key, &mut keys);

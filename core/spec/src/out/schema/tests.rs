@@ -1,4 +1,4 @@
-//! The schema and the decoder take and refuse the same.
+//! The schema and the decoder accept the same specs.
 
 use super::json_schema;
 use crate::kind::Kinds;
@@ -7,7 +7,7 @@ use crate::text::source::{NoLookup, SpecSource};
 use crate::text::tree::{Item, TomlNode, read};
 use serde_json::{Value, json};
 
-/// As much of JSON Schema as ours uses.
+/// The part of JSON Schema that the generated schema uses.
 fn valid(root: &Value, schema: &Value, value: &Value) -> bool {
     if let Some(reference) = schema["$ref"].as_str() {
         let name = reference.rsplit('/').next().unwrap();
@@ -42,7 +42,7 @@ fn valid(root: &Value, schema: &Value, value: &Value) -> bool {
     let items = schema.get("items").is_none_or(|items| {
         value.as_array().is_none_or(|values| values.iter().all(|value| valid(root, items, value)))
     });
-    // The one pattern there is.
+    // The only pattern.
     let matches = schema.get("pattern").is_none_or(|pattern| {
         assert_eq!(pattern, ":");
         value.as_str().is_none_or(|text| text.contains(':'))
@@ -82,7 +82,7 @@ fn source(text: &str) -> SpecSource {
     SpecSource { name: "test.toml".into(), text: text.into() }
 }
 
-/// What the schema and the decoder think of a spec.
+/// The verdicts of the schema and the decoder about a spec.
 fn verdicts(text: &str) -> (bool, bool) {
     let schema = json_schema(&Kinds::built_in());
     let source = source(text);
