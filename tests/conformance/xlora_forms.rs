@@ -297,7 +297,7 @@ fn layers_are_in_the_order_of_transformers() {
             for block in blocks {
                 let mut last = None;
                 for module in block {
-                    let name = format!("{}.{module}", spec.hf().layer.replace("{layer}", "0"));
+                    let name = format!("{}.{module}", spec.hf.layer.replace("{layer}", "0"));
                     let roles: Vec<String> =
                         places(&spec, &name).into_iter().map(|place| place.role).collect();
                     // A module that the spec does not know is refused by name.

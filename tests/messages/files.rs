@@ -62,14 +62,19 @@ fn safetensors() {
             kind: Box::new(SafetensorsErrorKind::Header { problem: "EOF at line 1".to_owned() }),
         },
         SafetensorsErrorKind::Io { action: "read the index of shards", source: refused() },
-        SafetensorsErrorKind::Foreign { found: "a GGUF file".to_owned(), advice: "rename it to end in .gguf" },
+        SafetensorsErrorKind::Foreign {
+            found: "a GGUF file".to_owned(),
+            advice: "rename it to end in .gguf"
+        },
         SafetensorsErrorKind::Truncated { what: "the header".to_owned(), needed: 900, found: 64 },
         SafetensorsErrorKind::Header { problem: "duplicate __metadata__".to_owned() },
         SafetensorsErrorKind::Tensor {
             tensor: "lm_head.weight".to_owned(),
             problem: "duplicate name in the header; the file is damaged".to_owned(),
         },
-        SafetensorsErrorKind::Index { problem: "the table `weight_map` is missing; download it again".to_owned() },
+        SafetensorsErrorKind::Index {
+            problem: "the table `weight_map` is missing; download it again".to_owned()
+        },
         SafetensorsErrorKind::NoWeights { problem: "the folder has no .safetensors file".to_owned() },
     ];
     insta::assert_snapshot!(said);

@@ -119,7 +119,7 @@ fn tables() {
         TableFault::UnknownKey { near: Some("split".to_owned()) },
         TableFault::Missing,
         TableFault::Type { wanted: "a list of strings", found: "an integer" },
-        TableFault::Empty { wanted: "a text" },
+        TableFault::Empty { wanted: "a string" },
         TableFault::Twice { name: "mine".to_owned() },
         TableFault::Conflict { name: "mine".to_owned(), other: other(), built_in: true },
         TableFault::UnknownSplit { name: "lama3".to_owned(), near: Some("llama3".to_owned()) },

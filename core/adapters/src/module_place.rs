@@ -20,7 +20,7 @@ pub struct ModulePlace {
 /// The places of a module of a Hugging Face class in a model. A module with several roles has several places; an unknown
 /// module has none.
 pub fn places(spec: &ArchSpec, module: &str) -> Vec<ModulePlace> {
-    let renamed = spec.hf_classes().iter().map(|class| class.renamed(module));
+    let renamed = spec.hf_classes.iter().map(|class| class.renamed(module));
     let unwrapped = std::iter::once(menagerie_spec::unwrapped(module));
     let names = std::iter::once(Cow::Borrowed(module)).chain(renamed).chain(unwrapped);
     let found = names.map(|name| exact(spec, &name)).find(|places| !places.is_empty());
@@ -41,7 +41,7 @@ fn exact(spec: &ArchSpec, module: &str) -> Vec<ModulePlace> {
 
 /// The block of a module of a Hugging Face class, and its name in the block.
 pub(crate) fn in_block<'m>(spec: &ArchSpec, module: &'m str) -> Option<(usize, &'m str)> {
-    let (before, after) = spec.hf().layer.split_once("{layer}")?;
+    let (before, after) = spec.hf.layer.split_once("{layer}")?;
     let start = module.find(before)? + before.len();
     let rest = &module[start..];
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

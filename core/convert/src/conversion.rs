@@ -125,10 +125,10 @@ impl<'a> Conversion<'a> {
     /// The architecture in the file: the one that the spec writes (its own name or that of a spec that it extends), or the
     /// first name of the spec.
     fn architecture(&self, written: Option<MetadataValue>) -> Result<String, ConvertError> {
-        let names = self.spec.gguf_names();
+        let names = &self.spec.gguf_names;
         match written {
             None => Ok(names.first().map_or(self.spec.id(), String::as_str).to_owned()),
-            Some(MetadataValue::Text(name)) if names.contains(&name) || self.spec.extends().contains(&name) => Ok(name),
+            Some(MetadataValue::Text(name)) if names.contains(&name) || self.spec.extends.contains(&name) => Ok(name),
             Some(other) => Err(self.lost(format!(
                 "`{ARCHITECTURE}` of [hf.write] is {other}, expected a name of spec {} or of a spec that it extends",
                 self.spec.id()
@@ -282,7 +282,7 @@ impl<'a> Conversion<'a> {
 
     /// Whether a role is multiplied, in GGUF files, with numbers in the folder's config.
     fn has_factors(&self, role: &str) -> bool {
-        self.spec.hf().times.iter().any(|(known, _)| known == role)
+        self.spec.hf.times.iter().any(|(known, _)| known == role)
     }
 }
 

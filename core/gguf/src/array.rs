@@ -15,7 +15,7 @@ pub struct ArrayView<'a> {
 }
 
 impl<'a> ArrayView<'a> {
-    /// The array at the cursor, which is moved past it.
+    /// Reads the array at the cursor and moves past it.
     pub(crate) fn decode(cursor: &mut Cursor<'a>) -> Option<Self> {
         let mut past = *cursor;
         value::skip_array(&mut past)?;
@@ -31,22 +31,22 @@ impl<'a> ArrayView<'a> {
         self.kind
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The elements as they lie in the file: packed little-endian numbers, or length-prefixed strings or arrays.
+    /// The elements as stored: packed little-endian numbers, or length-prefixed strings or arrays.
     pub fn raw(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The strings as text; `None` where the elements are not strings or one of them is not UTF-8
+    /// The strings as text; `None` if the elements are not strings or one of them is not UTF-8
     /// ([`Self::byte_strings`] returns their bytes, [`Self::first_invalid_string`] the index of the first).
     pub fn strings(&self) -> Option<impl Iterator<Item = &'a str> + Clone + use<'a>> {
         if self.first_invalid_string().is_some() {
@@ -55,7 +55,7 @@ impl<'a> ArrayView<'a> {
         Some(self.byte_strings()?.map(|bytes| std::str::from_utf8(bytes).unwrap_or_default()))
     }
 
-    /// The strings as bytes, whatever they hold; `None` where the elements are not strings.
+    /// The strings as bytes, UTF-8 or not; `None` if the elements are not strings.
     pub fn byte_strings(&self) -> Option<impl Iterator<Item = &'a [u8]> + Clone + use<'a>> {
         let items = Items { cursor: Cursor::at(self.bytes, 0), left: self.len };
         (self.kind == ValueType::String).then_some(ByteStrings(items))
@@ -66,20 +66,20 @@ impl<'a> ArrayView<'a> {
         self.byte_strings()?.position(|bytes| std::str::from_utf8(bytes).is_err())
     }
 
-    /// The elements as f64 (64-bit integers rounded); `None` where they are not numbers.
+    /// The elements as f64 (64-bit integers rounded); `None` if they are not numbers.
     pub fn numbers(&self) -> Option<impl Iterator<Item = f64> + Clone + use<'a>> {
         let number = self.is_integer() || matches!(self.kind, ValueType::F32 | ValueType::F64);
         number.then(|| self.values().map(|value| value.as_f64().unwrap_or(f64::NAN)))
     }
 
-    /// The elements as i64; `None` where they are not integers or one is above `i64::MAX`.
+    /// The elements as i64; `None` if they are not integers or one is above `i64::MAX`.
     pub fn integers(&self) -> Option<impl Iterator<Item = i64> + Clone + use<'a>> {
         let fits = self.is_integer()
             && (self.kind != ValueType::U64 || self.values().all(|value| value.as_i64().is_some()));
         fits.then(|| self.values().map(|value| value.as_i64().unwrap_or_default()))
     }
 
-    /// The inner arrays; `None` where the elements are not arrays.
+    /// The inner arrays; `None` if the elements are not arrays.
     pub fn arrays(&self) -> Option<impl Iterator<Item = ArrayView<'a>> + Clone + use<'a>> {
         (self.kind == ValueType::Array).then(|| self.values().filter_map(|value| value.as_array()))
     }
@@ -110,7 +110,7 @@ impl fmt::Debug for ArrayView<'_> {
     }
 }
 
-/// Where an iterator is in the elements.
+/// The position of an iterator in the elements.
 #[derive(Clone)]
 struct Items<'a> {
     cursor: Cursor<'a>,

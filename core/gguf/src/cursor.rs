@@ -1,8 +1,8 @@
-//! Reading little-endian fields from the head of a file without trusting any of them.
+//! Reads little-endian fields from the start of a file without trusting any of them.
 
 use crate::error::GgufErrorKind;
 
-/// Bytes from the start of a file, of which `total` bytes exist on disk and `bytes` are at hand.
+/// Bytes from the start of a file: `total` bytes exist on disk, `bytes` are available.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -10,7 +10,7 @@ pub(crate) struct Cursor<'a> {
     total: u64,
 }
 
-/// A read past the bytes at hand.
+/// A read past the available bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Short {
     at: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Short {
     left: u64,
 }
 
-/// Why the header cannot be read: it is wrong, or more of the file is needed (up to this byte) to say.
+/// Why the header cannot be read: it is invalid, or more of the file is needed (up to this byte) to decide.
 #[derive(Debug)]
 pub(crate) enum CursorFault {
     More(u64),
@@ -32,7 +32,7 @@ impl From<GgufErrorKind> for CursorFault {
 }
 
 impl Short {
-    /// The fault, with what was being read in words.
+    /// The fault, with the part that was being read.
     pub(crate) fn during(self, what: impl FnOnce() -> String) -> CursorFault {
         if self.needed <= self.left {
             return CursorFault::More(self.at.saturating_add(self.needed));
@@ -47,7 +47,7 @@ impl Short {
 }
 
 impl<'a> Cursor<'a> {
-    /// `total` is the length of the whole file; `bytes` its beginning.
+    /// `total` is the length of the whole file; `bytes` are its start.
     pub(crate) fn new(bytes: &'a [u8], total: u64) -> Self {
         Self { bytes, position: 0, total: total.max(bytes.len() as u64) }
     }
@@ -70,7 +70,7 @@ impl<'a> Cursor<'a> {
         Short { at: self.position as u64, needed, left: self.left() }
     }
 
-    /// An error unless `count` items of at least `each` bytes can follow in this file.
+    /// An error unless `count` items of at least `each` bytes fit into the rest of the file.
     pub(crate) fn room(&self, count: u64, each: u64) -> Result<(), Short> {
         let needed = count.saturating_mul(each);
         if needed > self.left() { Err(self.short(needed)) } else { Ok(()) }
@@ -100,7 +100,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A length (u64) and that many bytes.
+    /// A length (u64) and this many bytes.
     pub(crate) fn string(&mut self) -> Result<&'a [u8], Short> {
         let mut ahead = *self;
         let length = ahead.u64()?;

@@ -1,4 +1,4 @@
-//! The tensor directory: entries read and checked against the file and against each other.
+//! The tensor directory: its entries are read, and checked against the file and against each other.
 
 use crate::GgmlType;
 use crate::cursor::Cursor;
@@ -6,11 +6,11 @@ use crate::error::{GgufErrorKind, quoted};
 use crate::header::{GgufHeader, MAX_DIMS};
 use crate::tensor::TensorInfo;
 
-/// Reads the tensors of one part into `out`, which has room for them. The header was scanned; `len` is the part's
+/// Reads the tensors of one part into `out`, which has capacity for them. The header was scanned; `len` is the part's
 /// length in bytes.
 ///
 /// # Errors
-/// Impossible dimensions, cut blocks, misplaced, overlapping or missing bytes.
+/// Impossible dimensions, split blocks, misplaced, overlapping or missing bytes.
 pub(crate) fn read(
     header: &[u8],
     shape: &GgufHeader,
@@ -66,7 +66,7 @@ fn sized(
     Ok(tensor)
 }
 
-/// Bytes of a tensor; 0 where the size of the type is not known. The error says what is wrong with the dimensions.
+/// Bytes of a tensor; 0 if the size of the type is unknown. The error says what is wrong with the dimensions.
 pub(crate) fn byte_count(dims: &[u64], kind: GgmlType) -> Result<u64, String> {
     if let Some(at) = dims.iter().position(|dim| *dim == 0) {
         return Err(format!("dimension {at} of {} is 0", shown(dims)));
@@ -88,7 +88,7 @@ fn shown(dims: &[u64]) -> String {
     dims.join(" x ")
 }
 
-/// The end of a tensor's bytes; one whose size is not known has at least one byte.
+/// The end of a tensor's bytes; a tensor of unknown size has at least one byte.
 fn end(tensor: &TensorInfo) -> u64 {
     tensor.offset.saturating_add(tensor.bytes.max(1))
 }
@@ -135,7 +135,7 @@ fn check_overlaps(tensors: &[TensorInfo]) -> Result<(), GgufErrorKind> {
     Ok(())
 }
 
-/// Tensor indices in the order of their names; an error for a name that is there twice.
+/// Tensor indices ordered by name; an error for a duplicate name.
 pub(crate) fn index(tensors: &[TensorInfo]) -> Result<Vec<u32>, GgufErrorKind> {
     let name = |index: &u32| tensors.get(*index as usize).map(TensorInfo::name);
     let mut order: Vec<u32> = Vec::with_capacity(tensors.len());

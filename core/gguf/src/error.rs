@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use crate::GgmlType;
 use menagerie_files::{FileError, path_text};
 
-/// An error with its file. `Display` is one whole line with the system's reason in it, so there is no `source` to print
-/// after it.
+/// An error with its file. `Display` is one whole line that includes the system's reason, so there is no `source` to
+/// print after it.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}: {kind}")]
 pub struct GgufError {
@@ -42,12 +42,12 @@ impl From<FileError> for GgufError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GgufErrorKind {
-    /// The operating system refused something.
+    /// The operating system reported an error.
     #[error("cannot {action}: {source}{advice}")]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
         /// What to do next, or empty.
         advice: String,
@@ -60,15 +60,15 @@ pub enum GgufErrorKind {
         /// What to do next.
         advice: String,
     },
-    /// The first bytes belong to something else.
+    /// The first bytes are of another format.
     #[error("not a GGUF file: {found}; {advice}")]
     NotGguf {
-        /// What it looks like.
+        /// The probable format.
         found: String,
         /// What to do next.
         advice: String,
     },
-    /// A version that this reader does not know.
+    /// A version that this reader does not support.
     #[error("GGUF version {version} is not supported (versions 2 and 3 are); {advice}")]
     Version {
         /// The version field.
@@ -82,15 +82,15 @@ pub enum GgufErrorKind {
          get the little-endian file, or convert this one with gguf_convert_endian.py of llama.cpp"
     )]
     BigEndian {
-        /// The version once swapped.
+        /// The version after swapping the bytes.
         version: u32,
     },
-    /// A field ends behind the end of the file.
+    /// A field ends after the end of the file.
     #[error(
         "truncated or damaged: {what} at byte {at} needs {needed} bytes, but {left} are left; download the file again"
     )]
     Truncated {
-        /// Where, in bytes from the start of the file.
+        /// The position, in bytes from the start of the file.
         at: u64,
         /// What was being read.
         what: String,
@@ -102,12 +102,12 @@ pub enum GgufErrorKind {
     /// A field of the header has an impossible value.
     #[error("damaged header at byte {at}: {problem}")]
     Malformed {
-        /// Where, in bytes from the start of the file.
+        /// The position, in bytes from the start of the file.
         at: u64,
         /// What is wrong and what to do.
         problem: String,
     },
-    /// A metadata key or its value is wrong.
+    /// A metadata key or its value is invalid.
     #[error("metadata key {key} at byte {at}: {problem}")]
     Key {
         /// The key, quoted.
@@ -117,7 +117,7 @@ pub enum GgufErrorKind {
         /// What is wrong.
         problem: String,
     },
-    /// A tensor entry is wrong.
+    /// A tensor entry is invalid.
     #[error("tensor {tensor}: {problem}")]
     Tensor {
         /// The tensor's name, quoted.
@@ -125,7 +125,7 @@ pub enum GgufErrorKind {
         /// What is wrong and what to do.
         problem: String,
     },
-    /// A tensor is used whose type has no known size.
+    /// A tensor of a type without a known size is used.
     #[error("tensor {tensor}: type {kind}; {}", kind.advice())]
     TensorType {
         /// The tensor's name, quoted.
@@ -142,18 +142,18 @@ pub enum GgufErrorKind {
     /// Parts of a split model are missing.
     #[error("split model of {count} parts: missing {}; put all parts in one folder", listed(missing))]
     MissingParts {
-        /// The files that are not there.
+        /// The missing files.
         missing: Vec<PathBuf>,
-        /// How many parts there should be.
+        /// The expected number of parts.
         count: u32,
     },
-    /// The file changed under the mapping.
+    /// The file changed while it was mapped.
     #[error("the file changed on disk while in use: {problem}; load the model again")]
     Changed {
         /// What changed.
         problem: String,
     },
-    /// The writer was given something that cannot be written.
+    /// The input of the writer cannot be written.
     #[error("cannot write: {problem}")]
     Write {
         /// What is wrong.
@@ -164,7 +164,7 @@ pub enum GgufErrorKind {
         "cannot install the fault guard: {source}; without it a file that shrinks while it is mapped ends the process"
     )]
     Guard {
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

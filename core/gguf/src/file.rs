@@ -52,8 +52,8 @@ impl GgufFile {
     /// Opens the model at `path`; for a part of a split model, all parts.
     ///
     /// # Errors
-    /// Anything that is not a whole, consistent GGUF file of version 2 or 3, little-endian, with every tensor inside
-    /// it. A tensor type that is not known is no error here, but in [`Self::data`].
+    /// Anything that is not a complete, consistent GGUF file of version 2 or 3, little-endian, with every tensor
+    /// inside it. An unknown tensor type is an error only in [`Self::data`].
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, GgufError> {
         let path = path.as_ref();
         let given = FilePart::open(path, options.mmap).map_err(of(path))?;
@@ -72,17 +72,17 @@ impl GgufFile {
                 None => open_sibling(path, options.mmap, SplitKeys { number, ..keys })?,
             };
             parts.push(part);
-            // The first part has the model's metadata; the others say only which part they are.
+            // The first part has the model's metadata; the others contain only their number.
             first.get_or_insert(metadata);
         }
         let none = || GgufError::new(path_text(path), split::wrong("it has no parts".into()));
         Self::assemble(paths, parts, first.ok_or_else(none)?, keys.tensors)
     }
 
-    /// Opens a whole model held in memory; `name` stands for its path in errors.
+    /// Opens a whole model in memory; `name` is used as its path in errors.
     ///
     /// # Errors
-    /// As [`Self::open`], and a part of a split model.
+    /// The errors of [`Self::open`], and a part of a split model.
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, GgufError> {
         let path = Path::new(name);
         let part = FilePart::in_memory(Storage::Given(bytes)).map_err(of(path))?;
@@ -101,7 +101,7 @@ impl GgufFile {
         metadata: Metadata,
         expected: Option<u64>,
     ) -> Result<Self, GgufError> {
-        // Room for all tensors at once: growing the list part by part would take twice the memory.
+        // Capacity for all tensors at once: growing the list part by part would take twice the memory.
         let mut tensors = Vec::with_capacity(parts.iter().map(|part| part.shape.tensors).sum());
         for (number, (part, path)) in (0_u16..).zip(parts.iter().zip(&paths)) {
             let len = part.storage.bytes().len() as u64;
@@ -158,7 +158,7 @@ impl GgufFile {
     /// The bytes of a tensor of this model, blocks as in the file.
     ///
     /// # Errors
-    /// A type whose size is not known (named), a tensor of another file, a poisoned file.
+    /// A type of unknown size (named), a tensor of another file, a poisoned file.
     pub fn data(&self, tensor: &TensorInfo) -> Result<TensorBytes, GgufError> {
         let path = self.paths.get(tensor.part()).map_or(Path::new(""), PathBuf::as_path);
         if !tensor.kind().is_known() {
@@ -185,11 +185,11 @@ impl GgufFile {
         self.parts.iter().any(|part| part.poisoned())
     }
 
-    /// Checks that the bytes are still those that were opened, with one system call per part. A file that was read into
-    /// memory, replaced by a rename or deleted passes.
+    /// Checks that the files are unchanged since they were opened, with one system call per part. Files that were
+    /// read into memory, replaced by a rename or deleted pass.
     ///
     /// # Errors
-    /// A mapped file is poisoned, shorter than it was, or was written to since it was opened.
+    /// A mapped file is poisoned, became shorter, or was written to since it was opened.
     pub fn check_alive(&self) -> Result<(), GgufError> {
         for (part, path) in self.parts.iter().zip(&self.paths) {
             part.check_alive().map_err(of(path))?;

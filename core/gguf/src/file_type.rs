@@ -1,8 +1,8 @@
-//! `general.file_type`: how most of a file's weights are stored.
+//! `general.file_type`: the storage of most of a file's weights.
 
 use std::fmt;
 
-/// A value of `general.file_type` (llama.h, `llama_ftype`); any id can be held.
+/// A value of `general.file_type` (llama.h, `llama_ftype`), known or not.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileType(u32);
 
@@ -62,7 +62,7 @@ impl FileType {
         Self(id)
     }
 
-    /// The type with this name (`Q4_K_M`), whatever its case; only known types.
+    /// The type with this name (`Q4_K_M`), in either case; only known types.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::KNOWN.iter().find(|row| row.1.eq_ignore_ascii_case(name)).map(|row| Self(row.0))
     }
@@ -77,7 +77,7 @@ impl FileType {
         self.0
     }
 
-    /// The name, as `llama-quantize` spells it; `None` for an id that is not known.
+    /// The name, as `llama-quantize` spells it; `None` for an unknown id.
     pub fn name(self) -> Option<&'static str> {
         let at = Self::KNOWN.binary_search_by_key(&self.0, |row| row.0).ok()?;
         Self::KNOWN.get(at).map(|row| row.1)

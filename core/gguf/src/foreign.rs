@@ -1,4 +1,4 @@
-//! Files that are not GGUF: what they are, and what to do instead.
+//! Recognizes files that are not GGUF, and says what to do instead.
 
 use crate::error::GgufErrorKind;
 
@@ -19,7 +19,7 @@ const OLD: [(&[u8; 4], &str); 6] = [
     (b"qsgg", "a GGSQ file (magic 'ggsq', a saved sequence of llama.cpp)"),
 ];
 
-/// Binary formats by their first bytes: bytes, what it is, what to do.
+/// Binary formats by their first bytes: bytes, name, advice.
 const BINARY: &[(&[u8], &str, &str)] = &[
     (
         b"PK\x03\x04",

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A tensor type as its ggml id; any id can be held, also one that is removed or not known.
+/// A tensor type as its ggml id, which can be removed or unknown.
 ///
 /// Sizes follow `ggml_type`'s traits in ggml.c and the block structs of ggml-common.h.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,7 +57,7 @@ types! {
     Q2_0 42 64 18;
 }
 
-/// Ids that once were types and were taken out of GGUF, with what to use in their place.
+/// Ids of types that were removed from GGUF, with their replacements.
 const REMOVED: &[(u32, &str, &str)] = &[
     (4, "Q4_2", "Q4_0 or Q4_K"),
     (5, "Q4_3", "Q4_1 or Q4_K"),
@@ -75,7 +75,7 @@ impl GgmlType {
         Self(id)
     }
 
-    /// The type with this name (`Q4_K`, case as in ggml or not); only known types.
+    /// The type with this name (`Q4_K`), in either case; only known types.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::KNOWN.iter().find(|row| row.1.eq_ignore_ascii_case(name)).map(|row| Self(row.0))
     }
@@ -99,7 +99,7 @@ impl GgmlType {
         REMOVED.iter().find(|row| row.0 == self.0)
     }
 
-    /// ggml's name, also of removed types; `unknown` for an id that this crate does not know.
+    /// ggml's name, also of removed types; `unknown` for an unknown id.
     pub fn name(self) -> &'static str {
         match (self.row(), self.removed()) {
             (Some(row), _) => row.1,
@@ -128,7 +128,7 @@ impl GgmlType {
         self.row().map(|row| row.3)
     }
 
-    /// Bytes of a row of `elements`; `None` where the type is not known, a block would be cut, or it overflows.
+    /// Bytes of a row of `elements`; `None` if the type is unknown, the row would split a block, or it overflows.
     pub fn row_bytes(self, elements: u64) -> Option<u64> {
         let row = self.row()?;
         let block = row.2 as u64;
@@ -138,7 +138,7 @@ impl GgmlType {
         (elements / block).checked_mul(row.3 as u64)
     }
 
-    /// What to do about a tensor of this type that cannot be read.
+    /// Advice for a tensor of this type that cannot be read.
     pub(crate) fn advice(self) -> String {
         match self.removed() {
             Some(row) => {

@@ -1,4 +1,5 @@
-//! Keeps the process alive when a mapped file is truncated: the page that vanished reads as zeros, the file is poisoned.
+//! Keeps the process alive when a mapped file is truncated: the vanished page reads as zeros, and the file is
+//! poisoned.
 
 #[cfg(unix)]
 mod bus;
@@ -13,7 +14,7 @@ pub(crate) use table::GuardSlot;
 use crate::GgufError;
 
 /// Installs a SIGBUS handler that turns a vanished page of a mapped file into zeros and a poisoned file
-/// ([`crate::GgufFile::poisoned`]); every other SIGBUS goes to the handler that was there before.
+/// ([`crate::GgufFile::poisoned`]); every other SIGBUS goes to the previous handler.
 ///
 /// For applications, once, at their start: opening a file never installs it. Calling it again does nothing. Where
 /// mapped files cannot be truncated (Windows) it does nothing.

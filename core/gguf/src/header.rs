@@ -1,4 +1,4 @@
-//! The header's shape: one pass that checks every length and allocates nothing.
+//! The structure of the header: one pass that checks every length and allocates nothing.
 
 use crate::DEFAULT_ALIGNMENT;
 use crate::cursor::{Cursor, CursorFault};
@@ -6,20 +6,20 @@ use crate::error::{GgufErrorKind, quoted};
 use crate::foreign;
 use crate::value::{self, Value, ValueFault, ValueType};
 
-/// The key that moves tensor data to other boundaries.
+/// The key of the alignment of tensor data.
 pub(crate) const ALIGNMENT_KEY: &str = "general.alignment";
-/// Boundaries larger than this are refused, in bytes.
+/// Maximum alignment, in bytes.
 pub(crate) const MAX_ALIGNMENT: u64 = 1 << 24;
-/// The longest key and tensor name, in bytes (gguf.md gives keys 2^16 - 1).
+/// Maximum length of keys and tensor names, in bytes (gguf.md gives keys 2^16 - 1).
 pub(crate) const MAX_NAME: u64 = 65_535;
-/// The most dimensions of a tensor (`GGML_MAX_DIMS`).
+/// Maximum number of dimensions of a tensor (`GGML_MAX_DIMS`).
 pub(crate) const MAX_DIMS: u32 = 4;
-/// The least bytes of a metadata entry: key length, one character, type, one byte.
+/// Minimum size of a metadata entry: key length, one character, type, one byte.
 const LEAST_ENTRY: u64 = 8 + 1 + 4 + 1;
-/// The least bytes of a tensor entry: name length, one character, dimension count, type, offset.
+/// Minimum size of a tensor entry: name length, one character, dimension count, type, offset.
 const LEAST_TENSOR: u64 = 8 + 1 + 4 + 4 + 8;
 
-/// Where things are in a header that is known to be whole.
+/// The offsets of a complete header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct GgufHeader {
     pub(crate) version: u32,
@@ -74,7 +74,7 @@ fn read_version(cursor: &mut Cursor<'_>) -> Result<u32, CursorFault> {
     Err(GgufErrorKind::Version { version, advice }.into())
 }
 
-/// Tensor count and metadata count, both compared with the bytes that are there.
+/// Tensor count and metadata count, both compared with the size of the file.
 fn read_counts(cursor: &mut Cursor<'_>) -> Result<(u64, u64), CursorFault> {
     let tensors = cursor.u64().map_err(|short| short.during(|| "the tensor count".into()))?;
     let keys = cursor.u64().map_err(|short| short.during(|| "the metadata count".into()))?;
@@ -85,7 +85,7 @@ fn read_counts(cursor: &mut Cursor<'_>) -> Result<(u64, u64), CursorFault> {
     Ok((tensors, keys))
 }
 
-/// Every tensor takes its entry and, but for the last one, at least `alignment` bytes of data.
+/// Every tensor needs its entry and, except the last one, at least `alignment` bytes of data.
 fn check_tensor_room(cursor: &Cursor<'_>, tensors: u64, alignment: u64) -> Result<(), CursorFault> {
     let first = cursor.room(tensors.saturating_sub(1), LEAST_TENSOR + alignment);
     let all = first.and_then(|()| cursor.room(tensors, LEAST_TENSOR));
@@ -142,7 +142,7 @@ pub(crate) fn read_name<'a>(
     Ok(text.map_err(|_| bad(format!("{} has a name that is not UTF-8: {}", what(), quoted(bytes))))?)
 }
 
-/// Moves past a tensor entry; what it says is checked by the directory.
+/// Moves past a tensor entry; the directory checks its contents.
 fn scan_tensor(cursor: &mut Cursor<'_>, index: u64) -> Result<(), CursorFault> {
     let at = cursor.position() as u64;
     let name = read_name(cursor, || format!("tensor {index}"))?;

@@ -1,4 +1,4 @@
-//! [`MappedFile`]: the bytes of a file of any format, mapped as those of a GGUF file are.
+//! [`MappedFile`]: the bytes of a file of any format, mapped like a GGUF file.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,8 @@ use crate::storage::Storage;
 use crate::tensor::TensorBytes;
 use menagerie_files::path_text;
 
-/// A file mapped, or read into memory, for readers of other containers: the same fault guard, the same handles to bytes.
+/// A file that is mapped or read into memory, for readers of other formats: with the same fault guard and the same
+/// handles.
 #[derive(Debug, Clone)]
 pub struct MappedFile {
     path: PathBuf,
@@ -18,10 +19,10 @@ pub struct MappedFile {
 }
 
 impl MappedFile {
-    /// Opens a regular file; `extension` (`safetensors`) is that of the files an error may point to.
+    /// Opens a regular file; errors mention files with `extension` (`safetensors`).
     ///
     /// # Errors
-    /// There is no such file, it is a directory, a pipe or a device, or it cannot be mapped or read.
+    /// The file does not exist, is a directory, a pipe or a device, or cannot be mapped or read.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions, extension: &str) -> Result<Self, GgufError> {
         let path = path.as_ref();
         let storage = Storage::open(path, options.mmap, extension);
@@ -29,7 +30,7 @@ impl MappedFile {
         Ok(Self { path: path.into(), storage: Arc::new(storage) })
     }
 
-    /// Bytes in memory; `name` stands for the path in errors.
+    /// Bytes in memory; `name` is used as the path in errors.
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Self {
         Self { path: name.into(), storage: Arc::new(Storage::Given(bytes)) }
     }
@@ -44,12 +45,12 @@ impl MappedFile {
         self.storage.bytes().len() as u64
     }
 
-    /// A copy of a range, for a header that must stay as it was read; `None` where it is not inside.
+    /// A copy of a range, for a header that must not change; `None` if it is not inside the file.
     pub fn copied(&self, range: Range<usize>) -> Option<Vec<u8>> {
         self.storage.bytes().get(range).map(<[u8]>::to_vec)
     }
 
-    /// A handle to a range, in bytes from the start of the file; `None` where it is not inside.
+    /// A handle to a range, in bytes from the start of the file; `None` if it is not inside the file.
     pub fn range(&self, range: Range<u64>) -> Option<TensorBytes> {
         TensorBytes::new(&self.storage, range.start, range.end.checked_sub(range.start)?)
     }
@@ -59,10 +60,10 @@ impl MappedFile {
         self.storage.poisoned()
     }
 
-    /// Whether the bytes are still those that were opened; one system call.
+    /// Checks that the file is unchanged since it was opened; one system call.
     ///
     /// # Errors
-    /// The mapped file is poisoned, shorter than it was, or was written to since it was opened.
+    /// The mapped file is poisoned, became shorter, or was written to since it was opened.
     pub fn check_alive(&self) -> Result<(), GgufError> {
         let alive = self.storage.check_alive();
         alive.map_err(|kind| GgufError::new(path_text(&self.path), kind))

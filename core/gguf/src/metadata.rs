@@ -1,4 +1,4 @@
-//! The metadata of a file: keys in file order, values decoded where they lie.
+//! The metadata of a file: keys in file order, values decoded in place.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::header::GgufHeader;
 use crate::storage::HeaderBytes;
 use crate::value::{self, Value, ValueType};
 
-/// Keys and values of a file, in file order. Costs 20 bytes per key beside the header itself.
+/// Keys and values of a file, in file order. Needs 20 bytes per key in addition to the header.
 #[derive(Debug, Clone)]
 pub struct Metadata {
     header: Arc<HeaderBytes>,
@@ -24,7 +24,7 @@ struct MetadataEntry {
 }
 
 impl Metadata {
-    /// The entries of a header that [`GgufHeader::scan`] found whole; an error for a key that is there twice.
+    /// The entries of a header that [`GgufHeader::scan`] found complete; an error for a duplicate key.
     pub(crate) fn build(header: Arc<HeaderBytes>, shape: &GgufHeader) -> Result<Self, GgufErrorKind> {
         let entries = read_entries(header.bytes(), shape)?;
         let mut by_key: Arc<[u32]> = (0..entries.len() as u32).collect();
@@ -72,7 +72,7 @@ impl Metadata {
         self.decode(self.find(key)?)
     }
 
-    /// Whether the key is there.
+    /// Whether the key exists.
     pub fn contains(&self, key: &str) -> bool {
         self.find(key).is_some()
     }
@@ -89,12 +89,12 @@ impl Metadata {
         self.entries.iter().map(move |entry| entry.key(bytes))
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

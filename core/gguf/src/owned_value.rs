@@ -1,4 +1,4 @@
-//! Metadata values that own what they hold, for writing.
+//! Metadata values that own their data, for writing.
 
 use crate::array::ArrayView;
 use crate::value::{Value, ValueType, type_of};
@@ -22,8 +22,8 @@ pub enum OwnedValue {
     F64(f64),
 }
 
-/// An array to be written: one type for all elements, also where there are none. Strings are bytes, since the tokens
-/// of some vocabularies are not UTF-8.
+/// An array to be written: one type for all elements, even without any. Strings are bytes, since the tokens of some
+/// vocabularies are not UTF-8.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
 pub enum OwnedArray {
@@ -53,7 +53,7 @@ impl OwnedArray {
         type_of!(self)
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         match self {
             Self::U8(items) => items.len(),
@@ -72,12 +72,12 @@ impl OwnedArray {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Arrays inside arrays: 1 for a flat one.
+    /// The depth of nested arrays: 1 for a flat one.
     pub(crate) fn depth(&self) -> usize {
         match self {
             Self::Array(items) => 1 + items.iter().map(Self::depth).max().unwrap_or(0),

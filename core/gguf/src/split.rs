@@ -1,15 +1,15 @@
-//! Split models: `name-00001-of-00003.gguf`, and the keys that say which part a file is.
+//! Split models: `name-00001-of-00003.gguf`, and the keys with the number of a part.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::GgufErrorKind;
 use crate::metadata::Metadata;
 
-/// Which part a file is, counted from 0 (llama.cpp's gguf-split).
+/// The number of a part, from 0 (llama.cpp's gguf-split).
 pub(crate) const NUMBER_KEY: &str = "split.no";
-/// How many parts there are.
+/// The number of parts.
 pub(crate) const COUNT_KEY: &str = "split.count";
-/// How many tensors all parts have together.
+/// The number of tensors in all parts together.
 pub(crate) const TENSORS_KEY: &str = "split.tensors.count";
 
 /// The name of a part: `<stem>-<number>-of-<count>.gguf`, both with five digits, the number counted from 1.
@@ -17,14 +17,14 @@ pub(crate) const TENSORS_KEY: &str = "split.tensors.count";
 pub(crate) struct SplitName {
     /// Everything before the numbers, without the folder.
     pub(crate) stem: String,
-    /// Which part, counted from 1.
+    /// The number of the part, from 1.
     pub(crate) number: u32,
-    /// How many parts.
+    /// The number of parts.
     pub(crate) count: u32,
 }
 
 impl SplitName {
-    /// Reads the name of a file; `None` where it is not the name of a part.
+    /// Parses the name of a file; `None` if it is not the name of a part.
     pub(crate) fn parse(path: impl AsRef<Path>) -> Option<Self> {
         let path = path.as_ref();
         let name = path.file_name()?.to_str()?;
@@ -43,7 +43,8 @@ impl SplitName {
         format!("{}-{number:05}-of-{:05}.gguf", self.stem, self.count)
     }
 
-    /// The paths of all parts beside `path`, in order, whether they exist or not; `path` itself is among them as given.
+    /// The paths of all parts in the folder of `path`, in order, whether they exist or not; `path` itself is among
+    /// them unchanged.
     pub(crate) fn siblings(&self, path: impl AsRef<Path>) -> Vec<PathBuf> {
         let path = path.as_ref();
         let other = |number| path.with_file_name(self.file_name(number));
@@ -53,7 +54,7 @@ impl SplitName {
     }
 }
 
-/// What a file says about being a part.
+/// The split keys of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SplitKeys {
     pub(crate) number: u64,
@@ -91,7 +92,7 @@ fn number(metadata: &Metadata, key: &str) -> Result<Option<u64>, GgufErrorKind> 
     })
 }
 
-/// Where all parts are, given one of them and what it says; an error where its name and its keys disagree.
+/// The paths of all parts, from one of them and its keys; an error if its name and its keys disagree.
 pub(crate) fn part_paths(path: &Path, keys: SplitKeys) -> Result<Vec<PathBuf>, GgufErrorKind> {
     let expected = format!("<name>-{:05}-of-{:05}.gguf", keys.number + 1, keys.count);
     let Some(name) = SplitName::parse(path) else {

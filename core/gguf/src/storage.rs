@@ -1,4 +1,4 @@
-//! Where a part's bytes are: mapped or in memory. The only place that maps files.
+//! The bytes of a part: mapped or in memory. The only module that maps files.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -13,17 +13,17 @@ use crate::error::GgufErrorKind;
 use crate::guard::GuardSlot;
 use crate::header::GgufHeader;
 
-/// The first piece of a file that is read to find its header, in bytes.
+/// The number of bytes that are first read to find the end of the header.
 const FIRST_PIECE: u64 = 256 << 10;
 /// The extension of GGUF files.
 const GGUF: &str = "gguf";
-/// A header longer than this is refused, in bytes (the largest published ones have some 30 MiB).
+/// Maximum size of a header in bytes (the largest published ones have some 30 MiB).
 const MAX_HEADER: u64 = 1 << 30;
 
 /// The bytes of one part.
 #[derive(Debug)]
 pub(crate) enum Storage {
-    /// Given by the caller.
+    /// Passed by the caller.
     Given(Vec<u8>),
     /// Read from a file into anonymous, page-aligned memory.
     Read(Mmap),
@@ -31,7 +31,7 @@ pub(crate) enum Storage {
     Mapped(Mapping),
 }
 
-/// A mapping and what the file was like when it was made.
+/// A mapping and the state of the file when it was made.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     // Dropped in this order: the range leaves the table before it is unmapped.
@@ -54,7 +54,7 @@ impl Storage {
         matches!(self, Self::Mapped(mapped) if mapped.slot.poisoned())
     }
 
-    /// An error where the file under a mapping is shorter than it was, or was written to.
+    /// An error if the file under a mapping became shorter or was written to.
     pub(crate) fn check_alive(&self) -> Result<(), GgufErrorKind> {
         let Self::Mapped(mapped) = self else { return Ok(()) };
         let changed = |problem: String| Err(GgufErrorKind::Changed { problem });
@@ -74,7 +74,7 @@ impl Storage {
         Ok(())
     }
 
-    /// All of a regular file, mapped or read; `extension` is that of the files it may be mistaken for, in advice.
+    /// A whole regular file, mapped or read; advice in errors mentions files with `extension`.
     pub(crate) fn open(path: &Path, mmap: bool, extension: &str) -> Result<Self, GgufErrorKind> {
         let (file, about) = open_regular(path, extension)?;
         match about.len() {
@@ -122,7 +122,7 @@ fn in_memory(len: u64) -> Result<usize, GgufErrorKind> {
     })
 }
 
-/// The header's bytes: a copy of what is in a mapped file, or the beginning of bytes in memory.
+/// The header's bytes: a copy from a mapped file, or the start of bytes in memory.
 #[derive(Debug)]
 pub(crate) enum HeaderBytes {
     Copied(Vec<u8>),
@@ -138,7 +138,7 @@ impl HeaderBytes {
     }
 }
 
-/// A part with its header scanned and nothing else looked at.
+/// A part with a scanned header; nothing else was checked.
 #[derive(Debug)]
 pub(crate) struct FilePart {
     pub(crate) storage: Arc<Storage>,
@@ -152,7 +152,7 @@ impl FilePart {
         let (mut file, about) = open_regular(path, GGUF)?;
         let len = about.len();
         if !mmap && len > 0 {
-            // The beginning decides whether the rest is worth reading.
+            // The start of the file decides whether the rest is worth reading.
             let (_, shape) = read_header(&mut file, len)?;
             io::Seek::rewind(&mut file).map_err(|source| GgufErrorKind::io("read the file", source))?;
             let part = Self::in_memory(Storage::read(file, len)?)?;
@@ -163,7 +163,7 @@ impl FilePart {
         Ok(Self { storage, header: Arc::new(HeaderBytes::Copied(header)), shape })
     }
 
-    /// A part whose bytes are all there.
+    /// A part with all its bytes.
     pub(crate) fn in_memory(storage: Storage) -> Result<Self, GgufErrorKind> {
         let bytes = storage.bytes();
         let shape = match GgufHeader::scan(bytes, bytes.len() as u64) {
@@ -184,11 +184,12 @@ fn changed_while_read() -> GgufErrorKind {
 }
 
 fn too_long(end: u64) -> GgufErrorKind {
-    let problem = format!("the header would reach byte {end}; headers of at most {MAX_HEADER} bytes are supported");
+    let problem =
+        format!("the header would reach byte {end}; headers of at most {MAX_HEADER} bytes are supported");
     GgufErrorKind::Malformed { at: 0, problem }
 }
 
-/// Reads as much of the file's beginning as its header needs, and not more than about twice that.
+/// Reads as much of the file's start as its header needs, and at most about twice that.
 fn read_header(file: &mut File, len: u64) -> Result<(Vec<u8>, GgufHeader), GgufErrorKind> {
     let mut bytes = Vec::new();
     let mut wanted = FIRST_PIECE;
@@ -211,7 +212,7 @@ fn read_header(file: &mut File, len: u64) -> Result<(Vec<u8>, GgufHeader), GgufE
     }
 }
 
-/// Opens a regular file without waiting for anything; directories, pipes and devices are refused.
+/// Opens a regular file without blocking; directories, pipes and devices are refused.
 fn open_regular(path: &Path, extension: &str) -> Result<(File, fs::Metadata), GgufErrorKind> {
     let opening = |source: io::Error| {
         let missing = source.kind() == io::ErrorKind::NotFound;
@@ -224,7 +225,7 @@ fn open_regular(path: &Path, extension: &str) -> Result<(File, fs::Metadata), Gg
     options.read(true);
     #[cfg(unix)]
     {
-        // Should a pipe have taken the file's place, opening it does not wait for a writer.
+        // If a pipe took the file's place, opening it does not wait for a writer.
         use std::os::unix::fs::OpenOptionsExt;
         options.custom_flags(libc::O_NONBLOCK);
     }
@@ -267,7 +268,7 @@ fn special(_about: &fs::Metadata) -> &'static str {
     "something special"
 }
 
-/// What files of its kind are in the folder where a file was not found.
+/// The files of its kind in the folder where a file was not found.
 fn beside(path: &Path, extension: &str) -> String {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let found = names_of(folder.unwrap_or(Path::new(".")), extension);

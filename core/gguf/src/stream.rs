@@ -1,18 +1,18 @@
-//! Tensor data written one tensor after the other, for files larger than memory.
+//! Writes tensor data one tensor after the other, for files larger than memory.
 
 use std::io::{self, Write};
 
 use crate::error::{GgufError, GgufErrorKind, quoted};
 use menagerie_files::AtomicFile;
 
-/// A declared tensor: its name and how many bytes must follow.
+/// A declared tensor: its name and the number of bytes that must follow.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamTensor {
     pub(crate) name: String,
     pub(crate) bytes: u64,
 }
 
-/// Takes the data of the declared tensors in their order, each exactly as long as declared, and pads between them.
+/// Accepts the data of the declared tensors in order, each exactly as long as declared, and pads between them.
 #[derive(Debug)]
 #[must_use = "a stream that is not finished leaves no file"]
 pub struct TensorStream<W> {
@@ -46,7 +46,7 @@ impl<W: Write> TensorStream<W> {
     /// Writes the data of the next tensor, which must be `name`.
     ///
     /// # Errors
-    /// Another tensor is next, the data has another length; the sink's errors.
+    /// Another tensor is next, the data has another length, or the sink fails.
     pub fn tensor(&mut self, name: &str, data: &[u8]) -> Result<(), GgufError> {
         self.tensor_with(name, |out| out.write_all(data))
     }
@@ -54,7 +54,7 @@ impl<W: Write> TensorStream<W> {
     /// Writes the data of the next tensor, which must be `name`, chunk by chunk.
     ///
     /// # Errors
-    /// As [`Self::tensor`].
+    /// The errors of [`Self::tensor`].
     pub fn tensor_chunks<B: AsRef<[u8]>>(
         &mut self,
         name: &str,
@@ -66,7 +66,7 @@ impl<W: Write> TensorStream<W> {
     /// Lets `fill` write the data of the next tensor, which must be `name`.
     ///
     /// # Errors
-    /// As [`Self::tensor`].
+    /// The errors of [`Self::tensor`].
     pub fn tensor_with(
         &mut self,
         name: &str,
@@ -120,7 +120,7 @@ impl<W: Write> TensorStream<W> {
     /// Flushes and returns the sink.
     ///
     /// # Errors
-    /// Tensors are missing; the sink's.
+    /// Tensors are missing, or the sink fails.
     pub fn finish(mut self) -> Result<W, GgufError> {
         self.check_whole()?;
         if let Some((name, _)) = self.next_tensor() {
@@ -138,7 +138,7 @@ impl TensorStream<AtomicFile> {
     /// Finishes the file and renames it to its path.
     ///
     /// # Errors
-    /// Tensors are missing; the system's.
+    /// Tensors are missing, or the system reports an error.
     pub fn commit(self) -> Result<(), GgufError> {
         Ok(self.finish()?.commit()?)
     }

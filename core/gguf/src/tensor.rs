@@ -8,7 +8,7 @@ use crate::GgmlType;
 use crate::header::MAX_DIMS;
 use crate::storage::Storage;
 
-/// What the directory says of a tensor; its range is known to lie inside its file.
+/// The directory's entry for a tensor; its range lies inside its file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TensorInfo {
     pub(crate) name: Box<str>,
@@ -36,22 +36,22 @@ impl TensorInfo {
         self.kind
     }
 
-    /// In which part of a split model the bytes are (0 for a whole file).
+    /// The part of a split model with its bytes (0 for a whole file).
     pub fn part(&self) -> usize {
         self.part.into()
     }
 
-    /// Where the bytes begin, in bytes from the start of the part's file.
+    /// The offset of the bytes from the start of the part's file.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// How many bytes there are; 0 where the size of the type is not known ([`GgmlType::is_known`]).
+    /// The number of bytes; 0 if the size of the type is unknown ([`GgmlType::is_known`]).
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many elements there are.
+    /// The number of elements.
     pub fn elements(&self) -> u64 {
         self.dims().iter().product()
     }
@@ -83,14 +83,14 @@ pub struct TensorBytes {
 }
 
 impl TensorBytes {
-    /// `None` where the range is not inside the storage.
+    /// `None` if the range is not inside the storage.
     pub(crate) fn new(storage: &Arc<Storage>, offset: u64, bytes: u64) -> Option<Self> {
         let (start, len) = (usize::try_from(offset).ok()?, usize::try_from(bytes).ok()?);
         storage.bytes().get(start..start.checked_add(len)?)?;
         Some(Self { storage: storage.clone(), start, len })
     }
 
-    /// A range of these bytes (one expert of a stack, some rows); `None` where it is not inside.
+    /// A range of these bytes (one expert of a stack, some rows); `None` if it is not inside them.
     pub fn slice(&self, range: Range<usize>) -> Option<Self> {
         self.get(range.clone())?;
         Some(Self { storage: self.storage.clone(), start: self.start + range.start, len: range.len() })

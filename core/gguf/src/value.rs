@@ -1,11 +1,11 @@
-//! Metadata values as they lie in the file: types, checking, decoding.
+//! Metadata values as stored: types, checks, decoding.
 
 use std::fmt;
 
 use crate::array::ArrayView;
 use crate::cursor::{Cursor, CursorFault, Short};
 
-/// Arrays inside arrays deeper than this are refused.
+/// Maximum nesting of arrays.
 pub(crate) const MAX_NESTING: usize = 8;
 
 /// The type of a metadata value; the discriminants are those of the file (gguf.md, `gguf_metadata_value_type`).
@@ -64,7 +64,7 @@ impl ValueType {
         Self::ALL.get(usize::try_from(id).ok()?).copied()
     }
 
-    /// The id in the file.
+    /// Its id in files.
     pub const fn id(self) -> u32 {
         self as u32
     }
@@ -80,7 +80,7 @@ impl ValueType {
         }
     }
 
-    /// The least number of bytes a value of this type takes: a string its length, an array its type and length.
+    /// The minimum number of bytes of a value of this type: a string its length, an array its type and length.
     pub(crate) fn least(self) -> u64 {
         match (self, self.size()) {
             (_, Some(size)) => size as u64,
@@ -89,7 +89,7 @@ impl ValueType {
         }
     }
 
-    /// A word for messages: `u32`, `string`, `array`.
+    /// Its name in messages: `u32`, `string`, `array`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::U8 => "u8",
@@ -197,7 +197,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value of this type at the cursor; `None` where the bytes do not hold one (never after [`check`]).
+    /// The value of this type at the cursor; `None` if the bytes do not contain one (never after [`check`]).
     pub(crate) fn decode(kind: ValueType, cursor: &mut Cursor<'a>) -> Option<Self> {
         Some(match kind {
             ValueType::U8 => Self::U8(u8::from_le_bytes(cursor.array().ok()?)),
@@ -246,7 +246,7 @@ pub(crate) fn read_type(cursor: &mut Cursor<'_>) -> Result<ValueType, ValueFault
         .ok_or_else(|| ValueFault::Wrong(format!("unknown value type {id} (expected 0 to 12)")))
 }
 
-/// Moves past a value of this type, with everything inside it checked; scalar strings must be UTF-8.
+/// Moves past a value of this type and checks everything inside it; scalar strings must be UTF-8.
 pub(crate) fn check(kind: ValueType, cursor: &mut Cursor<'_>) -> Result<(), ValueFault> {
     match (kind, kind.size()) {
         (ValueType::Bool, _) => check_bools(cursor.take(1)?),
@@ -296,7 +296,7 @@ fn check_array(cursor: &mut Cursor<'_>, depth: usize) -> Result<(), ValueFault> 
     }
 }
 
-/// Moves past an array that was checked before; `None` where it was not.
+/// Moves past an array that was checked before; `None` if it was not.
 pub(crate) fn skip_array(cursor: &mut Cursor<'_>) -> Option<()> {
     check_array(cursor, 1).ok()
 }

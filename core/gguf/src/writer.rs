@@ -1,4 +1,4 @@
-//! Writing GGUF: metadata and tensors first declared, then written in one go or tensor by tensor.
+//! Writes GGUF files: metadata and tensors are declared first, then written at once or tensor by tensor.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -60,8 +60,8 @@ impl GgufWriter {
     /// Adds a key.
     ///
     /// # Errors
-    /// The key is empty, too long or there already; arrays nested too deep; a bad `general.alignment`, which is the
-    /// same as [`Self::alignment`].
+    /// The key is empty, too long or a duplicate; arrays are nested too deeply; an invalid `general.alignment`, as in
+    /// [`Self::alignment`].
     pub fn metadata(&mut self, key: &str, value: impl Into<OwnedValue>) -> Result<&mut Self, GgufError> {
         let value = value.into();
         check_name("a metadata key", key)?;
@@ -84,7 +84,7 @@ impl GgufWriter {
         Ok(self)
     }
 
-    /// Puts tensor data on other boundaries than 32 bytes and writes `general.alignment`.
+    /// Sets an alignment of tensor data other than 32 bytes and writes `general.alignment`.
     ///
     /// # Errors
     /// Not a power of two from 8 to 16 MiB.
@@ -104,7 +104,7 @@ impl GgufWriter {
     /// Adds a tensor with its data; `dims` in ggml's order, contiguous first. Any type id is written, also unknown ones.
     ///
     /// # Errors
-    /// A name that is there, impossible dimensions, data that is not as long as type and dimensions say.
+    /// A duplicate name, impossible dimensions, or data whose length does not match type and dimensions.
     pub fn tensor(
         &mut self,
         name: &str,
@@ -128,7 +128,7 @@ impl GgufWriter {
     /// Adds a tensor whose data is written later, through [`Self::begin`].
     ///
     /// # Errors
-    /// As [`Self::tensor`], and a type whose size is not known.
+    /// The errors of [`Self::tensor`], and a type of unknown size.
     pub fn declare(&mut self, name: &str, dims: &[u64], kind: GgmlType) -> Result<&mut Self, GgufError> {
         let bytes = self.check_tensor(name, dims, kind)?;
         if !kind.is_known() {
@@ -165,7 +165,7 @@ impl GgufWriter {
         self
     }
 
-    /// Header and directory, padded to where tensor data begins, and where each tensor goes after that.
+    /// Header and directory, padded to the start of tensor data, and the offset of each tensor from there.
     fn encode(&self) -> Result<(Vec<u8>, Vec<StreamTensor>), GgufError> {
         let mut out = Vec::new();
         out.extend(foreign::MAGIC);
@@ -198,7 +198,7 @@ impl GgufWriter {
     /// Writes the header to `sink`; the tensors' data follows through the stream, in the order they were added.
     ///
     /// # Errors
-    /// The sink's.
+    /// The sink fails.
     pub fn begin_into<W: Write>(&self, sink: W) -> Result<TensorStream<W>, GgufError> {
         let (header, plan) = self.encode()?;
         TensorStream::begin(sink, &header, plan, self.alignment)
@@ -207,7 +207,7 @@ impl GgufWriter {
     /// As [`Self::begin_into`], to a file that appears at `path` with [`TensorStream::commit`].
     ///
     /// # Errors
-    /// As [`AtomicFile::create`] and [`Self::begin_into`].
+    /// The errors of [`AtomicFile::create`] and [`Self::begin_into`].
     pub fn begin(&self, path: impl AsRef<Path>) -> Result<TensorStream<AtomicFile>, GgufError> {
         let path = path.as_ref();
         self.begin_into(AtomicFile::create(path)?)
@@ -239,7 +239,7 @@ impl GgufWriter {
     /// Writes the whole file to `path`: written beside it, made durable, renamed.
     ///
     /// # Errors
-    /// A tensor was declared without data; the system's, and then `path` is as it was.
+    /// A tensor was declared without data, or the system reports an error; then `path` is unchanged.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), GgufError> {
         let path = path.as_ref();
         let mut stream = self.begin(path)?;
@@ -250,7 +250,7 @@ impl GgufWriter {
     /// Adds an array of strings that need not be UTF-8.
     ///
     /// # Errors
-    /// As [`Self::metadata`].
+    /// The errors of [`Self::metadata`].
     pub fn strings<S: AsRef<[u8]>>(
         &mut self,
         key: &str,

@@ -185,12 +185,13 @@ impl HfTexts {
             Some((name, what)) => format!("no tokenizer.json, only {name} ({what}), which is not supported"),
             None => "no tokenizer.json and no tokenizer.model".to_owned(),
         };
-        let advice = "add the model's tokenizer.json (transformers' save_pretrained writes it), or use token ids";
+        let advice =
+            "add the model's tokenizer.json (transformers' save_pretrained writes it), or use token ids";
         LoadError::Folder { file: self.folder.display().to_string(), problem, advice: advice.to_owned() }
     }
 
     /// The names of the folder's chat templates; the template without a name is called `default` and comes first.
-    pub fn chat_template_names(&self) -> Vec<&str> {
+    pub(crate) fn chat_template_names(&self) -> Vec<&str> {
         self.templates.iter().map(|(name, _)| name.as_str()).collect()
     }
 

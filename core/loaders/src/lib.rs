@@ -28,6 +28,6 @@ pub use segment::Segment;
 pub use tables::{ReasoningPair, TableError, TableFault, TokenizerTables};
 pub use template::{ChatTemplate, RenderOptions, TemplateError};
 pub use tokenizer::{
-    CodecEntry, CodecKind, CodecToken, CodecVocabulary, Special, TextCodec, TextDecoder, TextDecoderOptions,
-    TokenKind, Tokenizer, TokenizerError, TokenizerOptions,
+    CodecEntry, CodecKind, CodecToken, CodecVocabulary, Special, TextCodec, TextDecoder, TokenKind,
+    Tokenizer, TokenizerError, TokenizerOptions,
 };

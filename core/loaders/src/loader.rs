@@ -83,8 +83,7 @@ impl GgufLoader {
             Some(Value::String(name)) if !name.is_empty() => Ok(name),
             Some(Value::String(_)) => Err(self.bad_key(ARCHITECTURE, "it is empty")),
             Some(other) => {
-                Err(self
-                    .bad_key(ARCHITECTURE, &format!("expected a string, found {}", other.value_type())))
+                Err(self.bad_key(ARCHITECTURE, &format!("expected a string, found {}", other.value_type())))
             }
             None => Err(LoadError::NoArchitecture { file: self.name() }),
         }
@@ -113,7 +112,7 @@ impl GgufLoader {
     }
 
     /// The names of the file's chat templates; the template without a name is called `default` and comes first.
-    pub fn chat_template_names(&self) -> Vec<&str> {
+    pub(crate) fn chat_template_names(&self) -> Vec<&str> {
         let metadata = self.file.metadata();
         let mut names: Vec<&str> =
             metadata.contains(CHAT_TEMPLATE).then_some("default").into_iter().collect();
@@ -158,7 +157,7 @@ impl GgufLoader {
     ///
     /// # Errors
     /// As [`Self::chat_template`].
-    pub fn named_chat_template(
+    pub(crate) fn named_chat_template(
         &self,
         name: &str,
         tokenizer: &Tokenizer,

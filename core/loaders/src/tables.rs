@@ -126,7 +126,7 @@ impl TokenizerTables {
     }
 
     /// The names of all pre-tokenizers, sorted.
-    pub fn pre_tokenizers(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn pre_tokenizers(&self) -> impl Iterator<Item = &str> {
         self.pre.keys().map(String::as_str)
     }
 

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use gguf_file::Metadata;
 
 pub use codec::{CodecEntry, CodecKind, CodecToken, CodecVocabulary, TextCodec};
-pub use decoder::{TextDecoder, TextDecoderOptions};
+pub use decoder::TextDecoder;
 pub use error::TokenizerError;
 pub use kind::TokenKind;
 pub use special::Special;
@@ -240,7 +240,7 @@ impl Tokenizer {
     }
 
     /// The id of the token with exactly this text.
-    pub fn id_of(&self, text: &str) -> Option<u32> {
+    pub(crate) fn id_of(&self, text: &str) -> Option<u32> {
         self.parts.vocabulary.id(text)
     }
 

@@ -10,8 +10,8 @@ use menagerie_engine::{
     TextStream, Tokenizing,
 };
 use menagerie_loaders::{
-    ChatTemplate, ReasoningPair, Segment, Special, TextDecoder, TextDecoderOptions, TokenKind, Tokenizer,
-    TokenizerOptions, TokenizerTables,
+    ChatTemplate, ReasoningPair, Segment, Special, TextDecoder, TokenKind, Tokenizer, TokenizerOptions,
+    TokenizerTables,
 };
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -172,7 +172,7 @@ impl Tokenizing for FileTokenizer {
     }
 
     fn stream(&self) -> Box<dyn TextStream + Send> {
-        Box::new(FileStream(TextDecoder::new(&self.tokenizer, TextDecoderOptions::default())))
+        Box::new(FileStream(TextDecoder::new(&self.tokenizer)))
     }
 }
 

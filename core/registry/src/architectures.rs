@@ -66,7 +66,7 @@ impl ArchitectureEntry {
             return heading.gguf;
         }
         match self.spec() {
-            Ok(spec) => spec.gguf_names().to_vec(),
+            Ok(spec) => spec.gguf_names.to_vec(),
             Err(_) => vec![self.id.clone()],
         }
     }
@@ -76,7 +76,7 @@ impl ArchitectureEntry {
         if let (Origin::BuiltIn(_), Some(Heading { hf: Some(hf), .. })) = (&self.origin, self.heading()) {
             return hf;
         }
-        let classes = self.spec().as_ref().map(|spec| spec.hf_classes()).unwrap_or_default();
+        let classes = self.spec().as_ref().map(|spec| &spec.hf_classes[..]).unwrap_or_default();
         classes.iter().map(|class| class.name.clone()).collect()
     }
 

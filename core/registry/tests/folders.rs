@@ -58,7 +58,7 @@ fn load(folders: Vec<SpecFolder>, allow_shadow: bool) -> Environment {
 
 fn summary(environment: &Environment, id: &str) -> String {
     let (_, spec) = environment.resolve(&GGUFArchitecture::new(id).unwrap()).unwrap();
-    spec.summary().to_owned()
+    spec.summary.clone()
 }
 
 fn kind(origin: &Origin) -> Option<FolderKind> {
@@ -169,7 +169,7 @@ fn a_file_may_extend_what_it_replaces() {
         assert_eq!(summary(&load(true), "third"), "laid over");
         let environment = load(true);
         let (_, spec) = environment.resolve(&GGUFArchitecture::new("third").unwrap()).unwrap();
-        assert_eq!(spec.extends().len(), if replaced { 2 } else { 1 });
+        assert_eq!(spec.extends.len(), if replaced { 2 } else { 1 });
     }
 }
 

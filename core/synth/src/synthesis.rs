@@ -63,7 +63,7 @@ pub fn write(
     let path = path.as_ref();
     let Synthesis { spec, keys, .. } = synthesis;
     let roles = SynthRoles { mixture: size(keys, "expert_count").is_some_and(|count| count > 0) };
-    let architecture = spec.gguf_names().first().cloned().unwrap_or_else(|| spec.id().to_owned());
+    let architecture = spec.gguf_names.first().cloned().unwrap_or_else(|| spec.id().to_owned());
     let input =
         ResolveInput::new(SourceFormat::Gguf, path.display().to_string(), &*architecture, keys, &roles);
     let config = spec.resolve(&input)?;

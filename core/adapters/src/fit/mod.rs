@@ -87,7 +87,7 @@ impl<'a> AdapterFit<'a> {
     fn new(file: &'a AdapterFile, target: &'a FitTarget<'a>) -> Result<Self, AdapterError> {
         let FitTarget { spec, .. } = *target;
         if let Some(architecture) = &file.architecture
-            && !spec.gguf_names().contains(architecture)
+            && !spec.gguf_names.contains(architecture)
         {
             return Err(about(
                 &file.name(),
@@ -98,7 +98,7 @@ impl<'a> AdapterFit<'a> {
                 ),
             ));
         }
-        if file.format == AdapterFormat::Peft && spec.hf().tensors.is_empty() {
+        if file.format == AdapterFormat::Peft && spec.hf.tensors.is_empty() {
             let reason = format!(
                 "the spec of {} has no [hf.tensors], so the names of its modules are unknown; convert the adapter with \
                  llama.cpp's convert_lora_to_gguf.py and use the GGUF adapter",
@@ -177,7 +177,7 @@ impl<'a> AdapterFit<'a> {
 
     /// Refuses modules whose products config.json scales. PEFT scales the adapter's part too, which is not implemented here.
     fn refuse_multiplied(&self, module: &AdapterModule, place: &ModulePlace) -> Result<(), AdapterError> {
-        let times = &self.target.spec.hf().times;
+        let times = &self.target.spec.hf.times;
         if self.file.format == AdapterFormat::Gguf || !times.iter().any(|(role, _)| *role == place.role) {
             return Ok(());
         }
@@ -202,7 +202,7 @@ impl<'a> AdapterFit<'a> {
             let mut places = sites.iter().map(|site| &site.place);
             places.any(|site| site.role == place.role && site.layer == place.layer)
         };
-        let times = |place: &&ModulePlace| spec.hf().times.iter().any(|(role, _)| *role == place.role);
+        let times = |place: &&ModulePlace| spec.hf.times.iter().any(|(role, _)| *role == place.role);
         if self.file.format == AdapterFormat::Peft
             && let Some(place) = found.iter().find(times)
         {
@@ -240,7 +240,7 @@ impl<'a> AdapterFit<'a> {
 
     /// The names of modules in Hugging Face classes, to find the most similar one.
     fn hf_names(&self) -> Vec<String> {
-        let map = self.target.spec.hf();
+        let map = &self.target.spec.hf;
         let layers = self.target.config.layers.len();
         let names = map.tensors.iter().flat_map(|(_, tensors)| tensors).filter_map(|tensor| match tensor {
             menagerie_spec::HfTensor::Tensor { from, .. } => Some(from.as_str()),

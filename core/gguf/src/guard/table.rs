@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How many files can be mapped at once.
+/// Maximum number of mapped files.
 const SLOTS: usize = 4096;
 
 static TABLE: [GuardEntry; SLOTS] = [const { GuardEntry::new() }; SLOTS];
@@ -42,12 +42,12 @@ impl GuardEntry {
     }
 }
 
-/// A mapping's place in the table; freed when dropped, which must be before the range is unmapped.
+/// A mapping's slot in the table; freed when dropped, which must happen before the range is unmapped.
 #[derive(Debug)]
 pub(crate) struct GuardSlot(usize);
 
 impl GuardSlot {
-    /// A place for the range, or `None` where all are taken.
+    /// A slot for the range, or `None` if all are used.
     pub(crate) fn register(start: usize, len: usize) -> Option<Self> {
         let free = TABLE.iter().position(|entry| !entry.taken.swap(true, Ordering::SeqCst))?;
         let entry = TABLE.get(free)?;
@@ -71,7 +71,7 @@ impl Drop for GuardSlot {
     }
 }
 
-/// The range that holds `address` (start, length in bytes), which is poisoned by this call. Signal-safe.
+/// Poisons the range that contains `address`, and returns it (start, length in bytes). Signal-safe.
 pub(super) fn poison(address: usize) -> Option<(usize, usize)> {
     for entry in &TABLE {
         if let Some((start, len)) = entry.range()

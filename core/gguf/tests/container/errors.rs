@@ -56,14 +56,14 @@ fn keys_that_cannot_be() {
     says(&Raw::header(3, 0, 1).blob(b"a\xff").u32(0).u8(0).u64(0).error(), &["not UTF-8", "'a\u{fffd}'"]);
     says(
         &Raw::header(3, 0, 1).text("k").u32(13).u64(0).error(),
-        &["key 'k' at byte 24", "value type 13 does not exist"],
+        &["key 'k' at byte 24", "unknown value type 13"],
     );
     says(&Raw::header(3, 0, 1).text("k").u32(9).u32(99).u64(0).error(), &["'k'", "value type 99"]);
     says(&Raw::header(3, 0, 1).text("k").u32(7).u8(2).u64(0).error(), &["'k'", "a boolean is 2"]);
     let bools = Raw::header(3, 0, 1).text("k").u32(9).u32(7).u64(2).u8(1).u8(255);
     says(&bools.error(), &["'k'", "a boolean is 255"]);
     let twice = Raw::header(3, 0, 3).key_u32("a.b", 1).key_u32("c", 2).key_u32("a.b", 1);
-    says(&twice.error(), &["metadata key 'a.b' at byte 60", "there twice (first at byte 24)"]);
+    says(&twice.error(), &["metadata key 'a.b' at byte 60", "duplicate key (first at byte 24)"]);
     let text = Raw::header(3, 0, 1).text("general.name").u32(8).blob(b"ab\xc0").error();
     says(&text, &["metadata key 'general.name'", "not UTF-8 (bad byte at 2"]);
 }
@@ -139,7 +139,7 @@ fn tensors_against_each_other() {
     let error = two("second", 32, 96).unwrap_err().to_string();
     says(&error, &["tensor 'second'", "overlaps that of tensor 'first'"]);
     says(&two("second", 0, 96).unwrap_err().to_string(), &["overlaps"]);
-    says(&two("first", 64, 96).unwrap_err().to_string(), &["tensor 'first'", "there twice"]);
+    says(&two("first", 64, 96).unwrap_err().to_string(), &["tensor 'first'", "duplicate tensor"]);
     let backwards =
         Raw::header(3, 2, 0).tensor("b", &[8], 0, 64).tensor("a", &[16], 0, 0).data(96).open().unwrap();
     assert_eq!(backwards.tensors()[0].name(), "b");

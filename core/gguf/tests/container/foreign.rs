@@ -41,7 +41,7 @@ fn contents() {
         (b"\x1f\x8b\x08\0", ["a gzip file", "gunzip"]),
         (b"\x80\x02}q\0X", ["a Python pickle", "convert"]),
         (b"\x04\0\0\0\0\0\0\0{}  ", ["a safetensors file", "give the folder it is in"]),
-        (b"Not found", ["a text that begins with 'Not found'", ".gguf file"]),
+        (b"Not found", ["a text file that begins with 'Not found'", ".gguf file"]),
         (&[0; 4096], ["begins with zeros", "download the file again"]),
         (b"\xde\xad\xbe\xef\x01\x02\x03\x04\x05", ["it begins with de ad be ef 01 02 03 04", "47 47 55 46"]),
     ] {

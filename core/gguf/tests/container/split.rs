@@ -183,7 +183,7 @@ fn totals_and_names_across_parts() {
     );
     part(0, 2, 3, &["c"]).write(&paths[0]).unwrap();
     part(1, 2, 3, &["b", "c"]).write(&paths[1]).unwrap();
-    says(&open(&paths[1]).unwrap_err().to_string(), &["tensor 'c': it is there twice (in parts 1 and 2)"]);
+    says(&open(&paths[1]).unwrap_err().to_string(), &["tensor 'c': duplicate tensor (in parts 1 and 2)"]);
     // The first part of some models has metadata only.
     part(0, 2, 2, &[]).write(&paths[0]).unwrap();
     part(1, 2, 2, &["b", "c"]).write(&paths[1]).unwrap();

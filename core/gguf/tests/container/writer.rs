@@ -114,7 +114,7 @@ fn streams_refuse_what_was_not_declared() {
 #[test]
 fn refusals() {
     let mut writer = small();
-    says(&writer.metadata("n", 1_u8).unwrap_err().to_string(), &["metadata key 'n' is there already"]);
+    says(&writer.metadata("n", 1_u8).unwrap_err().to_string(), &["metadata key 'n' already exists"]);
     says(&writer.metadata("", 1_u8).unwrap_err().to_string(), &["0 bytes"]);
     says(&writer.metadata("general.alignment", "x").unwrap_err().to_string(), &["must be a u32, not string"]);
     says(&writer.metadata("general.alignment", 48_u32).unwrap_err().to_string(), &["alignment 48"]);

@@ -75,8 +75,7 @@ impl HfTexts {
             "BPE" => byte_level(&file, pre, tables, &mut found)?,
             "WordPiece" => words(&file, tables, &mut found)?,
             other => {
-                let what =
-                    format!("is a `{other}`; converting this to GGUF requires a tokenizer.model");
+                let what = format!("is a `{other}`; converting this to GGUF requires a tokenizer.model");
                 return Err(unsupported("model", what));
             }
         }
@@ -197,10 +196,7 @@ fn byte_level(
             found.lost.push("text is normalized (NFC) in the folder, but not with a GGUF file".to_owned())
         }
         Some(other) => {
-            return Err(unsupported(
-                "normalizer",
-                format!("is a `{other}`, which GGUF keys cannot express"),
-            ));
+            return Err(unsupported("normalizer", format!("is a `{other}`, which GGUF keys cannot express")));
         }
     }
     let reading = PreTokenizer::read(&file.pre_tokenizer, RegexRoom::of_json(&[&file.pre_tokenizer]))?;
@@ -249,10 +245,16 @@ fn words(file: &File, tables: &TokenizerTables, found: &mut VocabularyKeys) -> R
     let flag = |field: &str| normalizer.get(field).and_then(serde_json::Value::as_bool);
     let whole = ["clean_text", "handle_chinese_chars"].iter().all(|field| flag(field) != Some(false));
     if normalizer.get("type").and_then(|kind| kind.as_str()) != Some("BertNormalizer") || !whole {
-        return Err(unsupported("normalizer", "is not BERT's, the only one that a WordPiece GGUF file can have"));
+        return Err(unsupported(
+            "normalizer",
+            "is not BERT's, the only one that a WordPiece GGUF file can have",
+        ));
     }
     if file.pre_tokenizer.get("type").and_then(|kind| kind.as_str()) != Some("BertPreTokenizer") {
-        return Err(unsupported("pre_tokenizer", "is not BERT's, the only one that a WordPiece GGUF file can have"));
+        return Err(unsupported(
+            "pre_tokenizer",
+            "is not BERT's, the only one that a WordPiece GGUF file can have",
+        ));
     }
     let usual = file.model.max_input_chars_per_word.is_none_or(|longest| longest == 100);
     if !usual || file.model.continuing_subword_prefix.as_deref().is_some_and(|prefix| prefix != "##") {
@@ -310,7 +312,9 @@ fn note_manners(file: &File, found: &mut VocabularyKeys) {
         if !texts.is_empty() {
             let first: Vec<&str> = texts.iter().take(3).map(String::as_str).collect();
             let more = if texts.len() > 3 { format!(" and {} more", texts.len() - 3) } else { String::new() };
-            found.lost.push(format!("tokens that {what} ({}{more}): no GGUF key expresses this", first.join(", ")));
+            found
+                .lost
+                .push(format!("tokens that {what} ({}{more}): no GGUF key expresses this", first.join(", ")));
         }
     }
 }

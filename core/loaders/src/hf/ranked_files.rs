@@ -124,8 +124,7 @@ pub(super) fn read_tiktoken(
         let rank =
             parts.and_then(|(_, rank)| rank.parse::<usize>().ok()).filter(|rank| *rank == tokens.len());
         let bytes = parts.and_then(|(bytes, _)| BASE64.decode(bytes).ok()).filter(|_| rank.is_some());
-        let problem =
-            || format!("line {}: expected bytes in base64 and the rank {}", at + 1, tokens.len());
+        let problem = || format!("line {}: expected bytes in base64 and the rank {}", at + 1, tokens.len());
         tokens.push(bytes.ok_or_else(|| damaged(path, problem()))?);
     }
     let RankedKind { regexes, specials, numbered, opening, composed } = kind.clone();
@@ -146,7 +145,10 @@ fn unknown(path: &Path, class: Option<&str>, tables: &TokenizerTables) -> LoadEr
     let known: Vec<&str> = tables.ranked_names().filter(|name| *name != TEKKEN).collect();
     let problem = match class {
         Some(class) => {
-            format!("the tables do not contain the pre-tokenizer of class {class} (they have {})", known.join(", "))
+            format!(
+                "the tables do not contain the pre-tokenizer of class {class} (they have {})",
+                known.join(", ")
+            )
         }
         None => "tokenizer_config.json has no `tokenizer_class`, so the pre-tokenizer is unknown".to_owned(),
     };

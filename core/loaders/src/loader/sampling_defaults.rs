@@ -43,9 +43,9 @@ impl SamplingDefaults {
             value.as_i64().map(Some).ok_or_else(|| (key, format!("expected an integer, found {value:?}")))
         };
         let sequence = "general.sampling.sequence";
-        let text = metadata.get(sequence).map(|value| {
-            value.as_str().map(str::to_owned).ok_or((sequence, "expected a string".to_owned()))
-        });
+        let text = metadata
+            .get(sequence)
+            .map(|value| value.as_str().map(str::to_owned).ok_or((sequence, "expected a string".to_owned())));
         Ok(Self {
             sequence: text.transpose()?,
             temperature: real("general.sampling.temp")?,

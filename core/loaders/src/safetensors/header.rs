@@ -237,11 +237,7 @@ impl TensorFields {
     fn tensor(self, name: &str) -> Result<SafetensorsTensor, String> {
         let Self { dtype, shape, offsets } = self;
         let Some(dtype) = Dtype::from_name(&dtype) else {
-            return Err(format!(
-                "unknown type '{}'; expected one of {}",
-                shortened(&dtype),
-                Dtype::names()
-            ));
+            return Err(format!("unknown type '{}'; expected one of {}", shortened(&dtype), Dtype::names()));
         };
         let [from, to] = offsets[..] else {
             return Err(format!("expected two offsets, found {}; the file is damaged", offsets.len()));

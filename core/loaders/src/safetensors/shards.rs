@@ -100,8 +100,10 @@ impl Shards {
         for (at, file) in (0_u32..).zip(&files) {
             for (index, tensor) in (0_u32..).zip(file.tensors()) {
                 if by_name.insert(tensor.name().into(), tensors.len() as u32).is_some() {
-                    let problem =
-                        format!("it is in two files of the folder; the second one is {}", file.path().display());
+                    let problem = format!(
+                        "it is in two files of the folder; the second one is {}",
+                        file.path().display()
+                    );
                     return Err(SafetensorsError::new(folder, Kind::tensor(tensor.name(), problem)));
                 }
                 tensors.push((at, index));
@@ -148,7 +150,7 @@ impl Shards {
     }
 
     /// The file that contains a tensor.
-    pub fn file_of(&self, index: usize) -> Option<&Path> {
+    pub(crate) fn file_of(&self, index: usize) -> Option<&Path> {
         let (file, _) = self.tensors.get(index)?;
         Some(self.files.get(*file as usize)?.path())
     }

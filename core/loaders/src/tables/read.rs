@@ -138,7 +138,7 @@ impl<'s, 'v> KeyedValue<'s, 'v> {
 
     fn wanted<T>(&self, wanted: &'static str) -> Result<T, TableError> {
         let found = match self.value {
-            value if value.as_str().is_some() => "a text",
+            value if value.as_str().is_some() => "a string",
             value if value.as_bool().is_some() => "a boolean",
             value if value.as_array().is_some() => "a list",
             value if value.as_table().is_some() => "a table",
@@ -182,9 +182,9 @@ impl<'s, 'v> KeyedValue<'s, 'v> {
 
     fn text(&self) -> Result<String, TableError> {
         match self.value.as_str() {
-            Some("") => self.fault(TableFault::Empty { wanted: "a text" }),
+            Some("") => self.fault(TableFault::Empty { wanted: "a string" }),
             Some(text) => Ok(text.to_owned()),
-            None => self.wanted("a text"),
+            None => self.wanted("a string"),
         }
     }
 

@@ -245,7 +245,10 @@ fn greedy_templates_are_stopped_at_once() {
         let error = error.to_string();
         assert!(took < Duration::from_secs(2), "{source}: {took:?}, {error}");
         assert!(
-            error.contains("exceeds its limits") || error.contains("fuel") || error.contains("longer than"),
+            error.contains("exceeds its limits")
+                || error.contains("fuel")
+                || error.contains("longer than")
+                || error.contains("exceeds the output limit"),
             "{source}: {error}"
         );
     }

@@ -7,27 +7,12 @@ use super::kind::TokenKind;
 
 /// Options of a [`TextDecoder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct TextDecoderOptions {
-    /// Whether special tokens are shown by name; otherwise they produce no text. Default false.
-    pub show_special: bool,
-    /// Whether the first token begins a text, whose first space an SPM vocabulary added. Default false: the
-    /// tokens continue a prompt.
-    pub at_start: bool,
-}
-
-impl TextDecoderOptions {
-    /// The same with this [`Self::show_special`].
-    #[must_use]
-    pub fn with_show_special(self, show_special: bool) -> Self {
-        Self { show_special, ..self }
-    }
-
-    /// The same with this [`Self::at_start`].
-    #[must_use]
-    pub fn with_at_start(self, at_start: bool) -> Self {
-        Self { at_start, ..self }
-    }
+pub(crate) struct TextDecoderOptions {
+    /// Whether special tokens are shown by name; otherwise they produce no text.
+    pub(crate) show_special: bool,
+    /// Whether the first token begins a text, whose first space an SPM vocabulary added; otherwise the tokens continue a
+    /// prompt.
+    pub(crate) at_start: bool,
 }
 
 /// The text of a growing list of ids; bytes of an incomplete character are kept back.
@@ -40,8 +25,13 @@ pub struct TextDecoder {
 }
 
 impl TextDecoder {
-    /// A decoder for the tokens of a vocabulary.
-    pub fn new(tokenizer: &Tokenizer, options: TextDecoderOptions) -> Self {
+    /// A decoder for tokens that continue a prompt; special tokens produce no text.
+    pub fn new(tokenizer: &Tokenizer) -> Self {
+        Self::with_options(tokenizer, TextDecoderOptions::default())
+    }
+
+    /// A decoder with options.
+    pub(crate) fn with_options(tokenizer: &Tokenizer, options: TextDecoderOptions) -> Self {
         let leading = if options.at_start { tokenizer.leading() } else { Leading::Kept };
         Self { tokenizer: tokenizer.clone(), options, held: Vec::new(), leading }
     }
@@ -114,7 +104,8 @@ impl Tokenizer {
     /// # Errors
     /// An id is outside of the vocabulary.
     pub fn decode(&self, ids: &[u32], show_special: bool) -> Result<String, TokenizerError> {
-        let mut decoder = TextDecoder::new(self, TextDecoderOptions { show_special, at_start: true });
+        let mut decoder =
+            TextDecoder::with_options(self, TextDecoderOptions { show_special, at_start: true });
         let mut text = String::new();
         for id in ids {
             text.push_str(&decoder.push(*id)?);

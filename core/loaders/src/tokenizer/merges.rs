@@ -49,8 +49,8 @@ impl Merges {
                 key: keys::MERGES.to_owned(),
                 problem: format!("merge {rank}, {merge:?}, {problem}"),
             };
-            let (left, right) =
-                parts(merge).ok_or_else(|| bad("does not consist of two parts with a space between them".into()))?;
+            let (left, right) = parts(merge)
+                .ok_or_else(|| bad("does not consist of two parts with a space between them".into()))?;
             let token = |text: &str| {
                 vocabulary
                     .id(text)

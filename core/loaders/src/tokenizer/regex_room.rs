@@ -85,7 +85,7 @@ mod tests {
         let large = r"\w{300}";
         let compiled = |count: usize| RegexRoom::of(std::iter::repeat_n(large, count)).compile(large);
         assert!(compiled(1).is_ok());
-        assert!(compiled(200).unwrap_err().contains("its share of the size limit"));
+        assert!(compiled(200).unwrap_err().contains("its share of the limit for all regexes"));
         assert!(compiled(257).unwrap_err().contains("257 parts"));
         // The parts of one regex share it too.
         let many = r"(?=\w{60})\w".repeat(300);

@@ -156,8 +156,9 @@ fn read_kinds(metadata: &Metadata, count: usize) -> Result<Vec<TokenKind>, Token
     ids.take(count)
         .enumerate()
         .map(|(at, id)| {
-            TokenKind::from_id(id)
-                .ok_or_else(|| bad(keys::TOKEN_TYPE, format!("token {at} has the unknown type {id}; expected 0 to 6")))
+            TokenKind::from_id(id).ok_or_else(|| {
+                bad(keys::TOKEN_TYPE, format!("token {at} has the unknown type {id}; expected 0 to 6"))
+            })
         })
         .collect()
 }
@@ -170,9 +171,9 @@ fn read_scores(metadata: &Metadata, count: usize) -> Result<Vec<f32>, TokenizerE
     if list.len() < count {
         return Err(bad(keys::SCORES, format!("{} scores for {count} tokens", list.len())));
     }
-    let numbers = list
-        .numbers()
-        .ok_or_else(|| bad(keys::SCORES, format!("expected an array of numbers, found one of {}", list.element_type())))?;
+    let numbers = list.numbers().ok_or_else(|| {
+        bad(keys::SCORES, format!("expected an array of numbers, found one of {}", list.element_type()))
+    })?;
     let scores: Vec<f32> = numbers.take(count).map(|score| score as f32).collect();
     match scores.iter().position(|score| score.is_nan()) {
         Some(at) => Err(bad(keys::SCORES, format!("the score of token {at} is not a number"))),

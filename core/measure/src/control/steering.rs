@@ -104,7 +104,7 @@ fn check(
 /// Hugging Face classes (`mistral` of MistralForCausalLM).
 fn names(resolved: &ResolvedFile) -> Vec<String> {
     let stem = |name: &str| name.split("For").next().unwrap_or(name).to_lowercase();
-    let classes = resolved.spec.hf_classes().iter().map(|class| stem(&class.name));
+    let classes = resolved.spec.hf_classes.iter().map(|class| stem(&class.name));
     let own = resolved.file.architecture().ok().map(str::to_owned);
     let own = own.into_iter().flat_map(|name| [stem(&name), name]);
     classes.chain(own).chain([resolved.spec.id().to_owned()]).collect()

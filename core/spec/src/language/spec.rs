@@ -17,12 +17,23 @@ pub(crate) const ARCHITECTURE: &str = "general.architecture";
 /// An architecture spec, decoded and checked; no number is known before [`ArchSpec::resolve`].
 #[derive(Clone, Debug)]
 pub struct ArchSpec {
-    pub(crate) source_name: String,
-    pub(crate) extends: Vec<String>,
-    pub(crate) warnings: Vec<Fault>,
-    pub(crate) architecture: SpecNames,
-    pub(crate) provenance: Option<Provenance>,
-    pub(crate) hf: HfMap,
+    pub(crate) id: String,
+    /// Name of the source it was read from.
+    pub source_name: String,
+    /// Ids of its bases, nearest first.
+    pub extends: Vec<String>,
+    /// Warnings: a child that repeats values of its base.
+    pub warnings: Vec<Fault>,
+    /// Values of `general.architecture` that it applies to.
+    pub gguf_names: Vec<String>,
+    /// Classes of `config.json` that it applies to.
+    pub hf_classes: Vec<HfClass>,
+    /// One line for listings.
+    pub summary: String,
+    /// The reference implementation; absent only in specs of folders.
+    pub provenance: Option<Provenance>,
+    /// Names in Hugging Face folders.
+    pub hf: HfMap,
     pub(crate) body: Body,
     pub(crate) kinds: Kinds,
     /// The dependencies of each name of `[let]`.
@@ -169,52 +180,12 @@ names! {
 impl ArchSpec {
     /// Id, e.g. `qwen3`.
     pub fn id(&self) -> &str {
-        &self.architecture.id
-    }
-
-    /// Values of `general.architecture` that it applies to.
-    pub fn gguf_names(&self) -> &[String] {
-        &self.architecture.gguf
+        &self.id
     }
 
     /// Roles of a block in the order in which HF registers their modules; empty if unspecified.
     pub fn adapter_order(&self) -> &[String] {
         &self.body.adapter_order
-    }
-
-    /// Classes of `config.json` that it applies to.
-    pub fn hf_classes(&self) -> &[HfClass] {
-        &self.architecture.hf
-    }
-
-    /// One line for listings.
-    pub fn summary(&self) -> &str {
-        &self.architecture.summary
-    }
-
-    /// The reference implementation; absent only in specs of folders.
-    pub fn provenance(&self) -> Option<&Provenance> {
-        self.provenance.as_ref()
-    }
-
-    /// Name of the source it was read from.
-    pub fn source_name(&self) -> &str {
-        &self.source_name
-    }
-
-    /// Ids it extends, nearest first.
-    pub fn extends(&self) -> &[String] {
-        &self.extends
-    }
-
-    /// Warnings: a child that repeats values of its base.
-    pub fn warnings(&self) -> &[Fault] {
-        &self.warnings
-    }
-
-    /// Names in Hugging Face folders.
-    pub fn hf(&self) -> &HfMap {
-        &self.hf
     }
 
     /// The reason why a canonical key of a GGUF file is ignored, by this spec or for every architecture.

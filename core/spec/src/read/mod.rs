@@ -15,7 +15,7 @@ use crate::kind::{Family, Kinds, Options, Table as Definition};
 use crate::language::body::Body;
 use crate::language::reads;
 use crate::language::sections::{BlockOptions, EmbeddingOptions, LayersOptions, OutputOptions, SPEC};
-use crate::language::spec::ArchSpec;
+use crate::language::spec::{ArchSpec, SpecNames};
 use crate::text::fault::{Fault, SpecFaults};
 use crate::text::source::{SpecLookup, SpecSource};
 use crate::text::tree::TomlTable;
@@ -59,18 +59,22 @@ fn parse(source: &SpecSource, lookup: &dyn SpecLookup, kinds: &Kinds) -> Result<
 fn decode(decoder: &mut Decoder<'_>, source: &SpecSource, merged: &merge::MergedSpec) -> Option<ArchSpec> {
     let root = decoder.open(TreePoint { node: &merged.document, path: String::new() }, &SPEC)?;
     own_roles(decoder, root.table);
-    let architecture = sections::architecture(decoder, &root);
+    let names = sections::architecture(decoder, &root);
     let provenance = root.get("provenance").and_then(|at| sections::provenance(decoder, at));
     let hf = root.get("hf").map(|at| hf::hf(decoder, at)).unwrap_or_default();
     let body = body(decoder, &root)?;
     let lets = lets::check(decoder, &body);
     let reads = reads::collect(&body, &decoder.expressions);
     hf::unread(decoder, root.table, &reads, &source.name);
+    let SpecNames { id, gguf, hf: hf_classes, summary } = names?;
     let spec = ArchSpec {
+        id,
         source_name: source.name.clone(),
         extends: merged.extends.clone(),
         warnings: merged.warnings.clone(),
-        architecture: architecture?,
+        gguf_names: gguf,
+        hf_classes,
+        summary,
         provenance,
         hf,
         body,

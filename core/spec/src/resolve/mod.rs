@@ -59,7 +59,7 @@ impl Resolver<'_> {
         let layers = runs?.of(layers.into_iter().collect::<Result<_, RecordedFault>>()?);
         let body = &self.spec.body;
         Ok(ModelConfig {
-            architecture: self.spec.architecture.id.clone(),
+            architecture: self.spec.id.clone(),
             embedding_length: embedding_length?,
             context_length: context_length?,
             embedding: embedding?,

@@ -32,7 +32,7 @@ fn child(extends: &str, rest: &str) -> String {
 #[test]
 fn a_child_changes_what_it_states_and_keeps_the_rest() {
     let olmo = spec(&built_in(), "olmo2");
-    assert_eq!(olmo.extends(), ["llama"]);
+    assert_eq!(olmo.extends, ["llama"]);
     let config = Fake::small(8).config(&olmo);
     let layer = &config.layers[0];
     assert_eq!(layer.mixer_branch.pre, None);
@@ -50,8 +50,8 @@ fn a_child_changes_what_it_states_and_keeps_the_rest() {
         "child",
     )
     .unwrap();
-    assert!(bare.provenance().is_none() && bare.hf_classes().is_empty());
-    assert_eq!(bare.gguf_names(), ["child"]);
+    assert!(bare.provenance.is_none() && bare.hf_classes.is_empty());
+    assert_eq!(bare.gguf_names, ["child"]);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn circles_and_depth_and_unknown_bases_are_named() {
     let base = minimal(crate::model::PLAIN);
     let three = [("child", child("a", "")), ("a", deep("b")), ("b", deep("c")), ("c", base.clone())];
     let three: Vec<(&str, &str)> = three.iter().map(|(id, text)| (*id, text.as_str())).collect();
-    assert_eq!(over(&three, "child").unwrap().extends(), ["a", "b", "c"]);
+    assert_eq!(over(&three, "child").unwrap().extends, ["a", "b", "c"]);
     let four = [("child", child("a", "")), ("a", deep("b")), ("b", deep("c")), ("c", deep("d")), ("d", base)];
     let four: Vec<(&str, &str)> = four.iter().map(|(id, text)| (*id, text.as_str())).collect();
     assert!(faults(&four, "child").contains("a spec may extend at most 3 others"));
@@ -121,13 +121,13 @@ fn a_fault_names_the_file_it_was_written_in() {
 #[test]
 fn a_child_that_repeats_its_base_is_warned_about() {
     let spec = parse(&child("llama", "[mixer]\nbias = \"if-present\"\n")).unwrap();
-    let warnings: Vec<String> = spec.warnings().iter().map(ToString::to_string).collect();
+    let warnings: Vec<String> = spec.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(warnings.len(), 1);
     assert!(
         warnings[0].starts_with("my.toml:6:9: mixer.bias\n  the base already has this value (llama.toml:"),
         "{warnings:?}"
     );
-    assert!(spec.source_name() == "my.toml" && built_in_has("llama"));
+    assert!(spec.source_name == "my.toml" && built_in_has("llama"));
 }
 
 fn built_in_has(id: &str) -> bool {
@@ -153,12 +153,12 @@ impl menagerie_spec::SpecLookup for Replacing<'_> {
 fn a_spec_extends_the_one_that_it_replaces() {
     let text = child("child", "[mixer]\nsoftcap = 7\n");
     let spec = ArchSpec::parse(&source("child", &text), &Replacing(&text), &Kinds::built_in()).unwrap();
-    assert_eq!(spec.extends(), ["child"]);
+    assert_eq!(spec.extends, ["child"]);
     assert_eq!(attention(&Fake::small(1).config(&spec), 0).softcap, Some(7.0));
     // A third spec gets the replacement, and with it what that stands on.
     let third = child("child", "").replace("id = \"child\"", "id = \"third\"");
     let spec = ArchSpec::parse(&source("third", &third), &Replacing(&text), &Kinds::built_in()).unwrap();
-    assert_eq!(spec.extends(), ["child", "child"]);
+    assert_eq!(spec.extends, ["child", "child"]);
     assert_eq!(attention(&Fake::small(1).config(&spec), 0).softcap, Some(7.0));
     // Without one below it is a circle, told once.
     let found = faults(&[("child", &child("child", ""))], "child");
@@ -177,10 +177,10 @@ fn a_merged_spec_stands_alone() {
         let again = source(&id, &written.merged());
         let again = ArchSpec::parse(&again, &menagerie_spec::NoLookup, &Kinds::built_in());
         let again = again.unwrap_or_else(|faults| panic!("{id}:\n{faults}\n{}", written.merged()));
-        assert_eq!((written.features(), 0), (again.features(), again.extends().len()), "{id}");
+        assert_eq!((written.features(), 0), (again.features(), again.extends.len()), "{id}");
         for name in ["llama", "phi2", "qwen2", "qwen3", "qwen3moe", "starcoder2", "mistral3"] {
             let (mut fake, _) = crate::fixtures::fixture(name);
-            if fake.name == id && written.provenance() == again.provenance() {
+            if fake.name == id && written.provenance == &again.provenance {
                 fake.all_layers(&["attn_norm", "attn_q_norm", "attn_k_norm"]);
                 assert_eq!(fake.report(&written).unwrap().config, fake.report(&again).unwrap().config);
             }

@@ -84,12 +84,12 @@ fn makes_vectors(spec: &ArchSpec) -> bool {
 
 /// The number of specs that extend it, as a base of many variants is the best guess for one more.
 fn extended_by(spec: &ArchSpec, known: &[Arc<ArchSpec>]) -> usize {
-    known.iter().filter(|other| other.extends().iter().any(|base| base == spec.id())).count()
+    known.iter().filter(|other| other.extends.iter().any(|base| base == spec.id())).count()
 }
 
 /// The similarity of the names of an architecture, as new members of a family have its name.
 fn named(id: &str, spec: &ArchSpec) -> f64 {
-    let names = spec.gguf_names().iter().map(String::as_str).chain([spec.id()]);
+    let names = spec.gguf_names.iter().map(String::as_str).chain([spec.id()]);
     names.map(|name| alike(id, name)).fold(0.0, f64::max)
 }
 

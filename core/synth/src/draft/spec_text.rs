@@ -34,7 +34,7 @@ pub(crate) fn text(
         _ => "# something of the file has no place yet (see the questions). `# ?` marks what no file says.\n",
     });
     // If the chain of inheritance is too long, the draft states everything.
-    let extends = base.extends().len() < DEPTH;
+    let extends = base.extends.len() < DEPTH;
     let (changed, unset) = if extends { changed(base, document) } else { (inherited(document), Vec::new()) };
     let unset: Vec<String> = unset.iter().map(|path| toml_value(&json!(path))).collect();
     text.push_str("schema  = 1\n");

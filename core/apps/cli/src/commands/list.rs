@@ -130,11 +130,11 @@ fn heading(entry: &ArchitectureEntry) -> Heading {
         let spec = entry.spec().as_ref().ok()?;
         Some(Heading {
             id: spec.id().to_owned(),
-            gguf: spec.gguf_names().to_vec(),
-            hf: Some(spec.hf_classes().iter().map(|class| class.name.clone()).collect()),
-            summary: spec.summary().to_owned(),
-            extends: spec.extends().first().cloned(),
-            provenance: spec.provenance().map(|by| (by.reference.clone(), by.source.clone())),
+            gguf: spec.gguf_names.to_vec(),
+            hf: Some(spec.hf_classes.iter().map(|class| class.name.clone()).collect()),
+            summary: spec.summary.clone(),
+            extends: spec.extends.first().cloned(),
+            provenance: spec.provenance.as_ref().map(|by| (by.reference.clone(), by.source.clone())),
         })
     };
     entry.heading().or_else(parsed).unwrap_or_default()
@@ -266,7 +266,7 @@ fn wide<'a>(listed: &'a ArchitectureRow, environment: &Environment) -> Architect
     ArchitectureDetails {
         listed,
         kind: if encoder { "encoder" } else { "language model" },
-        formats: if spec.is_some_and(|spec| !spec.hf_classes().is_empty()) {
+        formats: if spec.is_some_and(|spec| !spec.hf_classes.is_empty()) {
             vec!["gguf", "safetensors"]
         } else {
             vec!["gguf"]

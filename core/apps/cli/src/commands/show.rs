@@ -153,19 +153,19 @@ pub(crate) fn print_architecture(
     if as_json {
         let text = if merged { spec.merged() } else { entry.text().to_owned() };
         return output::json(&json!({
-            "id": entry.id, "names": spec.gguf_names(), "summary": spec.summary(), "extends": spec.extends(),
-            "origin": entry.origin.detail(), "provenance": spec.provenance(), "supports": spec.features(),
+            "id": entry.id, "names": spec.gguf_names, "summary": spec.summary, "extends": spec.extends,
+            "origin": entry.origin.detail(), "provenance": spec.provenance, "supports": spec.features(),
             "document": spec.document(), "text": text,
         }));
     }
-    let summary = if spec.summary().is_empty() { String::new() } else { format!(": {}", spec.summary()) };
+    let summary = if spec.summary.is_empty() { String::new() } else { format!(": {}", spec.summary) };
     output::line(&format!("{}{summary}", entry.id))?;
     output::line(&format!("from {}", entry.origin))?;
-    for base in spec.extends() {
+    for base in &spec.extends {
         output::line(&format!("extends {base}"))?;
     }
     output::line(&format!("supports {}", spec.features().join(", ")))?;
-    if let Some(by) = spec.provenance() {
+    if let Some(by) = &spec.provenance {
         output::line(&format!("reference: {} ({}); covers {}", by.source, by.reference, by.covers))?;
         for note in &by.notes {
             output::line(&format!("note: {note}"))?;
@@ -262,7 +262,7 @@ fn as_json(resolved: &ResolvedFile, assembly: &Assembly, summary: model_summary:
         "architecture": resolved.config().architecture,
         "origin": resolved.origin.detail(),
         "plugins": plugin_parts::parts_of(resolved),
-        "provenance": resolved.spec.provenance(),
+        "provenance": resolved.spec.provenance,
         "parameters": assembly.parameters(),
         "summary": summary,
         "config": config,

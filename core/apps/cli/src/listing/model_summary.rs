@@ -50,7 +50,7 @@ pub(crate) fn lines(
     }
     lines.push(("sampling", sampling_text(resolved)));
     lines.push(("memory", memory_line(resolved, assembly)));
-    if let Some(by) = resolved.spec.provenance() {
+    if let Some(by) = &resolved.spec.provenance {
         lines.push(("reference", format!("{} ({}); covers {}", by.source, by.reference, by.covers)));
     }
     let values = output::counted(from_spec, "value");

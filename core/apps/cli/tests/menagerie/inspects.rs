@@ -92,7 +92,8 @@ fn safetensors_are_read_by_their_header() {
     std::fs::write(&cut, b"abc").unwrap();
     menagerie(home.path(), &["inspect", "cut.safetensors"]).fails_with(&["cut off"]);
     std::fs::write(&cut, [0xff; 64]).unwrap();
-    menagerie(home.path(), &["inspect", "cut.safetensors"]).fails_with(&["the file is not in safetensors format"]);
+    menagerie(home.path(), &["inspect", "cut.safetensors"])
+        .fails_with(&["the file is not in safetensors format"]);
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl HfTensors {
     ) -> Result<Self, String> {
         let names = renumbered(
             shards.tensors().map(|tensor| class.renamed(tensor.name()).into_owned()).collect(),
-            spec.hf(),
+            &spec.hf,
         );
         let mut index = HashMap::with_capacity(names.len());
         for (at, name) in names.iter().enumerate() {
@@ -69,7 +69,7 @@ impl HfTensors {
                 ));
             }
         }
-        let prefix = spec.hf().layer.split("{layer}").next().unwrap_or_default();
+        let prefix = spec.hf.layer.split("{layer}").next().unwrap_or_default();
         let layers: Vec<Option<usize>> = names.iter().map(|name| layer_of(prefix, name)).collect();
         let blocks = layers.iter().flatten().max().map_or(0, |last| last + 1);
         let entries = shards.tensors().zip(&layers).map(|(tensor, layer)| TensorEntry {

@@ -16,15 +16,15 @@ pub(crate) fn set_numbers(
     class: &HfClass,
     shards: &Shards,
 ) -> Result<(), String> {
-    if spec.hf().numbers.is_empty() {
+    if spec.hf.numbers.is_empty() {
         return Ok(());
     }
     let names = shards.tensors().map(|tensor| class.renamed(tensor.name()).into_owned()).collect();
-    let names = renumbered(names, spec.hf());
+    let names = renumbered(names, &spec.hf);
     let index: HashMap<&str, usize> =
         names.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
     let blocks = keys.get("block_count").and_then(|count| count.first_count()).unwrap_or(0);
-    for (key, from) in &spec.hf().numbers {
+    for (key, from) in &spec.hf.numbers {
         let of = |layer| index.get(spec.hf_number_name(from, layer).as_str()).copied();
         if !from.starts_with('.') {
             if let Some(at) = of(0) {

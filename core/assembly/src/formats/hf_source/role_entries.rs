@@ -55,7 +55,7 @@ pub(super) struct RoleFinder<'a> {
 impl RoleFinder<'_> {
     /// Finds the tensors of every role in a block, or of the whole model (`None`).
     pub(super) fn roles_of(&self, spec: &ArchSpec, layer: Option<usize>, found: &mut RoleEntries) {
-        for (role, _) in &spec.hf().tensors {
+        for (role, _) in &spec.hf.tensors {
             let suffixes =
                 [(".weight", TensorPart::Main), (".bias", TensorPart::Bias), (".scale", TensorPart::Scale)];
             let suffix = suffixes.iter().find_map(|(end, part)| Some((role.strip_suffix(end)?, *part)));
@@ -88,7 +88,7 @@ impl RoleFinder<'_> {
         layer: Option<usize>,
         found: &mut RoleEntries,
     ) -> Result<(), String> {
-        for (role, _) in &spec.hf().times {
+        for (role, _) in &spec.hf.times {
             let Some(times) = self.keys.times(role) else { continue };
             let place = (role.clone(), layer);
             let [main, _, scale] = found.roles.get(&place).copied().unwrap_or_default();

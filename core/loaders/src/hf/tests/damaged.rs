@@ -34,7 +34,7 @@ fn what_is_not_done_is_refused_by_its_place() {
         (
             "normalizer",
             json!({"type": "Precompiled", "precompiled_charsmap": "/////w=="}),
-            "`precompiled_charsmap`: says its trie",
+            "`precompiled_charsmap`: declares a trie",
         ),
         ("pre_tokenizer", json!({"type": "FixedLength", "length": 0}), "`length` is 0"),
         ("normalizer", json!({"type": "NFC", "fast": true}), "`normalizer` has the unknown field `fast`"),
@@ -68,7 +68,7 @@ fn what_is_not_done_is_refused_by_its_place() {
         (
             "post_processor",
             json!({"type": "BertProcessing", "sep": ["[SEP]", 9999], "cls": ["[CLS]", 1]}),
-            "the id 9999 is past",
+            "the id 9999 is outside",
         ),
         ("decoder", json!({"type": "CTC"}), "`decoder` is a `CTC`"),
         ("version", json!("2.0"), "`version` is \"2.0\""),
@@ -86,14 +86,14 @@ fn damaged_vocabularies_are_refused() {
     let cases: [(Change, &str); 11] = [
         (|file| file["model"]["type"] = json!("Lattice"), "`model` is a `Lattice`"),
         (|file| file["model"]["merges"][3] = json!(["no such", "token"]), "`model.merges[3]`"),
-        (|file| file["model"]["merges"][3] = json!("one"), "not two parts"),
+        (|file| file["model"]["merges"][3] = json!("one"), "does not consist of two parts"),
         (|file| file["model"]["merges"][3] = json!(["a", "b", "c"]), "a merge has two parts"),
-        (|file| file["model"]["vocab"]["new"] = json!(7), "the id 7 is of"),
-        (|file| file["model"]["vocab"]["new"] = json!(4_000_000_000u64), "most ids would be of nothing"),
+        (|file| file["model"]["vocab"]["new"] = json!(7), "have the id 7"),
+        (|file| file["model"]["vocab"]["new"] = json!(4_000_000_000u64), "most ids would be unused"),
         (|file| file["model"]["vocab"]["new"] = json!(-1), "invalid value"),
         (|file| file["model"]["unk_token"] = json!("<none>"), "`model.unk_token`"),
         (|file| file["model"]["dropout"] = json!(0.1), "`model.dropout`"),
-        (|file| file["added_tokens"][1]["id"] = json!(2), "the id 2 is of"),
+        (|file| file["added_tokens"][1]["id"] = json!(2), "have the id 2"),
         (|file| file["model"]["byte_fallback"] = json!(true), "byte_fallback"),
     ];
     for (change, expected) in cases {

@@ -118,11 +118,14 @@ fn steps_and_regexes_of_a_file_are_few() {
         let split =
             json!({"type": "Split", "pattern": {"Regex": r"\w{100}"}, "behavior": behavior, "invert": false});
         let told = said(with("pre_tokenizer", sequence("pretokenizers", &split, 200)), "a");
-        assert!(told.contains("size limit"), "{told}");
+        assert!(told.contains("limit for all regexes"), "{told}");
         assert!(with("pre_tokenizer", sequence("pretokenizers", &split, 3)).is_ok());
     }
     let replace = json!({"type": "Replace", "pattern": {"Regex": r"\w{100}"}, "content": ""});
-    assert!(said(with("normalizer", sequence("normalizers", &replace, 200)), "a").contains("size limit"));
+    assert!(
+        said(with("normalizer", sequence("normalizers", &replace, 200)), "a")
+            .contains("limit for all regexes")
+    );
 }
 
 #[test]
@@ -138,7 +141,7 @@ fn a_template_names_few_tokens() {
         "special_tokens": {"x": {"id": "x", "ids": vec![1; 20_000], "tokens": ["x"]}},
     });
     let told = said(with("post_processor", template), "a");
-    assert!(told.contains("`post_processor.single[0]` puts more than 256 tokens beside a text"), "{told}");
+    assert!(told.contains("`post_processor.single[0]` adds more than 256 tokens around a text"), "{told}");
 }
 
 /// Tokens that strip the white space around them, in text that consists of such white-space tokens.

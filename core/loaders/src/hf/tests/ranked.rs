@@ -96,11 +96,11 @@ fn damage_and_unknown_classes_are_refused() {
         (&[("a.tiktoken", &tiktoken)], "no `tokenizer_class`"),
         (
             &[("a.tiktoken", &tiktoken), ("tokenizer_config.json", r#"{"tokenizer_class": "Other"}"#)],
-            "the class Other",
+            "class Other",
         ),
         (
             &[("a.tiktoken", &tiktoken.replacen(" 7\n", " 8\n", 1)), ("tokenizer_config.json", class)],
-            "line 8: bytes in base64 and the rank 7",
+            "line 8: expected bytes in base64 and the rank 7",
         ),
         (
             &[

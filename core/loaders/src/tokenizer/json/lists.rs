@@ -215,7 +215,9 @@ impl<'de> Visitor<'de> for MergeSeed<'_> {
                 self.0.push(right);
                 Ok(())
             }
-            None => Err(E::custom(format!("the merge {text:?} does not consist of two parts with a space between them"))),
+            None => Err(E::custom(format!(
+                "the merge {text:?} does not consist of two parts with a space between them"
+            ))),
         }
     }
 

@@ -146,7 +146,10 @@ fn best(model: &ModelTable, vocabulary: &Vocabulary) -> Result<PieceModel, Token
     }
     let unknown = model.unk_id.and_then(|id| u32::try_from(id).ok());
     let unknown = unknown.filter(|id| scores.len() > *id as usize).ok_or_else(|| {
-        bad("model.unk_id", "missing or outside the vocabulary: characters without a token could not be encoded")
+        bad(
+            "model.unk_id",
+            "missing or outside the vocabulary: characters without a token could not be encoded",
+        )
     })?;
     let worst = scores.iter().copied().fold(f64::INFINITY, f64::min);
     let listed = vocabulary.iter().filter(|(id, _, kind)| (*id as usize) < scores.len() && takes_part(*kind));

@@ -211,7 +211,8 @@ impl NormalizerReader {
 fn characters(part: &JsonObject<'_>) -> Result<CharacterMap, TokenizerError> {
     let field = "precompiled_charsmap";
     let text = part.text(field)?.ok_or_else(|| part.bad(format!("it has no `{field}`")))?;
-    let bytes = BASE64.decode(text).map_err(|error| part.bad(format!("`{field}` is not valid base64: {error}")))?;
+    let bytes =
+        BASE64.decode(text).map_err(|error| part.bad(format!("`{field}` is not valid base64: {error}")))?;
     CharacterMap::read(&bytes).map_err(|problem| part.bad(format!("`{field}`: {problem}")))
 }
 

@@ -97,7 +97,11 @@ fn sequence(part: &JsonObject<'_>) -> Result<Spelling, TokenizerError> {
                 let mut characters = pattern.text("String")?.unwrap_or_default().chars();
                 match (characters.next(), characters.next(), inner.text("content")?) {
                     (Some(one), None, Some(" ")) if spelling.is_none() => spelling = Some(one),
-                    _ => return Err(inner.refused("is a `Replace` of something else than a character by a space")),
+                    _ => {
+                        return Err(
+                            inner.refused("is a `Replace` of something else than a character by a space")
+                        );
+                    }
                 }
             }
             "ByteFallback" | "Fuse" => {}
@@ -106,7 +110,11 @@ fn sequence(part: &JsonObject<'_>) -> Result<Spelling, TokenizerError> {
                 match counts {
                     (Some(" "), Some(1), Some(0)) => leading = Some(Leading::OneGone),
                     (Some(" "), Some(0), Some(0)) => {}
-                    _ => return Err(inner.refused("is a `Strip` of something else than one space at the start")),
+                    _ => {
+                        return Err(
+                            inner.refused("is a `Strip` of something else than one space at the start")
+                        );
+                    }
                 }
             }
             "Metaspace" => {

@@ -93,7 +93,7 @@ fn ordinary_text_is_the_codecs_and_special_tokens_are_the_hosts() {
     assert!(error.contains("`test/codecs:turned`: no token for '<'"), "{error}");
     // An id past the vocabulary is nothing that a model could be given.
     let error = tokenizer.encode("a!", Special::Parse).unwrap_err().to_string();
-    assert!(error.contains("gave the token 99, and the vocabulary has 4"), "{error}");
+    assert!(error.contains("returned the token 99; the vocabulary has 4"), "{error}");
 }
 
 #[test]

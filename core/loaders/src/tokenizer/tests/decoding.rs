@@ -5,10 +5,11 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 
 use super::gguf::{Keys, fixture_tokenizer};
-use crate::{Special, TextDecoder, TextDecoderOptions, Tokenizer};
+use crate::tokenizer::decoder::TextDecoderOptions;
+use crate::{Special, TextDecoder, Tokenizer};
 
 fn stream(tokenizer: &Tokenizer, ids: &[u32], options: TextDecoderOptions) -> Vec<String> {
-    let mut decoder = TextDecoder::new(tokenizer, options);
+    let mut decoder = TextDecoder::with_options(tokenizer, options);
     let mut parts: Vec<String> = ids.iter().map(|id| decoder.push(*id).unwrap()).collect();
     parts.push(decoder.flush());
     parts

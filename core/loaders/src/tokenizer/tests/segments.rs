@@ -3,7 +3,7 @@
 use gguf_file::OwnedValue;
 
 use super::gguf::{Keys, fixture_tokenizer};
-use crate::{Segment, Special, TextDecoder, TextDecoderOptions, TokenizerError};
+use crate::{Segment, Special, TextDecoder, TokenizerError};
 
 #[test]
 fn plain_text_names_no_special_token() {
@@ -203,6 +203,6 @@ fn what_cannot_be_expressed_is_an_error() {
     let tokenizer = keys.build(None).unwrap();
     let error = tokenizer.encode("ab", Special::Plain).unwrap_err();
     assert!(error.to_string().contains("0x62"), "{error}");
-    let past = TextDecoder::new(&tokenizer, TextDecoderOptions::default()).push(1).unwrap_err();
+    let past = TextDecoder::new(&tokenizer).push(1).unwrap_err();
     assert_eq!(past, TokenizerError::IdOutOfRange { id: 1, size: 1 });
 }

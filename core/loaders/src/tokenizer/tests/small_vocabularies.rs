@@ -122,8 +122,8 @@ fn damaged_keys_are_named() {
     let map = |bytes: Vec<u8>| good.clone().with("tokenizer.ggml.precompiled_charsmap", bytes.into());
     for (keys, part) in [
         (map(vec![1, 2]), "shorter than its length field"),
-        (map(vec![8, 0, 0, 0, 1]), "says its trie has 8 bytes, and 1 bytes follow"),
-        (map(vec![4, 0, 0, 0, 1, 2, 3, 4, b'a']), "does not end"),
+        (map(vec![8, 0, 0, 0, 1]), "declares a trie of 8 bytes, but 1 bytes follow"),
+        (map(vec![4, 0, 0, 0, 1, 2, 3, 4, b'a']), "is not terminated"),
         (good.clone().strings("tokenizer.ggml.tokens", &["a"]), "unknown_token_id"),
         (good.clone().text("tokenizer.ggml.model", "plamo2"), "no token `<0x00>`"),
         (good.clone().text("tokenizer.ggml.model", "bert"), "unknown_token_id"),

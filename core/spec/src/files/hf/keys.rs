@@ -64,7 +64,7 @@ impl ArchSpec {
 
     /// The class of config.json with this name, if the spec has it.
     pub fn hf_class(&self, name: &str) -> Option<&HfClass> {
-        self.hf_classes().iter().find(|class| class.name == name)
+        self.hf_classes.iter().find(|class| class.name == name)
     }
 
     /// The canonical keys of a config under this spec.

@@ -63,7 +63,7 @@ pub(crate) fn check(
     match meant.entry.spec() {
         Err(error) => faults = report::findings(&error.to_string()),
         Ok(spec) => {
-            notes.extend(spec.warnings().iter().map(ToString::to_string));
+            notes.extend(spec.warnings.iter().map(ToString::to_string));
             notes.extend(spec.misspelt_keys().into_iter().map(|(key, known)| {
                 format!("this spec reads `{key}`, which is not a standard key; did you mean `{known}`?")
             }));

@@ -52,8 +52,8 @@ impl ExplainCommand {
             return output::json(&json!({ "id": spec.id(), "steps": outline, "options": stated }));
         }
         output::line(&title(&spec))?;
-        if !spec.extends().is_empty() {
-            output::line(&format!("a variation of {}", spec.extends().join(", ")))?;
+        if !spec.extends.is_empty() {
+            output::line(&format!("a variation of {}", spec.extends.join(", ")))?;
         }
         steps(&outline)?;
         options(&stated)?;
@@ -67,11 +67,7 @@ impl ExplainCommand {
 }
 
 fn title(spec: &ArchSpec) -> String {
-    if spec.summary().is_empty() {
-        spec.id().to_owned()
-    } else {
-        format!("{}: {}", spec.id(), spec.summary())
-    }
+    if spec.summary.is_empty() { spec.id().to_owned() } else { format!("{}: {}", spec.id(), spec.summary) }
 }
 
 fn steps(outline: &Outline) -> Result<(), Failure> {
