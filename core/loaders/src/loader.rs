@@ -23,7 +23,6 @@ use crate::tokenizer::{Tokenizer, TokenizerOptions};
 
 const ARCHITECTURE: &str = "general.architecture";
 const CHAT_TEMPLATE: &str = "tokenizer.chat_template";
-const CHAT_TEMPLATES: &str = "tokenizer.chat_templates";
 
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,24 +110,7 @@ impl GgufLoader {
             .map_err(|source| LoadError::Tokenizer { file: self.name(), source })
     }
 
-    /// The names of the file's chat templates; the template without a name is called `default` and comes first.
-    pub(crate) fn chat_template_names(&self) -> Vec<&str> {
-        let metadata = self.file.metadata();
-        let mut names: Vec<&str> =
-            metadata.contains(CHAT_TEMPLATE).then_some("default").into_iter().collect();
-        let listed =
-            metadata.get(CHAT_TEMPLATES).and_then(|value| value.as_array()).and_then(|list| list.strings());
-        let keyed = metadata.keys().filter_map(|key| key.strip_prefix(CHAT_TEMPLATE)?.strip_prefix('.'));
-        for name in listed.into_iter().flatten().chain(keyed) {
-            let exists = metadata.contains(&format!("{CHAT_TEMPLATE}.{name}"));
-            if exists && !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
-    }
-
-    /// The source of a chat template (`default` or a name of [`Self::chat_template_names`]), if the file has it.
+    /// The source of a chat template, if the file has it: `default`, or the name of a template (such as `tool_use`).
     ///
     /// # Errors
     /// The key does not contain a string.
@@ -150,23 +132,11 @@ impl GgufLoader {
     /// # Errors
     /// The file has a template that cannot be used. This differs from having none, and must be shown.
     pub fn chat_template(&self, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>, LoadError> {
-        self.named_chat_template("default", tokenizer)
-    }
-
-    /// A chat template of the file by name (such as `tool_use`); `None` without one.
-    ///
-    /// # Errors
-    /// As [`Self::chat_template`].
-    pub(crate) fn named_chat_template(
-        &self,
-        name: &str,
-        tokenizer: &Tokenizer,
-    ) -> Result<Option<ChatTemplate>, LoadError> {
-        let Some(source) = self.chat_template_source(name)? else {
+        let Some(source) = self.chat_template_source("default")? else {
             return Ok(None);
         };
         let text = |id: Option<u32>| id.and_then(|id| tokenizer.token_text(id).ok());
-        let template = ChatTemplate::new(name, source, text(tokenizer.bos()), text(tokenizer.eos()))
+        let template = ChatTemplate::new("default", source, text(tokenizer.bos()), text(tokenizer.eos()))
             .map_err(|source| LoadError::Template { file: self.name(), source })?;
         Ok(Some(template))
     }

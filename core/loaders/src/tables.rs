@@ -152,7 +152,9 @@ impl TokenizerTables {
         }
         self.chat_template(text).ok_or_else(|| {
             let near = nearest_clause(nearest(text, self.chat_templates()));
-            format!("chat.fallback `{text}` of the spec is neither a Jinja template nor the name of one{near}")
+            format!(
+                "chat.fallback `{text}` of the spec is neither a Jinja template nor the name of one{near}"
+            )
         })
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gguf_file::{GgufFile, GgufWriter, OwnedArray, OwnedValue, Value};
+use gguf_file::{GgufFile, GgufWriter, OwnedValue, Value};
 
 use crate::{
     GgufLoader, LoadError, LoadOptions, RenderOptions, SamplingDefaults, Segment, Special, TokenizerOptions,
@@ -91,19 +91,16 @@ fn sampling_defaults_are_read() {
 
 #[test]
 fn templates_are_found_by_name() {
-    let list = OwnedValue::Array(OwnedArray::strings(["tool_use", "missing"]));
     let base = [
         ("tokenizer.chat_template", text("plain")),
         ("tokenizer.chat_template.tool_use", text("{{ tools|length }}")),
         ("tokenizer.chat_template.rag", text("rag")),
-        ("tokenizer.chat_templates", list),
     ];
     let loader = loader(&base);
-    assert_eq!(loader.chat_template_names(), ["default", "tool_use", "rag"]);
     assert_eq!(loader.chat_template_source("default").unwrap(), Some("plain"));
     assert_eq!(loader.chat_template_source("rag").unwrap(), Some("rag"));
     assert_eq!(loader.chat_template_source("missing").unwrap(), None);
-    assert!(self::loader(&[]).chat_template_names().is_empty());
+    assert_eq!(self::loader(&[]).chat_template_source("default").unwrap(), None);
 }
 
 /// A missing template, one that cannot be compiled, one without `messages`, and a key of another type are four

@@ -149,12 +149,6 @@ impl Shards {
         self.files.get(*file as usize)?.tensors().get(*at as usize)
     }
 
-    /// The file that contains a tensor.
-    pub(crate) fn file_of(&self, index: usize) -> Option<&Path> {
-        let (file, _) = self.tensors.get(index)?;
-        Some(self.files.get(*file as usize)?.path())
-    }
-
     /// The bytes of a tensor by its index; `None` past the last one.
     ///
     /// # Errors

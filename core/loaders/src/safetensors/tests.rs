@@ -183,7 +183,6 @@ fn shards_are_one_set_of_tensors() {
     );
     let b = shards.find("b").unwrap();
     assert_eq!(&*shards.data(b).unwrap().unwrap(), &[0, 1, 2]);
-    assert!(shards.file_of(b).unwrap().ends_with("s2.safetensors"));
     assert!(shards.find("c").is_none() && shards.data(2).is_none());
     fs::rename(folder.path().join("s1.safetensors"), folder.path().join("model.safetensors")).unwrap();
     assert_eq!(Shards::open(folder.path(), true).unwrap().len(), 1, "one whole file comes before an index");

@@ -180,7 +180,7 @@ fn a_merged_spec_stands_alone() {
         assert_eq!((written.features(), 0), (again.features(), again.extends.len()), "{id}");
         for name in ["llama", "phi2", "qwen2", "qwen3", "qwen3moe", "starcoder2", "mistral3"] {
             let (mut fake, _) = crate::fixtures::fixture(name);
-            if fake.name == id && written.provenance == &again.provenance {
+            if fake.name == id && written.provenance == again.provenance {
                 fake.all_layers(&["attn_norm", "attn_q_norm", "attn_k_norm"]);
                 assert_eq!(fake.report(&written).unwrap().config, fake.report(&again).unwrap().config);
             }
