@@ -43,7 +43,7 @@ pub(crate) static SPEC: Table = Table {
             "let",
             FieldType::Expressions,
             Absent,
-            "NameEnum expressions; they may use each other. Per layer if they mention `layer`, `has`, `pattern` or a key \
+            "Named expressions; they may use each other. Per layer if they mention `layer`, `has`, `pattern` or a key \
              with a value per layer.",
         ),
         Field::new("layers", FieldType::Table(LayersOptions::TABLE), Absent, "Blocks."),

@@ -230,7 +230,7 @@ pub(crate) fn only_role(table: &Table) -> bool {
 fn numbers_of(name: &NameDef) -> String {
     let Some(numbers) = name.numbers else { return String::new() };
     let form: Vec<String> = numbers.fields.iter().map(|field| format!("{} = ..", field.name)).collect();
-    let mut text = format!(" WrittenValue `{{ kind = \"{}\", {} }}`:", name.name, form.join(", "));
+    let mut text = format!(" Written `{{ kind = \"{}\", {} }}`:", name.name, form.join(", "));
     for field in numbers.fields {
         let _ = write!(text, " `{}`: {}", field.name, plain(field.doc));
     }
