@@ -82,7 +82,7 @@ pub(crate) struct ComponentDescription {
     pub(crate) doc: &'static str,
     pub(crate) work: FamilyFunctions,
     pub(crate) is_bidirectional: bool,
-    pub(crate) options: Vec<OptionDescription>,
+    pub(crate) options: Vec<PluginOption>,
     pub(crate) roles: Vec<RoleDescription>,
     pub(crate) create: Create,
     pub(crate) destroy: Destroy,
@@ -90,7 +90,7 @@ pub(crate) struct ComponentDescription {
 }
 
 /// A row of its options.
-pub(crate) struct OptionDescription {
+pub(crate) struct PluginOption {
     pub(crate) name: &'static str,
     pub(crate) doc: &'static str,
     pub(crate) kind: u32,
@@ -307,7 +307,7 @@ fn around(flags: u32) -> Result<HookTiming, String> {
 
 /// # Safety
 /// Its texts and names are there.
-unsafe fn read_option(option: &abi::OptionDef) -> Result<OptionDescription, String> {
+unsafe fn read_option(option: &abi::OptionDef) -> Result<PluginOption, String> {
     // SAFETY: as this function asks, here and below.
     let text = |text: abi::Text, what: &str| {
         // SAFETY: as above.
@@ -327,7 +327,7 @@ unsafe fn read_option(option: &abi::OptionDef) -> Result<OptionDescription, Stri
         .iter()
         .map(|one| text(*one, "a name").map(|name| leaked(&name)))
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(OptionDescription {
+    Ok(PluginOption {
         doc: leaked(&text(option.doc, "the doc")?),
         kind: option.kind,
         guarded: option.guarded == 1,

@@ -1,6 +1,6 @@
 //! Instances that stand in no model: options given as text, and a vocabulary if there is one.
 
-use crate::component::{ComponentDescription, OptionDescription};
+use crate::component::{ComponentDescription, PluginOption};
 use crate::instance::{Instance, InstanceParts};
 use crate::plugin::CallFailure;
 use crate::texts::{self, leaked};
@@ -63,7 +63,7 @@ pub(crate) fn values(
 ) -> Result<OptionValues, String> {
     let known: Vec<&str> = described.options.iter().map(|row| row.name).collect();
     check_options(given, &known)?;
-    let value = |row: &OptionDescription| {
+    let value = |row: &PluginOption| {
         let given = given.iter().rev().find(|(name, _)| name == row.name).map(|(_, value)| value.as_str());
         let default = (row.kind != OptionDef::TEXT).then_some(row.default.as_str()).or_else(|| quoted(row));
         let text = given.or(default.filter(|text| !text.is_empty()));
@@ -75,11 +75,11 @@ pub(crate) fn values(
 }
 
 /// The default of a text.
-fn quoted(row: &OptionDescription) -> Option<&str> {
+fn quoted(row: &PluginOption) -> Option<&str> {
     row.default.strip_prefix('"')?.strip_suffix('"')
 }
 
-fn parsed(row: &OptionDescription, text: &str) -> Result<SettingValue, String> {
+fn parsed(row: &PluginOption, text: &str) -> Result<SettingValue, String> {
     let wanted = |what: &str| format!("{} = {text}: expected {what}", row.name);
     match row.kind {
         OptionDef::COUNT => text.parse().map(SettingValue::Count).map_err(|_| wanted("a whole number")),

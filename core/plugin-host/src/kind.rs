@@ -1,6 +1,6 @@
 //! From a described component to a kind of the language.
 
-use crate::component::{ComponentDescription, FamilyFunctions, OptionDescription, RoleDescription};
+use crate::component::{ComponentDescription, FamilyFunctions, PluginOption, RoleDescription};
 use crate::texts::leaked;
 use menagerie_plugin::abi::{OptionDef, RoleDef as Row};
 use menagerie_spec::kind::{
@@ -58,7 +58,7 @@ fn leaked_one<T>(value: T) -> &'static T {
 }
 
 /// An option as a field of the language.
-fn field(row: &OptionDescription, owner: &str) -> Result<Field, String> {
+fn field(row: &PluginOption, owner: &str) -> Result<Field, String> {
     let refused = |why: &str| Err(format!("option `{}`: {why}", row.name));
     let given = match (row.default.is_empty(), row.default.parse::<f64>()) {
         (true, _) => None,
@@ -92,7 +92,7 @@ fn field(row: &OptionDescription, owner: &str) -> Result<Field, String> {
 }
 
 /// The name that holds where none is written.
-fn default_name(row: &OptionDescription) -> Result<FieldDefault, String> {
+fn default_name(row: &PluginOption) -> Result<FieldDefault, String> {
     if row.default.is_empty() {
         return Ok(FieldDefault::Required);
     }
@@ -104,7 +104,7 @@ fn default_name(row: &OptionDescription) -> Result<FieldDefault, String> {
 }
 
 /// The list of an option's names.
-fn names(row: &OptionDescription, owner: &str) -> Result<&'static NameList, String> {
+fn names(row: &PluginOption, owner: &str) -> Result<&'static NameList, String> {
     let is_name = |name: &&str| {
         !name.is_empty() && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
     };

@@ -53,7 +53,7 @@ pub(super) struct Requests {
 
 /// A tensor of the file, dims with the contiguous one first.
 #[derive(Debug)]
-struct StoredTensor {
+struct FileTensor {
     dims: Vec<u64>,
     values: Vec<f32>,
 }
@@ -63,7 +63,7 @@ struct StoredTensor {
 pub(super) struct SetupData {
     options: BTreeMap<String, Setting>,
     sizes: DimSizes,
-    tensors: BTreeMap<String, StoredTensor>,
+    tensors: BTreeMap<String, FileTensor>,
     read_slots: BTreeSet<String>,
     vocabulary: Vec<(String, i32, f32)>,
     merges: Vec<String>,
@@ -186,7 +186,7 @@ impl SetupData {
                 "tensor {name}: expected {len} numbers for {dims:?}, found {found}"
             )));
         }
-        self.tensors.insert(name, StoredTensor { dims, values });
+        self.tensors.insert(name, FileTensor { dims, values });
         Ok(())
     }
 
@@ -351,7 +351,7 @@ unsafe extern "C" fn values(context: *mut c_void, role: Text, part: u32, tensor:
 }
 
 /// A tensor of the file, read only, the slowest dimension first.
-fn descriptor(stored: &StoredTensor) -> Tensor {
+fn descriptor(stored: &FileTensor) -> Tensor {
     let shape: Vec<u64> = stored.dims.iter().rev().copied().collect();
     let bytes = stored.values.len() * size_of::<f32>();
     Tensor::dense(stored.values.as_ptr().cast_mut().cast(), bytes, dtype::F32, &shape, Tensor::READ_ONLY)
