@@ -110,7 +110,10 @@ fn a_wrong_spec_of_an_encoder_is_seen() {
         // What is left out leaves a tensor that nothing claims, which is refused before anything is computed.
         match encoders::Opened::new(name, &wrong, options(Arithmetic::Fast)) {
             Err(error) => {
-                assert!(to.is_empty() && error.contains("no component of the model uses it"), "{from}: {error}")
+                assert!(
+                    to.is_empty() && error.contains("no component of the model uses it"),
+                    "{from}: {error}"
+                )
             }
             Ok(opened) => {
                 let far = opened.distances().into_iter().map(|(_, found)| found).fold(0.0, f32::max);

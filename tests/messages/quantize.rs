@@ -24,7 +24,9 @@ fn quantize() {
         QuantizeError::MissingImportance { tensor: tensor(), kind, file },
         QuantizeError::ImportanceFile {
             file: "i.gguf".to_owned(),
-            problem: "the model has none of its tensors; it was measured with another model: measure it again".to_owned(),
+            problem:
+                "the model has none of its tensors; it was measured with another model: measure it again"
+                    .to_owned(),
         },
         QuantizeError::ImportanceShape { tensor: tensor(), found: 1536, expected: 576 },
         QuantizeError::Write("no space left on the device".to_owned()),

@@ -71,7 +71,10 @@ fn tokenizer() {
 fn converting() {
     let folder = || "model".to_owned();
     let said = messages![
-        ConvertError::Lost { folder: folder(), what: "a is `1` in the folder, but would be `2` in a GGUF file of b".to_owned() },
+        ConvertError::Lost {
+            folder: folder(),
+            what: "a is `1` in the folder, but would be `2` in a GGUF file of b".to_owned()
+        },
         ConvertError::Tensor {
             folder: folder(),
             tensor: "blk.0.attn_q.weight".to_owned(),

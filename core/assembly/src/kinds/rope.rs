@@ -63,10 +63,10 @@ pub(super) fn rope(config: &RopeConfig, parts: &mut dyn ComponentParts) -> Build
         }
     };
     if frequencies.iter().chain(long_frequencies.iter().flatten()).any(|value| !value.is_finite()) {
-        return Err(
-            parts.fault(&format!("rope: base {base} and its scaling give frequencies that are not finite; check the rope \
-                 keys of the config"))
-        );
+        return Err(parts.fault(&format!(
+            "rope: base {base} and its scaling give frequencies that are not finite; check the rope \
+                 keys of the config"
+        )));
     }
     Ok(Rope { pairs: *pairs, frequencies, long_frequencies, magnitude })
 }
@@ -76,8 +76,10 @@ fn supported(dims: usize, parts: &mut dyn ComponentParts) -> BuildResult<()> {
     if dims <= MOST_DIMS {
         return Ok(());
     }
-    Err(parts.fault(&format!("rope: {dims} elements of a head rotate, but at most {MOST_DIMS} are supported; check the \
-         rope keys of the config")))
+    Err(parts.fault(&format!(
+        "rope: {dims} elements of a head rotate, but at most {MOST_DIMS} are supported; check the \
+         rope keys of the config"
+    )))
 }
 
 /// The frequencies from a component, for a context length in tokens.

@@ -114,9 +114,7 @@ impl StepMessage {
             token_types: context.token_types.map(<[u32]>::to_vec),
             parts,
             scalings: context.scalings.cloned(),
-            trace: context
-                .trace
-                .map(|trace| TraceRequest { number: trace.number, most: trace.most as u64 }),
+            trace: context.trace.map(|trace| TraceRequest { number: trace.number, most: trace.most as u64 }),
         })
     }
 

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::screen::{progress, report};
 use crate::{interrupt, output};
 use menagerie::assembly::{AssembleOptions, WeightSource, open_model};
-use menagerie::convert::{Conversion, ConvertError, ConversionPlan, OutputTypes};
+use menagerie::convert::{Conversion, ConversionPlan, ConvertError, OutputTypes};
 use menagerie::engine::Arithmetic;
 use menagerie::files::path_text;
 use menagerie::kernels::Cpu;
