@@ -204,15 +204,15 @@
 //!
 //! # Sample
 //!
-//! [`SamplingOptions`] has the options of llama.cpp;
-//! [`TextPipeline::sampling_defaults`] returns what the file recommends. A chain can also be put together from parts:
+//! [`SamplingOptions`] has the options of llama.cpp; [`TextPipeline::sampling_defaults`] returns what the file recommends. A
+//! step of your own is a [`Sampler`](engine::Sampler) among these options. A chain also samples from logits without a model:
 //!
 //! ```
-//! use menagerie::engine::sampling::{Chain, Generator, MinP, Random, Temperature};
+//! use menagerie::SamplingOptions;
+//! use menagerie::engine::Chain;
 //!
-//! let seed = 7;
-//! let pick = Random::new(Generator::new(seed));
-//! let mut chain = Chain::new(vec![Box::new(MinP { p: 0.1, min_keep: 1 }), Box::new(Temperature(0.7))], Box::new(pick), seed);
+//! let options = SamplingOptions::default().with_min_p(0.1).with_temperature(0.7).with_seed(7);
+//! let mut chain = Chain::from_options(&options)?;
 //! // Only token 1 is at least a tenth as likely as the best.
 //! assert_eq!(chain.sample(&[0.0, 9.0, 1.0], &[])?, 1);
 //! # Ok::<(), menagerie::engine::SamplingError>(())

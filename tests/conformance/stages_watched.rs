@@ -4,7 +4,7 @@
 
 use menagerie::engine::{
     Arithmetic, Capture, CaptureOptions, PhaseProfile, PipelineHooks, Request, ScalingLog, TextPipeline,
-    trace_lanes, write_trace,
+    write_trace,
 };
 use menagerie::measure::{ControlVectorOption, LogitsOptions, SteeringOptions, logits, steering};
 use menagerie::model::{
@@ -277,7 +277,7 @@ fn traces_have_a_lane_for_each_stage() {
 /// before it was given.
 fn overlapping(own: &Trace, stages: &[StageTrace]) -> usize {
     let mut file = Vec::new();
-    write_trace(&trace_lanes("model", own, stages), &mut file).unwrap();
+    write_trace("model", own, stages, &mut file).unwrap();
     let json: serde_json::Value = serde_json::from_slice(&file).unwrap();
     let events = json["traceEvents"].as_array().unwrap();
     let steps = |process: u64| -> Vec<(f64, f64)> {

@@ -82,7 +82,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`GenerateError::TokenOutOfRange`] names the first one that it cannot.
-    pub fn check_tokens(&self, tokens: &[u32]) -> Result<(), GenerateError> {
+    pub(crate) fn check_tokens(&self, tokens: &[u32]) -> Result<(), GenerateError> {
         check_vocabulary(tokens, self.model.vocabulary())
     }
 
@@ -108,7 +108,7 @@ impl Engine {
 }
 
 /// `sizes` with room for one snapshot of windowed layers, to which a sequence can be rewound.
-pub fn with_point(room: PoolOptions, states: &[StateSpec]) -> PoolOptions {
+pub fn with_snapshot_room(room: PoolOptions, states: &[StateSpec]) -> PoolOptions {
     let window = |spec: &StateSpec| match spec {
         StateSpec::PerToken { window, .. } => *window,
         StateSpec::PerSequence { .. } => None,

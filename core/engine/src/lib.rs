@@ -11,7 +11,7 @@
 //! sessions and queues share one model without a lock.
 //!
 //! To answer a prompt, the [`Scheduler`] keeps the prefix whose state exists already and prefills the rest in chunks. Then, for
-//! each token, a [`sampling::Chain`] samples it, the tokenizer's stream decodes it, stop strings and reasoning tags are
+//! each token, a [`Chain`] samples it, the tokenizer's stream decodes it, stop strings and reasoning tags are
 //! searched for, and the token is fed back.
 //!
 //! This crate reads no model files, recipes or adapter files (`menagerie-open` makes a pipeline of them), does no arithmetic
@@ -39,7 +39,7 @@ mod prompt;
 mod queue;
 mod reasoning;
 mod request;
-pub mod sampling;
+mod sampling;
 mod scheduler;
 mod sequence;
 mod session;
@@ -56,27 +56,26 @@ pub use embed::{
     DocumentScores, EmbeddingEngine, EmbeddingOptions, EmbeddingPipeline, Normalization, TextTokens,
     Truncation,
 };
-pub use engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, Engine, with_point};
+pub use engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, Engine, with_snapshot_room};
 pub use error::{GenerateError, MissingCapability, TextError};
 pub use evaluation::Evaluation;
 pub use hooks::{
-    Capture, CaptureOptions, CaptureSummary, HOST_OPTIONS, HookKind, HookSite, HookTarget, HookWithOptions,
-    Hookable, LayerProfile, MakeHook, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle, RelayHeader,
-    RelayOptions, RelaySequence, RelayedRows, RequestArrival, RequestEnd, RequestId, RequestKind,
-    RequestProgress, RequestSpans, RequestStart, ScalingLog, Steering, StepReport, TraceLane, copied_hook,
-    trace_lanes, write_trace,
+    Capture, CaptureOptions, CaptureSummary, HOST_OPTIONS, HookKind, HookSite, HookTarget, Hookable,
+    LayerProfile, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle, RelayHeader, RelayOptions,
+    RelaySequence, RelayedRows, RequestArrival, RequestEnd, RequestId, RequestKind, RequestProgress,
+    RequestSpans, RequestStart, ScalingLog, Steering, StepReport, copied_hook, write_trace,
 };
 pub use menagerie_model::{Arithmetic, KvType, Pooling};
 pub use message::{ChatMessage, RenderOptions, RenderedPrompt};
-pub use metrics::{Counter, Gauge, Histogram, HistogramCounts, Metrics, Outcomes};
+pub use metrics::{Counter, Gauge, Metrics, Outcomes};
 pub use named::{check_options, option_pairs};
 pub use output::{StepOutput, StepResults};
 pub use pipeline::TextPipeline;
 pub use prompt::Prompt;
 pub use queue::{Completion, Queue};
-pub use reasoning::{AnswerSegment, ReasoningSplitter, ReasoningTags};
+pub use reasoning::ReasoningTags;
 pub use request::{Event, EventResponse, Outcome, Request, TokenLogprob};
-pub use sampling::{Sampler, SamplerKind, SamplerStep, SamplingError, SamplingOptions, WithOptions};
+pub use sampling::{Chain, Generator, Sampler, SamplerKind, SamplerStep, SamplingError, SamplingOptions};
 pub use scheduler::{Scheduler, SchedulerOptions};
 pub use sequence::{LogitRows, Sequence, snapshot_bytes};
 pub use session::{Events, Session};
@@ -87,5 +86,4 @@ pub use state_file::{
     StateIdentity,
 };
 pub use stats::{SchedulerCounts, Statistics};
-pub use step::OnStep;
 pub use stopping::StopReason;

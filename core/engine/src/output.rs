@@ -48,7 +48,7 @@ impl<'v> StepOutput<'v> {
     ///
     /// # Errors
     /// [`GenerateError::Output`]: the step produced nothing, or logits.
-    pub fn embeddings(self) -> Result<&'v [f32], GenerateError> {
+    pub(crate) fn embeddings(self) -> Result<&'v [f32], GenerateError> {
         match self {
             Self::Embeddings(rows) => Ok(rows),
             Self::Nothing | Self::LastLogits(_) | Self::AllLogits(_) => Err(self.mismatch("vectors")),

@@ -23,7 +23,7 @@ impl ReasoningTags {
 
 /// A piece of an answer or of the reasoning before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AnswerSegment {
+pub(crate) enum AnswerSegment {
     /// Text of the answer.
     Answer(String),
     /// Text of the reasoning.
@@ -43,7 +43,7 @@ enum SplitterState {
 
 /// Splits text that arrives in pieces. Text that may be part of a tag is held back.
 #[derive(Clone, Debug)]
-pub struct ReasoningSplitter {
+pub(crate) struct ReasoningSplitter {
     tags: Vec<ReasoningTags>,
     state: SplitterState,
     held: String,
@@ -52,12 +52,12 @@ pub struct ReasoningSplitter {
 
 impl ReasoningSplitter {
     /// Everything is the answer.
-    pub fn off() -> Self {
+    pub(crate) fn off() -> Self {
         Self { tags: Vec::new(), state: SplitterState::Answer, held: String::new(), after_block: false }
     }
 
     /// Searches for blocks of these tags; `open` is the pair that the prompt has opened already.
-    pub fn new(tags: &[ReasoningTags], open: Option<&ReasoningTags>) -> Self {
+    pub(crate) fn new(tags: &[ReasoningTags], open: Option<&ReasoningTags>) -> Self {
         let inside = open.and_then(|open| tags.iter().position(|tags| tags == open));
         let state = inside.map_or(SplitterState::Before, |index| SplitterState::Inside(index, false));
         Self { tags: tags.to_vec(), state, held: String::new(), after_block: false }
@@ -69,7 +69,7 @@ impl ReasoningSplitter {
     }
 
     /// Adds text. Returns the pieces that are decided.
-    pub fn push(&mut self, text: &str) -> Vec<AnswerSegment> {
+    pub(crate) fn push(&mut self, text: &str) -> Vec<AnswerSegment> {
         self.held.push_str(text);
         let mut segments = Vec::new();
         while self.advance(&mut segments) {}
@@ -77,7 +77,7 @@ impl ReasoningSplitter {
     }
 
     /// The text that is still held back, at the end.
-    pub fn finish(&mut self) -> Vec<AnswerSegment> {
+    pub(crate) fn finish(&mut self) -> Vec<AnswerSegment> {
         let held = std::mem::take(&mut self.held);
         match self.state {
             SplitterState::Inside(..) => segment(AnswerSegment::Reasoning(held.trim_end().to_owned())),

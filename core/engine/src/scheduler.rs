@@ -21,7 +21,7 @@ pub(crate) use prefix_cache::{MIN_SHARED_TOKENS, PrefixQuery, PrefixSource};
 pub(crate) use storage::{StateRead, StateWrite};
 
 use crate::adapter_choice::AdapterChoice;
-use crate::engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, Engine, with_point};
+use crate::engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, Engine, with_snapshot_room};
 use crate::error::GenerateError;
 use crate::hooks::PipelineHooks;
 use crate::sequence::Sequence;
@@ -168,7 +168,7 @@ impl Scheduler {
     /// As [`Self::new`].
     pub fn for_one(engine: Arc<Engine>, hooks: impl Into<PipelineHooks>) -> Result<Self, GenerateError> {
         let (room, chunk) = (engine.pool_options(1, engine.context), engine.chunk);
-        let room = with_point(room, engine.model.states());
+        let room = with_snapshot_room(room, engine.model.states());
         Self::over(engine, hooks.into(), room, chunk)
     }
 
@@ -230,7 +230,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// The sequence belongs to another scheduler.
-    pub fn free(&mut self, sequence: Sequence) -> Result<(), GenerateError> {
+    pub(crate) fn free(&mut self, sequence: Sequence) -> Result<(), GenerateError> {
         Ok(self.pool.free(sequence.id)?)
     }
 

@@ -131,17 +131,17 @@ impl Sequence {
 
     /// Sets its priority among the sequences of a step; 0 by default, higher is more urgent. It matters when rows of a
     /// step or pages run out.
-    pub fn set_priority(&mut self, priority: i32) {
+    pub(crate) fn set_priority(&mut self, priority: i32) {
         self.urgency.priority = priority;
     }
 
     /// How often it was preempted by more urgent sequences.
-    pub fn preemptions(&self) -> usize {
+    pub(crate) fn preemptions(&self) -> usize {
         self.preemptions
     }
 
     /// The preemptions in which its state was swapped out and in again instead of being computed again.
-    pub fn swaps(&self) -> usize {
+    pub(crate) fn swaps(&self) -> usize {
         self.swaps
     }
 

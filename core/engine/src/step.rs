@@ -92,7 +92,7 @@ impl Scheduler {
 }
 
 /// Receives the output of each step of a sequence.
-pub type OnStep<'a> = dyn FnMut(&Sequence, StepOutput) -> Result<(), GenerateError> + 'a;
+type OnStep<'a> = dyn FnMut(&Sequence, StepOutput) -> Result<(), GenerateError> + 'a;
 
 /// The results of a step that was cancelled before it started: the pending tokens are dropped.
 fn cancelled(sequences: &mut [&mut Sequence]) -> StepResults {

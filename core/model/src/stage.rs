@@ -253,9 +253,10 @@ impl LastStage {
 }
 
 impl EmbeddingModel {
-    /// One vector per sequence of the step, `[N, D]`; with [`Pooling::None`] all rows, `[T, D]`. Without a `pooling`
-    /// the one that the model was trained with, followed by its dense linears or a classifier (scores `[N, labels]`) if
-    /// it has them.
+    /// One vector per sequence of the step, `[N, D]`; with [`Pooling::None`] all rows, `[T, D]`. Without a requested
+    /// `pooling`, rows are pooled as the model was trained, and its dense linears and its classifier (scores
+    /// `[N, labels]`) follow. They never follow a requested pooling, so their input always has the row origins of the
+    /// model's own pooling.
     ///
     /// # Errors
     /// What a part returns.
@@ -265,10 +266,10 @@ impl EmbeddingModel {
         if let Some(norm) = &self.norm {
             hidden = norm.forward(&hidden, context)?;
         }
-        let mut pooled = pooling::pool(pooling.unwrap_or(self.pooling), hidden, context)?;
-        if pooling.is_some() {
-            return Ok(pooled);
+        if let Some(requested) = pooling {
+            return pooling::pool(requested, hidden, context);
         }
+        let mut pooled = pooling::pool(self.pooling, hidden, context)?;
         let origins = pooling::origins(self.pooling, context);
         for linear in &self.dense {
             pooled = linear.forward(&LinearInput::selected(&pooled, &origins)?, context)?;

@@ -2,7 +2,7 @@
 //! other is found at once. Nothing crosses the border but what is borrowed.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
-use menagerie_engine::sampling::Chain;
+use menagerie_engine::Chain;
 use menagerie_engine::{Sampler, SamplingOptions};
 use menagerie_plugin_host::{PluginLoadOptions, load};
 use menagerie_registry::Environment;
@@ -79,7 +79,7 @@ fn instances_calls_and_errors_cross_no_memory() {
     let round = || {
         let sampler = Sampler::parse("menagerie/samplers:top-n-sigma=n=0.5", environment.entries()).unwrap();
         let options = SamplingOptions::default().with_samplers(vec![sampler]).with_seed(1);
-        let mut chain = Chain::from_options(&options, Arc::default()).unwrap();
+        let mut chain = Chain::from_options(&options).unwrap();
         for length in 0..5 {
             chain.sample(&logits, &vec![0; length]).unwrap();
         }

@@ -54,7 +54,7 @@ impl GenerationFactory {
             sampling.logit_bias.extend(ends.iter().map(|&id| (id, f32::NEG_INFINITY)));
         }
         Ok(Generation {
-            chain: Chain::from_options(&sampling, breakers)?,
+            chain: Chain::with_breakers(&sampling, breakers)?,
             conditions: StopConditions::new(ends.to_vec(), request.max_tokens, engine.context),
             text: AnswerText::new(self.tokenizer.clone(), &request.stop, splitter),
             logprobs: request.logprobs,

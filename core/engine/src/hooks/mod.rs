@@ -15,8 +15,8 @@ pub use lifecycle::{
     Hookable, PipelineLifecycle, RequestArrival, RequestEnd, RequestId, RequestKind, RequestProgress,
     RequestStart, StepReport,
 };
-pub use named::{HOST_OPTIONS, HookKind, HookSite, HookWithOptions, MakeHook, NamedHook};
-pub use profile::{LayerProfile, PhaseProfile, RequestSpans, TraceLane, trace_lanes, write_trace};
+pub use named::{HOST_OPTIONS, HookKind, HookSite, NamedHook};
+pub use profile::{LayerProfile, PhaseProfile, RequestSpans, write_trace};
 pub(crate) use relay::Relay;
 pub use relay::{RelayHeader, RelayOptions, RelaySequence, RelayedRows};
 pub use scalings::ScalingLog;

@@ -28,10 +28,10 @@ pub struct HookSite {
 }
 
 /// Makes the hook for a model, or returns why it cannot.
-pub type MakeHook = dyn Fn(&HookSite) -> Result<Arc<dyn LayerHook>, String> + Send + Sync;
+type MakeHook = dyn Fn(&HookSite) -> Result<Arc<dyn LayerHook>, String> + Send + Sync;
 
 /// Checks options (names and values as text) and returns what makes hooks with them.
-pub type HookWithOptions = dyn Fn(&[(String, String)]) -> Result<Arc<MakeHook>, String> + Send + Sync;
+type HookWithOptions = dyn Fn(&[(String, String)]) -> Result<Arc<MakeHook>, String> + Send + Sync;
 
 /// A registered hook, without its options.
 #[derive(Clone)]

@@ -81,19 +81,6 @@ impl LayerProfile {
     }
 }
 
-/// The lanes of a trace file: one for the pipeline and one for each stage of its model, aligned by the clocks of their
-/// machines.
-pub fn trace_lanes<'a>(name: &'a str, trace: &'a Trace, stages: &'a [StageTrace]) -> Vec<TraceLane<'a>> {
-    let own = TraceLane { name, process: 1, trace, offset: Duration::ZERO };
-    let lane = |(process, stage): (u32, &'a StageTrace)| TraceLane {
-        name: &stage.name,
-        process,
-        trace: &stage.trace,
-        offset: stage.trace.begun_at.duration_since(trace.begun_at).unwrap_or_default(),
-    };
-    std::iter::once(own).chain((2..).zip(stages).map(lane)).collect()
-}
-
 impl PhaseProfile {
     /// The profile of a model of `layers` layers: of its prompts, or of its generated tokens if `decodes`. `stages`
     /// are the traces of a split model.
@@ -165,27 +152,40 @@ fn less(whole: SpanSum, parts: &[SpanSum]) -> SpanSum {
 
 /// A trace as one process of a trace file.
 #[derive(Clone, Copy, Debug)]
-pub struct TraceLane<'a> {
+struct TraceLane<'a> {
     /// Its name.
-    pub name: &'a str,
+    name: &'a str,
     /// Its number, from 1.
-    pub process: u32,
+    process: u32,
     /// The trace.
-    pub trace: &'a Trace,
+    trace: &'a Trace,
     /// When it starts, relative to the first one.
-    pub offset: Duration,
+    offset: Duration,
 }
 
-/// Writes lanes in Chrome's trace-event format, for `chrome://tracing`, Perfetto and Speedscope. Returns the number of
-/// spans that are missing because the trace did not keep them.
+/// The lanes of a trace file: one for the pipeline and one for each stage of its model, aligned by the clocks of their
+/// machines.
+fn trace_lanes<'a>(name: &'a str, trace: &'a Trace, stages: &'a [StageTrace]) -> Vec<TraceLane<'a>> {
+    let own = TraceLane { name, process: 1, trace, offset: Duration::ZERO };
+    let lane = |(process, stage): (u32, &'a StageTrace)| TraceLane {
+        name: &stage.name,
+        process,
+        trace: &stage.trace,
+        offset: stage.trace.begun_at.duration_since(trace.begun_at).unwrap_or_default(),
+    };
+    std::iter::once(own).chain((2..).zip(stages).map(lane)).collect()
+}
+
+/// Writes the trace of a pipeline and those of its model's stages in Chrome's trace-event format, for `chrome://tracing`,
+/// Perfetto and Speedscope. Returns the number of spans that are missing because a trace did not keep them.
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn write_trace(lanes: &[TraceLane], out: &mut dyn Write) -> io::Result<u64> {
+pub fn write_trace(name: &str, trace: &Trace, stages: &[StageTrace], out: &mut dyn Write) -> io::Result<u64> {
     out.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
     let mut left_out = 0;
     let mut before = "";
-    for lane in lanes {
+    for lane in trace_lanes(name, trace, stages) {
         let (spans, missing) = lane.trace.spans();
         left_out += missing;
         let name = json!({ "ph": "M", "name": "process_name", "pid": lane.process, "tid": 1,

@@ -26,7 +26,7 @@ const ENDS: [u64; 17] = [
 
 /// The distribution of a duration.
 #[derive(Debug, Default)]
-pub struct Histogram {
+pub(crate) struct Histogram {
     /// By bucket; the last one counts durations above all bounds.
     counts: [AtomicU64; ENDS.len() + 1],
     microseconds: AtomicU64,
@@ -34,18 +34,18 @@ pub struct Histogram {
 
 /// The values of a [`Histogram`] at some time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct HistogramCounts {
+pub(crate) struct HistogramCounts {
     /// The upper bound of each bucket, and the number of durations up to it.
-    pub buckets: Vec<(Duration, u64)>,
+    pub(crate) buckets: Vec<(Duration, u64)>,
     /// The number of durations.
-    pub count: u64,
+    pub(crate) count: u64,
     /// Their sum.
-    pub sum: Duration,
+    pub(crate) sum: Duration,
 }
 
 impl Histogram {
     /// Counts a duration.
-    pub fn observe(&self, time: Duration) {
+    pub(crate) fn observe(&self, time: Duration) {
         let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let bucket = ENDS.partition_point(|end| *end < microseconds);
         self.counts[bucket].fetch_add(1, Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl Histogram {
     }
 
     /// Its values.
-    pub fn counts(&self) -> HistogramCounts {
+    pub(crate) fn counts(&self) -> HistogramCounts {
         let mut count = 0;
         let mut buckets = Vec::with_capacity(ENDS.len());
         for (index, own) in self.counts.iter().enumerate() {

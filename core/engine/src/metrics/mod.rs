@@ -6,7 +6,7 @@
 mod histogram;
 mod text;
 
-pub use histogram::{Histogram, HistogramCounts};
+use histogram::Histogram;
 
 use crate::hooks::{PipelineLifecycle, RequestEnd, RequestId, RequestKind, RequestStart, StepReport};
 use crate::request::Outcome;
@@ -39,7 +39,7 @@ pub struct Gauge(AtomicU64);
 
 impl Gauge {
     /// Sets it.
-    pub fn set(&self, value: u64) {
+    pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
@@ -49,7 +49,7 @@ impl Gauge {
     }
 
     /// Decreases it by one.
-    pub fn fall(&self) {
+    pub(crate) fn fall(&self) {
         // Never below zero: every decrease follows an increase.
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -117,13 +117,13 @@ pub struct Metrics {
     /// Pages of state that are free, after the newest step.
     pub pages_free: Gauge,
     /// Time from the call to the start.
-    pub queue_time: Histogram,
+    pub(crate) queue_time: Histogram,
     /// Time from the call to the first token.
-    pub time_to_first_token: Histogram,
+    pub(crate) time_to_first_token: Histogram,
     /// Time from a token to the next one.
-    pub time_between_tokens: Histogram,
+    pub(crate) time_between_tokens: Histogram,
     /// Duration of a step.
-    pub step_time: Histogram,
+    pub(crate) step_time: Histogram,
 }
 
 impl Metrics {

@@ -6,13 +6,13 @@ use std::collections::HashMap;
 
 /// Adds `bias` to the logit of each named token; `-inf` forbids a token. Several biases of one token add up.
 #[derive(Clone, Debug, Default)]
-pub struct LogitBias {
+pub(crate) struct LogitBias {
     biases: HashMap<u32, f32>,
 }
 
 impl LogitBias {
     /// A part with these `(token, bias)` pairs.
-    pub fn new(pairs: impl IntoIterator<Item = (u32, f32)>) -> Self {
+    pub(crate) fn new(pairs: impl IntoIterator<Item = (u32, f32)>) -> Self {
         let mut biases = HashMap::new();
         for (id, bias) in pairs {
             let sum = biases.entry(id).or_insert(0.0f32);

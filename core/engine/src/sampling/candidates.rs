@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 /// A token and its logit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Candidate {
+pub(crate) struct Candidate {
     /// Token id.
-    pub id: u32,
+    pub(crate) id: u32,
     /// Unnormalized log probability.
-    pub logit: f32,
+    pub(crate) logit: f32,
 }
 
 /// Highest logit first; lower id first for equal logits, so that every order is deterministic.
@@ -22,7 +22,7 @@ const FEW: usize = 128;
 
 /// The tokens that may still be sampled. Logits are never NaN; the allocation is reused from token to token.
 #[derive(Clone, Debug, Default)]
-pub struct Candidates {
+pub(crate) struct Candidates {
     entries: Vec<Candidate>,
     sorted: bool,
     /// Whether `entries[i]` is token `i`: nothing was dropped or moved.
@@ -33,14 +33,14 @@ pub struct Candidates {
 
 impl Candidates {
     /// Candidates for the whole vocabulary: the logit of token `i` is `logits[i]`.
-    pub fn from_logits(logits: &[f32]) -> Self {
+    pub(crate) fn from_logits(logits: &[f32]) -> Self {
         let mut candidates = Self::default();
         candidates.refill(logits);
         candidates
     }
 
     /// Starts again with a new row of logits, in the same allocation.
-    pub fn refill(&mut self, logits: &[f32]) {
+    pub(crate) fn refill(&mut self, logits: &[f32]) {
         self.entries.clear();
         self.entries.extend(logits.iter().zip(0..).map(|(&logit, id)| Candidate { id, logit }));
         self.sorted = false;
@@ -49,7 +49,7 @@ impl Candidates {
     }
 
     /// Writes the logits into a row of the whole vocabulary; dropped tokens get minus infinity.
-    pub fn write_row(&self, row: &mut Vec<f32>) {
+    pub(crate) fn write_row(&self, row: &mut Vec<f32>) {
         row.clear();
         row.resize(self.vocabulary, f32::NEG_INFINITY);
         for entry in &self.entries {
@@ -61,7 +61,7 @@ impl Candidates {
 
     /// Takes changed logits from such a row, in the order of the ids. Minus infinity drops a token; dropped tokens
     /// stay dropped.
-    pub fn take_row(&mut self, row: &[f32]) {
+    pub(crate) fn take_row(&mut self, row: &[f32]) {
         if !self.whole {
             self.entries.sort_unstable_by_key(|entry| entry.id);
         }
@@ -74,18 +74,18 @@ impl Candidates {
     }
 
     /// The candidates, in no particular order unless [`Self::sort`] was called.
-    pub fn entries(&self) -> &[Candidate] {
+    pub(crate) fn entries(&self) -> &[Candidate] {
         &self.entries
     }
 
     /// The candidates, to change their logits; they count as unsorted afterwards.
-    pub fn entries_mut(&mut self) -> &mut [Candidate] {
+    pub(crate) fn entries_mut(&mut self) -> &mut [Candidate] {
         self.sorted = false;
         &mut self.entries
     }
 
     /// Changes the candidates that are named in `tokens`; they count as unsorted afterwards.
-    pub fn change<T>(&mut self, tokens: &HashMap<u32, T>, mut change: impl FnMut(&mut Candidate, &T)) {
+    pub(crate) fn change<T>(&mut self, tokens: &HashMap<u32, T>, mut change: impl FnMut(&mut Candidate, &T)) {
         self.sorted = false;
         if self.whole {
             for (&id, value) in tokens {
@@ -103,17 +103,17 @@ impl Candidates {
     }
 
     /// The number of candidates.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Sorts by logit, highest first (ties: lower id first).
-    pub fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         if !self.sorted {
             self.entries.sort_unstable_by(best_first);
             self.sorted = true;
@@ -122,7 +122,7 @@ impl Candidates {
     }
 
     /// Keeps the `count` best, sorted; at least one.
-    pub fn keep_best(&mut self, count: usize) {
+    pub(crate) fn keep_best(&mut self, count: usize) {
         let count = count.max(1);
         self.whole = false;
         if !self.sorted && count <= FEW && count < self.entries.len() {
@@ -156,14 +156,14 @@ impl Candidates {
     }
 
     /// Drops the first `count` in the current order; at least one stays.
-    pub fn drop_first(&mut self, count: usize) {
+    pub(crate) fn drop_first(&mut self, count: usize) {
         let count = count.min(self.entries.len().saturating_sub(1));
         self.whole = false;
         self.entries.drain(..count);
     }
 
     /// Keeps those whose logit is at least `limit`, or the `min_keep` best if fewer are (at least one).
-    pub fn keep_from(&mut self, limit: f32, min_keep: usize) {
+    pub(crate) fn keep_from(&mut self, limit: f32, min_keep: usize) {
         let passing = self.entries.iter().filter(|entry| entry.logit >= limit).count();
         self.whole = false;
         if passing >= min_keep.max(1) {
@@ -175,7 +175,7 @@ impl Candidates {
 
     /// Keeps the candidates at these indices of the current order, in this order; changes nothing if `indices` is
     /// empty.
-    pub fn keep_indices(&mut self, indices: &[usize]) {
+    pub(crate) fn keep_indices(&mut self, indices: &[usize]) {
         let kept: Vec<Candidate> =
             indices.iter().filter_map(|&index| self.entries.get(index).copied()).collect();
         if !kept.is_empty() {
@@ -185,12 +185,12 @@ impl Candidates {
     }
 
     /// The candidate with the highest logit (lower id if equal).
-    pub fn best(&self) -> Option<Candidate> {
+    pub(crate) fn best(&self) -> Option<Candidate> {
         self.entries.iter().copied().min_by(best_first)
     }
 
     /// Softmax of the logits, in the current order; f32 as in llama.cpp, summed in f64.
-    pub fn probabilities(&self) -> Vec<f32> {
+    pub(crate) fn probabilities(&self) -> Vec<f32> {
         let Some(best) = self.best() else { return Vec::new() };
         let exponentials: Vec<f32> =
             self.entries.iter().map(|entry| libm::expf(entry.logit - best.logit)).collect();

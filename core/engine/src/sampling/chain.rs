@@ -23,17 +23,28 @@ const FIRST_FOREIGN_STREAM: u64 = 2;
 
 impl Chain {
     /// A chain of these steps; `seed` is the one that the outcome reports.
-    pub fn new(parts: Vec<Box<dyn LogitsPart>>, pick: Box<dyn Pick>, seed: u64) -> Self {
+    pub(crate) fn new(parts: Vec<Box<dyn LogitsPart>>, pick: Box<dyn Pick>, seed: u64) -> Self {
         Self { parts, pick, candidates: Candidates::default(), seed }
     }
 
     /// llama.cpp's default chain with the steps that the options enable. As there, temperature 0 takes the best token
     /// that the other steps leave: typical and XTC may drop the best one. Without those two, only registered samplers
-    /// can change the best token after biases and penalties.
+    /// can change the best token after biases and penalties. DRY has no sequence breakers here, which need a tokenizer.
     ///
     /// # Errors
     /// An option is out of its range.
-    pub fn from_options(options: &SamplingOptions, breakers: Arc<Breakers>) -> Result<Self, SamplingError> {
+    pub fn from_options(options: &SamplingOptions) -> Result<Self, SamplingError> {
+        Self::with_breakers(options, Arc::default())
+    }
+
+    /// [`Self::from_options`] with the sequences that end a repetition for DRY.
+    ///
+    /// # Errors
+    /// As [`Self::from_options`].
+    pub(crate) fn with_breakers(
+        options: &SamplingOptions,
+        breakers: Arc<Breakers>,
+    ) -> Result<Self, SamplingError> {
         options.check()?;
         let seed = options.seed.unwrap_or_else(fresh_seed);
         let mut parts = shifting_parts(options, breakers);
@@ -62,7 +73,7 @@ impl Chain {
     }
 
     /// The names of the steps and of the pick, in order.
-    pub fn names(&self) -> Vec<&'static str> {
+    pub(crate) fn names(&self) -> Vec<&'static str> {
         self.parts.iter().map(|part| part.name()).chain([self.pick.name()]).collect()
     }
 
@@ -178,7 +189,7 @@ mod tests {
     use super::*;
 
     fn chain(options: &SamplingOptions) -> Chain {
-        Chain::from_options(options, Arc::default()).unwrap()
+        Chain::from_options(options).unwrap()
     }
 
     #[test]

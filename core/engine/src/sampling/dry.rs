@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A breaker string occurs at every token whose text contains it, and at every token whose text ends with its first
 /// characters, if the tokens of the rest follow.
 #[derive(Clone, Debug, Default)]
-pub struct Breakers {
+pub(crate) struct Breakers {
     /// By first token: the tokens that must follow it.
     tails: HashMap<u32, Vec<Vec<u32>>>,
 }
@@ -20,13 +20,13 @@ const MAX_TAIL: usize = 20;
 
 impl Breakers {
     /// Breakers that are exactly one token each.
-    pub fn single(ids: impl IntoIterator<Item = u32>) -> Self {
+    pub(crate) fn single(ids: impl IntoIterator<Item = u32>) -> Self {
         Self { tails: ids.into_iter().map(|id| (id, vec![Vec::new()])).collect() }
     }
 
     /// Finds `breakers` in a vocabulary: `pieces[i]` is the text of token `i`, `encode` tokenizes the rest of a
     /// breaker.
-    pub fn find(breakers: &[String], pieces: &[String], encode: &dyn Fn(&str) -> Vec<u32>) -> Self {
+    pub(crate) fn find(breakers: &[String], pieces: &[String], encode: &dyn Fn(&str) -> Vec<u32>) -> Self {
         let mut found = Self::default();
         for breaker in breakers.iter().filter(|breaker| !breaker.is_empty()) {
             for (piece, id) in pieces.iter().zip(0u32..) {
@@ -77,17 +77,17 @@ fn overlaps<'b>(piece: &str, breaker: &'b str) -> Vec<&'b str> {
 /// 5677; llama.cpp pull request 9702) by `multiplier * base^(length - allowed_length)`, where the last `length` tokens
 /// of the text occur earlier, followed by that token.
 #[derive(Clone, Debug)]
-pub struct Dry {
+pub(crate) struct Dry {
     /// Strength; 0 = off.
-    pub multiplier: f32,
+    pub(crate) multiplier: f32,
     /// Growth per token of repetition; below 1 = off.
-    pub base: f32,
+    pub(crate) base: f32,
     /// Repetitions shorter than this are free.
-    pub allowed_length: usize,
+    pub(crate) allowed_length: usize,
     /// The last tokens to search; `None` = all.
-    pub last: Option<usize>,
+    pub(crate) last: Option<usize>,
     /// Sequences that end a repetition.
-    pub breakers: Arc<Breakers>,
+    pub(crate) breakers: Arc<Breakers>,
 }
 
 impl Dry {

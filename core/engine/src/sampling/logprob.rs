@@ -2,17 +2,17 @@
 
 /// A token and its log probability.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TokenProbability {
+pub(crate) struct TokenProbability {
     /// Token id.
-    pub id: u32,
+    pub(crate) id: u32,
     /// Natural logarithm of its softmax probability over the whole vocabulary, before the chain.
-    pub logprob: f32,
+    pub(crate) logprob: f32,
 }
 
 /// The log probability of `chosen` and of the `count` most likely tokens, best first (ties: lower id first).
 ///
 /// `logits` is `[V]`; a `chosen` past it has probability 0.
-pub fn log_probabilities(logits: &[f32], chosen: u32, count: usize) -> (f32, Vec<TokenProbability>) {
+pub(crate) fn log_probabilities(logits: &[f32], chosen: u32, count: usize) -> (f32, Vec<TokenProbability>) {
     let highest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits.iter().map(|&logit| libm::exp(f64::from(logit - highest))).sum();
     let normalizer = f64::from(highest) + libm::log(sum);

@@ -19,22 +19,25 @@ mod temperature;
 mod truncation;
 mod xtc;
 
-pub use bias::LogitBias;
-pub use candidates::{Candidate, Candidates};
 pub use chain::Chain;
-pub use dry::{Breakers, Dry};
-pub use logprob::{TokenProbability, log_probabilities};
+pub(crate) use dry::Breakers;
+pub(crate) use logprob::{TokenProbability, log_probabilities};
 pub use options::{SamplingError, SamplingOptions};
-pub use penalties::Penalties;
-pub use pick::{Greedy, Random};
 pub use random::Generator;
-pub use sampler::{Draws, Sampler, SamplerKind, SamplerPart, SamplerStep, WithOptions};
-pub use temperature::Temperature;
-pub use truncation::{MinP, TopK, TopP, Typical};
-pub use xtc::Xtc;
+pub use sampler::{Sampler, SamplerKind, SamplerStep};
+
+use bias::LogitBias;
+use candidates::{Candidate, Candidates};
+use dry::Dry;
+use penalties::Penalties;
+use pick::{Greedy, Random};
+use sampler::{Draws, SamplerPart};
+use temperature::Temperature;
+use truncation::{MinP, TopK, TopP, Typical};
+use xtc::Xtc;
 
 /// One step of a chain: changes or drops candidates.
-pub trait LogitsPart: Send {
+pub(crate) trait LogitsPart: Send {
     /// Its name in listings and errors, for example `top-k`.
     fn name(&self) -> &'static str;
 
@@ -50,7 +53,7 @@ pub trait LogitsPart: Send {
 }
 
 /// The end of a chain: picks one of the remaining candidates.
-pub trait Pick: Send {
+pub(crate) trait Pick: Send {
     /// Its name in listings and errors, for example `greedy`.
     fn name(&self) -> &'static str;
 

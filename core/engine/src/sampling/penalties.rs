@@ -9,15 +9,15 @@ use std::collections::HashMap;
 /// With `count` the number of occurrences: `logit /= repeat` if positive, else `logit *= repeat` (Keskar et al., 2019,
 /// with llama.cpp's case for negative logits), then `logit -= count * frequency + presence` (OpenAI's definition).
 #[derive(Clone, Copy, Debug)]
-pub struct Penalties {
+pub(crate) struct Penalties {
     /// The number of last tokens; `None` = all.
-    pub last: Option<usize>,
+    pub(crate) last: Option<usize>,
     /// Divides positive logits and multiplies negative ones; 1 = off.
-    pub repeat: f32,
+    pub(crate) repeat: f32,
     /// Subtracted once per occurrence; 0 = off.
-    pub frequency: f32,
+    pub(crate) frequency: f32,
     /// Subtracted once; 0 = off.
-    pub presence: f32,
+    pub(crate) presence: f32,
 }
 
 /// The last `last` tokens of a history, or all.

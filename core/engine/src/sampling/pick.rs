@@ -4,7 +4,7 @@ use super::{Candidates, Generator, Pick};
 
 /// Picks the best candidate (lower id if equal).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Greedy;
+pub(crate) struct Greedy;
 
 impl Pick for Greedy {
     fn name(&self) -> &'static str {
@@ -22,13 +22,13 @@ impl Pick for Greedy {
 
 /// Picks a candidate with its probability.
 #[derive(Clone, Debug)]
-pub struct Random {
+pub(crate) struct Random {
     generator: Generator,
 }
 
 impl Random {
     /// A pick that draws one number per token from `generator`.
-    pub fn new(generator: Generator) -> Self {
+    pub(crate) fn new(generator: Generator) -> Self {
         Self { generator }
     }
 }

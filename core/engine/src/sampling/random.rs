@@ -24,12 +24,12 @@ impl Generator {
     }
 
     /// An independent generator for part `part` of the same seed.
-    pub fn stream(seed: u64, part: u64) -> Self {
+    pub(crate) fn stream(seed: u64, part: u64) -> Self {
         Self::new(SplitMix64::new(seed ^ part.wrapping_mul(0xd134_2543_de82_ef95)).bits())
     }
 
     /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         let s = &mut self.state;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
         let t = s[1] << 17;
@@ -43,7 +43,7 @@ impl Generator {
     }
 
     /// Uniform in `[0, 1)`, a multiple of 2^-53.
-    pub fn uniform(&mut self) -> f64 {
+    pub(crate) fn uniform(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 

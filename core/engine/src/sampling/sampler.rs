@@ -62,7 +62,7 @@ impl fmt::Debug for Sampler {
 }
 
 /// Checks options (names and values as text) and returns the sampler with them.
-pub type WithOptions = dyn Fn(&[(String, String)]) -> Result<Sampler, String> + Send + Sync;
+type WithOptions = dyn Fn(&[(String, String)]) -> Result<Sampler, String> + Send + Sync;
 
 /// A registered sampler, without its options.
 #[derive(Clone)]
@@ -107,24 +107,24 @@ impl Sampler {
 
 /// Random numbers by position: the same for the same seed, stream and position, whatever was drawn before.
 #[derive(Clone, Copy, Debug)]
-pub struct Draws {
+pub(crate) struct Draws {
     key: u64,
 }
 
 impl Draws {
     /// The numbers of a stream of a seed.
-    pub fn new(seed: u64, stream: u64) -> Self {
+    pub(crate) fn new(seed: u64, stream: u64) -> Self {
         Self { key: Generator::stream(seed, stream).bits() }
     }
 
     /// 64 random bits for a position.
-    pub fn at(self, position: u64) -> u64 {
+    pub(crate) fn at(self, position: u64) -> u64 {
         mixed(self.key ^ mixed(position))
     }
 }
 
 /// The step of a [`Sampler`] in a chain.
-pub struct SamplerPart {
+pub(crate) struct SamplerPart {
     name: &'static str,
     step: Box<dyn SamplerStep>,
     draws: Draws,
@@ -137,7 +137,7 @@ impl SamplerPart {
     ///
     /// # Errors
     /// The sampler refuses its options.
-    pub fn new(sampler: &Sampler, draws: Draws) -> Result<Self, SamplingError> {
+    pub(crate) fn new(sampler: &Sampler, draws: Draws) -> Result<Self, SamplingError> {
         let name = sampler.name;
         match (sampler.make)() {
             Ok(step) => Ok(Self { name, step, draws, prompt: 0, row: Vec::new() }),
@@ -223,7 +223,7 @@ mod tests {
             temperature: 50.0,
             ..SamplingOptions::default()
         };
-        let mut chain = Chain::from_options(&options, Arc::default()).unwrap();
+        let mut chain = Chain::from_options(&options).unwrap();
         assert_eq!(chain.names()[0], "test/steps:above");
         chain.begin(2);
         let logits = [1.0, 2.0, 1.4, 3.0];
@@ -232,14 +232,14 @@ mod tests {
         let first = seen.lock().unwrap().clone();
         assert_eq!((first[0].0, first[0].1, first[59].0), (2, 2, 61));
         // The same seed and position give the same number, whatever came before; other seeds give other numbers.
-        let mut again = Chain::from_options(&options, Arc::default()).unwrap();
+        let mut again = Chain::from_options(&options).unwrap();
         again.begin(2);
         again.sample(&logits, &[0; 32]).unwrap();
         let numbers: std::collections::BTreeSet<u64> = first.iter().map(|seen| seen.2).collect();
         assert_eq!(numbers.len(), 60);
         assert_eq!(seen.lock().unwrap()[60].2, first[30].2);
         let other = SamplingOptions { seed: Some(4), ..options };
-        let mut other = Chain::from_options(&other, Arc::default()).unwrap();
+        let mut other = Chain::from_options(&other).unwrap();
         other.sample(&logits, &[0; 32]).unwrap();
         assert_ne!(seen.lock().unwrap()[61].2, first[30].2);
     }
@@ -274,7 +274,7 @@ mod tests {
         let told = |text: &str| Sampler::parse(text, &entries).unwrap_err();
         let sampler = Sampler::parse("test/parsed:above=limit=1.5", &entries).unwrap();
         let options = SamplingOptions { samplers: vec![sampler], ..SamplingOptions::greedy() };
-        let mut chain = Chain::from_options(&options, Arc::default()).unwrap();
+        let mut chain = Chain::from_options(&options).unwrap();
         assert_eq!(chain.sample(&[1.0, 2.0], &[]), Ok(1));
         for (text, words) in [
             ("test/parsed:above", "limit is wanted"),
@@ -292,7 +292,7 @@ mod tests {
         let seen = Arc::default();
         let greedy = |sampler: Sampler| {
             let options = SamplingOptions { samplers: vec![sampler], ..SamplingOptions::greedy() };
-            Chain::from_options(&options, Arc::default()).and_then(|mut chain| chain.sample(&[1.0, 2.0], &[]))
+            Chain::from_options(&options).and_then(|mut chain| chain.sample(&[1.0, 2.0], &[]))
         };
         assert_eq!(greedy(above(1.5, &seen)), Ok(1));
         let told = greedy(above(9.0, &seen)).unwrap_err().to_string();

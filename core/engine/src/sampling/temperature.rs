@@ -8,7 +8,7 @@ use super::{Candidates, LogitsPart, SamplingError};
 /// That changes no probability, and the best candidate stays the best at any temperature. In other cases it would
 /// change the last bits of logits, and with them the tokens of a seed; so it is not done.
 #[derive(Clone, Copy, Debug)]
-pub struct Temperature(pub f32);
+pub(crate) struct Temperature(pub(crate) f32);
 
 impl LogitsPart for Temperature {
     fn name(&self) -> &'static str {

@@ -4,7 +4,7 @@ use super::{Candidates, LogitsPart, SamplingError};
 
 /// Keeps the `k` best; 0 = off.
 #[derive(Clone, Copy, Debug)]
-pub struct TopK(pub usize);
+pub(crate) struct TopK(pub(crate) usize);
 
 impl LogitsPart for TopK {
     fn name(&self) -> &'static str {
@@ -21,11 +21,11 @@ impl LogitsPart for TopK {
 
 /// Nucleus sampling (Holtzman et al., 2019): keeps the fewest best candidates whose probabilities reach `p`; 1 = off.
 #[derive(Clone, Copy, Debug)]
-pub struct TopP {
+pub(crate) struct TopP {
     /// The probability to reach.
-    pub p: f32,
+    pub(crate) p: f32,
     /// The number of candidates that always stay.
-    pub min_keep: usize,
+    pub(crate) min_keep: usize,
 }
 
 impl LogitsPart for TopP {
@@ -54,11 +54,11 @@ impl LogitsPart for TopP {
 
 /// Keeps candidates at least `p` times as likely as the best (llama.cpp pull request 3841); 0 = off.
 #[derive(Clone, Copy, Debug)]
-pub struct MinP {
+pub(crate) struct MinP {
     /// The share of the best probability.
-    pub p: f32,
+    pub(crate) p: f32,
     /// The number of candidates that always stay.
-    pub min_keep: usize,
+    pub(crate) min_keep: usize,
 }
 
 impl LogitsPart for MinP {
@@ -80,11 +80,11 @@ impl LogitsPart for MinP {
 /// Locally typical sampling (Meister et al., 2022): keeps candidates whose surprise is closest to the entropy until
 /// their probabilities exceed `p`; 1 = off.
 #[derive(Clone, Copy, Debug)]
-pub struct Typical {
+pub(crate) struct Typical {
     /// The probability to exceed.
-    pub p: f32,
+    pub(crate) p: f32,
     /// The number of candidates that always stay.
-    pub min_keep: usize,
+    pub(crate) min_keep: usize,
 }
 
 impl LogitsPart for Typical {

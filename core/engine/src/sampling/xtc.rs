@@ -5,19 +5,19 @@ use super::{Candidates, Generator, LogitsPart, SamplingError};
 /// With a chance of `probability`, drops every candidate of at least `threshold` except the least likely of them
 /// (llama.cpp pull request 9742).
 #[derive(Clone, Debug)]
-pub struct Xtc {
+pub(crate) struct Xtc {
     /// The chance that it acts on a token; 0 = off.
-    pub probability: f32,
+    pub(crate) probability: f32,
     /// The probability from which a token counts as a top choice; above 0.5 nothing can be dropped.
-    pub threshold: f32,
+    pub(crate) threshold: f32,
     /// The number of candidates that always stay.
-    pub min_keep: usize,
+    pub(crate) min_keep: usize,
     generator: Generator,
 }
 
 impl Xtc {
     /// A step that draws its chance from `generator`.
-    pub fn new(probability: f32, threshold: f32, min_keep: usize, generator: Generator) -> Self {
+    pub(crate) fn new(probability: f32, threshold: f32, min_keep: usize, generator: Generator) -> Self {
         Self { probability, threshold, min_keep, generator }
     }
 }

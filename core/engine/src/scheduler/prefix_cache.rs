@@ -192,7 +192,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// The sequence belongs to another scheduler.
-    pub fn retire(&mut self, mut sequence: Sequence) -> Result<(), GenerateError> {
+    pub(crate) fn retire(&mut self, mut sequence: Sequence) -> Result<(), GenerateError> {
         sequence.forget_pending();
         sequence.chunk_boundaries.clear();
         let anywhere = self.engine.rewinds_anywhere();

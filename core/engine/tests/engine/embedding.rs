@@ -2,7 +2,8 @@
 
 use crate::encoder::encoder;
 use menagerie_engine::{EmbeddingOptions, GenerateError, Normalization};
-use menagerie_model::Pooling;
+use menagerie_model::{Linear, LinearInput, Pooling, Result, Rows, TransformContext};
+use std::sync::{Arc, Mutex};
 
 fn plain(pooling: Option<Pooling>) -> EmbeddingOptions {
     EmbeddingOptions::default().with_pooling(pooling).with_normalization(Normalization::None)
@@ -50,4 +51,42 @@ fn a_vector_that_is_no_number_is_an_error_of_its_text() {
     let results = engine.embed(&[&[1], &[99], &[2]], &plain(None));
     assert!(results[0].is_ok() && results[2].is_ok());
     assert!(matches!(results[1], Err(GenerateError::NotFinite { .. })));
+}
+
+/// A linear that changes nothing and records the row of the step that each of its rows came from.
+struct OriginLog(Arc<Mutex<Vec<usize>>>);
+
+impl Linear for OriginLog {
+    fn in_features(&self) -> usize {
+        2
+    }
+
+    fn out_features(&self) -> usize {
+        2
+    }
+
+    fn forward(&self, x: &LinearInput, context: &TransformContext) -> Result<Rows> {
+        self.0.lock().unwrap().extend((0..x.rows().rows()).map(|row| x.origin(row)));
+        context.compute.backend.copy(x.rows())
+    }
+}
+
+/// Adapters find the sequence of a pooled row by its origin. A requested pooling, which has other origins, is followed by
+/// no linear, so no linear can get the origins of another pooling.
+#[test]
+fn linears_after_the_pooling_get_the_origins_of_the_pooled_rows() {
+    let texts: [&[u32]; 2] = [&[1, 2, 6], &[3, 4]];
+    for (own, expected) in [(Pooling::Cls, [0, 3]), (Pooling::Mean, [0, 3]), (Pooling::Last, [2, 4])] {
+        let (mut engine, _) = encoder(64);
+        let origins = Arc::new(Mutex::new(Vec::new()));
+        let model = Arc::get_mut(&mut engine.model).unwrap();
+        model.pooling = own;
+        model.dense.push(Box::new(OriginLog(Arc::clone(&origins))));
+        assert!(engine.embed(&texts, &plain(None)).iter().all(|vector| vector.as_ref().unwrap().len() == 2));
+        assert_eq!(std::mem::take(&mut *origins.lock().unwrap()), expected, "{own:?}");
+        for requested in [Pooling::Cls, Pooling::Mean, Pooling::Last, Pooling::None] {
+            assert!(engine.embed(&texts, &plain(Some(requested))).iter().all(|vector| vector.is_ok()));
+            assert!(origins.lock().unwrap().is_empty(), "{requested:?}");
+        }
+    }
 }

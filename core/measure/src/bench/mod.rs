@@ -5,7 +5,7 @@ mod together;
 pub use together::{TogetherOptions, TogetherResult, bench_together};
 
 use menagerie_engine::{
-    Evaluation, GenerateError, LogitRows, RequestKind, Scheduler, TextPipeline, sampling::Generator, setters,
+    Evaluation, GenerateError, LogitRows, RequestKind, Scheduler, TextPipeline, Generator, setters,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -3,7 +3,7 @@
 use crate::bench::Rate;
 use menagerie_engine::{
     GenerateError, LogitRows, RequestArrival, RequestKind, RequestProgress, RequestStart, Scheduler,
-    SchedulerOptions, Sequence, TextPipeline, sampling::Generator, setters,
+    SchedulerOptions, Sequence, TextPipeline, Generator, setters,
 };
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,6 +1,6 @@
 //! One direction from many differences, as in llama.cpp's `cvector-generator`.
 
-use menagerie_engine::sampling::Generator;
+use menagerie_engine::Generator;
 
 /// The method that computes a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use crate::resolved::{Assemblies, ResolvedFile};
 use crate::stage_options::{StagePlace, StageProbe};
 use crate::stages;
 use menagerie_assembly::{AssembledModel, Assembly, StagePlan};
-use menagerie_engine::{Engine, TextPipeline, snapshot_bytes, with_point};
+use menagerie_engine::{Engine, TextPipeline, snapshot_bytes, with_snapshot_room};
 use menagerie_model::{
     AdapterSite, Arithmetic, Compute, Executor, KvType, ModelError, NormedExecutor, PoolOptions, WholeModel,
 };
@@ -61,7 +61,7 @@ impl PipelineModel for LanguageModel {
     fn memory(&self, context: usize) -> Result<ContextMemory, ModelError> {
         let (states, sets) = (self.model.states(), self.model.state_sets());
         let room = PoolOptions::one_sequence(self.kv_type, context).with_step_tokens(self.chunk);
-        let room = with_point(room.with_sets(sets), states);
+        let room = with_snapshot_room(room.with_sets(sets), states);
         let snapshots = snapshot_bytes(states).saturating_mul(sets as u64);
         Ok(ContextMemory {
             state: room.memory(states)?.saturating_add(snapshots),

@@ -5,8 +5,7 @@ use crate::output::output_file;
 use crate::output::output_file::OutputFile;
 use crate::screen::{escape, report};
 use menagerie::engine::{
-    LayerProfile, PhaseProfile, PipelineHooks, PipelineLifecycle, RequestSpans, TextPipeline, trace_lanes,
-    write_trace,
+    LayerProfile, PhaseProfile, PipelineHooks, PipelineLifecycle, RequestSpans, TextPipeline, write_trace,
 };
 use menagerie::model::{SpanSum, StageTrace, Trace};
 use std::fmt::Write as _;
@@ -57,9 +56,8 @@ impl Profiler {
         }
         let Some(target) = &self.target else { return Ok(()) };
         let mut file = OutputFile::create(target, self.force, &[])?;
-        let lanes = trace_lanes(pipeline.name(), &self.trace, &stages);
         let left_out =
-            write_trace(&lanes, &mut file).map_err(|error| Failure::about(target.display(), error))?;
+            write_trace(pipeline.name(), &self.trace, &stages, &mut file).map_err(|error| Failure::about(target.display(), error))?;
         file.commit()?;
         if left_out > 0 {
             report::note(&format!(

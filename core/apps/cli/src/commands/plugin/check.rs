@@ -6,7 +6,7 @@ use super::trial::{Trial, trial};
 use crate::failure::Failure;
 use crate::output;
 use clap::Args;
-use menagerie::engine::sampling::Chain;
+use menagerie::engine::Chain;
 use menagerie::engine::{Sampler, SamplingOptions};
 use menagerie::loaders::{CodecEntry, CodecToken, CodecVocabulary, TokenKind};
 use menagerie::plugin_host::{LoadedPlugin, OutputCheck, PluginComponent, PluginLoadOptions, load, watch};
@@ -209,7 +209,7 @@ fn sampled(
         let draw = || {
             let options =
                 SamplingOptions::default().with_samplers(vec![sampler.clone()]).with_seed(u64::from(turn));
-            Chain::from_options(&options, Arc::default())
+            Chain::from_options(&options)
                 .and_then(|mut chain| chain.sample(&logits, &history))
         };
         let result = match (draw(), draw()) {
