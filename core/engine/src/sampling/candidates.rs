@@ -107,11 +107,6 @@ impl Candidates {
         self.entries.len()
     }
 
-    /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// Sorts by logit, highest first (ties: lower id first).
     pub(crate) fn sort(&mut self) {
         if !self.sorted {

@@ -73,8 +73,10 @@ impl Chain {
     }
 
     /// The names of the steps and of the pick, in order.
+    #[cfg(test)]
     pub(crate) fn names(&self) -> Vec<&'static str> {
-        self.parts.iter().map(|part| part.name()).chain([self.pick.name()]).collect()
+        let pick = if self.pick.takes_best() { "greedy" } else { "random" };
+        self.parts.iter().map(|part| part.name()).chain([pick]).collect()
     }
 
     /// Samples the token that follows `history` from its logits `[V]`.

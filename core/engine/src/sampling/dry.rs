@@ -20,6 +20,7 @@ const MAX_TAIL: usize = 20;
 
 impl Breakers {
     /// Breakers that are exactly one token each.
+    #[cfg(test)]
     pub(crate) fn single(ids: impl IntoIterator<Item = u32>) -> Self {
         Self { tails: ids.into_iter().map(|id| (id, vec![Vec::new()])).collect() }
     }

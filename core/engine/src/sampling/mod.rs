@@ -54,9 +54,6 @@ pub(crate) trait LogitsPart: Send {
 
 /// The end of a chain: picks one of the remaining candidates.
 pub(crate) trait Pick: Send {
-    /// Its name in listings and errors, for example `greedy`.
-    fn name(&self) -> &'static str;
-
     /// Whether it always picks the best candidate (lower id if equal); a chain without steps then needs no candidates.
     fn takes_best(&self) -> bool {
         false

@@ -7,10 +7,6 @@ use super::{Candidates, Generator, Pick};
 pub(crate) struct Greedy;
 
 impl Pick for Greedy {
-    fn name(&self) -> &'static str {
-        "greedy"
-    }
-
     fn takes_best(&self) -> bool {
         true
     }
@@ -34,10 +30,6 @@ impl Random {
 }
 
 impl Pick for Random {
-    fn name(&self) -> &'static str {
-        "random"
-    }
-
     fn pick(&mut self, candidates: &mut Candidates) -> Option<u32> {
         let draw = self.generator.uniform();
         let mut sum = 0.0;

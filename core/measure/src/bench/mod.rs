@@ -5,7 +5,7 @@ mod together;
 pub use together::{TogetherOptions, TogetherResult, bench_together};
 
 use menagerie_engine::{
-    Evaluation, GenerateError, LogitRows, RequestKind, Scheduler, TextPipeline, Generator, setters,
+    Evaluation, GenerateError, Generator, LogitRows, RequestKind, Scheduler, TextPipeline, setters,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -2,8 +2,8 @@
 
 use crate::bench::Rate;
 use menagerie_engine::{
-    GenerateError, LogitRows, RequestArrival, RequestKind, RequestProgress, RequestStart, Scheduler,
-    SchedulerOptions, Sequence, TextPipeline, Generator, setters,
+    GenerateError, Generator, LogitRows, RequestArrival, RequestKind, RequestProgress, RequestStart,
+    Scheduler, SchedulerOptions, Sequence, TextPipeline, setters,
 };
 use std::sync::Arc;
 use std::time::Instant;

@@ -56,8 +56,8 @@ impl Profiler {
         }
         let Some(target) = &self.target else { return Ok(()) };
         let mut file = OutputFile::create(target, self.force, &[])?;
-        let left_out =
-            write_trace(pipeline.name(), &self.trace, &stages, &mut file).map_err(|error| Failure::about(target.display(), error))?;
+        let left_out = write_trace(pipeline.name(), &self.trace, &stages, &mut file)
+            .map_err(|error| Failure::about(target.display(), error))?;
         file.commit()?;
         if left_out > 0 {
             report::note(&format!(

@@ -209,8 +209,7 @@ fn sampled(
         let draw = || {
             let options =
                 SamplingOptions::default().with_samplers(vec![sampler.clone()]).with_seed(u64::from(turn));
-            Chain::from_options(&options)
-                .and_then(|mut chain| chain.sample(&logits, &history))
+            Chain::from_options(&options).and_then(|mut chain| chain.sample(&logits, &history))
         };
         let result = match (draw(), draw()) {
             (Ok(one), Ok(other)) if one == other => Ok(()),
