@@ -17,8 +17,8 @@ use std::time::Instant;
 /// The number of waiting requests that are compared with a starting one to find shared prefixes.
 const COMPARED_REQUESTS: usize = 64;
 
-/// The fewest tokens before a chunk boundary for which no request waits. A boundary costs a smaller step and a copy of
-/// the states, about as much as twenty rows each.
+/// The fewest rows between the computed prefix and a chunk boundary that no waiting request needs. A boundary costs a
+/// smaller step and a copy of the states, about as much as twenty rows each.
 const MIN_BOUNDARY_DISTANCE: usize = 64;
 
 /// The most chunk boundaries that waiting requests cause in one prompt; each makes a step smaller.

@@ -1,7 +1,7 @@
 //! [`LogitBias`]: adds a number to the logits of given tokens.
 
 use super::chain::is_broken;
-use super::{Candidate, Candidates, LogitsPart, SamplingError};
+use super::{CandidateToken, Candidates, LogitsStep, SamplingError};
 use std::collections::HashMap;
 
 /// Adds `bias` to the logit of each named token; `-inf` forbids a token. Several biases of one token add up.
@@ -11,7 +11,7 @@ pub(crate) struct LogitBias {
 }
 
 impl LogitBias {
-    /// A part with these `(token, bias)` pairs.
+    /// A step with these `(token, bias)` pairs.
     pub(crate) fn new(pairs: impl IntoIterator<Item = (u32, f32)>) -> Self {
         let mut biases = HashMap::new();
         for (id, bias) in pairs {
@@ -23,13 +23,13 @@ impl LogitBias {
     }
 }
 
-impl LogitsPart for LogitBias {
+impl LogitsStep for LogitBias {
     fn name(&self) -> &'static str {
         "logit-bias"
     }
 
     fn apply(&mut self, candidates: &mut Candidates, _history: &[u32]) -> Result<(), SamplingError> {
-        let mut broken: Option<(Candidate, f32)> = None;
+        let mut broken: Option<(CandidateToken, f32)> = None;
         candidates.change(&self.biases, |entry, bias| {
             entry.logit += bias;
             if is_broken(entry.logit) && broken.is_none_or(|(first, _)| entry.id < first.id) {
@@ -38,7 +38,7 @@ impl LogitsPart for LogitBias {
         });
         match broken {
             None => Ok(()),
-            Some((Candidate { id, logit }, bias)) => {
+            Some((CandidateToken { id, logit }, bias)) => {
                 let value = format!("{bias:e}");
                 Err(SamplingError::Overflow { option: "--logit-bias", value, id, logit })
             }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 /// A token and its logit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Candidate {
+pub(crate) struct CandidateToken {
     /// Token id.
     pub(crate) id: u32,
     /// Unnormalized log probability.
@@ -13,7 +13,7 @@ pub(crate) struct Candidate {
 }
 
 /// Highest logit first; lower id first for equal logits, so that every order is deterministic.
-fn best_first(a: &Candidate, b: &Candidate) -> Ordering {
+fn best_first(a: &CandidateToken, b: &CandidateToken) -> Ordering {
     b.logit.total_cmp(&a.logit).then(a.id.cmp(&b.id))
 }
 
@@ -23,7 +23,7 @@ const FEW: usize = 128;
 /// The tokens that may still be sampled. Logits are never NaN; the allocation is reused from token to token.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Candidates {
-    entries: Vec<Candidate>,
+    entries: Vec<CandidateToken>,
     sorted: bool,
     /// Whether `entries[i]` is token `i`: nothing was dropped or moved.
     whole: bool,
@@ -42,7 +42,7 @@ impl Candidates {
     /// Starts again with a new row of logits, in the same allocation.
     pub(crate) fn refill(&mut self, logits: &[f32]) {
         self.entries.clear();
-        self.entries.extend(logits.iter().zip(0..).map(|(&logit, id)| Candidate { id, logit }));
+        self.entries.extend(logits.iter().zip(0..).map(|(&logit, id)| CandidateToken { id, logit }));
         self.sorted = false;
         self.whole = true;
         self.vocabulary = logits.len();
@@ -74,18 +74,22 @@ impl Candidates {
     }
 
     /// The candidates, in no particular order unless [`Self::sort`] was called.
-    pub(crate) fn entries(&self) -> &[Candidate] {
+    pub(crate) fn entries(&self) -> &[CandidateToken] {
         &self.entries
     }
 
     /// The candidates, to change their logits; they count as unsorted afterwards.
-    pub(crate) fn entries_mut(&mut self) -> &mut [Candidate] {
+    pub(crate) fn entries_mut(&mut self) -> &mut [CandidateToken] {
         self.sorted = false;
         &mut self.entries
     }
 
     /// Changes the candidates that are named in `tokens`; they count as unsorted afterwards.
-    pub(crate) fn change<T>(&mut self, tokens: &HashMap<u32, T>, mut change: impl FnMut(&mut Candidate, &T)) {
+    pub(crate) fn change<T>(
+        &mut self,
+        tokens: &HashMap<u32, T>,
+        mut change: impl FnMut(&mut CandidateToken, &T),
+    ) {
         self.sorted = false;
         if self.whole {
             for (&id, value) in tokens {
@@ -132,7 +136,7 @@ impl Candidates {
 
     /// One pass with the best so far in order: almost every candidate is rejected by one comparison.
     fn keep_few(&mut self, count: usize) {
-        let mut best: Vec<Candidate> = Vec::with_capacity(count + 1);
+        let mut best: Vec<CandidateToken> = Vec::with_capacity(count + 1);
         let mut worst = f32::NEG_INFINITY;
         for &entry in &self.entries {
             if entry.logit < worst {
@@ -171,7 +175,7 @@ impl Candidates {
     /// Keeps the candidates at these indices of the current order, in this order; changes nothing if `indices` is
     /// empty.
     pub(crate) fn keep_indices(&mut self, indices: &[usize]) {
-        let kept: Vec<Candidate> =
+        let kept: Vec<CandidateToken> =
             indices.iter().filter_map(|&index| self.entries.get(index).copied()).collect();
         if !kept.is_empty() {
             self.entries = kept;
@@ -180,7 +184,7 @@ impl Candidates {
     }
 
     /// The candidate with the highest logit (lower id if equal).
-    pub(crate) fn best(&self) -> Option<Candidate> {
+    pub(crate) fn best(&self) -> Option<CandidateToken> {
         self.entries.iter().copied().min_by(best_first)
     }
 

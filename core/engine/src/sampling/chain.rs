@@ -3,14 +3,15 @@
 use super::options::last;
 use super::random::fresh_seed;
 use super::{
-    Breakers, Candidate, Candidates, Draws, Dry, Generator, Greedy, LogitBias, LogitsPart, MinP, Penalties,
-    Pick, Random, SamplerPart, SamplingError, SamplingOptions, Temperature, TopK, TopP, Typical, Xtc,
+    Breakers, CandidateToken, Candidates, Draws, Dry, Generator, Greedy, LogitBias, LogitsStep, MinP,
+    Penalties, Pick, Random, RegisteredStep, SamplingError, SamplingOptions, TemperatureStep, TopK, TopP,
+    Typical, Xtc,
 };
 use std::sync::Arc;
 
 /// A list of steps and a pick; keeps the candidates from token to token.
 pub struct Chain {
-    parts: Vec<Box<dyn LogitsPart>>,
+    steps: Vec<Box<dyn LogitsStep>>,
     pick: Box<dyn Pick>,
     candidates: Candidates,
     seed: u64,
@@ -19,12 +20,12 @@ pub struct Chain {
 /// Random streams of one seed: XTC and the pick draw independently.
 const XTC_STREAM: u64 = 1;
 const PICK_STREAM: u64 = 0;
-const FIRST_FOREIGN_STREAM: u64 = 2;
+const FIRST_REGISTERED_STREAM: u64 = 2;
 
 impl Chain {
     /// A chain of these steps; `seed` is the one that the outcome reports.
-    pub(crate) fn new(parts: Vec<Box<dyn LogitsPart>>, pick: Box<dyn Pick>, seed: u64) -> Self {
-        Self { parts, pick, candidates: Candidates::default(), seed }
+    pub(crate) fn new(steps: Vec<Box<dyn LogitsStep>>, pick: Box<dyn Pick>, seed: u64) -> Self {
+        Self { steps, pick, candidates: Candidates::default(), seed }
     }
 
     /// llama.cpp's default chain with the steps that the options enable. As there, temperature 0 takes the best token
@@ -47,24 +48,24 @@ impl Chain {
     ) -> Result<Self, SamplingError> {
         options.check()?;
         let seed = options.seed.unwrap_or_else(fresh_seed);
-        let mut parts = shifting_parts(options, breakers);
-        parts.extend(foreign_parts(options, seed)?);
+        let mut steps = shifting_steps(options, breakers);
+        steps.extend(registered_steps(options, seed)?);
         let greedy = options.temperature <= 0.0;
         if !greedy || options.may_drop_the_best() {
-            parts.extend(dropping_parts(options, seed));
+            steps.extend(truncation_steps(options, seed));
         }
         if greedy {
-            return Ok(Self::new(parts, Box::new(Greedy), seed));
+            return Ok(Self::new(steps, Box::new(Greedy), seed));
         }
         if options.temperature != 1.0 {
-            parts.push(Box::new(Temperature(options.temperature)));
+            steps.push(Box::new(TemperatureStep(options.temperature)));
         }
-        Ok(Self::new(parts, Box::new(Random::new(Generator::stream(seed, PICK_STREAM))), seed))
+        Ok(Self::new(steps, Box::new(Random::new(Generator::stream(seed, PICK_STREAM))), seed))
     }
 
     /// Sets the number of prompt tokens in the history, before the first sample.
     pub fn begin(&mut self, prompt: usize) {
-        self.parts.iter_mut().for_each(|part| part.begin(prompt));
+        self.steps.iter_mut().for_each(|step| step.begin(prompt));
     }
 
     /// The seed of its random draws.
@@ -76,7 +77,7 @@ impl Chain {
     #[cfg(test)]
     pub(crate) fn names(&self) -> Vec<&'static str> {
         let pick = if self.pick.takes_best() { "greedy" } else { "random" };
-        self.parts.iter().map(|part| part.name()).chain([pick]).collect()
+        self.steps.iter().map(|step| step.name()).chain([pick]).collect()
     }
 
     /// Samples the token that follows `history` from its logits `[V]`.
@@ -84,18 +85,18 @@ impl Chain {
     /// # Errors
     /// A logit is NaN, or no token is allowed.
     pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32, SamplingError> {
-        if self.parts.is_empty() && self.pick.takes_best() {
+        if self.steps.is_empty() && self.pick.takes_best() {
             return best(logits);
         }
         if let Some(id) = logits.iter().position(|&logit| is_broken(logit)) {
             return Err(SamplingError::NotANumber { id, logit: logits[id] });
         }
         self.candidates.refill(logits);
-        for part in &mut self.parts {
-            part.apply(&mut self.candidates, history)?;
+        for step in &mut self.steps {
+            step.apply(&mut self.candidates, history)?;
             let broken = self.candidates.entries().iter().find(|entry| is_broken(entry.logit));
-            if let Some(&Candidate { id, logit }) = broken {
-                return Err(SamplingError::BrokenPart { part: part.name(), id, logit });
+            if let Some(&CandidateToken { id, logit }) = broken {
+                return Err(SamplingError::BrokenPart { part: step.name(), id, logit });
             }
         }
         if self.candidates.best().is_none_or(|best| best.logit == f32::NEG_INFINITY) {
@@ -125,15 +126,15 @@ pub(super) fn is_broken(logit: f32) -> bool {
 }
 
 /// Steps that change logits without dropping candidates: bias, penalties, DRY.
-fn shifting_parts(options: &SamplingOptions, breakers: Arc<Breakers>) -> Vec<Box<dyn LogitsPart>> {
-    let mut parts: Vec<Box<dyn LogitsPart>> = Vec::new();
+fn shifting_steps(options: &SamplingOptions, breakers: Arc<Breakers>) -> Vec<Box<dyn LogitsStep>> {
+    let mut steps: Vec<Box<dyn LogitsStep>> = Vec::new();
     if !options.logit_bias.is_empty() {
-        parts.push(Box::new(LogitBias::new(options.logit_bias.iter().copied())));
+        steps.push(Box::new(LogitBias::new(options.logit_bias.iter().copied())));
     }
     let penalized =
         options.repeat_penalty != 1.0 || options.presence_penalty != 0.0 || options.frequency_penalty != 0.0;
     if penalized && options.repeat_last_n != 0 {
-        parts.push(Box::new(Penalties {
+        steps.push(Box::new(Penalties {
             last: last(options.repeat_last_n),
             repeat: options.repeat_penalty,
             frequency: options.frequency_penalty,
@@ -141,7 +142,7 @@ fn shifting_parts(options: &SamplingOptions, breakers: Arc<Breakers>) -> Vec<Box
         }));
     }
     if options.dry_multiplier > 0.0 && options.dry_last_n != 0 {
-        parts.push(Box::new(Dry {
+        steps.push(Box::new(Dry {
             multiplier: options.dry_multiplier,
             base: options.dry_base,
             allowed_length: options.dry_allowed_length,
@@ -149,41 +150,41 @@ fn shifting_parts(options: &SamplingOptions, breakers: Arc<Breakers>) -> Vec<Box
             breakers,
         }));
     }
-    parts
+    steps
 }
 
 /// Samplers of other crates and plugins, in the requested order; each draws from its own stream.
-fn foreign_parts(options: &SamplingOptions, seed: u64) -> Result<Vec<Box<dyn LogitsPart>>, SamplingError> {
-    let numbered = options.samplers.iter().zip(FIRST_FOREIGN_STREAM..);
+fn registered_steps(options: &SamplingOptions, seed: u64) -> Result<Vec<Box<dyn LogitsStep>>, SamplingError> {
+    let numbered = options.samplers.iter().zip(FIRST_REGISTERED_STREAM..);
     numbered
         .map(|(sampler, stream)| {
-            let part = SamplerPart::new(sampler, Draws::new(seed, stream))?;
-            Ok(Box::new(part) as Box<dyn LogitsPart>)
+            let step = RegisteredStep::new(sampler, Draws::new(seed, stream))?;
+            Ok(Box::new(step) as Box<dyn LogitsStep>)
         })
         .collect()
 }
 
 /// Steps that drop candidates: top-k, typical, top-p, min-p, XTC.
-fn dropping_parts(options: &SamplingOptions, seed: u64) -> Vec<Box<dyn LogitsPart>> {
+fn truncation_steps(options: &SamplingOptions, seed: u64) -> Vec<Box<dyn LogitsStep>> {
     let min_keep = options.min_keep;
-    let mut parts: Vec<Box<dyn LogitsPart>> = Vec::new();
+    let mut steps: Vec<Box<dyn LogitsStep>> = Vec::new();
     if options.top_k > 0 {
-        parts.push(Box::new(TopK(options.top_k.max(min_keep))));
+        steps.push(Box::new(TopK(options.top_k.max(min_keep))));
     }
     if options.typical_p < 1.0 {
-        parts.push(Box::new(Typical { p: options.typical_p, min_keep }));
+        steps.push(Box::new(Typical { p: options.typical_p, min_keep }));
     }
     if options.top_p < 1.0 {
-        parts.push(Box::new(TopP { p: options.top_p, min_keep }));
+        steps.push(Box::new(TopP { p: options.top_p, min_keep }));
     }
     if options.min_p > 0.0 {
-        parts.push(Box::new(MinP { p: options.min_p, min_keep }));
+        steps.push(Box::new(MinP { p: options.min_p, min_keep }));
     }
     if options.xtc_probability > 0.0 {
         let (chance, generator) = (options.xtc_probability, Generator::stream(seed, XTC_STREAM));
-        parts.push(Box::new(Xtc::new(chance, options.xtc_threshold, min_keep, generator)));
+        steps.push(Box::new(Xtc::new(chance, options.xtc_threshold, min_keep, generator)));
     }
-    parts
+    steps
 }
 
 #[cfg(test)]
@@ -309,7 +310,7 @@ mod tests {
     #[test]
     fn a_broken_part_is_named() {
         struct Broken(f32);
-        impl LogitsPart for Broken {
+        impl LogitsStep for Broken {
             fn name(&self) -> &'static str {
                 "broken"
             }

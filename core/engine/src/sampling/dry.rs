@@ -1,7 +1,7 @@
 //! [`Dry`]: "don't repeat yourself", a penalty on tokens that continue a repetition.
 
 use super::penalties::tail;
-use super::{Candidates, LogitsPart, SamplingError};
+use super::{Candidates, LogitsStep, SamplingError};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -141,7 +141,7 @@ fn common_prefixes(values: &[u32]) -> Vec<usize> {
     z
 }
 
-impl LogitsPart for Dry {
+impl LogitsStep for Dry {
     fn name(&self) -> &'static str {
         "dry"
     }

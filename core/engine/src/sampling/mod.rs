@@ -1,6 +1,6 @@
 //! Sampling: from a row of logits to one token, in a chain of small steps.
 //!
-//! A [`Chain`] is a list of [`LogitsPart`]s and a final [`Pick`]. Steps change or drop [`Candidates`]. They may keep
+//! A [`Chain`] is a list of [`LogitsStep`]s and a final [`Pick`]. Steps change or drop [`Candidates`]. They may keep
 //! state (XTC has a random generator), and they see all earlier tokens of the sequence. [`SamplingOptions`] has
 //! llama.cpp's options, and [`Chain::from_options`] puts the steps in the order of llama.cpp's default chain: logit
 //! bias, penalties, DRY, registered samplers ([`Sampler`]), top-k, typical, top-p, min-p, XTC, temperature, pick.
@@ -27,17 +27,17 @@ pub use random::Generator;
 pub use sampler::{Sampler, SamplerKind, SamplerStep};
 
 use bias::LogitBias;
-use candidates::{Candidate, Candidates};
+use candidates::{CandidateToken, Candidates};
 use dry::Dry;
 use penalties::Penalties;
 use pick::{Greedy, Random};
-use sampler::{Draws, SamplerPart};
-use temperature::Temperature;
+use sampler::{Draws, RegisteredStep};
+use temperature::TemperatureStep;
 use truncation::{MinP, TopK, TopP, Typical};
 use xtc::Xtc;
 
 /// One step of a chain: changes or drops candidates.
-pub(crate) trait LogitsPart: Send {
+pub(crate) trait LogitsStep: Send {
     /// Its name in listings and errors, for example `top-k`.
     fn name(&self) -> &'static str;
 

@@ -1,7 +1,7 @@
 //! [`Penalties`]: repetition, frequency and presence penalties on the last tokens.
 
 use super::chain::is_broken;
-use super::{Candidate, Candidates, LogitsPart, SamplingError};
+use super::{CandidateToken, Candidates, LogitsStep, SamplingError};
 use std::collections::HashMap;
 
 /// Lowers the logits of tokens that occur among the last tokens of the sequence, including the prompt.
@@ -28,7 +28,7 @@ pub(super) fn tail(history: &[u32], last: Option<usize>) -> &[u32] {
     }
 }
 
-impl LogitsPart for Penalties {
+impl LogitsStep for Penalties {
     fn name(&self) -> &'static str {
         "penalties"
     }
@@ -42,7 +42,7 @@ impl LogitsPart for Penalties {
         for &id in recent {
             *counts.entry(id).or_insert(0.0) += 1.0;
         }
-        let mut broken: Option<(Candidate, f32)> = None;
+        let mut broken: Option<(CandidateToken, f32)> = None;
         candidates.change(&counts, |entry, &count| {
             if entry.logit <= 0.0 {
                 entry.logit *= self.repeat;
@@ -54,7 +54,7 @@ impl LogitsPart for Penalties {
                 broken = Some((*entry, count));
             }
         });
-        broken.map_or(Ok(()), |(Candidate { id, logit }, count)| {
+        broken.map_or(Ok(()), |(CandidateToken { id, logit }, count)| {
             let (option, value) = self.strongest(count);
             Err(SamplingError::Overflow { option, value: format!("{value:e}"), id, logit })
         })

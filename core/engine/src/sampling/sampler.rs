@@ -1,7 +1,7 @@
 //! [`Sampler`]: a step of the chain from a plugin or another crate.
 
 use super::random::mixed;
-use super::{Candidates, Generator, LogitsPart, SamplingError};
+use super::{Candidates, Generator, LogitsStep, SamplingError};
 use crate::named::{NamedEntry, check_options};
 use menagerie_entries::{Entries, Entry};
 use std::fmt;
@@ -124,7 +124,7 @@ impl Draws {
 }
 
 /// The step of a [`Sampler`] in a chain.
-pub(crate) struct SamplerPart {
+pub(crate) struct RegisteredStep {
     name: &'static str,
     step: Box<dyn SamplerStep>,
     draws: Draws,
@@ -132,7 +132,7 @@ pub(crate) struct SamplerPart {
     row: Vec<f32>,
 }
 
-impl SamplerPart {
+impl RegisteredStep {
     /// The step of this sampler.
     ///
     /// # Errors
@@ -150,7 +150,7 @@ impl SamplerPart {
     }
 }
 
-impl LogitsPart for SamplerPart {
+impl LogitsStep for RegisteredStep {
     fn name(&self) -> &'static str {
         self.name
     }

@@ -1,6 +1,6 @@
-//! [`Temperature`]: flattens or sharpens the distribution.
+//! [`TemperatureStep`]: flattens or sharpens the distribution.
 
-use super::{Candidates, LogitsPart, SamplingError};
+use super::{Candidates, LogitsStep, SamplingError};
 
 /// Divides every logit by the temperature; 0 or less keeps only the best candidate.
 ///
@@ -8,9 +8,9 @@ use super::{Candidates, LogitsPart, SamplingError};
 /// That changes no probability, and the best candidate stays the best at any temperature. In other cases it would
 /// change the last bits of logits, and with them the tokens of a seed; so it is not done.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Temperature(pub(crate) f32);
+pub(crate) struct TemperatureStep(pub(crate) f32);
 
-impl LogitsPart for Temperature {
+impl LogitsStep for TemperatureStep {
     fn name(&self) -> &'static str {
         "temperature"
     }
@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn logits_are_divided() {
         let mut candidates = Candidates::from_logits(&[1.0, -2.0]);
-        Temperature(0.5).apply(&mut candidates, &[]).unwrap();
+        TemperatureStep(0.5).apply(&mut candidates, &[]).unwrap();
         assert_eq!(candidates.entries().iter().map(|c| c.logit).collect::<Vec<_>>(), [2.0, -4.0]);
     }
 
@@ -47,7 +47,7 @@ mod tests {
         for logits in [[3.0, 7.0, 5.0], [-9.0, -2.0, -3.0], [3e38, 3.1e38, -3e38]] {
             for temperature in [1e-30, 1e-38, 1e-40, f32::from_bits(1)] {
                 let mut candidates = Candidates::from_logits(&logits);
-                Temperature(temperature).apply(&mut candidates, &[]).unwrap();
+                TemperatureStep(temperature).apply(&mut candidates, &[]).unwrap();
                 assert_eq!(candidates.best().unwrap().id, 1, "{logits:?} at {temperature}");
                 assert_eq!(candidates.probabilities(), [0.0, 1.0, 0.0], "{logits:?} at {temperature}");
             }
@@ -60,7 +60,7 @@ mod tests {
         let logits: Vec<f32> = (0..2000u32).map(|i| (i as f32 * 0.731).sin() * 31.7).collect();
         for temperature in [0.05, 0.3, 0.7, 0.8, 1.3, 2.0] {
             let mut candidates = Candidates::from_logits(&logits);
-            Temperature(temperature).apply(&mut candidates, &[]).unwrap();
+            TemperatureStep(temperature).apply(&mut candidates, &[]).unwrap();
             let bits = candidates.entries().iter().map(|entry| entry.logit.to_bits());
             assert!(bits.eq(logits.iter().map(|logit| (logit / temperature).to_bits())), "{temperature}");
         }
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn zero_keeps_the_best() {
         let mut candidates = Candidates::from_logits(&[1.0, 3.0, 3.0]);
-        Temperature(0.0).apply(&mut candidates, &[]).unwrap();
+        TemperatureStep(0.0).apply(&mut candidates, &[]).unwrap();
         assert_eq!(candidates.entries().iter().map(|c| c.id).collect::<Vec<_>>(), [1]);
     }
 }

@@ -1,12 +1,12 @@
 //! Steps that drop unlikely candidates: [`TopK`], [`TopP`], [`MinP`], [`Typical`].
 
-use super::{Candidates, LogitsPart, SamplingError};
+use super::{Candidates, LogitsStep, SamplingError};
 
 /// Keeps the `k` best; 0 = off.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TopK(pub(crate) usize);
 
-impl LogitsPart for TopK {
+impl LogitsStep for TopK {
     fn name(&self) -> &'static str {
         "top-k"
     }
@@ -28,7 +28,7 @@ pub(crate) struct TopP {
     pub(crate) min_keep: usize,
 }
 
-impl LogitsPart for TopP {
+impl LogitsStep for TopP {
     fn name(&self) -> &'static str {
         "top-p"
     }
@@ -61,7 +61,7 @@ pub(crate) struct MinP {
     pub(crate) min_keep: usize,
 }
 
-impl LogitsPart for MinP {
+impl LogitsStep for MinP {
     fn name(&self) -> &'static str {
         "min-p"
     }
@@ -87,7 +87,7 @@ pub(crate) struct Typical {
     pub(crate) min_keep: usize,
 }
 
-impl LogitsPart for Typical {
+impl LogitsStep for Typical {
     fn name(&self) -> &'static str {
         "typical"
     }

@@ -1,6 +1,6 @@
 //! [`Xtc`]: exclude top choices, to avoid the most predictable continuation.
 
-use super::{Candidates, Generator, LogitsPart, SamplingError};
+use super::{Candidates, Generator, LogitsStep, SamplingError};
 
 /// With a chance of `probability`, drops every candidate of at least `threshold` except the least likely of them
 /// (llama.cpp pull request 9742).
@@ -22,7 +22,7 @@ impl Xtc {
     }
 }
 
-impl LogitsPart for Xtc {
+impl LogitsStep for Xtc {
     fn name(&self) -> &'static str {
         "xtc"
     }
