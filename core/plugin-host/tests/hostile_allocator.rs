@@ -7,7 +7,6 @@ use menagerie_engine::{Sampler, SamplingOptions};
 use menagerie_plugin_host::{PluginLoadOptions, load};
 use menagerie_registry::Environment;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Puts a head in front of every block, with a word that only it writes.
