@@ -26,15 +26,15 @@ pub use options::{SamplingError, SamplingOptions};
 pub use random::Generator;
 pub use sampler::{Sampler, SamplerKind, SamplerStep};
 
-use bias::LogitBias;
-use candidates::{CandidateToken, Candidates};
-use dry::Dry;
-use penalties::Penalties;
-use pick::{Greedy, Random};
-use sampler::{Draws, RegisteredStep};
-use temperature::TemperatureStep;
-use truncation::{MinP, TopK, TopP, Typical};
-use xtc::Xtc;
+pub(crate) use bias::LogitBias;
+pub(crate) use candidates::{CandidateToken, Candidates};
+pub(crate) use dry::Dry;
+pub(crate) use penalties::Penalties;
+pub(crate) use pick::{Greedy, Random};
+pub(crate) use sampler::{Draws, RegisteredStep};
+pub(crate) use temperature::TemperatureStep;
+pub(crate) use truncation::{MinP, TopK, TopP, Typical};
+pub(crate) use xtc::Xtc;
 
 /// One step of a chain: changes or drops candidates.
 pub(crate) trait LogitsStep: Send {
