@@ -1,4 +1,4 @@
-//! Instances as parts of models: what assembly builds for a kind of a plugin.
+//! Instances as layers of models: what assembly builds for kinds of plugins.
 
 use crate::building;
 use crate::calling::{self, StepAccess};
@@ -11,20 +11,20 @@ use menagerie_registry::{BuildResult, ComponentFactory, ComponentParts, NormTarg
 use menagerie_spec::kind::Component as Config;
 use std::sync::Arc;
 
-/// A part of a model that rows go through.
+/// A mixer, feed-forward, norm or activation of a plugin.
 struct PluginLayer {
     instance: Instance,
     run: Forward,
     is_bidirectional: bool,
 }
 
-/// A rope's frequencies.
+/// The frequencies of a rope of a plugin.
 struct PluginRope {
     instance: Instance,
     run: Frequencies,
 }
 
-/// The factory of a component that stands in specs; `None` for other families.
+/// The factory of a component; `None` for families that are not part of specs.
 pub(crate) fn factory_of(described: &'static ComponentDescription) -> Option<ComponentFactory> {
     Some(match described.work {
         FamilyFunctions::Mixer(run) => ComponentFactory::Mixer(Box::leak(Box::new(
@@ -103,7 +103,7 @@ impl ElementWise for PluginLayer {
 impl RopeFrequencies for PluginRope {
     fn frequencies(&self, question: &FrequencyQuestion) -> Result<ScaledFrequencies> {
         let FrequencyQuestion { base, rotated, context_length } = *question;
-        // What is not written is seen as no number.
+        // Elements that are not written stay NaN and are detected.
         let mut frequencies = vec![f32::NAN; rotated / 2];
         let mut magnitude = 1.0f32;
         let tensor = Tensor::values(frequencies.as_mut_ptr(), frequencies.len(), 0);

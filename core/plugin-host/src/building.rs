@@ -1,4 +1,4 @@
-//! The host's side of [`abi::Build`]: parts of a place, handed to `create`.
+//! The host's side of [`abi::Build`]: passes the parts of a component to `create`.
 
 use crate::component::{ComponentDescription, FamilyFunctions};
 use crate::instance::{Instance, InstanceLinear, InstanceParts, InstanceSlot, InstanceState};
@@ -13,12 +13,12 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{addr_of, null, null_mut};
 
-/// Where an instance is made.
+/// A running call of `create`.
 struct InstanceBuild<'a> {
     described: &'static ComponentDescription,
     config: &'a Config,
     parts: &'a mut dyn ComponentParts,
-    /// Role of a norm's tensors; empty for others.
+    /// Role of the tensors of a norm; empty for other families.
     role: &'a str,
     kept: InstanceParts,
     /// The first fault of a callback.
@@ -76,10 +76,10 @@ pub(crate) fn create(
     Err(parts.fault(&format!("component `{}`: {reason}", described.name)))
 }
 
-/// The building that a callback was given, and a guard: no panic of the host's leaves into the plugin.
+/// Runs a callback of `create`; panics of the host do not unwind into the plugin.
 ///
 /// # Safety
-/// `context` is that of a [`InstanceBuild`] whose `create` is under way on this thread.
+/// `context` is that of a [`InstanceBuild`] whose `create` is running on this thread.
 unsafe fn within(
     context: *mut c_void,
     work: impl FnOnce(&mut InstanceBuild<'_>) -> BuildResult<()>,
@@ -103,7 +103,7 @@ unsafe fn within(
 }
 
 impl InstanceBuild<'_> {
-    /// A fault of the plugin's asking.
+    /// Refuses a request of the plugin.
     fn refuse<T>(&mut self, why: &str) -> BuildResult<T> {
         let text = format!("component `{}` {why} (a defect of the plugin)", self.described.name);
         Err(self.parts.fault(&text))
@@ -118,7 +118,7 @@ impl InstanceBuild<'_> {
         }
     }
 
-    /// A role as files have it: a norm's own tensors are under the role of its place.
+    /// A role as in files: the tensors of a norm have the role of its place.
     fn role(&mut self, role: Text) -> BuildResult<String> {
         let role = self.text(role, "a role")?;
         Ok(if role.is_empty() { self.role.to_owned() } else { role })
@@ -145,7 +145,7 @@ impl InstanceBuild<'_> {
         self.parts.dims(role).map(|dims| dims.iter().rev().copied().collect()).unwrap_or_default()
     }
 
-    /// Refuses what a component that sees no sequences cannot have.
+    /// Refuses requests that need sequences, for families without access to sequences.
     fn sees_sequences(&mut self, what: &str) -> BuildResult<()> {
         match self.described.work {
             FamilyFunctions::Mixer(_) | FamilyFunctions::FeedForward(_) => Ok(()),
@@ -178,12 +178,12 @@ impl InstanceBuild<'_> {
     }
 }
 
-/// Describes memory that is not written.
+/// The descriptor of read-only memory.
 pub(crate) fn read_only(data: *const u8, byte_len: usize, kind: u32, shape: &[u64]) -> Tensor {
     Tensor::dense(data.cast_mut().cast(), byte_len, kind, shape, Tensor::READ_ONLY)
 }
 
-/// The ABI's number of a type of a file.
+/// The number of a GGML type in the ABI.
 fn dtype_of(block: GgmlType) -> u32 {
     match block {
         GgmlType::F32 => dtype::F32,
@@ -282,7 +282,7 @@ unsafe extern "C" fn weight(context: *mut c_void, role: Text, which: u32, tensor
                 return at.refuse(&format!("requests `{role}`, which is empty"));
             };
             let bytes = first.len() * count;
-            // Experts that a file keeps apart do not follow each other.
+            // Experts that a file stores separately are not contiguous.
             if first.as_ptr().wrapping_add(bytes - last.len()) != last.as_ptr() {
                 return at.refuse(&format!(
                     "requests the bytes of `{role}`, whose matrices are not contiguous in the file"

@@ -1,4 +1,4 @@
-//! The host's side of [`abi::Call`]: one forward, and the services it may ask for.
+//! The host's side of [`abi::Call`]: one forward and its services.
 
 use crate::component::Forward;
 use crate::finite;
@@ -13,28 +13,28 @@ use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::AtomicBool;
 
-/// Most inputs of a family.
+/// Maximum number of inputs of a family.
 pub(crate) const MOST_INPUTS: usize = 3;
 
 thread_local! {
-    /// Its address tells threads apart.
+    /// Its address identifies the thread.
     static HERE: u8 = const { 0 };
 }
 
-/// The address of something that this thread alone has.
+/// An address that is unique to this thread.
 pub(crate) fn here() -> usize {
     HERE.with(|here| std::ptr::from_ref(here) as usize)
 }
 
-/// The step that a call is part of.
+/// Access of a call to its step.
 pub(crate) enum StepAccess<'c, 'm> {
-    /// Of a mixer or feed-forward, which may change states.
+    /// For mixers and feed-forwards, which may change states.
     Owned(&'c mut TransformContext<'m>),
-    /// Of a norm.
+    /// For norms.
     Shared(&'c TransformContext<'m>),
-    /// Of a layer hook: where its rows were computed, if that is here, and the ids of their tokens.
+    /// For layer hooks: the context of the rows if they were computed in this process, and the ids of their tokens.
     Hooked(Option<&'c Compute>, Option<&'c [u32]>),
-    /// None: an activation sees nothing but its rows.
+    /// For activations, which only have access to their rows.
     DetachedInstance,
 }
 
@@ -47,8 +47,8 @@ impl<'m> StepAccess<'_, 'm> {
         }
     }
 
-    /// Ids of the tokens of so many rows; absent where rows were given in their place. A norm has none: what it is given may be
-    /// heads of rows, or some rows of the step only.
+    /// Ids of the tokens of this number of rows; `None` if the step was given embeddings. Norms have no ids, because their
+    /// rows may be heads, or only some rows of the step.
     fn tokens(&self, rows: usize) -> Option<&[u32]> {
         let tokens = match self {
             Self::Hooked(_, tokens) => *tokens,
@@ -58,7 +58,7 @@ impl<'m> StepAccess<'_, 'm> {
         tokens.filter(|tokens| tokens.len() == rows)
     }
 
-    /// Where rows are computed.
+    /// The backend of the rows.
     pub(crate) fn compute(&self) -> Option<&Compute> {
         match self {
             Self::Hooked(compute, _) => *compute,
@@ -69,34 +69,34 @@ impl<'m> StepAccess<'_, 'm> {
     }
 }
 
-/// Rows that went in, and where the plugin sees them.
+/// Input rows, with their address for the plugin.
 pub(crate) struct Input<'c> {
     pub(crate) activated: LinearInput<'c>,
     pub(crate) data: *const f32,
 }
 
-/// A call under way: what its services need.
+/// A running call with the data for its services.
 pub(crate) struct ActiveCall<'c, 'm> {
     pub(crate) instance: &'c Instance,
     pub(crate) step: StepAccess<'c, 'm>,
     pub(crate) inputs: [Option<Input<'c>>; MOST_INPUTS],
     pub(crate) frame: Frame,
     pub(crate) thread: usize,
-    /// Whether the thread of the call is in bodies of `parallel_for`, which share this.
+    /// Whether the thread of the call runs bodies of `parallel_for`, which share this value.
     pub(crate) in_region: AtomicBool,
-    /// Whether a service was asked for where none may be.
+    /// Whether a service was called where it is not allowed.
     pub(crate) misused: AtomicBool,
-    /// What a service failed with first.
+    /// The first error of a service.
     pub(crate) failed: Option<ModelError>,
 }
 
-/// A function of the plugin: its name for errors, and how it is called with an instance and a call.
+/// A function of the plugin: its name for errors, and a closure that calls it with an instance and a call.
 pub(crate) type PluginFunction<'f> = (&'f str, &'f dyn Fn(*mut c_void, &abi::Call) -> Status);
 
 /// Calls `forward`: rows `[T, D]` in, rows `[T, D]` out.
 ///
 /// # Errors
-/// What the plugin or a service reports; values that are no numbers.
+/// An error of the plugin or of a service; values that are not finite.
 pub(crate) fn forward(
     instance: &Instance,
     run: Forward,
@@ -141,10 +141,10 @@ pub(crate) fn forward(
     made
 }
 
-/// Calls `forward` of a component that sees nothing but its rows `x [T, width]`.
+/// Calls `forward` of a component that only has access to its rows `x [T, width]`.
 ///
 /// # Errors
-/// What the plugin reports; values that are no numbers.
+/// An error of the plugin; values that are not finite.
 pub(crate) fn alone(
     instance: &Instance,
     run: Forward,
@@ -180,7 +180,7 @@ impl<'c, 'm> ActiveCall<'c, 'm> {
     /// Calls a function that writes rows into `out`.
     ///
     /// # Errors
-    /// What the plugin or a service reports; values that are no numbers.
+    /// An error of the plugin or of a service; values that are not finite.
     pub(crate) fn write(
         &mut self,
         asked: PluginFunction<'_>,
@@ -197,11 +197,10 @@ impl<'c, 'm> ActiveCall<'c, 'm> {
         self.check(inputs, cols, out, how)
     }
 
-    /// Calls a function. Everything that its call points to outlives the call, and what the plugin may write is lent to nobody
-    /// else during it.
+    /// Calls a function. All data of the call outlives it, and memory that the plugin may write is not shared during it.
     ///
     /// # Errors
-    /// What the plugin or a service reports.
+    /// An error of the plugin or of a service.
     pub(crate) fn ask(
         &mut self,
         (name, run): PluginFunction<'_>,
@@ -247,7 +246,7 @@ impl<'c, 'm> ActiveCall<'c, 'm> {
         }
     }
 
-    /// Refuses output that is not numbers.
+    /// Checks that output is finite.
     fn check(&self, inputs: &[Tensor], cols: usize, out: &[f32], how: OutputCheck) -> Result<()> {
         let rows = out.len() / cols.max(1);
         let row = |row: usize| out.get(row * cols..(row + 1) * cols).unwrap_or_default();
@@ -255,7 +254,7 @@ impl<'c, 'm> ActiveCall<'c, 'm> {
         let last_rows = || self.frame.sequences.iter().map(|one| (one.first_row + one.rows) as usize - 1);
         let found = match how {
             OutputCheck::EveryRow => (0..rows).find_map(faulty),
-            // Heads that are normed are rows of their own, and norms see no sequences.
+            // Normalized heads are separate rows, and norms have no sequences.
             OutputCheck::LastRows if self.frame.sequences.is_empty() => rows.checked_sub(1).and_then(faulty),
             OutputCheck::LastRows => last_rows().filter(|at| *at < rows).find_map(faulty),
         };

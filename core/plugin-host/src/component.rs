@@ -1,4 +1,4 @@
-//! [`ComponentDescription`]: a component as a plugin describes it, read once and checked.
+//! [`ComponentDescription`]: the description of a component by a plugin, read once and checked.
 
 use crate::plugin::PluginRecord;
 use crate::texts::{leaked, name};
@@ -9,12 +9,12 @@ use menagerie_plugin::abi::{
 use std::ffi::c_void;
 use std::ptr::addr_of;
 
-/// Most options, roles, names of a list and dims of a role.
+/// Maximum number of options, of roles, of names in a list and of dims of a role.
 const MOST_ROWS: usize = 256;
 
-/// Makes an instance.
+/// Creates an instance.
 pub(crate) type Create = unsafe extern "C" fn(*const Build, *mut *mut c_void) -> Status;
-/// Ends an instance.
+/// Destroys an instance.
 pub(crate) type Destroy = unsafe extern "C" fn(*mut c_void);
 /// Rows to rows.
 pub(crate) type Forward = unsafe extern "C" fn(*mut c_void, *const Call) -> Status;
@@ -29,14 +29,14 @@ pub(crate) type Decode = unsafe extern "C" fn(*mut c_void, *const DecodeCall) ->
 /// Rows between layers.
 pub(crate) type Hook = unsafe extern "C" fn(*mut c_void, *const HookCall) -> Status;
 
-/// What a layer hook does to rows.
+/// The effect of a layer hook on rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HookMode {
     Observes,
     Replaces,
 }
 
-/// When a layer hook is called, and what it does then.
+/// When a layer hook is called, and its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HookTiming {
     pub(crate) handling: HookMode,
@@ -45,7 +45,7 @@ pub(crate) struct HookTiming {
     pub(crate) phases: Phases,
 }
 
-/// What a component does, by its family.
+/// The functions of a component, by family.
 #[derive(Clone, Copy)]
 #[allow(dead_code)]
 pub(crate) enum FamilyFunctions {
@@ -75,7 +75,7 @@ impl FamilyFunctions {
     }
 }
 
-/// A component that a plugin registered; lasts as long as the process.
+/// A component that a plugin registered; it lives as long as the process.
 pub(crate) struct ComponentDescription {
     /// `author/name:component`.
     pub(crate) name: &'static str,
@@ -109,7 +109,7 @@ pub(crate) struct RoleDescription {
     pub(crate) dims: Vec<&'static str>,
 }
 
-/// A field of a struct of the plugin's, whatever bits it holds.
+/// A field of a struct of the plugin; its bits can be arbitrary.
 macro_rules! field {
     ($pointer:expr, $field:ident) => {
         // SAFETY: the struct has been found to be as large as this version's, and every field is read as a type that
@@ -126,10 +126,10 @@ impl ComponentDescription {
     /// Reads and checks a component.
     ///
     /// # Errors
-    /// What cannot be used, with the name of the component.
+    /// The fault, with the name of the component.
     ///
     /// # Safety
-    /// If not null, it is a [`abi::Component`] of some version, and what it points to is there.
+    /// If not null, it is a [`abi::Component`] of some version, and its pointers are valid.
     pub(crate) unsafe fn read(
         component: *const abi::Component,
         record: &'static PluginRecord,
@@ -205,10 +205,10 @@ impl ComponentDescription {
     }
 }
 
-/// Refuses a struct of another major version, or one that is shorter than version 1 has it.
+/// Refuses structs of another major version, and structs that are shorter than in version 1.
 ///
 /// # Errors
-/// What is wrong, to follow the name of the struct.
+/// The fault, as the end of a sentence that begins with the name of the struct.
 pub(crate) fn check_header(header: abi::Header, size: usize) -> Result<(), String> {
     if header.abi_major != abi::ABI_MAJOR {
         return Err(format!(
@@ -229,7 +229,7 @@ fn is_short_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(allowed)
 }
 
-/// Rows of an array of the plugin's.
+/// The elements of an array of the plugin.
 ///
 /// # Safety
 /// If not null, there are as many; none of them contains anything that not all bits are valid for.
@@ -286,7 +286,7 @@ const HOOK_FLAGS: u32 = {
     Flag::REPLACES | Flag::BEFORE_LAYERS | Flag::AFTER_LAYERS | Flag::IN_PREFILL | Flag::IN_DECODE
 };
 
-/// What the flags of a layer hook say.
+/// Decodes the flags of a layer hook.
 fn around(flags: u32) -> Result<HookTiming, String> {
     use abi::Component as Flag;
     let points = flags & (Flag::BEFORE_LAYERS | Flag::AFTER_LAYERS);

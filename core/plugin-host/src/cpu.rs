@@ -1,4 +1,4 @@
-//! Features of this machine's processor, as the ABI numbers them.
+//! Features of the processor, with the numbers of the ABI.
 
 use menagerie_plugin::abi::cpu_feature;
 
@@ -44,13 +44,13 @@ pub(crate) fn features() -> u64 {
     found.into_iter().filter(|(_, has)| *has).map(|(bit, _)| bit).sum()
 }
 
-/// The bits of the features that this processor has: none that the ABI numbers.
+/// The bits of the features that this processor has; the ABI has none for this architecture.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) fn features() -> u64 {
     0
 }
 
-/// The names of some bits; bits that the ABI does not number by their place.
+/// The names of bits; unknown bits by their position.
 pub(crate) fn names(bits: u64) -> Vec<String> {
     let name = |bit: u64| {
         let known = NAMES.iter().find(|(known, _)| *known == bit).map(|(_, name)| (*name).to_owned());

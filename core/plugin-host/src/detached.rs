@@ -1,4 +1,4 @@
-//! Instances that stand in no model: options given as text, and a vocabulary if there is one.
+//! Instances outside of models: their options come as text, with a vocabulary for tokenizers.
 
 use crate::component::{ComponentDescription, PluginOption};
 use crate::instance::{Instance, InstanceParts};
@@ -26,37 +26,37 @@ pub(crate) enum SettingValue {
 /// The values of a component's options, in the order of its table.
 pub(crate) type OptionValues = Vec<(&'static str, SettingValue)>;
 
-/// What an instance stands beside.
+/// The context of an instance outside of a model.
 #[derive(Default)]
 pub(crate) struct DetachedContext {
-    /// Tokens that it may look at for its life.
+    /// Tokens that it may read during its life.
     pub(crate) vocabulary: Option<Arc<CodecVocabulary>>,
-    /// Blocks of the model; 0 where there is none.
+    /// Blocks of the model; 0 without a model.
     pub(crate) layers: usize,
     /// Elements of the rows between them.
     pub(crate) width: usize,
 }
 
-/// What an instance is made of.
+/// A call of `create` for an instance outside of a model.
 struct DetachedBuild<'a> {
     described: &'static ComponentDescription,
     values: &'a OptionValues,
-    /// The first thing that the plugin asked for and must not.
+    /// The first request of the plugin that was refused.
     refused: Option<String>,
 }
 
-/// An instance, and what it may look at for its life.
+/// An instance with the data that it borrows.
 pub(crate) struct DetachedInstance {
-    /// Before what it looks at: it goes first.
+    /// The first field, because it must be dropped before the data that it borrows.
     pub(crate) instance: Instance,
     _vocabulary: Option<Arc<CodecVocabulary>>,
     _values: OptionValues,
 }
 
-/// Reads options, names and values as text, by the table of a component; what is not given has its default.
+/// Parses options by the table of a component; missing options have their defaults.
 ///
 /// # Errors
-/// A name that the table does not have, a value that does not fit, one that must be given.
+/// An unknown name, an invalid value, or a missing required option.
 pub(crate) fn values(
     described: &ComponentDescription,
     given: &[(String, String)],
@@ -99,10 +99,10 @@ fn parsed(row: &PluginOption, text: &str) -> Result<SettingValue, String> {
 }
 
 impl DetachedInstance {
-    /// Makes an instance.
+    /// Creates an instance.
     ///
     /// # Errors
-    /// What the plugin says, or what it asked for and must not.
+    /// The error of the plugin, or its first refused request.
     pub(crate) fn new(
         described: &'static ComponentDescription,
         values: &OptionValues,
@@ -110,7 +110,7 @@ impl DetachedInstance {
     ) -> Result<DetachedInstance, String> {
         described.record.check()?;
         let DetachedContext { vocabulary, layers, width } = beside;
-        // Texts that the instance is given are those that it keeps.
+        // The instance receives pointers to these copies of the texts.
         let values = values.clone();
         let mut making = DetachedBuild { described, values: &values, refused: None };
         let tokens = vocabulary.as_deref().map(|vocabulary| Vocabulary {
@@ -160,10 +160,10 @@ impl DetachedInstance {
     }
 }
 
-/// Runs a callback of `create`; no panic of the host's leaves into the plugin.
+/// Runs a callback of `create`; panics of the host do not unwind into the plugin.
 ///
 /// # Safety
-/// `context` is that of a [`DetachedBuild`] whose `create` is under way on this thread.
+/// `context` is that of a [`DetachedBuild`] whose `create` is running on this thread.
 unsafe fn within(context: *mut c_void, work: impl FnOnce(&mut DetachedBuild<'_>) -> Option<()>) -> Status {
     // SAFETY: as this function asks; nobody else uses it during the callback.
     let making = unsafe { &mut *context.cast::<DetachedBuild<'_>>() };
@@ -231,7 +231,7 @@ unsafe extern "C" fn name(context: *mut c_void, option: Text, value: *mut Text) 
                 value.write(Text::new(name));
                 Some(())
             }
-            // The instance keeps it.
+            // The instance keeps a reference to it.
             SettingValue::Text(text) => {
                 value.write(Text::new(&text));
                 Some(())
@@ -308,7 +308,7 @@ unsafe extern "C" fn merge(context: *mut c_void, index: u64, merge: *mut Text) -
     OK
 }
 
-/// Says why a service failed, for a plugin that hands the status on.
+/// Sets the error text of a failed service, for plugins that return the status.
 fn refused_text(text: &str) -> Status {
     // SAFETY: a text of the host's.
     unsafe { texts::say(Text::new(text)) };

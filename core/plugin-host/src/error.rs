@@ -1,14 +1,14 @@
-//! [`PluginError`]: a plugin that is not used, and why.
+//! [`PluginError`]: a plugin that is not used, and the reason.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// A plugin that is not used: which file (or static plugin), and why.
+/// A plugin that is not used, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginError {
-    /// The file; of a static plugin `static plugin ID`.
+    /// The file, or `ID (linked in)`.
     pub source: PathBuf,
-    /// Why it is refused.
+    /// The reason.
     pub fault: PluginFault,
 }
 
@@ -27,67 +27,67 @@ impl fmt::Display for PluginError {
 
 impl std::error::Error for PluginError {}
 
-/// Why a plugin is refused. Up to [`PluginFault::Trust`] nothing of the plugin has run.
+/// The reason why a plugin is refused. With the faults up to [`PluginFault::Trust`], none of its code has run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PluginFault {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    /// It is nothing that is opened as a library.
+    /// It is not a library.
     #[error(
         "is {found}, not a shared library; a plugin is a .so, .dylib or .dll file that is built with menagerie-plugin"
     )]
     NotALibrary {
-        /// What it looks like.
+        /// The kind of the file.
         found: String,
     },
-    /// It is a library, and damaged.
+    /// It is a damaged library.
     #[error("is damaged or truncated ({0}); build or download it again")]
     Damaged(String),
-    /// It is made for another machine.
+    /// It is built for another machine.
     #[error("is built for {found}, and this program is {own}; use a build for {own}")]
     OtherMachine {
         /// Its architecture and system.
         found: String,
-        /// Those of this program.
+        /// The architecture and system of this program.
         own: String,
     },
     /// It is a program.
     #[error("is a program, not a shared library; build the crate with crate-type = [\"cdylib\"]")]
     Executable,
-    /// It is a library that says nothing of being a plugin.
+    /// It is a library without a manifest.
     #[error("is a shared library, but not a plugin: it has no section {section} with a manifest")]
     NoManifest {
         /// The section.
         section: &'static str,
     },
-    /// The manifest contradicts itself or the ABI.
+    /// The manifest is inconsistent or violates the ABI.
     #[error(
         "its manifest cannot be used: {0}; build the plugin with menagerie-plugin's `export!`, or the C header"
     )]
     Manifest(String),
-    /// It is made for another major version of the ABI.
+    /// It is built for another major version of the ABI.
     #[error(
         "is built for plugin ABI {found}, and this program has ABI {own}; build it with a menagerie-plugin of that version"
     )]
     Major {
         /// Its version.
         found: String,
-        /// That of this program.
+        /// The version of this program.
         own: String,
     },
-    /// It is made for a newer minor version.
+    /// It is built for a newer minor version of the ABI.
     #[error(
         "is built for plugin ABI {found}, which is newer than this program's {own}; update this program, or build the plugin with an older menagerie-plugin"
     )]
     Minor {
         /// Its version.
         found: String,
-        /// That of this program.
+        /// The version of this program.
         own: String,
     },
-    /// It needs what this host cannot do.
+    /// It requires capabilities that this host does not have.
     #[error("requires capabilities that this program does not have: {}; update this program", .missing.join(", "))]
     Capabilities {
         /// The capabilities.
@@ -99,12 +99,12 @@ pub enum PluginFault {
         /// The features.
         missing: Vec<String>,
     },
-    /// It exports no function that registers what it has.
+    /// It does not export the function that registers its components.
     #[error(
         "does not export the function {0}, which registers its components; build it with menagerie-plugin's `export!`, or the C header"
     )]
     NoInit(&'static str),
-    /// The file or its folder could be changed by others.
+    /// Other users could change the file or its folder.
     #[error("is not trusted: {0}")]
     Trust(String),
     /// The dynamic linker refused it.
@@ -118,7 +118,7 @@ pub enum PluginFault {
     /// Its init function failed.
     #[error("its init function {0}; the plugin is not used")]
     Init(String),
-    /// What it registers cannot be used.
+    /// A component or file that it registers cannot be used.
     #[error("{0}; the plugin is not used")]
     Register(String),
     /// Another plugin has its id.

@@ -1,8 +1,8 @@
-//! Whether a row is made of numbers, at next to no cost.
+//! A fast check that a row is finite.
 
-/// Index of the first value that is no finite number.
+/// Index of the first value that is not finite.
 pub(crate) fn first_fault(row: &[f32]) -> Option<usize> {
-    // A sum is finite if all are; where it is not, large numbers may have done it, and each is looked at.
+    // If the sum is finite, all values are. If not, large values may be the reason, so each value is checked.
     if total(row).is_finite() {
         return None;
     }
@@ -25,7 +25,7 @@ fn total_avx2(row: &[f32]) -> f32 {
     lanes(row)
 }
 
-/// Sixty-four sums side by side.
+/// Sixty-four sums in parallel.
 #[inline(always)]
 fn lanes(row: &[f32]) -> f32 {
     let mut sums = [0.0f32; 64];

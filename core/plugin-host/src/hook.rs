@@ -1,4 +1,4 @@
-//! Layer hooks of plugins: kinds that people name, and hooks between the layers of a model.
+//! Layer hooks of plugins: their kinds, and the hooks between the layers of a model.
 
 use crate::calling::{ActiveCall, MOST_INPUTS, PluginFunction, StepAccess};
 use crate::component::{ComponentDescription, FamilyFunctions, Hook, HookMode, HookTiming};
@@ -24,7 +24,7 @@ struct PluginLayerHook {
     effect: Effect,
 }
 
-/// Rows between layers that a hook is called for.
+/// Rows between layers, for a call of a hook.
 struct HookRows<'a> {
     point: u32,
     layer: usize,
@@ -35,10 +35,10 @@ struct HookRows<'a> {
     frame: Frame,
 }
 
-/// Refuses the table of a layer hook that could not be used.
+/// Checks the table of a layer hook.
 ///
 /// # Errors
-/// What is wrong, with the name of the component.
+/// The fault, with the name of the component.
 pub(crate) fn check(described: &ComponentDescription) -> std::result::Result<(), String> {
     if !matches!(described.work, FamilyFunctions::LayerHook(..)) {
         return Ok(());
@@ -67,7 +67,7 @@ pub(crate) fn check(described: &ComponentDescription) -> std::result::Result<(),
     Ok(())
 }
 
-/// A hook that people may name.
+/// The kind of a hook, for `--hook`.
 pub(crate) fn kind_of(described: &'static ComponentDescription, run: Hook, around: HookTiming) -> HookKind {
     HookKind {
         name: described.name,
@@ -108,7 +108,7 @@ impl PluginLayerHook {
         Ok(PluginLayerHook { detached, run, around, site: HookSite { phases, ..site.clone() }, effect })
     }
 
-    /// Calls it for rows `[T, D]`; rows that take their place, if it replaces.
+    /// Calls it for rows `[T, D]`; returns the new rows if it replaces rows.
     fn call(&self, point: u32, shown: &HookInput) -> Result<Option<Rows>> {
         let backend = &*shown.compute.backend;
         let mut frame = Frame::take();
@@ -130,7 +130,7 @@ impl PluginLayerHook {
         }
     }
 
-    /// Calls it for rows; `out` takes what replaces them.
+    /// Calls it for rows; `out` receives the new rows.
     fn ask(&self, given: HookRows<'_>, out: Option<&mut [f32]>) -> Result<()> {
         let HookRows { point, layer, values, cols, step, frame } = given;
         let before = (output_check::how() == OutputCheck::EveryRow).then(|| values.to_vec());
@@ -158,7 +158,7 @@ impl PluginLayerHook {
         made
     }
 
-    /// What one that looks is to be shown of layers in other processes.
+    /// The rows of layers in other processes that an observing hook receives.
     fn relay(&self) -> RelayOptions {
         let (points, phases) = (self.around.points, self.site.phases);
         RelayOptions::new(self.name(), self.site.layers.clone())
@@ -209,7 +209,8 @@ impl LayerHook for PluginLayerHook {
     }
 }
 
-/// One that replaces is copied into other processes; one that looks stays here, and is shown what their layers had.
+/// Replacing hooks are copied into other processes. Observing hooks stay in this process and receive the rows of the
+/// others.
 impl SerializableHook for PluginLayerHook {
     fn recipe(&self) -> HookRecipe {
         match self.around.handling {
@@ -234,7 +235,7 @@ impl SerializableHook for PluginLayerHook {
     }
 }
 
-/// What a replacing hook makes of rows: equal texts, equal rows.
+/// A text that identifies the effect of a replacing hook: equal texts mean equal results.
 fn effect(described: &ComponentDescription, values: &OptionValues) -> String {
     let value = |(name, value): &(&str, SettingValue)| match value {
         SettingValue::Count(count) => format!(", {name} = {count}"),

@@ -1,4 +1,4 @@
-//! Looking at a plugin's file without opening it as a library: nothing of it runs.
+//! Inspects a plugin's file without opening it as a library, so none of its code runs.
 
 use crate::error::{PluginError, PluginFault};
 use crate::manifest::{self, PluginManifest};
@@ -7,23 +7,23 @@ use object::{Architecture, BinaryFormat, File, FileKind, Object, ObjectKind, Obj
 use std::io::Read;
 use std::path::Path;
 
-/// Most bytes of a plugin's file: what is larger is no library that somebody built.
+/// Maximum size of a plugin's file in bytes; real libraries are smaller.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// What the plugin in a file says of itself. Nothing of it runs.
+/// The manifest of the plugin in a file. None of its code runs.
 ///
 /// # Errors
-/// Why this host would refuse it.
+/// The reason why this host refuses the plugin.
 pub fn inspect(path: impl AsRef<Path>) -> Result<PluginManifest, PluginError> {
     let path = path.as_ref();
     let found = read(path).and_then(|bytes| inspect_bytes(&bytes));
     found.map_err(|fault| PluginError::new(path, fault))
 }
 
-/// What the plugin in these bytes of a file says of itself.
+/// The manifest of the plugin in the bytes of a file.
 ///
 /// # Errors
-/// Why this host would refuse it.
+/// The reason why this host refuses the plugin.
 pub fn inspect_bytes(bytes: &[u8]) -> Result<PluginManifest, PluginFault> {
     check_kind(bytes)?;
     let file = File::parse(bytes).map_err(damaged)?;
@@ -42,7 +42,7 @@ pub fn inspect_bytes(bytes: &[u8]) -> Result<PluginManifest, PluginFault> {
     Ok(inspected)
 }
 
-/// The bytes of a regular file of sensible size.
+/// The bytes of a regular file of limited size.
 fn read(path: &Path) -> Result<Vec<u8>, PluginFault> {
     // Looked at before it is opened: opening a pipe waits for its writer.
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
@@ -53,7 +53,7 @@ fn read(path: &Path) -> Result<Vec<u8>, PluginFault> {
     Ok(bytes)
 }
 
-/// Refuses what is no regular file, or larger than any library.
+/// Refuses files that are not regular or too large.
 pub(crate) fn check_size(metadata: &std::fs::Metadata) -> Result<(), PluginFault> {
     if !metadata.is_file() {
         let found = if metadata.is_dir() { "a folder" } else { "no regular file" };
@@ -75,7 +75,7 @@ fn damaged(error: object::Error) -> PluginFault {
     PluginFault::Damaged(error.to_string())
 }
 
-/// Refuses what is no library by its first bytes.
+/// Refuses files that are not libraries by their first bytes.
 fn check_kind(bytes: &[u8]) -> Result<(), PluginFault> {
     let not = |found: &str| Err(PluginFault::NotALibrary { found: found.to_owned() });
     match FileKind::parse(bytes) {
@@ -101,7 +101,7 @@ fn check_kind(bytes: &[u8]) -> Result<(), PluginFault> {
     }
 }
 
-/// Refuses what is made for another machine or system.
+/// Refuses libraries for another machine or system.
 fn check_machine(file: &File<'_>) -> Result<(), PluginFault> {
     let wanted = (
         own_architecture(),
@@ -135,7 +135,7 @@ fn own_architecture() -> Architecture {
     }
 }
 
-/// Refuses programs (position-independent ones look like libraries but for their interpreter) and objects.
+/// Refuses programs and object files. Position-independent programs only differ from libraries in their interpreter.
 fn check_library(file: &File<'_>) -> Result<(), PluginFault> {
     match file.kind() {
         ObjectKind::Dynamic if file.section_by_name(".interp").is_none() => Ok(()),

@@ -1,4 +1,4 @@
-//! [`Instance`]: one made for a place of a model, and everything of it that the host keeps.
+//! [`Instance`]: an instance of a component, with the data that the host keeps for it.
 
 use crate::component::ComponentDescription;
 use crate::plugin::CallFailure;
@@ -8,7 +8,7 @@ use menagerie_plugin::abi::Status;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A linear that an instance may ask for by its number.
+/// A linear of an instance, which the plugin names by its number.
 pub(crate) struct InstanceLinear {
     pub(crate) linear: Box<dyn Linear>,
     pub(crate) inputs: usize,
@@ -29,7 +29,7 @@ pub(crate) struct InstanceSlot {
     pub(crate) width: usize,
 }
 
-/// What an instance was given when it was made; borrowed by it for its life.
+/// The data that `create` gave to an instance, which borrows it for its life.
 #[derive(Default)]
 pub(crate) struct InstanceParts {
     pub(crate) linears: Vec<InstanceLinear>,
@@ -54,7 +54,7 @@ unsafe impl Send for Instance {}
 unsafe impl Sync for Instance {}
 
 impl Instance {
-    /// Takes over what `create` has made.
+    /// The instance with the handle from `create`.
     pub(crate) fn new(
         described: &'static ComponentDescription,
         handle: *mut c_void,
@@ -69,10 +69,10 @@ impl Instance {
         ModelError::Component { component: self.described.name.to_owned(), reason: reason.into() }
     }
 
-    /// Calls a function of the plugin and judges how it went; `function` is for errors.
+    /// Calls a function of the plugin and checks its status; `function` is for errors.
     ///
     /// # Errors
-    /// What the plugin says; a poisoned instance or a quarantined plugin, which are not called.
+    /// An error of the plugin; a poisoned instance or a quarantined plugin, which are not called.
     pub(crate) fn call(&self, function: &str, run: impl FnOnce(*mut c_void) -> Status) -> Result<()> {
         if self.poisoned.load(Ordering::Relaxed) {
             return Err(self.error(
@@ -95,7 +95,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // What panicked may be half torn down: it is left as it lies.
+        // An instance that panicked may be in an invalid state, so it is not destroyed.
         if !self.poisoned.load(Ordering::Relaxed) && !self.described.record.is_quarantined() {
             // SAFETY: `create` made the handle and gave it to this instance alone; nobody calls it any more.
             unsafe { (self.described.destroy)(self.handle) };

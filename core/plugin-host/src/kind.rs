@@ -1,4 +1,4 @@
-//! From a described component to a kind of the language.
+//! Converts the description of a component to a kind of the spec language.
 
 use crate::component::{ComponentDescription, FamilyFunctions, PluginOption, RoleDescription};
 use crate::texts::leaked;
@@ -8,10 +8,10 @@ use menagerie_spec::kind::{
     NameDef, NameList, RoleDef, Table,
 };
 
-/// The kind of a component that stands in specs as one; `None` for other families.
+/// The kind of a component; `None` for families that are not part of specs.
 ///
 /// # Errors
-/// What its tables contradict, with the name of the component.
+/// A fault of its tables, with the name of the component.
 pub(crate) fn kind_of(described: &ComponentDescription) -> Result<Option<&'static Kind>, String> {
     let family = match described.work {
         FamilyFunctions::Mixer(_) => Family::Mixer,
@@ -152,7 +152,7 @@ fn role(row: &RoleDescription, family: Family) -> Result<RoleDef, String> {
     Ok(def.when(leaked(&format!("{name}.{suffix}"))))
 }
 
-/// Symbols of dims that neither the language nor an option gives.
+/// Symbols of dims that neither the language nor an option defines.
 fn free_sizes(described: &ComponentDescription) -> Vec<FreeSize> {
     let is_free = |symbol: &&str| {
         !matches!(*symbol, "D" | "width")
@@ -163,7 +163,7 @@ fn free_sizes(described: &ComponentDescription) -> Vec<FreeSize> {
     for dim in described.roles.iter().flat_map(|role| &role.dims) {
         for symbol in dim.split(['*', '+', '/']).filter(is_free) {
             if !free.iter().any(|known| known.symbol == symbol) {
-                // What the inner width of a feed-forward is called everywhere.
+                // The usual symbol of the inner width of a feed-forward.
                 let hints: &'static [&'static str] =
                     if symbol == "F" { &["feed_forward_length"] } else { &[] };
                 free.push(FreeSize { symbol, hints, doc: "A size that the tensors of a file give." });

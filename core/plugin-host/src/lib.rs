@@ -1,7 +1,7 @@
-//! Plugins: looked at, trusted or not, opened, and made into kinds and architectures like any other.
+//! The host of plugins: inspects and opens plugins, and registers their kinds and architectures like any other.
 //!
-//! [`inspect`] reads what a file says of itself; nothing of it runs. Past registration nothing knows that a kind comes from a
-//! plugin, but by the text that says who registered it.
+//! [`inspect`] reads the manifest of a file without running its code. After registration, only the text about the origin
+//! of a kind says that it comes from a plugin.
 
 mod bridge;
 mod building;

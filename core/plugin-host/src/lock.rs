@@ -1,4 +1,4 @@
-//! [`Lock`]: which plugins may be loaded, by the SHA-256 of their files.
+//! [`Lock`]: the plugins that may be loaded, with the SHA-256 of their files.
 
 use crate::error::PluginFault;
 use std::collections::BTreeMap;
@@ -19,15 +19,15 @@ pub struct LockError {
     pub path: PathBuf,
     /// Line, from 1.
     pub line: Option<usize>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 impl Lock {
-    /// Reads a lock; a file that is not there is an empty one.
+    /// Reads a lock; a missing file is an empty lock.
     ///
     /// # Errors
-    /// A file that cannot be read, a line that is none.
+    /// The file cannot be read, or a line is invalid.
     pub fn read(path: impl AsRef<Path>) -> Result<Lock, LockError> {
         let path = path.as_ref();
         let failed =
@@ -60,17 +60,17 @@ impl Lock {
         Ok(lock)
     }
 
-    /// The sum that a plugin must have.
+    /// The SHA-256 that a plugin must have.
     pub fn get(&self, id: &str) -> Option<&str> {
         self.sums.get(id).map(String::as_str)
     }
 
-    /// Locks a plugin to a sum; gives the one that it had.
+    /// Locks a plugin to a SHA-256; returns the previous one.
     pub fn set(&mut self, id: &str, sha256: &str) -> Option<String> {
         self.sums.insert(id.to_owned(), sha256.to_owned())
     }
 
-    /// Forgets a plugin; gives the sum that it had.
+    /// Removes a plugin; returns its SHA-256.
     pub fn remove(&mut self, id: &str) -> Option<String> {
         self.sums.remove(id)
     }
@@ -86,7 +86,7 @@ impl Lock {
         text
     }
 
-    /// Refuses a file that is not the one that was locked.
+    /// Checks that a file is the locked one.
     ///
     /// # Errors
     /// [`PluginFault::Trust`].

@@ -1,4 +1,4 @@
-//! Reading [`Manifest`]s from the bytes of a section: field by field, nothing is taken as it lies.
+//! Reads [`Manifest`]s from the bytes of a section, field by field and with checks.
 
 use crate::cpu;
 use crate::error::PluginFault;
@@ -15,7 +15,7 @@ const CAPABILITIES: [(u64, &str); 6] = [
     (capability::SLOTS, "slots"),
 ];
 
-/// What a plugin says of itself before anything of it runs.
+/// The manifest of a plugin, read without running its code.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct PluginManifest {
     /// `author/name`.
@@ -24,21 +24,21 @@ pub struct PluginManifest {
     pub version: String,
     /// Version of the ABI, `1.0`.
     pub abi: String,
-    /// Version of the SDK it was built with; empty: none.
+    /// Version of its SDK; empty for plugins without the SDK.
     pub sdk: String,
-    /// Target triple, as it says.
+    /// Target triple.
     pub target: String,
-    /// Compiler and version, as it says.
+    /// Compiler and version.
     pub toolchain: String,
-    /// What it needs of the host.
+    /// Capabilities that it requires from the host.
     pub capabilities: Vec<String>,
-    /// Features of the processor that it uses without asking.
+    /// Features of the processor that it uses without a check.
     pub cpu_features: Vec<String>,
-    /// Whether a panic of it ends the process.
+    /// The effect of a panic.
     pub panics: PanicStrategy,
 }
 
-/// What a panic inside a plugin does.
+/// The effect of a panic inside a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PanicStrategy {
@@ -48,7 +48,7 @@ pub enum PanicStrategy {
     Abort,
 }
 
-/// The fields of a manifest that lies at the beginning of these bytes.
+/// The fields of a manifest at the beginning of these bytes.
 struct ManifestFields<'a>(&'a [u8]);
 
 impl<'a> ManifestFields<'a> {
@@ -88,10 +88,10 @@ impl<'a> ManifestFields<'a> {
     }
 }
 
-/// The manifest in these bytes, checked against what this host is.
+/// Reads the manifest in these bytes, and checks it against this host.
 ///
 /// # Errors
-/// What in it cannot be used.
+/// The part of it that cannot be used.
 pub(crate) fn read(section: &[u8]) -> Result<PluginManifest, PluginFault> {
     let fields = ManifestFields(section);
     let magic: [u8; 8] = fields.bytes(offset_of!(Manifest, magic))?;
@@ -137,7 +137,7 @@ pub(crate) fn read(section: &[u8]) -> Result<PluginManifest, PluginFault> {
     })
 }
 
-/// The manifest of a plugin that is linked in, checked like that of a file.
+/// The manifest of a linked plugin, with the same checks.
 ///
 /// # Errors
 /// As [`read`].
@@ -147,7 +147,7 @@ pub(crate) fn of_struct(manifest: &Manifest) -> Result<PluginManifest, PluginFau
     read(unsafe { std::slice::from_raw_parts(std::ptr::from_ref(manifest).cast::<u8>(), size) })
 }
 
-/// The version of the ABI, if this host can serve it.
+/// The version of the ABI, if this host supports it.
 fn version(fields: &ManifestFields<'_>) -> Result<String, PluginFault> {
     let major = fields.u16(offset_of!(Manifest, abi_major))?;
     let minor = fields.u16(offset_of!(Manifest, abi_minor))?;
@@ -173,7 +173,7 @@ fn needs(fields: &ManifestFields<'_>) -> Result<(), PluginFault> {
     Ok(())
 }
 
-/// What must be zero is: a later version may give it a meaning.
+/// Checks that reserved bytes are zero, because a later version may give them a meaning.
 fn zeros(fields: &ManifestFields<'_>) -> Result<(), PluginFault> {
     let padding: [u8; 7] = fields.bytes(offset_of!(Manifest, padding))?;
     let reserved: [u8; 64] = fields.bytes(offset_of!(Manifest, reserved))?;

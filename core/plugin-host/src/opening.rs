@@ -1,4 +1,4 @@
-//! Opening plugins: the only place where code of a file is brought into this process.
+//! Opens plugins: the only place that loads code of a file into this process.
 
 use crate::error::{PluginError, PluginFault};
 use crate::inspect::{self, inspect_bytes, unreadable};
@@ -16,11 +16,11 @@ use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Which plugins may be loaded.
+/// Restrictions on the plugins that are loaded.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct PluginLoadOptions<'a> {
-    /// Only those that it has, with the sums that it has.
+    /// If set, only plugins of this lock are loaded, and only with the SHA-256 in it.
     pub locked: Option<&'a Lock>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> PluginLoadOptions<'a> {
     }
 }
 
-/// A file that is trusted, read and understood, and not yet opened as a library.
+/// A file that was verified and is not yet opened as a library.
 struct VerifiedFile {
     file: File,
     /// Links resolved.
@@ -42,10 +42,10 @@ struct VerifiedFile {
     before: Metadata,
 }
 
-/// The plugins of a folder by their file names, in alphabetic order.
+/// The plugin files in a folder, in alphabetical order.
 ///
 /// # Errors
-/// A folder that cannot be read.
+/// The folder cannot be read.
 pub fn files_of(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, PluginError> {
     let folder = folder.as_ref();
     let failed = |error: std::io::Error| PluginError::new(folder, PluginFault::Unreadable(error.to_string()));
@@ -62,22 +62,21 @@ pub fn files_of(folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, PluginError> {
     Ok(files)
 }
 
-/// SHA-256 of a file, in hexadecimal: what [`Lock`]s have.
+/// SHA-256 of a file, in hexadecimal, as in a [`Lock`].
 ///
 /// # Errors
-/// A file that cannot be read.
+/// The file cannot be read.
 pub fn sha256_of(path: impl AsRef<Path>) -> Result<String, PluginError> {
     let path = path.as_ref();
     let bytes = std::fs::read(path).map_err(|error| PluginError::new(path, unreadable(error)))?;
     Ok(sum(&bytes))
 }
 
-/// Loads a plugin from its file; returns the environment with everything that it registers. The library stays loaded until
-/// the process ends; loading the same file again opens no second one. Call it before any model is loaded, and from one
-/// thread.
+/// Loads a plugin from its file, and returns the environment with its entries. The library stays loaded until the process
+/// ends; loading the same file again does not open it again. Call this before a model is loaded, and from one thread.
 ///
 /// # Errors
-/// Why the plugin is refused. Unless the fault is of opening it or later, nothing of it has run.
+/// The reason why the plugin is refused. If it was refused before it was opened, none of its code has run.
 pub fn load(
     environment: &Environment,
     path: impl AsRef<Path>,
@@ -99,8 +98,8 @@ pub fn load(
     with_it().map_err(|fault| PluginError::new(path, fault))
 }
 
-/// The environment with the plugins that are linked into this program, as far as it does not have them; and the plugins that
-/// are refused.
+/// The environment with the plugins that are linked into this program and that it does not have yet; and the refused
+/// plugins.
 pub fn with_linked_plugins(environment: &Environment) -> (Environment, Vec<PluginError>) {
     let (mut extended, mut refused) = (environment.clone(), Vec::new());
     for linked in StaticPlugin::all() {
@@ -151,7 +150,7 @@ fn check(path: &Path, options: PluginLoadOptions<'_>) -> Result<VerifiedFile, Pl
     Ok(VerifiedFile { file, path: canonical, inspected, sha256, before })
 }
 
-/// Opens what was checked, and nothing else: the file is opened by its descriptor where the system can do that.
+/// Opens exactly the verified file: by its descriptor, if the system supports it.
 fn open(checked: VerifiedFile) -> Result<&'static LoadedPlugin, PluginFault> {
     let VerifiedFile { file, path, inspected, sha256, before } = checked;
     let library = library(&opened_as(&file, &path))?;
@@ -170,7 +169,7 @@ fn open(checked: VerifiedFile) -> Result<&'static LoadedPlugin, PluginFault> {
     registering::register(inspected, PluginLocation::File(path), sha256, init?)
 }
 
-/// The name to open a checked file by.
+/// The path for opening a verified file: its descriptor, so that no other file can take its place.
 #[cfg(target_os = "linux")]
 fn opened_as(file: &File, path: &Path) -> PathBuf {
     use std::os::fd::AsRawFd;
@@ -178,13 +177,13 @@ fn opened_as(file: &File, path: &Path) -> PathBuf {
     if by_descriptor.exists() { by_descriptor } else { path.to_owned() }
 }
 
-/// The name to open a checked file by: that nobody has put another in its place is looked at afterwards.
+/// The path for opening a verified file; whether it was replaced is checked afterwards.
 #[cfg(not(target_os = "linux"))]
 fn opened_as(_file: &File, path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// Whether two looks at a file saw the same bytes.
+/// Whether a file is unchanged between two reads of its metadata.
 #[cfg(unix)]
 fn same(one: &Metadata, other: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -202,7 +201,7 @@ fn same(one: &Metadata, other: &Metadata) -> bool {
     seen(one) == seen(other)
 }
 
-/// Whether two looks at a file saw the same bytes.
+/// Whether a file is unchanged between two reads of its metadata.
 #[cfg(not(unix))]
 fn same(one: &Metadata, other: &Metadata) -> bool {
     one.len() == other.len() && one.modified().ok() == other.modified().ok()
@@ -234,7 +233,7 @@ fn symbol(library: &Library) -> Result<Init, PluginFault> {
     found.map(|init| *init).map_err(|error| PluginFault::Open(chain(&error)))
 }
 
-/// An error with what is behind it: the dynamic linker's own words.
+/// An error with its causes, such as the text of the dynamic linker.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! What a step gives a call beside its rows: sequences, blocks of states, slots, described as the ABI has them.
+//! The operands of a call besides its rows: sequences, blocks of states and slots, as descriptors of the ABI.
 
 use crate::building::read_only;
 use crate::instance::{Instance, InstanceSlot};
@@ -11,19 +11,19 @@ use menagerie_plugin::abi::{Sequence, Tensor, dtype};
 use std::borrow::Cow;
 use std::ptr::null_mut;
 
-/// What was copied because it does not lie in host memory; empty on the CPU.
+/// Copies of data that is not in host memory; empty on the CPU.
 #[derive(Default)]
 pub(crate) struct DeviceCopies {
     /// Blocks, `[n_sequences][n_states]`, those of states per token empty.
     blocks: Vec<Vec<f32>>,
-    /// Rows of slots that are read.
+    /// Rows of slots that the component reads.
     slots: Vec<Vec<f32>>,
 }
 
 /// Describes sequences, states and slots of a step in the frame.
 ///
 /// # Errors
-/// A sequence or slot that is not there.
+/// A sequence or slot that does not exist.
 pub(crate) fn describe(
     instance: &Instance,
     context: &mut TransformContext<'_>,
@@ -39,10 +39,10 @@ pub(crate) fn describe(
     Ok(copied)
 }
 
-/// Describes the sequences of a step; `past` says how many tokens came before.
+/// Describes the sequences of a step; `past` returns the number of earlier tokens.
 ///
 /// # Errors
-/// A sequence that is not there.
+/// A sequence that does not exist.
 pub(crate) fn sequences(
     layout: &SequenceLayout,
     past: &dyn Fn(&SequenceRows) -> Result<usize>,
@@ -85,7 +85,7 @@ pub(crate) fn relayed(head: &RelayHeader, frame: &mut Frame) {
     }
 }
 
-/// Blocks in place where the backend keeps them in host memory; copies elsewhere.
+/// The blocks of states: in place if they are in host memory, otherwise copies.
 fn states(
     instance: &Instance,
     context: &mut TransformContext<'_>,
@@ -99,7 +99,7 @@ fn states(
     for (number, state) in states.iter().enumerate() {
         let StateSpec::PerSequence { shape, .. } = &state.spec else { continue };
         let elements = state.spec.elements();
-        // One pointer for all blocks of the state: those of the sequences are parts of it that do not overlap.
+        // One pointer for all blocks of the state; the blocks of the sequences do not overlap.
         let all = context.states.host_blocks(state.id)?.map(|all| (all.as_mut_ptr(), all.len()));
         for (index, part) in sequences.iter().enumerate() {
             let place = index * states.len() + number;
@@ -152,7 +152,7 @@ fn slot_rows(
     let held = context.slots.read(slot.id)?;
     held.expect_shape(rows, slot.width, "rows that an earlier layer handed on")?;
     let data = match context.compute.backend.read(held)? {
-        // They stay where they are until the call has ended: nothing is written to slots before.
+        // They are not moved before the call ends, because slots are written afterwards.
         Cow::Borrowed(values) => values.as_ptr(),
         Cow::Owned(values) => {
             copied.slots.push(values);
@@ -162,10 +162,10 @@ fn slot_rows(
     Ok(Tensor::rows(data.cast_mut(), rows, slot.width, Tensor::READ_ONLY))
 }
 
-/// Takes back what a call that went well has changed: copies of blocks, slots that it writes.
+/// Stores the changes of a successful call: copies of blocks, and written slots.
 ///
 /// # Errors
-/// What the backend reports.
+/// An error of the backend.
 pub(crate) fn take_back(
     instance: &Instance,
     context: &mut TransformContext<'_>,

@@ -1,19 +1,19 @@
-//! [`OutputCheck`]: how closely the outputs of plugins are looked at.
+//! [`OutputCheck`]: which outputs of plugins are checked.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How closely outputs are looked at.
+/// The outputs that are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputCheck {
-    /// The last row of each sequence must be numbers: what logits are made from, at next to no cost.
+    /// The last row of each sequence, which determines the logits, must be finite. This costs almost nothing.
     LastRows,
-    /// Every element of every row, and whether it was written at all; for trying a plugin out.
+    /// Every element of every row must be written and finite; for `plugin check` and tests.
     EveryRow,
 }
 
 static EVERY_ROW: AtomicBool = AtomicBool::new(false);
 
-/// Changes how closely the outputs of all plugins of this process are looked at; [`OutputCheck::LastRows`] until then.
+/// Sets the checked outputs of all plugins of this process; the default is [`OutputCheck::LastRows`].
 pub fn watch(how: OutputCheck) {
     EVERY_ROW.store(how == OutputCheck::EveryRow, Ordering::Relaxed);
 }

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// PanicStrategy and broken promises after which no more of a plugin is run.
+/// Number of panics and violations of the ABI after which a plugin is not run anymore.
 const STRIKES: u32 = 3;
 
-/// Where a plugin is.
+/// The location of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PluginLocation {
-    /// A file that was opened.
+    /// A file.
     File(PathBuf),
     /// Linked into this program.
     Static,
@@ -32,7 +32,7 @@ impl fmt::Display for PluginLocation {
 /// A component of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginComponent {
-    /// Its family, as listings name it: `mixer`, `feed-forward`, `norm`, `activation`, `rope`, `sampler`, `tokenizer`,
+    /// Its family, as in listings: `mixer`, `feed-forward`, `norm`, `activation`, `rope`, `sampler`, `tokenizer`,
     /// `layer-hook`.
     pub family: &'static str,
     /// Its name, `author/name:component`.
@@ -41,29 +41,29 @@ pub struct PluginComponent {
     pub doc: &'static str,
 }
 
-/// A plugin whose library is loaded; it lasts as long as the process.
+/// A plugin whose library is loaded; it lives as long as the process.
 #[derive(Debug)]
 pub struct LoadedPlugin {
     /// The content of its manifest.
     pub inspected: PluginManifest,
-    /// Where it is.
+    /// Its location.
     pub location: PluginLocation,
-    /// SHA-256 of its file, in hexadecimal; empty where it is linked in.
+    /// SHA-256 of its file, in hexadecimal; empty if it is linked in.
     pub sha256: String,
     /// Its components.
     pub components: Vec<PluginComponent>,
-    /// Ids of the architectures it brings.
+    /// Ids of its architectures.
     pub architectures: Vec<String>,
-    /// Names of the tables it brings.
+    /// Names of its tables.
     pub tables: Vec<String>,
     pub(crate) record: &'static PluginRecord,
     /// The function that registered its components.
     pub(crate) init: Init,
-    /// What it registers in an environment.
+    /// The entries that it registers in an environment.
     pub(crate) entries: Entries,
 }
 
-/// A plugin in an environment, which has at most one of an id.
+/// A plugin in an environment, which has at most one plugin with an id.
 impl Entry for &'static LoadedPlugin {
     const FAMILY: &'static str = "plugin";
 
@@ -82,49 +82,50 @@ impl LoadedPlugin {
         self.record.shown
     }
 
-    /// Whether so many of its calls panicked or broke the ABI that no more of it is run in this process.
+    /// Whether it is quarantined: too many of its calls panicked or violated the ABI, so this process does not run it
+    /// anymore.
     pub fn is_quarantined(&self) -> bool {
         self.record.is_quarantined()
     }
 
-    /// After how many such calls that is.
+    /// The number of such calls that leads to a quarantine.
     pub fn missteps_allowed(&self) -> u32 {
         STRIKES
     }
 
-    /// How many of its calls have panicked or broken the ABI, those that make instances among them.
+    /// The number of its calls that panicked or violated the ABI, including calls of `create`.
     pub fn missteps(&self) -> u32 {
         self.record.missteps.load(Ordering::Relaxed)
     }
 
-    /// Lets it run again after a quarantine: for trying each of its components out. Instances that broke the rules stay poisoned.
+    /// Ends a quarantine, so that each component can be tried. Instances that violated the ABI stay poisoned.
     pub fn begin_anew(&self) {
         self.record.strikes.store(0, Ordering::Relaxed);
     }
 }
 
-/// How a plugin has behaved so far.
+/// The identity of a plugin, and the failures of its calls so far.
 #[derive(Debug)]
 pub(crate) struct PluginRecord {
     pub(crate) id: String,
     pub(crate) shown: &'static str,
-    /// What tells its code from another plugin's: the sum of its file, or the version of one that is linked in.
+    /// The identity of its code: the SHA-256 of its file, or the version of a plugin that is linked in.
     pub(crate) code: String,
     strikes: AtomicU32,
-    /// All calls that broke the rules.
+    /// All calls that violated the ABI.
     missteps: AtomicU32,
 }
 
-/// How a call into a plugin ended, other than well.
+/// The failure of a call into a plugin.
 pub(crate) enum CallFailure {
-    /// It said that it failed.
+    /// The plugin reported an error.
     Failed(String),
-    /// It broke the rules: the instance is not called again.
+    /// The plugin panicked or violated the ABI: the instance is not called again.
     Broke(String),
 }
 
 impl PluginRecord {
-    /// That of a plugin which has done nothing yet; lasts as long as the process.
+    /// The record of a new plugin; it lives as long as the process.
     pub(crate) fn new(
         inspected: &PluginManifest,
         location: &PluginLocation,
@@ -141,10 +142,10 @@ impl PluginRecord {
         self.strikes.load(Ordering::Relaxed) >= STRIKES
     }
 
-    /// Refuses to run anything more of a plugin that has misbehaved too often.
+    /// Checks that the plugin is not quarantined.
     ///
     /// # Errors
-    /// Why.
+    /// The plugin is quarantined.
     pub(crate) fn check(&self) -> Result<(), String> {
         if !self.is_quarantined() {
             return Ok(());
@@ -155,7 +156,7 @@ impl PluginRecord {
         ))
     }
 
-    /// What a status of the plugin means; `forward` names the function.
+    /// The meaning of a status; `function` is for errors.
     pub(crate) fn judge(&self, status: Status, function: &str) -> Result<(), CallFailure> {
         if ![OK, ERROR].contains(&status) {
             self.missteps.fetch_add(1, Ordering::Relaxed);
@@ -170,7 +171,7 @@ impl PluginRecord {
         }
     }
 
-    /// Counts an instance that broke the rules; one that could not be made is none.
+    /// Counts a violation of the ABI.
     pub(crate) fn strike(&self) {
         let before = self.strikes.fetch_add(1, Ordering::Relaxed);
         if before + 1 == STRIKES {
@@ -182,11 +183,11 @@ impl PluginRecord {
     }
 }
 
-/// The libraries that this process has loaded; none is ever unloaded.
+/// The libraries that this process has loaded; they are never unloaded.
 static LOADED: Mutex<Vec<&'static LoadedPlugin>> = Mutex::new(Vec::new());
 
-/// The plugins whose libraries this process has loaded, in that order. Which of them are used is a matter of each
-/// [`Environment`](menagerie_registry::Environment).
+/// The plugins whose libraries this process has loaded, in order. Each
+/// [`Environment`](menagerie_registry::Environment) has some of them.
 pub fn loaded() -> Vec<&'static LoadedPlugin> {
     LOADED.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }

@@ -1,4 +1,4 @@
-//! Running the init function of a plugin, and installing what it registers in an environment: all of it, or nothing.
+//! Runs the init function of a plugin and adds its entries to an environment: all of them, or none.
 
 use crate::bridge;
 use crate::component::{ComponentDescription, FamilyFunctions};
@@ -19,20 +19,20 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What an init function has added so far.
+/// The components and files that an init function has registered so far.
 struct Registration {
     record: &'static PluginRecord,
     described: Vec<&'static ComponentDescription>,
     architectures: Vec<(String, String)>,
     tables: Vec<(String, String)>,
-    /// The first thing that cannot be used.
+    /// The first fault.
     fault: Option<String>,
 }
 
-/// Runs the init function of a plugin and reads what it registers.
+/// Runs the init function of a plugin.
 ///
 /// # Errors
-/// What its init function reports, and what of it cannot be used.
+/// An error of the init function, or a fault of a component or file.
 pub(crate) fn register(
     inspected: PluginManifest,
     location: PluginLocation,
@@ -84,7 +84,7 @@ fn put(entries: &mut Entries, entry: impl Entry) -> Result<(), PluginFault> {
 /// The environment with a plugin.
 ///
 /// # Errors
-/// A plugin with its id, a name that is there already, a kind or a spec with faults.
+/// Another plugin has its id, a name already exists, or a kind or a spec has faults.
 pub(crate) fn installed(
     environment: &Environment,
     plugin: &'static LoadedPlugin,
@@ -130,7 +130,7 @@ fn run(init: abi::Init, adding: &mut Registration) -> Result<(), PluginFault> {
     }
 }
 
-/// The host's functions for a plugin; they last as long as the process.
+/// The host's functions for a plugin; they live as long as the process.
 fn host_api(record: &'static PluginRecord) -> &'static HostApi {
     Box::leak(Box::new(HostApi {
         header: Header::of::<HostApi>(),
@@ -179,7 +179,7 @@ fn architecture(file: &str, toml: &str, record: &'static PluginRecord) -> Result
 /// Runs a function of the registrar.
 ///
 /// # Safety
-/// `context` is that of an init function under way on this thread.
+/// `context` is that of an init function that is running on this thread.
 unsafe fn adding(context: *mut c_void, add: impl FnOnce(&mut Registration) -> Result<(), String>) -> Status {
     // SAFETY: as this function asks; nobody else uses it while the plugin waits for this.
     let adding = unsafe { &mut *context.cast::<Registration>() };
@@ -214,7 +214,7 @@ unsafe extern "C" fn add_component(context: *mut c_void, component: *const abi::
     }
 }
 
-/// The name and text of a file that a plugin carries.
+/// The name and text of a file of a plugin.
 ///
 /// # Safety
 /// The texts are there.

@@ -1,4 +1,4 @@
-//! Samplers of plugins as steps of the chain.
+//! Samplers of plugins as steps of the sampler chain.
 
 use crate::component::{ComponentDescription, Sample};
 use crate::detached::{self, DetachedContext, DetachedInstance};
@@ -13,7 +13,7 @@ struct PluginSampler {
     run: Sample,
 }
 
-/// A sampler that requests may name.
+/// The kind of a sampler, for requests.
 pub(crate) fn kind_of(described: &'static ComponentDescription, run: Sample) -> SamplerKind {
     SamplerKind {
         name: described.name,
@@ -22,7 +22,7 @@ pub(crate) fn kind_of(described: &'static ComponentDescription, run: Sample) -> 
         registered_by: described.record.shown,
         with_options: Arc::new(move |given| {
             let values = detached::values(described, given)?;
-            // Refused options are said before a model is loaded.
+            // Reports invalid options before a model is loaded.
             drop(DetachedInstance::new(described, &values, DetachedContext::default())?);
             Ok(Sampler::new(described.name, move || {
                 let detached = DetachedInstance::new(described, &values, DetachedContext::default())?;
@@ -55,7 +55,7 @@ impl SamplerStep for PluginSampler {
     }
 }
 
-/// What a call failed with; who is known to the caller.
+/// The error of a call, without the name of the component.
 pub(crate) fn reason(error: ModelError) -> String {
     match error {
         ModelError::Component { reason, .. } => reason,

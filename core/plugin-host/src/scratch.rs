@@ -1,7 +1,7 @@
-//! [`Frame`]: room for one call: descriptors of its operands, and the memory that the plugin asks for.
+//! [`Frame`]: memory for one call: descriptors of its operands, and scratch memory for the plugin.
 //!
-//! A frame belongs to a call and goes back to the others when it ends, so that a step allocates nothing that an earlier one
-//! already had. When no instance is left, neither are frames.
+//! A frame returns to a pool when its call ends, so steps reuse the memory of earlier steps. The pool is emptied when the
+//! last instance is dropped.
 
 use menagerie_plugin::abi::{Sequence, Tensor};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -10,12 +10,12 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Alignment of every piece of memory.
+/// Alignment of all scratch memory.
 const ALIGN: usize = 64;
-/// Smallest piece that is asked of the system.
+/// Minimum size of a chunk from the system.
 const SMALLEST: usize = 64 << 10;
 
-/// Room for one call.
+/// Memory for one call.
 #[derive(Default)]
 pub(crate) struct Frame {
     pub(crate) sequences: Vec<Sequence>,
@@ -30,12 +30,12 @@ unsafe impl Send for Frame {}
 static SPARE: Mutex<Vec<Frame>> = Mutex::new(Vec::new());
 static INSTANCES: AtomicUsize = AtomicUsize::new(0);
 
-/// An instance was made.
+/// Counts a created instance.
 pub(crate) fn one_more() {
     INSTANCES.fetch_add(1, Ordering::Relaxed);
 }
 
-/// An instance was dropped; the last one takes the frames with it.
+/// Counts a dropped instance; the last one frees the frames.
 pub(crate) fn one_less() {
     if INSTANCES.fetch_sub(1, Ordering::Relaxed) == 1 {
         SPARE.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -43,12 +43,12 @@ pub(crate) fn one_less() {
 }
 
 impl Frame {
-    /// A frame that nobody uses.
+    /// An unused frame.
     pub(crate) fn take() -> Frame {
         SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    /// Gives it back.
+    /// Returns it to the pool.
     pub(crate) fn give(mut self) {
         self.sequences.clear();
         self.states.clear();
@@ -57,7 +57,7 @@ impl Frame {
         SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
 
-    /// Memory for the rest of the call, of any values; null where there is none.
+    /// Memory for the rest of the call, with unspecified values; null if out of memory.
     pub(crate) fn scratch(&mut self, bytes: u64, align: u64) -> *mut c_void {
         let (Ok(bytes), Ok(align)) = (usize::try_from(bytes), usize::try_from(align)) else {
             return null_mut();
@@ -69,11 +69,11 @@ impl Frame {
     }
 }
 
-/// Memory that is handed out piece by piece and taken back all at once.
+/// A bump allocator: pieces are allocated one by one and freed together.
 #[derive(Default)]
 struct Arena {
     chunks: Vec<Chunk>,
-    /// Bytes of the last chunk that are handed out.
+    /// Allocated bytes of the last chunk.
     used: usize,
 }
 
@@ -85,7 +85,7 @@ struct Chunk {
 impl Chunk {
     fn new(bytes: usize) -> Option<Chunk> {
         let layout = Layout::from_size_align(bytes, ALIGN).ok()?;
-        // A plugin may read it before it writes: every byte has a value.
+        // Initialized, because a plugin may read it before it writes.
         // SAFETY: the layout has a size: at least `SMALLEST`.
         let memory = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         Some(Chunk { memory, layout })
@@ -119,7 +119,7 @@ impl Arena {
         self.take(bytes, align)
     }
 
-    /// Keeps one chunk that is as large as all of them were.
+    /// Replaces all chunks by one chunk of their total size.
     fn reset(&mut self) {
         self.used = 0;
         if self.chunks.len() > 1 {
@@ -134,7 +134,7 @@ impl Arena {
 mod tests {
     use super::*;
 
-    /// Memory that was used before and given back to the allocator, which likes to hand it out again.
+    /// The allocator often returns memory that was used before.
     #[test]
     fn scratch_has_values_before_it_is_written() {
         for bytes in [SMALLEST - 64, 300_000] {

@@ -1,4 +1,4 @@
-//! The services of a call: functions that the plugin calls back, [`menagerie_plugin::abi::Call::linear`] and its siblings.
+//! The services of a call: callbacks for the plugin, such as [`menagerie_plugin::abi::Call::linear`].
 
 use crate::calling::{ActiveCall, StepAccess, here};
 use crate::instance::InstanceState;
@@ -10,14 +10,14 @@ use std::ptr::null_mut;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 use std::sync::atomic::Ordering;
 
-/// Rows of f32 of the plugin's, one after the other.
+/// Contiguous rows of f32 of the plugin.
 struct ServiceRows {
     data: *mut f32,
     rows: usize,
     cols: usize,
 }
 
-/// Whether rows that are read and rows that are written have no byte in common.
+/// Whether input and output rows do not overlap.
 fn apart(x: &ServiceRows, y: &ServiceRows) -> bool {
     let range = |given: &ServiceRows| {
         let start = given.data as usize;
@@ -27,10 +27,10 @@ fn apart(x: &ServiceRows, y: &ServiceRows) -> bool {
     x.1 <= y.0 || y.1 <= x.0
 }
 
-/// Runs a service, and keeps what it fails with: a plugin that goes on as if nothing had happened fails all the same.
+/// Runs a service and stores its error, so that the call fails even if the plugin ignores the status.
 ///
 /// # Safety
-/// `context` is that of a call under way.
+/// `context` is that of a running call.
 unsafe fn serve(
     context: *mut c_void,
     what: &str,
@@ -96,7 +96,7 @@ impl ActiveCall<'_, '_> {
         })
     }
 
-    /// Rows of the plugin's where the backend computes.
+    /// Rows of the plugin as rows of the backend.
     fn taken(&self, given: &ServiceRows) -> Result<Rows> {
         let Some(context) = self.step.context() else { return Err(self.sees_nothing()) };
         context.compute.backend.written(given.rows, given.cols, &mut |to| {
@@ -106,7 +106,7 @@ impl ActiveCall<'_, '_> {
         })
     }
 
-    /// Copies rows to where the plugin wants them.
+    /// Copies rows into memory of the plugin.
     fn hand_over(&self, rows: &Rows, to: &ServiceRows) -> Result<()> {
         let Some(context) = self.step.context() else { return Err(self.sees_nothing()) };
         self.expect(to, rows.rows(), rows.cols(), "where rows are to be written")?;
@@ -228,7 +228,7 @@ pub(crate) unsafe extern "C" fn linear(
     }
 }
 
-/// A plugin's argument, for the threads of the host.
+/// The argument of a plugin's body, for the threads of the host.
 #[derive(Clone, Copy)]
 struct Argument(*mut c_void);
 
@@ -256,7 +256,7 @@ pub(crate) unsafe extern "C" fn parallel_for(
     // SAFETY: the plugin's body, with the argument it wants; no panic leaves it, by the ABI.
     let job = |index: usize| unsafe { body(argument.get(), index as u64) };
     let backend = calling.step.compute().map(|compute| &compute.backend);
-    // Within a body, on whatever thread, the threads are busy with it already.
+    // Inside a body, the threads of the pool are already busy.
     let outermost = calling.thread == here() && !calling.in_region.swap(true, Ordering::Relaxed);
     let done = match backend.filter(|_| outermost) {
         Some(backend) => catch_unwind(AssertUnwindSafe(|| backend.parallel(tasks, &job).is_ok())),

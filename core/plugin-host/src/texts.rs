@@ -1,26 +1,26 @@
-//! Texts of the other side, copied before they are looked at; and the texts of errors that it leaves on a thread.
+//! Texts of plugins, which are copied before use; and the error text of each thread.
 
 use menagerie_plugin::abi::Text;
 use std::cell::RefCell;
 
-/// Most bytes of a name, a sentence or an error.
+/// Maximum size of a name, a sentence or an error in bytes.
 const MOST_TEXT: usize = 64 << 10;
 
-/// Most bytes of a spec or a table.
+/// Maximum size of a spec or a table in bytes.
 pub(crate) const MOST_FILE: usize = 1 << 20;
 
 thread_local! {
-    /// What the plugin said last on this thread of why it fails.
+    /// The last error text of a plugin on this thread.
     static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// A copy of a text of at most `most` bytes.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the text.
 ///
 /// # Safety
-/// If its pointer is not null, as many bytes as it says can be read.
+/// If its pointer is not null, its bytes can be read.
 pub(crate) unsafe fn copied(text: Text, most: usize) -> Result<String, String> {
     if text.len == 0 {
         return Ok(String::new());
@@ -45,7 +45,7 @@ pub(crate) unsafe fn copied(text: Text, most: usize) -> Result<String, String> {
 /// A copy of a name or a sentence.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the text.
 ///
 /// # Safety
 /// As [`copied`].
@@ -54,17 +54,17 @@ pub(crate) unsafe fn name(text: Text) -> Result<String, String> {
     unsafe { copied(text, MOST_TEXT) }
 }
 
-/// A copy that lasts as long as the process.
+/// A copy that lives as long as the process.
 pub(crate) fn leaked(text: &str) -> &'static str {
     Box::leak(text.to_owned().into_boxed_str())
 }
 
-/// The beginning of bytes, escaped.
+/// The first bytes, escaped.
 fn shown(bytes: &[u8]) -> String {
     bytes[..bytes.len().min(64)].escape_ascii().to_string()
 }
 
-/// Keeps what a plugin says of why it fails.
+/// Stores the error text of a plugin.
 ///
 /// # Safety
 /// As [`copied`].
@@ -75,7 +75,7 @@ pub(crate) unsafe fn say(text: Text) {
     SAID.with_borrow_mut(|slot| *slot = Some(said));
 }
 
-/// Forgets what was said before a call.
+/// Clears the error text before a call.
 pub(crate) fn hush() {
     SAID.with_borrow_mut(|slot| {
         if slot.is_some() {
@@ -84,7 +84,7 @@ pub(crate) fn hush() {
     });
 }
 
-/// What was said during a call that failed.
+/// The error text of a failed call.
 pub(crate) fn said() -> String {
     let said = SAID.with_borrow_mut(Option::take);
     said.unwrap_or_else(|| "it failed without an error text (it did not call set_error)".to_owned())

@@ -1,4 +1,4 @@
-//! Tokenizers of plugins as ways of cutting text.
+//! Tokenizers of plugins as codecs.
 
 use crate::component::{ComponentDescription, Decode, Encode};
 use crate::detached::{self, DetachedContext, DetachedInstance};
@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A tokenizer that tables may name.
+/// A tokenizer, which tables can name.
 pub(crate) struct PluginTokenizer {
     pub(crate) described: &'static ComponentDescription,
     pub(crate) encode: Encode,
@@ -94,7 +94,7 @@ unsafe extern "C" fn push_bytes(context: *mut c_void, bytes: Text) -> Status {
     pushed(|| out.extend_from_slice(bytes))
 }
 
-/// No panic of the host's leaves into the plugin.
+/// Panics of the host do not unwind into the plugin.
 fn pushed(push: impl FnOnce()) -> Status {
     if catch_unwind(AssertUnwindSafe(push)).is_ok() { OK } else { ERROR }
 }

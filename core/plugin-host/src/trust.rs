@@ -1,19 +1,19 @@
-//! Who could change a plugin's file: root and the user may, others may not.
+//! Checks that only root and the user can change a plugin's file.
 
 use crate::error::PluginFault;
 use std::path::{Path, PathBuf};
 
-/// The file itself, links resolved, if nobody but root and the user could change it, or put another one in its place.
+/// The canonical path of the file, if only root and the user can change or replace it.
 ///
 /// # Errors
-/// A file that is not there; who could change what.
+/// A missing file; another user who could change it.
 pub(crate) fn trusted(path: &Path) -> Result<PathBuf, PluginFault> {
     let file = std::fs::canonicalize(path).map_err(crate::inspect::unreadable)?;
     check(&file, What::File)?;
     for folder in file.ancestors().skip(1) {
         check(folder, if Some(folder) == file.parent() { What::Folder } else { What::FolderAbove })?;
     }
-    // Who may change the folder of a link may lead it elsewhere.
+    // A user who can change the folder of a link can replace the link.
     let named = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let named = std::fs::canonicalize(named).map_err(crate::inspect::unreadable)?;
     if Some(&*named) != file.parent() {
@@ -26,7 +26,7 @@ pub(crate) fn trusted(path: &Path) -> Result<PathBuf, PluginFault> {
 enum What {
     File,
     Folder,
-    /// Its owner is somebody else on many systems; that others may not rename what is in it is enough.
+    /// On many systems another user owns it; it is enough that others cannot rename its content.
     FolderAbove,
 }
 
@@ -38,7 +38,7 @@ fn check(path: &Path, what: What) -> Result<(), PluginFault> {
     // SAFETY: it has no arguments and cannot fail.
     let user = unsafe { libc::geteuid() };
     let refused = |why: String| Err(PluginFault::Trust(why));
-    // Of a folder with the sticky bit, others may not rename what is not theirs.
+    // In a folder with the sticky bit, users can only rename their own files.
     let open = mode & 0o002 != 0 && !(what == What::FolderAbove && mode & 0o1000 != 0);
     if open {
         return refused(format!("all users may write to {}; revoke this with `chmod o-w`", path.display()));
@@ -52,7 +52,7 @@ fn check(path: &Path, what: What) -> Result<(), PluginFault> {
     Ok(())
 }
 
-/// Owners and rights of other systems are not looked at.
+/// Owners and permissions are not checked on other systems.
 #[cfg(not(unix))]
 fn check(_path: &Path, _what: What) -> Result<(), PluginFault> {
     Ok(())
