@@ -1,4 +1,4 @@
-//! [`Build`]: what an instance is made from.
+//! [`Build`]: the parts for creating an instance.
 
 use crate::abi::{self, OK, Tensor, Text, part};
 use crate::descriptor::{ArrayAccess, floats};
@@ -9,29 +9,29 @@ use crate::text::given;
 use crate::vocabulary::Vocabulary;
 use std::slice;
 
-/// What an instance is made from: tensors by role, states, the place in the model.
+/// The parts for creating an instance: tensors by role, states, and the place in the model.
 ///
-/// What fails has been noted by the host with its place (file, layer, tensor).
+/// The host records faults with their place (file, layer, tensor).
 #[derive(Debug)]
 pub struct Build<'a> {
     raw: &'a abi::Build,
     weights: Vec<Tensor>,
 }
 
-/// A linear that the host keeps and computes, quantized and with adapters as the user has it;
-/// [`Host::linear`](crate::Host::linear) multiplies.
+/// A linear that the host stores and computes, with its quantization and adapters; see
+/// [`Host::linear`](crate::Host::linear).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Linear {
     raw: abi::Linear,
 }
 
 impl Linear {
-    /// Elements of a row that goes in.
+    /// Elements of an input row.
     pub fn inputs(&self) -> usize {
         self.raw.inputs as usize
     }
 
-    /// Elements of a row that comes out.
+    /// Elements of an output row.
     pub fn outputs(&self) -> usize {
         self.raw.outputs as usize
     }
@@ -41,7 +41,7 @@ impl Linear {
     }
 }
 
-/// A tensor as the file stores it; [`Host::weight`](crate::Host::weight) gives its bytes.
+/// A tensor as the file stores it; [`Host::weight`](crate::Host::weight) returns its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weight {
     pub(crate) index: usize,
@@ -57,22 +57,22 @@ impl<'a> Build<'a> {
         Build { raw, weights: Vec::new() }
     }
 
-    /// Tensors that the instance reads in calls.
+    /// Weights that the instance reads during calls.
     pub(crate) fn into_weights(self) -> Vec<Tensor> {
         self.weights
     }
 
-    /// The block; none for the whole model, or where there is none.
+    /// The block; `None` for the whole model, or without a model.
     pub fn layer(&self) -> Option<usize> {
         usize::try_from(self.raw.layer).ok()
     }
 
-    /// Blocks of the model; 0 where there is no model.
+    /// Number of blocks of the model; 0 without a model.
     pub fn layers(&self) -> usize {
         self.raw.layers as usize
     }
 
-    /// Elements of the rows it works on: D, or a norm's width.
+    /// Elements of its rows: D, or the width of a norm.
     pub fn width(&self) -> usize {
         self.raw.width as usize
     }
@@ -122,22 +122,22 @@ impl<'a> Build<'a> {
     /// A role's linear.
     ///
     /// # Errors
-    /// A tensor that is not there or does not fit.
+    /// A missing tensor, or one of another shape.
     pub fn linear(&mut self, role: &str) -> Result<Linear> {
         // SAFETY: as in `count`.
         let raw = filled(|linear| unsafe { (self.raw.linear)(self.raw.context, Text::new(role), linear) })?;
         Ok(Linear { raw })
     }
 
-    /// A role's numbers, in the order of the file.
+    /// The values of a role, in the order of the file.
     ///
     /// # Errors
-    /// A tensor that is not there or does not fit.
+    /// A missing tensor, or one of another shape.
     pub fn values(&mut self, role: &str) -> Result<Vec<f32>> {
         self.values_of(role, part::MAIN)
     }
 
-    /// The numbers of a role's bias.
+    /// The values of a role's bias.
     ///
     /// # Errors
     /// As [`Build::values`].
@@ -180,7 +180,7 @@ impl<'a> Build<'a> {
     /// snapshots, stages and batches work.
     ///
     /// # Errors
-    /// More than 4 dimensions, a size that overflows; what the host says.
+    /// More than 4 dimensions, a size that overflows; an error of the host.
     pub fn state(&mut self, name: &str, shape: &[usize]) -> Result<State> {
         let mut dims = [0u64; 4];
         let len = shape.iter().try_fold(1usize, |all, size| all.checked_mul(*size));
@@ -198,7 +198,7 @@ impl<'a> Build<'a> {
     /// `window` tokens stay visible, the newest included; none = all.
     ///
     /// # Errors
-    /// A size that overflows; what the host says.
+    /// A size that overflows; an error of the host.
     pub fn token_state(
         &mut self,
         name: &str,
@@ -238,7 +238,7 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// The model's vocabulary, for tokenizers and samplers; none where there is none.
+    /// The vocabulary of the model, for tokenizers and samplers; `None` if there is none.
     ///
     /// # Errors
     /// A host of another version.

@@ -1,4 +1,4 @@
-//! [`Call`]: a step, as a mixer or a feed-forward sees it.
+//! [`Call`]: the arguments of a mixer or a feed-forward.
 
 use crate::abi;
 use crate::descriptor::{ArrayAccess, RowArray, matrix};
@@ -10,10 +10,10 @@ use crate::slots::Slots;
 use crate::states::States;
 use std::slice;
 
-/// A step: the rows of all its sequences at once. Take it apart, so that its parts can be used beside one another:
+/// A step: the rows of all its sequences. Destructure it to use its fields together:
 /// `let Call { x, mut output, mut states, host, .. } = call;`
 ///
-/// Everything in it is the host's and is there for the call only:
+/// All its data belongs to the host and is only valid during the call:
 ///
 /// ```compile_fail,E0521
 /// # use menagerie_plugin::{Call, Rows};
@@ -27,23 +27,23 @@ use std::slice;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Call<'a> {
-    /// Rows that go in, `[T, D]`.
+    /// Input rows, `[T, D]`.
     pub x: Rows<'a>,
-    /// Rows to be written, every element, `[T, D]`.
+    /// Output rows, `[T, D]`; every element must be written.
     pub output: RowsMut<'a>,
-    /// Whose rows these are.
+    /// The sequences of the rows.
     pub sequences: Sequences<'a>,
     /// The sequences' states.
     pub states: States<'a>,
     /// Rows from earlier layers and for later ones.
     pub slots: Slots<'a>,
-    /// Ids of the rows' tokens; absent where rows were given in their place.
+    /// The ids of the tokens; `None` if the step was given embeddings.
     pub token_ids: Option<&'a [u32]>,
     /// Products, threads, memory.
     pub host: Host<'a>,
 }
 
-/// What a feed-forward may read beside its input, `[T, D]` each: routers do.
+/// Additional inputs of a feed-forward, `[T, D]` each, for example for routers.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {
     /// The residual stream that its branch reads, before the norm.
@@ -91,7 +91,7 @@ pub(crate) unsafe fn arrays<const N: usize>(call: &abi::Call) -> Result<Arrays<N
 /// The views of a call for a component that takes rows of one array and gives rows.
 ///
 /// # Safety
-/// The call is what the ABI says and lives for `'a`.
+/// The call conforms to the ABI and lives for `'a`.
 pub(crate) unsafe fn plain<'a>(
     call: &'a abi::Call,
     weights: &'a [abi::Tensor],
@@ -151,7 +151,7 @@ unsafe fn step<'a>(
     }
 }
 
-/// Ids of the rows' tokens; none where rows were given in their place.
+/// The ids of the tokens; `None` if the step was given embeddings.
 ///
 /// # Safety
 /// The call is what the ABI says, of so many rows, and lives for `'a`.

@@ -1,4 +1,4 @@
-//! Nothing unwinds over the border: [`status`] runs what a plugin wrote, and panics become [`PANIC`] with their text.
+//! Catches panics: [`status`] runs code of a plugin, and a panic becomes [`PANIC`] with its text.
 
 use crate::abi::{ERROR, OK, PANIC, Status};
 use crate::error::Result;

@@ -1,14 +1,14 @@
-//! [`Component`]: what every component says of itself.
+//! [`Component`]: the declaration of a component.
 
 use crate::build::Build;
 use crate::error::Result;
 use crate::options::Options;
 use crate::role::Role;
 
-/// What every component says of itself, and how an instance is made: one per place of a model; of a sampler, one per
-/// request. What it computes is in the trait of its family.
+/// Declares a component and creates its instances: one for each place in a model, or one for each request for samplers. The
+/// trait of its family computes.
 ///
-/// Several threads use one instance: what only one thread may use is no part of it.
+/// Several threads use one instance, so it must be `Sync`.
 ///
 /// ```compile_fail,E0277
 /// # use menagerie_plugin::{Build, Component, Result};
@@ -30,18 +30,18 @@ pub trait Component: Send + Sync + Sized + 'static {
     /// `[a-z0-9-]`; in specs it is `author/name:component`.
     const NAME: &'static str;
 
-    /// One sentence on what it computes, and the source of its formula.
+    /// One sentence about what it computes, with the source of its formula.
     const DOC: &'static str;
 
-    /// The tensors it wants.
+    /// Its tensors.
     const ROLES: &'static [Role] = &[];
 
     /// Its options, made with [`options!`](crate::options!); `()` if it has none.
     type Options: Options;
 
-    /// Makes an instance. Take all parts before giving up on one, so that a user sees every fault at once.
+    /// Creates an instance. Take all parts before using `?`, so that a user sees all faults at once.
     ///
     /// # Errors
-    /// What is wrong with the options or with the file's tensors.
+    /// Faults of the options or of the tensors of the file.
     fn create(options: Self::Options, build: &mut Build) -> Result<Self>;
 }

@@ -1,14 +1,14 @@
-//! [`Error`]: why a component cannot be made or computed.
+//! [`Error`]: the reason why a component cannot be created or computed.
 
 use std::fmt;
 
-/// What functions of plugins give.
+/// The result of functions of plugins.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something failed, as the user is told it: what, where, why, what to do next.
+/// The reason of a failure, as a text for the user: what, where, why, and what to do next.
 #[derive(Debug)]
 pub struct Error {
-    /// Absent: the host found the fault and has noted it.
+    /// Absent if the host found and recorded the fault.
     text: Option<String>,
 }
 
@@ -18,12 +18,12 @@ impl Error {
         Error { text: Some(text.to_string()) }
     }
 
-    /// The host has noted the fault.
+    /// The host has recorded the fault.
     pub(crate) fn noted() -> Error {
         Error { text: None }
     }
 
-    /// The text; absent where the host has recorded the fault itself.
+    /// The text; `None` if the host recorded the fault itself.
     pub fn text(&self) -> Option<&str> {
         self.text.as_deref()
     }

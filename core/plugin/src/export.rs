@@ -1,6 +1,6 @@
 //! [`export!`](crate::export!): a crate of components becomes a plugin.
 
-/// Makes a plugin of components: as a library of its own (`crate-type = ["cdylib"]`), or linked into a program.
+/// Makes a plugin from components: a library (`crate-type = ["cdylib"]`), or a part of a program that links the crate.
 ///
 /// ```text
 /// menagerie_plugin::export! {
@@ -11,22 +11,22 @@
 /// }
 /// ```
 ///
-/// Components are named after their family: `mixer`, `feed_forward`, `norm`, `activation`, `rope`, `sampler`, `tokenizer`,
-/// `layer_observer`, `layer_replacer`.
-/// Files are named as `include_str!` names them, from the source file on. `requires: capability::SLOTS` at the end says what
-/// a host must be able to do beyond rows of f32 ([`abi::capability`](crate::abi::capability)).
+/// Each component has its family in front of it: `mixer`, `feed_forward`, `norm`, `activation`, `rope`, `sampler`,
+/// `tokenizer`, `layer_observer`, `layer_replacer`.
+/// Paths of files are relative to the source file, as in `include_str!`. `requires: capability::SLOTS` at the end lists the
+/// capabilities that a host must have beyond rows of f32 ([`abi::capability`](crate::abi::capability)).
 ///
-/// The crate's version is the plugin's. It says so in `MENAGERIE_PLUGIN`, which is public. If the crate has a feature
-/// `static = ["menagerie-plugin/static"]` and it is on, the plugin hands itself in to the program that links it, and has not
-/// the two symbols by which a host finds a plugin in a library; so many plugins can be linked together.
+/// The plugin has the version of the crate. The macro declares the public constant `MENAGERIE_PLUGIN`. If the crate has the
+/// feature `static = ["menagerie-plugin/static"]` and it is enabled, the plugin registers itself in the program that links
+/// it, and does not export the two symbols of plugin libraries; so a program can link several plugins.
 ///
-/// What cannot be a plugin does not compile: an id without an author,
+/// Invalid plugins do not compile: an id without an author,
 ///
 /// ```compile_fail,E0080
 /// menagerie_plugin::export! { id: "retnet", components: [] }
 /// ```
 ///
-/// or a type that is not of the family it is named after.
+/// or a type that does not implement the trait of its family.
 ///
 /// ```compile_fail,E0277
 /// struct Nothing;
@@ -42,7 +42,7 @@ macro_rules! export {
         $(, requires: $requires:expr)?
         $(,)?
     ) => {
-        /// What the plugin is and has.
+        /// The plugin.
         pub const MENAGERIE_PLUGIN: $crate::Plugin = $crate::Plugin {
             manifest: $crate::Plugin::manifest($id, env!("CARGO_PKG_VERSION"), 0 $(| $requires)?),
             components: &[$({
@@ -55,7 +55,7 @@ macro_rules! export {
 
         $crate::submit_plugin!(MENAGERIE_PLUGIN);
 
-        /// The symbols of a library; a plugin that is linked into a program has none.
+        /// The symbols of a library; a linked plugin does not export them.
         #[allow(unexpected_cfgs)]
         mod menagerie_plugin_library {
             #[cfg(not(feature = "static"))]
@@ -64,12 +64,12 @@ macro_rules! export {
     };
 }
 
-/// The two symbols by which a host finds a plugin in a library, for a crate that makes a library of another crate's plugin:
+/// The two symbols of a plugin library, for a crate that makes a library from the plugin of another crate:
 /// `menagerie_plugin::library!(acme_retnet::MENAGERIE_PLUGIN);`
 #[macro_export]
 macro_rules! library {
     ($plugin:path) => {
-        /// Read from the file before anything of it runs.
+        /// The manifest, which the host reads from the file before it runs any code.
         #[allow(unsafe_code)]
         #[used]
         #[unsafe(no_mangle)]
@@ -77,10 +77,10 @@ macro_rules! library {
         #[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".mngplug"))]
         pub static MENAGERIE_PLUGIN_MANIFEST_V1: $crate::abi::Manifest = $plugin.manifest;
 
-        /// Registers what the plugin has.
+        /// Registers the components and files of the plugin.
         ///
         /// # Safety
-        /// Both tables are what the ABI says; the host's lives as long as the process.
+        /// Both tables conform to the ABI; the host's table lives as long as the process.
         #[allow(unsafe_code)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn menagerie_plugin_init_v1(
@@ -94,7 +94,7 @@ macro_rules! library {
     };
 }
 
-/// Hands a plugin in to the program that it is linked into.
+/// Registers a plugin in the program that links it.
 #[cfg(feature = "static")]
 #[doc(hidden)]
 #[macro_export]
@@ -125,7 +125,7 @@ macro_rules! submit_plugin {
     };
 }
 
-/// A plugin that is a library of its own is found by its symbols.
+/// Nothing to do: the host finds a plugin library by its symbols.
 #[cfg(not(feature = "static"))]
 #[doc(hidden)]
 #[macro_export]

@@ -1,4 +1,4 @@
-//! The families: what a component computes.
+//! The families of components: traits for what they compute.
 
 use crate::call::{Call, Raw};
 use crate::component::Component;
@@ -6,73 +6,74 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::rows::{Rows, RowsMut};
 
-/// Whether the tokens that a mixer mixes see later ones.
+/// Whether a mixer is causal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Causality {
-    /// A token sees itself and earlier ones: a sequence may be computed in parts.
+    /// A token depends on itself and earlier tokens, so a sequence can be computed in parts.
     Causal,
-    /// A token sees later ones too: a sequence is computed in one step.
+    /// A token also depends on later tokens, so a sequence is computed in one step.
     Bidirectional,
 }
 
 /// Mixes the tokens of a sequence. May be called from several threads at once.
 pub trait Mixer: Component {
-    /// Whether tokens see later ones.
+    /// Whether it is causal.
     const CAUSALITY: Causality = Causality::Causal;
 
-    /// Rows `call.x [T, D]` (normed by the host) to `call.output [T, D]`, which the host adds to the stream.
+    /// Computes `call.output [T, D]`, which the host adds to the residual stream, from `call.x [T, D]`, which the host has
+    /// normalized.
     ///
     /// # Errors
-    /// What the host says.
+    /// An error of the host.
     fn forward(&self, call: Call) -> Result<()>;
 }
 
-/// Transforms each token; it may have states, for what it takes from earlier ones. May be called from several threads at
-/// once.
+/// Transforms each token; states can carry data from earlier tokens. May be called from several threads at once.
 pub trait FeedForward: Component {
-    /// Rows `call.x [T, D]` (normed by the host) to `call.output [T, D]`, which the host adds to the stream.
+    /// Computes `call.output [T, D]`, which the host adds to the residual stream, from `call.x [T, D]`, which the host has
+    /// normalized.
     ///
     /// # Errors
-    /// What the host says.
+    /// An error of the host.
     fn forward(&self, call: Call, raw: Raw) -> Result<()>;
 }
 
-/// Norms each row. May be called from several threads at once.
+/// Normalizes each row. May be called from several threads at once.
 pub trait Norm: Component {
-    /// `x [T, width]` to `output [T, width]`.
+    /// Computes `output [T, width]` from `x [T, width]`.
     ///
     /// # Errors
-    /// What the host says.
+    /// An error of the host.
     fn forward(&self, x: Rows, output: RowsMut, host: &Host) -> Result<()>;
 }
 
 /// A function of each element. May be called from several threads at once.
 pub trait Activation: Component {
-    /// `x [T, F]` to `output [T, F]`.
+    /// Computes `output [T, F]` from `x [T, F]`.
     ///
     /// # Errors
-    /// What the host says.
+    /// An error of the host.
     fn forward(&self, x: Rows, output: RowsMut, host: &Host) -> Result<()>;
 }
 
-/// The frequencies by which a rope rotates.
+/// The frequencies of a rope.
 pub trait Rope: Component {
     /// Writes the frequencies of a head.
     ///
     /// # Errors
-    /// Sizes that it has no frequencies for.
+    /// Unsupported sizes.
     fn frequencies(&self, call: FrequencyCall) -> Result<()>;
 }
 
-/// What a rope is asked.
+/// The arguments of [`Rope::frequencies`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct FrequencyCall<'a> {
     /// Base of the rope.
     pub base: f64,
-    /// Elements of a head that rotate.
+    /// Number of rotated elements of a head.
     pub rotated: usize,
-    /// Tokens that the sequence will have, if the regime depends on that; else the model's context.
+    /// Length of the sequence if the frequencies depend on it, otherwise the context of the model.
     pub context_length: usize,
     /// Radians per position of each pair, `[rotated / 2]`, to be written.
     pub frequencies: &'a mut [f32],
@@ -80,40 +81,40 @@ pub struct FrequencyCall<'a> {
     pub magnitude: &'a mut f32,
 }
 
-/// A step of the sampler chain; one instance per request, asked token after token.
+/// A step of the sampler chain; there is one instance per request, called for each token.
 pub trait Sampler: Component {
     /// Changes the logits in place.
     ///
     /// # Errors
-    /// What cannot be sampled from.
+    /// Logits that cannot be sampled.
     fn sample(&self, call: SampleCall) -> Result<()>;
 }
 
-/// What a sampler is asked.
+/// The arguments of [`Sampler::sample`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SampleCall<'a> {
-    /// Logits `[V]`, changed in place; minus infinity takes a token out.
+    /// Logits `[V]`, changed in place; minus infinity removes a token.
     pub logits: &'a mut [f32],
-    /// Tokens so far, the prompt's included.
+    /// The tokens so far, including the prompt.
     pub tokens: &'a [u32],
-    /// Of them, how many are the prompt's.
+    /// Number of tokens of the prompt.
     pub prompt: usize,
-    /// A number that is the same for the same seed and position, whatever else is generated.
+    /// A random number that only depends on the seed and the position.
     pub random: u64,
 }
 
-/// Texts to tokens and back. May be called from several threads at once.
+/// Converts texts to tokens and back. May be called from several threads at once.
 pub trait Tokenizer: Component {
-    /// Adds the ids of a text, which has no special tokens in it.
+    /// Appends the ids of a text without special tokens.
     ///
     /// # Errors
-    /// A text that has no tokens.
+    /// A text that cannot be encoded.
     fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<()>;
 
-    /// Adds the bytes of a token.
+    /// Appends the bytes of a token.
     ///
     /// # Errors
-    /// An id that there is not.
+    /// An unknown id.
     fn decode(&self, id: u32, bytes: &mut Vec<u8>) -> Result<()>;
 }

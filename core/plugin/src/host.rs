@@ -1,4 +1,4 @@
-//! [`Host`]: what the host does for a component while it computes.
+//! [`Host`]: services of the host during a call.
 
 use crate::abi::{self, OK, Tensor};
 use crate::build::{Linear, Weight};
@@ -11,9 +11,9 @@ use std::ffi::c_void;
 use std::slice;
 use std::sync::OnceLock;
 
-/// What the host does for a component while it computes: products, threads, memory.
+/// Services of the host during a call: products, threads, memory.
 ///
-/// It belongs to the thread of the call; a body of [`Host::parallel_for`] cannot use it:
+/// It can only be used on the thread of the call, not in a body of [`Host::parallel_for`]:
 ///
 /// ```compile_fail,E0277
 /// # use menagerie_plugin::*;
@@ -26,11 +26,11 @@ pub struct Host<'a> {
     call: &'a abi::Call,
     weights: &'a [Tensor],
     rows: usize,
-    /// Not to be shared: most functions are the calling thread's.
+    /// Makes the type `!Sync`: most functions may only be called on the thread of the call.
     thread: std::marker::PhantomData<*mut c_void>,
 }
 
-/// Rows of a state per token that are wanted; of [`Host::stored`].
+/// The position of rows of a state per token, for [`Host::stored`].
 #[derive(Clone, Copy, Debug)]
 pub struct StoredRows {
     /// A sequence of the step.
@@ -44,16 +44,16 @@ impl<'a> Host<'a> {
         Host { call, weights, rows, thread: std::marker::PhantomData }
     }
 
-    /// Threads that [`Host::parallel_for`] works on, at least 1.
+    /// Number of threads of [`Host::parallel_for`], at least 1.
     pub fn threads(&self) -> usize {
         (self.call.threads as usize).max(1)
     }
 
-    /// `y = W x + b` for every row of `x [n, inputs]`, into `y [n, outputs]`, on the host's threads. If `n` is the number of the
-    /// step's rows, adapters act on them.
+    /// Computes `y = W x + b` for every row of `x [n, inputs]`, into `y [n, outputs]`, on the host's threads. Adapters are
+    /// applied if `n` is the number of rows of the step.
     ///
     /// # Errors
-    /// Rows that do not fit or have gaps; what the host says.
+    /// Rows of another size or with gaps; an error of the host.
     pub fn linear(&self, linear: &Linear, x: Rows, y: &mut RowsMut) -> Result<()> {
         let (inputs, outputs) = (linear.inputs(), linear.outputs());
         let fits = x.cols() == inputs && y.cols() == outputs && x.rows() == y.rows();
@@ -69,7 +69,7 @@ impl<'a> Host<'a> {
         noted(unsafe { (self.call.linear)(self.call.context, linear.number(), &x, &y) })
     }
 
-    /// [`Host::linear`] into memory of this call.
+    /// [`Host::linear`] into scratch memory of this call.
     ///
     /// # Errors
     /// As [`Host::linear`].
@@ -79,10 +79,10 @@ impl<'a> Host<'a> {
         Ok(y)
     }
 
-    /// Calls `body(i)` for every `i` below `n`, on the host's threads. Within a body it runs on the same thread.
+    /// Calls `body(i)` for every `i` below `n`, on the host's threads.
     ///
     /// # Errors
-    /// What the host says.
+    /// An error of the host.
     ///
     /// # Panics
     /// If a body panics.
@@ -107,10 +107,10 @@ impl<'a> Host<'a> {
         noted(status)
     }
 
-    /// Calls `body(i, part)` for every part of what is split, on the host's threads.
+    /// Calls `body(i, part)` for every part of `split`, on the host's threads.
     ///
     /// # Errors
-    /// As [`Host::parallel_for`]; things that fall into different numbers of parts.
+    /// As [`Host::parallel_for`]; arrays with different numbers of parts.
     ///
     /// # Panics
     /// If a body panics.
@@ -123,10 +123,10 @@ impl<'a> Host<'a> {
         })
     }
 
-    /// Memory for this call: `len` elements that have values, but any.
+    /// Scratch memory for this call: `len` elements with unspecified values.
     ///
     /// # Errors
-    /// More than there is.
+    /// Out of memory.
     pub fn scratch(&self, len: usize) -> Result<&'a mut [f32]> {
         if len == 0 {
             return Ok(&mut []);
@@ -144,7 +144,7 @@ impl<'a> Host<'a> {
         Ok(unsafe { slice::from_raw_parts_mut(data, len) })
     }
 
-    /// Memory for rows of this call, of any value.
+    /// Scratch memory for rows of this call, with unspecified values.
     ///
     /// # Errors
     /// As [`Host::scratch`]; rows of no elements.
@@ -168,10 +168,10 @@ impl<'a> Host<'a> {
         Ok(unsafe { slice::from_raw_parts(tensor.data.cast(), weight.bytes) })
     }
 
-    /// Stores a row for every row of the step, `x [T, heads * head_dim]`.
+    /// Stores a row for every row of the step: `x [T, heads * head_dim]`.
     ///
     /// # Errors
-    /// Rows that do not fit or have gaps; what the host says.
+    /// Rows of another size or with gaps; an error of the host.
     pub fn store(&self, state: &TokenState, x: Rows) -> Result<()> {
         let (Some(data), true) = (x.as_slice(), (x.rows(), x.cols()) == (self.rows, state.cols)) else {
             let (rows, cols, wanted) = (x.rows(), x.cols(), [self.rows, state.cols]);
@@ -184,10 +184,10 @@ impl<'a> Host<'a> {
         noted(unsafe { (self.call.store)(self.call.context, state.number, &x) })
     }
 
-    /// Reads rows of tokens that were stored, this step's among them: as many as `y` has rows.
+    /// Reads stored rows of tokens, including those of this step: as many as `y` has rows.
     ///
     /// # Errors
-    /// Tokens that are not there; rows that do not fit or have gaps.
+    /// Missing tokens; rows of another size or with gaps.
     pub fn stored(&self, state: &TokenState, from: StoredRows, y: &mut RowsMut) -> Result<()> {
         let (rows, cols) = (y.rows(), y.cols());
         let (Some(data), true) = (y.as_mut_slice(), cols == state.cols) else {
@@ -205,10 +205,10 @@ impl<'a> Host<'a> {
     }
 }
 
-/// A line of a cache.
+/// The size of a cache line.
 const SCRATCH_ALIGN: u64 = 64;
 
-/// The host has noted why it refused.
+/// The result of a service; the host has recorded the reason of a failure.
 fn noted(status: abi::Status) -> Result<()> {
     if status == OK { Ok(()) } else { Err(Error::noted()) }
 }
@@ -219,13 +219,13 @@ struct ParallelJob<F> {
     panic: OnceLock<String>,
 }
 
-/// The function for a job, its type taken from it.
+/// The function that runs a job of this type.
 fn run_of<F: Fn(usize) + Sync>(_job: &ParallelJob<F>) -> unsafe extern "C" fn(*mut c_void, u64) {
     run::<F>
 }
 
 /// # Safety
-/// `argument` is a job of this type, which lives.
+/// `argument` points to a live job of this type.
 unsafe extern "C" fn run<F: Fn(usize) + Sync>(argument: *mut c_void, index: u64) {
     // SAFETY: the promise above; jobs are shared.
     let job = unsafe { &*argument.cast::<ParallelJob<F>>() };

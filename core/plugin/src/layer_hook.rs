@@ -1,4 +1,4 @@
-//! Layer hooks: what looks at the rows between the layers of a model, or puts others in their place.
+//! Layer hooks, which observe or replace the rows between the layers of a model.
 
 use crate::abi;
 use crate::call::{arrays, token_ids};
@@ -12,46 +12,46 @@ use crate::sequences::{Phase, Sequences};
 /// A side of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// What the layer is going to read.
+    /// Before the layer: its input.
     Before,
-    /// What the layer leaves.
+    /// After the layer: its output.
     After,
 }
 
-/// Looks at the rows between layers. One instance is there for all layers; it may be called from several threads at once, and
-/// what it is to write in the end it writes when it is dropped.
+/// Observes the rows between layers. One instance serves all layers and may be called from several threads at once; it can
+/// write its results when it is dropped.
 pub trait LayerObserver: Component {
     /// Where it is called.
     const POINTS: &'static [Point] = &[Point::After];
 
-    /// What it is shown: prompts, what was generated, or both.
+    /// The phases for which it is called: prompts, generation, or both.
     const PHASES: &'static [Phase] = &[Phase::Prefill, Phase::Decode];
 
-    /// Looks at the rows of a layer.
+    /// Observes the rows of a layer.
     ///
     /// # Errors
-    /// What ends the request.
+    /// An error ends the request.
     fn observe(&self, call: LayerCall) -> Result<()>;
 }
 
-/// Puts rows in the place of those between layers. One instance is there for all layers; it may be called from several threads at
-/// once. What takes the place of a row depends on this row, its token, the layer, the position and the options alone: prompts come in
-/// chunks, and what was computed once is kept.
+/// Replaces the rows between layers. One instance serves all layers and may be called from several threads at once. A new
+/// row may only depend on the old row, its token, the layer, the position and the options, because prompts are computed in
+/// chunks and computed states are reused.
 pub trait LayerReplacer: Component {
     /// Where it is called.
     const POINTS: &'static [Point] = &[Point::After];
 
-    /// What it is shown: prompts, what was generated, or both.
+    /// The phases for which it is called: prompts, generation, or both.
     const PHASES: &'static [Phase] = &[Phase::Prefill, Phase::Decode];
 
-    /// Rows `call.x [T, D]` to `output [T, D]`, every element.
+    /// Computes every element of `output [T, D]` from `call.x [T, D]`.
     ///
     /// # Errors
-    /// What ends the request.
+    /// An error ends the request.
     fn replace(&self, call: LayerCall, output: RowsMut) -> Result<()>;
 }
 
-/// What a layer hook is shown: the rows of all sequences of a step whose phase is one of its own.
+/// The arguments of a layer hook: the rows of all sequences of a step that are in one of its phases.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LayerCall<'a> {
@@ -59,13 +59,13 @@ pub struct LayerCall<'a> {
     pub x: Rows<'a>,
     /// The layer, 0-based as in `blk.N`; [`Build::layers`](crate::Build::layers) says how many there are.
     pub layer: usize,
-    /// Which side of the layer.
+    /// Before or after the layer.
     pub point: Point,
-    /// Whose rows these are.
+    /// The sequences of the rows.
     pub sequences: Sequences<'a>,
-    /// Ids of the rows' tokens; absent where rows were given in their place.
+    /// The ids of the tokens; `None` if the step was given embeddings.
     pub token_ids: Option<&'a [u32]>,
-    /// Threads and memory; it has no linears.
+    /// Threads and memory; layer hooks have no linears.
     pub host: Host<'a>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn flags(effect: u32, points: &[Point], phases: &[Phase]) -> u32 {
 /// The views of an observer's call.
 ///
 /// # Safety
-/// The call is what the ABI says and lives for `'a`.
+/// The call conforms to the ABI and lives for `'a`.
 pub(crate) unsafe fn observing(call: &abi::HookCall) -> Result<LayerCall<'_>> {
     // SAFETY: the caller's promise.
     let inner = unsafe { abi::checked(call.call) }.map_err(Error::new)?;

@@ -1,11 +1,11 @@
-//! What a plugin of Menagerie is built against: the ABI ([`abi`]), and traits that hide it.
+//! The SDK of Menagerie's plugins: the ABI ([`abi`]), and traits that hide it.
 //!
-//! A plugin adds components with names that specs use (`kind = "author/name:component"`). It is a C library by its ABI: no
-//! type of Rust, no allocation and no panic crosses the border, so that author and host need not share a compiler.
+//! A plugin adds components that specs name (`kind = "author/name:component"`). Its ABI is a C ABI: no Rust type, no
+//! allocation and no panic crosses it, so plugin and host can be built with different compilers.
 //!
-//! A component is a type with two traits: [`Component`] says what it is called, which options and tensors it has and how an
-//! instance is made; the trait of its family ([`Mixer`], [`FeedForward`], [`Norm`], [`Activation`], [`Rope`], [`Sampler`],
-//! [`Tokenizer`], [`LayerObserver`], [`LayerReplacer`]) computes. [`export!`] makes a plugin of components.
+//! A component is a type with two traits: [`Component`] declares its name, options and tensors and creates instances; the
+//! trait of its family ([`Mixer`], [`FeedForward`], [`Norm`], [`Activation`], [`Rope`], [`Sampler`],
+//! [`Tokenizer`], [`LayerObserver`], [`LayerReplacer`]) computes. [`export!`] makes a plugin from components.
 //!
 //! ```
 //! use menagerie_plugin::{Build, Component, Host, Norm, Result, Role, Rows, RowsMut, options};

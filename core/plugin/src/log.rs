@@ -1,28 +1,28 @@
-//! [`log`]: lines for the host's log; and what the host does for a plugin anywhere.
+//! [`log`]: lines for the host's log; and the table of the host.
 
 use crate::abi::{HostApi, Text};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The host, from `init` on. Plugins that are linked into one program share it.
+/// The table of the host, set by `init`. All plugins of a program share it.
 static HOST: AtomicPtr<HostApi> = AtomicPtr::new(ptr::null_mut());
 
-/// How much a line matters.
+/// The level of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
     /// Something failed.
     Error = 1,
-    /// Something will surprise.
+    /// Something unexpected.
     Warning = 2,
-    /// What happens.
+    /// Information.
     Information = 3,
-    /// For who looks for a fault.
+    /// For debugging.
     Debugging = 4,
-    /// Every step.
+    /// Details of every step.
     Tracing = 5,
 }
 
-/// Writes a line to the host's log; from any thread. Before the plugin is initialized nothing is written.
+/// Writes a line to the host's log, from any thread. Does nothing before the plugin is initialized.
 pub fn log(level: LogLevel, text: &str) {
     if let Some(host) = host() {
         // SAFETY: the host keeps its table for the life of the process, takes lines on any thread and borrows the text for
@@ -31,7 +31,7 @@ pub fn log(level: LogLevel, text: &str) {
     }
 }
 
-/// Tells why the function that the host waits for on this thread fails.
+/// Sets the error text of the function that runs on this thread.
 pub(crate) fn set_error(text: &str) {
     if let Some(host) = host() {
         // SAFETY: as in `log`.
@@ -39,13 +39,13 @@ pub(crate) fn set_error(text: &str) {
     }
 }
 
-/// The host's table; absent before `init`.
+/// The host's table; `None` before `init`.
 pub(crate) fn host() -> Option<&'static HostApi> {
     // SAFETY: `set_host` was given a table that lives as long as the process.
     unsafe { HOST.load(Ordering::Acquire).as_ref() }
 }
 
-/// From now on this host is spoken to.
+/// Sets the host's table.
 ///
 /// # Safety
 /// The table is of this version or a later one and lives as long as the process.

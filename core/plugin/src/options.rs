@@ -12,7 +12,7 @@ pub trait Options: Sized {
     /// Reads every field.
     ///
     /// # Errors
-    /// A value that the host cannot give.
+    /// A value that the host does not have.
     fn read(build: &Build) -> Result<Self>;
 }
 
@@ -24,31 +24,31 @@ impl Options for () {
     }
 }
 
-/// An option, as the host lists it.
+/// The description of an option.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionRow {
     /// Its key.
     pub name: &'static str,
     /// One sentence.
     pub doc: &'static str,
-    /// What may be written.
+    /// The type of its values.
     pub ty: OptionType,
-    /// What holds where it is not written.
+    /// Its default.
     pub default: OptionDefault,
-    /// What no file says and only logits would show.
+    /// Whether a wrong value only shows in the logits, because no file states it.
     pub guarded: bool,
 }
 
-/// What may be written for an option.
+/// The type of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionType {
-    /// A whole number that is not negative, or an expression that gives one.
+    /// A non-negative whole number, or an expression for one.
     Count,
-    /// A number, or an expression that gives one.
+    /// A number, or an expression for one.
     Real,
     /// One of a list of names.
     Name(&'static [&'static str]),
-    /// A text; of samplers, tokenizers and layer hooks, as specs have none.
+    /// A text; only for samplers, tokenizers and layer hooks, because specs have no texts.
     Text,
 }
 
@@ -63,10 +63,10 @@ impl OptionType {
     }
 }
 
-/// What holds where an option is not written.
+/// The default of an option.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OptionDefault {
-    /// It must be written.
+    /// None: the option is required.
     Required,
     /// A number.
     Number(f64),
@@ -76,12 +76,12 @@ pub enum OptionDefault {
     Text(&'static str),
     /// The value of a canonical key of the file (`rwkv.head_size`).
     Key(&'static str),
-    /// The value of a key, and a number where the file has none.
+    /// The value of a key, or this number if the file does not have the key.
     KeyOr(&'static str, f64),
 }
 
 impl OptionDefault {
-    /// As TOML; empty: none.
+    /// As TOML; empty if there is no default.
     pub(crate) fn toml(self, ty: OptionType) -> String {
         match (self, ty) {
             (Self::Required | Self::Key(_), _) => String::new(),
@@ -99,15 +99,15 @@ impl OptionDefault {
     }
 }
 
-/// A type that an option can have: numbers, texts, and lists of names made with [`names!`](crate::names!).
+/// A type of options: numbers, texts, and lists of names made with [`names!`](crate::names!).
 pub trait Value: Sized {
-    /// What may be written.
+    /// The type of its values.
     const TYPE: OptionType;
 
     /// Reads it.
     ///
     /// # Errors
-    /// A value that the host cannot give, or that does not fit.
+    /// A value that the host does not have, or that is invalid.
     fn read(build: &Build, option: &str) -> Result<Self>;
 }
 
@@ -165,7 +165,7 @@ pub fn name_of<'a>(build: &Build<'a>, option: &str, names: &[&str]) -> Result<&'
     }
 }
 
-/// An option's default, when the plugin is compiled.
+/// Checks the default of an option at compile time.
 #[doc(hidden)]
 pub const fn check_option(row: &OptionRow) {
     match (row.ty, row.default) {
@@ -194,9 +194,9 @@ const fn check_text(text: &[u8]) {
     }
 }
 
-/// Declares the table of a component's options and the struct of their values at once.
+/// Declares the table of a component's options together with the struct of their values.
 ///
-/// Per field: doc comment, `name: Type = Default`, and `=> guarded` where only logits would show a wrong value. Types are
+/// Per field: doc comment, `name: Type = Default`, and `=> guarded` if a wrong value only shows in the logits. Types are
 /// those that implement [`Value`](crate::Value), defaults those of [`OptionDefault`](crate::OptionDefault).
 ///
 /// ```
@@ -211,7 +211,7 @@ const fn check_text(text: &[u8]) {
 /// }
 /// ```
 ///
-/// A default that its type cannot be does not compile:
+/// A default of another type does not compile:
 ///
 /// ```compile_fail,E0080
 /// menagerie_plugin::options! {

@@ -1,14 +1,14 @@
-//! [`Plugin`]: what a plugin is and has; [`export!`](crate::export!) makes it.
+//! [`Plugin`]: a plugin, as [`export!`](crate::export!) declares it.
 
 use crate::abi::{self, HostApi, Manifest, Registrar, Status, Text, capability, cpu_feature};
 use crate::caught::{install_hook, status};
 use crate::error::{Error, Result};
 use crate::log::set_host;
 
-/// What a plugin is and has; [`export!`](crate::export!) makes it.
+/// A plugin; [`export!`](crate::export!) declares it.
 #[derive(Clone, Copy, Debug)]
 pub struct Plugin {
-    /// What it says of itself before anything of it runs.
+    /// Its manifest.
     pub manifest: Manifest,
     /// Its components.
     pub components: &'static [fn() -> abi::Component],
@@ -22,9 +22,9 @@ pub struct Plugin {
 #[cfg(feature = "static")]
 #[derive(Clone, Copy, Debug)]
 pub struct StaticPlugin {
-    /// What it says of itself.
+    /// Its manifest.
     pub manifest: &'static Manifest,
-    /// Registers what it has.
+    /// Registers its components and files.
     pub init: abi::Init,
 }
 
@@ -33,17 +33,17 @@ inventory::collect!(StaticPlugin);
 
 #[cfg(feature = "static")]
 impl StaticPlugin {
-    /// The plugins that are linked in. One that nothing names is dropped by the linker: `use acme_retnet as _;` names it.
+    /// The linked plugins. The linker drops crates that are not used; `use acme_retnet as _;` prevents that.
     pub fn all() -> impl Iterator<Item = &'static StaticPlugin> {
         inventory::iter::<StaticPlugin>.into_iter()
     }
 }
 
 impl Plugin {
-    /// The manifest of a plugin, when it is compiled.
+    /// The manifest of a plugin, computed at compile time.
     ///
     /// # Panics
-    /// If the id is not `author/name` of `[a-z0-9._-]`, or a text is too long; then the plugin does not compile.
+    /// The id is not `author/name` of `[a-z0-9._-]`, or a text is too long; then the plugin does not compile.
     #[doc(hidden)]
     pub const fn manifest(id: &str, version: &str, required: u64) -> Manifest {
         check_id(id.as_bytes());
@@ -65,10 +65,10 @@ impl Plugin {
         }
     }
 
-    /// Registers everything the plugin has.
+    /// Registers the components and files of the plugin.
     ///
     /// # Safety
-    /// Both tables are what the ABI says; the host's lives as long as the process.
+    /// Both tables conform to the ABI; the host's table lives as long as the process.
     #[doc(hidden)]
     pub unsafe fn init(&self, host: *const HostApi, registrar: *const Registrar) -> Status {
         // SAFETY: the promise above.
@@ -135,7 +135,7 @@ const fn check_id(id: &[u8]) {
     assert!(slashes == 1 && ends, "a plugin's id is `author/name`");
 }
 
-/// What the compiler was told that it may use without asking.
+/// The processor features that the compiler was told to use without a check.
 const COMPILED_FEATURES: u64 = {
     let mut bits = 0;
     if cfg!(target_feature = "avx2") {

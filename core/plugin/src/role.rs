@@ -1,27 +1,27 @@
-//! [`Role`]: a tensor that a component wants.
+//! [`Role`]: a tensor of a component.
 
 use crate::abi::RoleDef;
 
-/// A tensor that a component wants: its role, its dims in symbols, and whether a file may lack it.
+/// A tensor of a component: its role, its dims as symbols, and whether it is optional.
 ///
-/// Dims have the contiguous one first, as GGUF has them: `D`, `width` (a norm's), the name of an option, a number, sums of
-/// products of these (`heads*head_size`), or another symbol, which the first tensor that has it binds
-/// ([`Build::size`](crate::Build::size) gives it).
+/// The contiguous dim is the first one, as in GGUF. A dim is `D`, `width` (of a norm), the name of an option, a number, a
+/// sum of products of these (`heads*head_size`), or another symbol, which the first tensor with it binds
+/// ([`Build::size`](crate::Build::size) returns it).
 #[derive(Clone, Copy, Debug)]
 pub struct Role {
     /// GGUF's name between `blk.N.` and `.weight`; empty for a norm's own tensors, whose role is that of its place.
     pub name: &'static str,
-    /// What it is.
+    /// A description.
     pub doc: &'static str,
-    /// What its numbers are.
+    /// The form of the tensor.
     pub form: Form,
-    /// Whether a file may lack it.
+    /// Whether it is optional.
     pub presence: Presence,
     /// Its dims.
     pub dims: &'static [&'static str],
 }
 
-/// What the numbers of a tensor are.
+/// The form of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `.weight` of a linear.
@@ -30,18 +30,18 @@ pub enum Form {
     LinearWithBias = RoleDef::LINEAR_WITH_BIAS as isize,
     /// `.weight` of a linear, and its `.bias` if the file has one.
     LinearMayHaveBias = RoleDef::LINEAR_MAY_HAVE_BIAS as isize,
-    /// Numbers that no row is multiplied with: `.weight`, or the tensor a role with a suffix names.
+    /// Values that are not a linear: `.weight`, or the tensor itself if the role has a suffix.
     Values = RoleDef::VALUES as isize,
     /// `.bias` alone.
     Bias = RoleDef::BIAS as isize,
 }
 
-/// Whether a file may lack a tensor.
+/// Whether a tensor is optional.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// A file without it is refused.
     Required,
-    /// [`Build::has`](crate::Build::has) says.
+    /// [`Build::has`](crate::Build::has) tells whether a file has it.
     Optional,
 }
 
@@ -50,7 +50,7 @@ impl Role {
         Role { name, doc, form, presence: Presence::Required, dims }
     }
 
-    /// A linear: elements that go in, elements that come out.
+    /// A linear, with the dims `[inputs, outputs]`.
     pub const fn linear(name: &'static str, dims: &'static [&'static str], doc: &'static str) -> Role {
         Role::new(name, Form::Linear, dims, doc)
     }
@@ -73,7 +73,7 @@ impl Role {
         Role::new(name, Form::LinearMayHaveBias, dims, doc)
     }
 
-    /// Numbers that no row is multiplied with.
+    /// Values that are not a linear.
     pub const fn values(name: &'static str, dims: &'static [&'static str], doc: &'static str) -> Role {
         Role::new(name, Form::Values, dims, doc)
     }
@@ -83,7 +83,7 @@ impl Role {
         Role::new(name, Form::Bias, dims, doc)
     }
 
-    /// That a file may lack.
+    /// The same tensor, but optional.
     pub const fn optional(mut self) -> Role {
         self.presence = Presence::Optional;
         self

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::slice;
 
-/// Rows of f32 to be read: `rows * cols`, `stride` elements from one row to the next.
+/// Readable rows of f32: `rows * cols`, `stride` elements from one row to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
     pub(crate) data: *const f32,
@@ -23,7 +23,7 @@ unsafe impl Send for Rows<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Rows<'_> {}
 
-/// Rows of f32 to be written: `rows * cols`, `stride` elements from one row to the next.
+/// Writable rows of f32: `rows * cols`, `stride` elements from one row to the next.
 #[derive(Debug)]
 pub struct RowsMut<'a> {
     pub(crate) data: *mut f32,
@@ -46,10 +46,10 @@ fn counted(len: usize, cols: usize) -> Result<usize> {
 }
 
 impl<'a> Rows<'a> {
-    /// Rows of `cols` elements, one after the other.
+    /// Contiguous rows of `cols` elements.
     ///
     /// # Errors
-    /// A length that is no multiple of `cols`.
+    /// A length that is not a multiple of `cols`.
     pub fn new(data: &'a [f32], cols: usize) -> Result<Rows<'a>> {
         let rows = counted(data.len(), cols)?;
         Ok(Rows { data: data.as_ptr(), rows, cols, stride: cols, borrowed: PhantomData })
@@ -62,7 +62,7 @@ impl<'a> Rows<'a> {
         Rows { data, rows, cols, stride: cols, borrowed: PhantomData }
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -75,7 +75,7 @@ impl<'a> Rows<'a> {
     /// A row.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// The row does not exist.
     #[inline]
     #[track_caller]
     pub fn row(&self, index: usize) -> &'a [f32] {
@@ -99,7 +99,7 @@ impl<'a> Rows<'a> {
     /// Some of the rows.
     ///
     /// # Panics
-    /// If there are no such rows.
+    /// The rows do not exist.
     #[track_caller]
     pub fn range(self, rows: Range<usize>) -> Rows<'a> {
         assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
@@ -111,7 +111,7 @@ impl<'a> Rows<'a> {
     /// Some of the elements of every row.
     ///
     /// # Panics
-    /// If there are no such elements.
+    /// The elements do not exist.
     #[track_caller]
     pub fn columns(self, columns: Range<usize>) -> Rows<'a> {
         assert!(
@@ -124,10 +124,10 @@ impl<'a> Rows<'a> {
 }
 
 impl<'a> RowsMut<'a> {
-    /// Rows of `cols` elements, one after the other.
+    /// Contiguous rows of `cols` elements.
     ///
     /// # Errors
-    /// A length that is no multiple of `cols`.
+    /// A length that is not a multiple of `cols`.
     pub fn new(data: &'a mut [f32], cols: usize) -> Result<RowsMut<'a>> {
         let rows = counted(data.len(), cols)?;
         Ok(RowsMut { data: data.as_mut_ptr(), rows, cols, stride: cols, borrowed: PhantomData })
@@ -150,7 +150,7 @@ impl<'a> RowsMut<'a> {
         RowsMut { data, rows: rows.len(), cols: columns.len(), stride: self.stride, borrowed: PhantomData }
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -163,17 +163,17 @@ impl<'a> RowsMut<'a> {
     /// A row.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// The row does not exist.
     #[inline]
     #[track_caller]
     pub fn row(&self, index: usize) -> &[f32] {
         self.as_rows().row(index)
     }
 
-    /// A row, to be written.
+    /// A row, for writing.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// The row does not exist.
     #[inline]
     #[track_caller]
     pub fn row_mut(&mut self, index: usize) -> &mut [f32] {
@@ -182,7 +182,7 @@ impl<'a> RowsMut<'a> {
         unsafe { slice::from_raw_parts_mut(self.data.add(index * self.stride), self.cols) }
     }
 
-    /// The rows, to be read.
+    /// The rows, for reading.
     pub fn as_rows(&self) -> Rows<'_> {
         let RowsMut { data, rows, cols, stride, .. } = *self;
         Rows { data, rows, cols, stride, borrowed: PhantomData }
@@ -204,7 +204,7 @@ impl<'a> RowsMut<'a> {
     /// Some of the rows, borrowed for a while.
     ///
     /// # Panics
-    /// If there are no such rows.
+    /// The rows do not exist.
     #[track_caller]
     pub fn range(&mut self, rows: Range<usize>) -> RowsMut<'_> {
         assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);

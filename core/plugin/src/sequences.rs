@@ -1,4 +1,4 @@
-//! [`Sequences`]: whose rows a step has.
+//! [`Sequences`]: the sequences of a step.
 
 use crate::abi;
 use crate::error::{Error, Result};
@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::slice;
 
-/// The sequences of a step; their rows follow one another and are all rows of the step.
+/// The sequences of a step. Their rows are consecutive and make up all rows of the step.
 #[derive(Clone, Copy, Debug)]
 pub struct Sequences<'a> {
     data: *const abi::Sequence,
@@ -20,12 +20,12 @@ unsafe impl Send for Sequences<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Sequences<'_> {}
 
-/// What is being done with a sequence.
+/// The phase of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Its prompt is computed, whole or in parts.
+    /// Prefill: its prompt is computed, in one or several steps.
     Prefill,
-    /// It is generating.
+    /// Decode: it generates tokens.
     Decode,
 }
 
@@ -35,13 +35,12 @@ pub struct Sequence<'a> {
     raw: &'a abi::Sequence,
 }
 
-/// Which sequence it is: no other one of the process has its id, before or after it. Where a model is in stages, it has one in
-/// each of them.
+/// The id of a sequence, unique in the process. In a model that is split into stages, a sequence has an id in each stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SequenceId {
-    /// Number of the pool that its states are in.
+    /// Number of the pool of its states.
     pub pool: u64,
-    /// Of those of its pool.
+    /// Number of the sequence in the pool.
     pub number: u64,
 }
 
@@ -82,7 +81,7 @@ impl<'a> Sequences<'a> {
         }
     }
 
-    /// How many.
+    /// Number of sequences.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -100,7 +99,7 @@ impl<'a> Sequences<'a> {
     /// A sequence.
     ///
     /// # Panics
-    /// If there is no such sequence.
+    /// The sequence does not exist.
     #[track_caller]
     pub fn get(&self, index: usize) -> Sequence<'a> {
         Sequence { raw: &self.raw()[index] }
@@ -113,7 +112,7 @@ impl<'a> Sequences<'a> {
 }
 
 impl<'a> Sequence<'a> {
-    /// Which one it is, to know it again in later steps.
+    /// Its id, which stays the same in later steps.
     pub fn id(&self) -> SequenceId {
         SequenceId { pool: self.raw.pool, number: self.raw.number }
     }
@@ -124,7 +123,7 @@ impl<'a> Sequence<'a> {
         start..start + self.raw.rows as usize
     }
 
-    /// Tokens of it that came before this step.
+    /// Number of its tokens before this step.
     pub fn past(&self) -> usize {
         self.raw.past as usize
     }

@@ -1,4 +1,4 @@
-//! [`Slots`]: rows that layers hand to later layers of the same step.
+//! [`Slots`]: rows that layers pass to later layers of the same step.
 
 use crate::abi::Tensor;
 use crate::descriptor::{ArrayAccess, RowArray, matrix};
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::rows::{Rows, RowsMut};
 use std::marker::PhantomData;
 
-/// What a layer does with a slot: the first one that asks for it writes it, later ones read it; of
+/// The use of a slot by a layer: the first layer that declares it writes it, later ones read it; returned by
 /// [`Build::slot`](crate::Build::slot).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot {
@@ -74,7 +74,7 @@ impl<'a> Slots<'a> {
         Ok(unsafe { Rows::of(matrix) })
     }
 
-    /// The rows to be written for later layers, `[T, width]`.
+    /// The rows for later layers, `[T, width]`, which must be written.
     ///
     /// # Errors
     /// A slot of another instance.

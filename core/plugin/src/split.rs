@@ -1,11 +1,11 @@
-//! [`Split`]: what falls into parts that do not overlap, so that threads may write them at once.
+//! [`Split`]: arrays that are split into disjoint parts, so that threads can write them in parallel.
 
 use crate::error::{Error, Result};
 use crate::rows::RowsMut;
 use crate::sequences::Sequences;
 
-/// What falls into parts that do not overlap. Slices do by [`Chunks::of`], rows by [`RowsMut::chunks`] and
-/// [`RowsMut::tiles`], states by [`States::chunks`](crate::States::chunks); a tuple of them has parts of all at once.
+/// An array that is split into disjoint parts: slices by [`Chunks::of`], rows by [`RowsMut::chunks`] and
+/// [`RowsMut::tiles`], states by [`States::chunks`](crate::States::chunks). A part of a tuple has a part of each element.
 ///
 /// # Safety
 /// Parts of different numbers do not overlap.
@@ -13,10 +13,10 @@ pub unsafe trait Split: Sync {
     /// A part.
     type Part;
 
-    /// How many parts.
+    /// Number of parts.
     ///
     /// # Errors
-    /// Of a tuple: things that fall into different numbers of parts.
+    /// A tuple whose elements have different numbers of parts.
     fn parts(&self) -> Result<usize>;
 
     /// A part.
@@ -42,7 +42,7 @@ impl<'a> Chunks<'a> {
     /// A slice in parts of `size` elements, each a [`RowsMut`] of one row.
     ///
     /// # Errors
-    /// A length that is no multiple of `size`.
+    /// A length that is not a multiple of `size`.
     pub fn of(data: &'a mut [f32], size: usize) -> Result<Chunks<'a>> {
         Ok(Chunks { rows: RowsMut::new(data, size)?, size: 1 })
     }

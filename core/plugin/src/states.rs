@@ -1,4 +1,4 @@
-//! [`States`]: what a component keeps for each sequence, in the host's memory.
+//! [`States`]: the states of a component for each sequence, in memory of the host.
 
 use crate::abi::Tensor;
 use crate::descriptor::{ArrayAccess, FloatArray, floats};
@@ -7,7 +7,7 @@ use crate::split::Split;
 use std::marker::PhantomData;
 use std::slice;
 
-/// A state per sequence: a block of f32, zero where a sequence begins; of [`Build::state`](crate::Build::state).
+/// A state per sequence: a block of f32, zero at the start of a sequence; returned by [`Build::state`](crate::Build::state).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     pub(crate) number: u32,
@@ -21,7 +21,7 @@ impl State {
     }
 }
 
-/// A state with a row per token, stored as the host's cache type says; of
+/// A state with a row per token, stored in the cache type of the host; returned by
 /// [`Build::token_state`](crate::Build::token_state).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenState {
@@ -78,7 +78,7 @@ impl<'a> States<'a> {
         Ok(unsafe { slice::from_raw_parts(data, state.len) })
     }
 
-    /// The block of a sequence of the step, to be changed.
+    /// The block of a sequence of the step, for writing.
     ///
     /// # Errors
     /// As [`States::get`].
@@ -87,7 +87,7 @@ impl<'a> States<'a> {
         Ok(block)
     }
 
-    /// The blocks of several states of a sequence of the step, to be changed.
+    /// The blocks of several states of a sequence of the step, for writing.
     ///
     /// # Errors
     /// As [`States::get`]; a state that is named twice.

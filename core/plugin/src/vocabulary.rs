@@ -1,11 +1,11 @@
-//! [`Vocabulary`]: the tokens that a file has.
+//! [`Vocabulary`]: the tokens of a file.
 
 use crate::abi;
 use crate::build::filled;
 use crate::error::Result;
 use crate::text::given;
 
-/// The tokens that a file has, as it has them.
+/// The tokens of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Vocabulary<'a> {
     raw: &'a abi::Vocabulary,
@@ -27,7 +27,7 @@ impl<'a> Vocabulary<'a> {
         Vocabulary { raw }
     }
 
-    /// How many tokens; their ids are `0..tokens`.
+    /// Number of tokens; their ids are `0..tokens`.
     pub fn tokens(&self) -> u32 {
         u32::try_from(self.raw.tokens).unwrap_or(u32::MAX)
     }
@@ -40,7 +40,7 @@ impl<'a> Vocabulary<'a> {
     /// A token.
     ///
     /// # Errors
-    /// An id that there is not; a text that is not UTF-8.
+    /// An unknown id; a text that is not UTF-8.
     pub fn token(&self, id: u32) -> Result<Token<'a>> {
         // SAFETY: the vocabulary's function with its context; the text lives for the life of the instance.
         let token = filled(|token| unsafe { (self.raw.token)(self.raw.context, id, token) })?;
@@ -52,7 +52,7 @@ impl<'a> Vocabulary<'a> {
     /// A merge: its two tokens with a space between.
     ///
     /// # Errors
-    /// A number that there is not; a text that is not UTF-8.
+    /// An unknown number; a text that is not UTF-8.
     pub fn merge(&self, index: usize) -> Result<&'a str> {
         // SAFETY: as in `token`.
         let merge = filled(|merge| unsafe { (self.raw.merge)(self.raw.context, index as u64, merge) })?;

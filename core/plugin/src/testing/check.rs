@@ -1,4 +1,4 @@
-//! [`check`]: what every component must stand.
+//! [`check`]: the tests that every component must pass.
 
 use super::check_others;
 use super::feed::Feed;
@@ -9,12 +9,12 @@ use crate::abi::Component;
 use crate::error::{Error, Result};
 use std::fmt;
 
-/// What became of a check.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckOutcome {
-    /// What was checked.
+    /// The name of the check.
     pub name: &'static str,
-    /// What is wrong; absent if nothing.
+    /// The fault; `None` if the check passed.
     pub fault: Option<String>,
 }
 
@@ -49,8 +49,8 @@ const PARTS: &[Check] = &[
 
 const ELEMENTS: &[Check] = &[("no element depends on another", element_by_element)];
 
-/// What every component of a family must stand, each with what became of it. `given` has what the component cannot do
-/// without; with [`Setup::any_options`] nothing.
+/// Runs the checks of a component's family. `given` has the options that the component requires; with
+/// [`Setup::any_options`] none are needed.
 pub fn check(component: &Component, given: &Setup) -> Vec<CheckOutcome> {
     let ahead = component.flags & Component::LOOKS_AHEAD != 0;
     let lists: &[&[Check]] = match component.family {

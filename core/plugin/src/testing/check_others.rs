@@ -1,4 +1,4 @@
-//! What components that do not work on rows must stand.
+//! Checks of components that do not compute rows.
 
 use super::check::Check;
 use super::numbers::RandomNumbers;
@@ -76,7 +76,7 @@ fn extreme(component: &Component, given: &Setup) -> Result<()> {
     panicked(model.sample(&mut none, &[], 0, 1), "no logits")
 }
 
-/// An error is an answer, a panic is not.
+/// Errors are allowed, panics are not.
 fn panicked(result: Result<()>, what: &str) -> Result<()> {
     match result {
         Err(error) if error.to_string().contains(" panicked: ") => {

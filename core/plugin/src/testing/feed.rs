@@ -1,6 +1,6 @@
-//! [`Feed`]: rows of a sequence that go into a step.
+//! [`Feed`]: the rows of a sequence in a step.
 
-/// Rows of a sequence that go into a step.
+/// The rows of a sequence in a step.
 #[derive(Clone, Copy, Debug)]
 pub struct Feed<'a> {
     pub(super) sequence: usize,

@@ -11,8 +11,8 @@ thread_local! {
     static TOLD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What plugins have told this thread's `set_error` since it was asked last, and what the host for tests has noted; absent
-/// if nothing.
+/// Takes the texts that plugins have passed to `set_error` on this thread, and the faults of the test host; `None` if there
+/// are none.
 pub fn take_errors() -> Option<String> {
     let lines = TOLD.with(RefCell::take);
     (!lines.is_empty()).then(|| lines.join("; "))

@@ -1,7 +1,12 @@
-//! A host for tests: runs a component without the real one, over weights and rows that a test gives or that are made up.
+//! A host for unit tests of plugins: runs a component with weights and rows of a test, or with random ones.
 //!
-//! [`Setup`] says what the component is made from, [`TestModel`] is an instance with the sequences it has seen, and [`check`] does
-//! what every component must stand: whole = parts, batch = alone, nothing kept outside the declared states, no panic.
+//! [`Setup`] describes the place and the weights of an instance, [`TestModel`] is an instance with its sequences, and
+//! [`check`] runs the tests that every component must pass: results do not depend on chunks and batches, nothing is kept outside the
+//! declared states, and nothing panics.
+//!
+//! It is separate from the host of the program (`menagerie plugin check`), so that a plugin's `cargo test` builds only this
+//! crate, which has no dependencies and supports older compilers. `plugin check` runs a finished library in tiny models;
+//! both read the same tables of options and roles, through the same ABI.
 //!
 //! ```
 //! use menagerie_plugin::testing::{self, Feed, Setup};

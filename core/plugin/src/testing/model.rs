@@ -1,4 +1,4 @@
-//! [`TestModel`]: an instance of a component, and the sequences it has seen.
+//! [`TestModel`]: an instance of a component with its sequences.
 
 use super::building::{Requests, SetupData};
 use super::feed::Feed;
@@ -49,7 +49,7 @@ pub(super) type Sequences = BTreeMap<usize, SequenceMemory>;
 /// The rows of slots, by name.
 pub(super) type SlotRows = BTreeMap<String, Vec<f32>>;
 
-/// An instance of a component, and the sequences it has seen.
+/// An instance of a component with its sequences.
 #[derive(Debug)]
 pub struct TestModel<'a> {
     pub(super) instance: TestInstance<'a>,
@@ -189,7 +189,7 @@ impl<'a> TestModel<'a> {
     /// activations and layer hooks.
     ///
     /// # Errors
-    /// What the component says; rows that are none.
+    /// An error of the component; rows of another size.
     pub fn step(&mut self, feeds: &[Feed]) -> Result<Vec<f32>> {
         self.instance.step(&mut self.sequences, &mut self.slots, feeds)
     }
@@ -236,7 +236,7 @@ impl<'a> TestModel<'a> {
     /// The frequencies of a rope over [`Setup::new`]'s width.
     ///
     /// # Errors
-    /// What the component says.
+    /// An error of the component.
     pub fn frequencies(&self, base: f64, context_length: usize) -> Result<Frequencies> {
         let rotated = self.instance.width;
         let mut values = vec![f32::NAN; rotated / 2];
@@ -257,7 +257,7 @@ impl<'a> TestModel<'a> {
     /// Lets a sampler change logits, after tokens of which `prompt` are the prompt's.
     ///
     /// # Errors
-    /// What the component says.
+    /// An error of the component.
     pub fn sample(&self, logits: &mut [f32], tokens: &[u32], prompt: usize, random: u64) -> Result<()> {
         let tensor = Tensor::values(logits.as_mut_ptr(), logits.len(), 0);
         let call = abi::SampleCall {
@@ -274,7 +274,7 @@ impl<'a> TestModel<'a> {
     /// The ids of a text.
     ///
     /// # Errors
-    /// What the component says.
+    /// An error of the component.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         let mut ids = Vec::new();
         let call = abi::EncodeCall {
@@ -290,7 +290,7 @@ impl<'a> TestModel<'a> {
     /// The bytes of a token.
     ///
     /// # Errors
-    /// What the component says.
+    /// An error of the component.
     pub fn decode(&self, id: u32) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let call = abi::DecodeCall {

@@ -1,4 +1,4 @@
-//! [`RandomNumbers`]: numbers that look random and are the same every time.
+//! [`RandomNumbers`]: reproducible pseudo-random numbers.
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 #[derive(Clone, Debug)]

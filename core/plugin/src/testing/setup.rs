@@ -1,4 +1,4 @@
-//! [`Setup`]: what an instance is made from.
+//! [`Setup`]: the place and the weights of an instance.
 
 use super::building::SetupData;
 use super::host_table::take_errors;
@@ -44,7 +44,7 @@ pub(super) enum MissingOption {
     Chosen,
 }
 
-/// What an instance is made from: the place in the model, options, weights. What is not given is made up, from a seed.
+/// The place in the model, the options and the weights of an instance. Weights that are not set are random, from a seed.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub(super) width: usize,
@@ -182,7 +182,7 @@ impl Setup {
     /// An instance.
     ///
     /// # Errors
-    /// What the component says, or what it was not given.
+    /// An error of the component, or a missing option or tensor.
     pub fn create<'a>(&self, component: &'a Component) -> Result<TestModel<'a>> {
         TestModel::create(component, SetupData::new(component, self)?, self)
     }
