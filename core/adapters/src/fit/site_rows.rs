@@ -65,7 +65,7 @@ impl AdapterFit<'_> {
         let found = found.map_err(|reason| self.error(module, reason))?;
         if found.is_empty() {
             let reason = format!(
-                "it is {role} of the model{}, which is no linear there; only linears and the embedding support adapters",
+                "it is {role} of the model{}, which is not a linear there; only linears and the embedding support adapters",
                 layer.map_or_else(String::new, |layer| format!(", block {layer}"))
             );
             return Err(self.error(module, reason));

@@ -26,12 +26,12 @@ pub(crate) fn text(
     fit: &Fit,
 ) -> String {
     let mut text = format!(
-        "# Drafted from the keys and tensors of {}; nothing in it is checked but that\n",
+        "# Drafted from the keys and tensors of {}, and checked only against them:\n",
         evidence.file.rsplit(['/', '\\']).next().unwrap_or_default()
     );
     text.push_str(match fit.cost() {
-        0 => "# every key is read and every tensor has its place. `# ?` marks what no file says.\n",
-        _ => "# something of the file has no place yet (see the questions). `# ?` marks what no file says.\n",
+        0 => "# every key is read and every tensor is used. `# ?` marks what the file does not state.\n",
+        _ => "# some keys or tensors of the file are not used yet (see the questions). `# ?` marks what the file does not state.\n",
     });
     // If the chain of inheritance is too long, the draft states everything.
     let extends = base.extends.len() < DEPTH;
@@ -103,28 +103,28 @@ fn asked(questions: &[Question], text: &mut String) {
     let parts = [
         (
             QuestionSubject::Check,
-            "Checks of the nearest architecture that do not hold of this model, and are left out.",
+            "Checks of the nearest architecture that fail for this model, and are omitted.",
         ),
         (
             QuestionSubject::Key,
-            "Keys of the file that nothing reads: read them in an expression, or list them under\n# [gguf.ignore_keys] \
+            "Keys of the file that the draft does not read: read them in an expression, or list them under\n# [gguf.ignore_keys] \
              with a reason.",
         ),
         (
             QuestionSubject::Tensor,
-            "Tensors without a place: an option claims them (`menagerie spec kinds KIND`), or [gguf.ignore_tensors].",
+            "Unused tensors: add the option that claims them (`menagerie spec kinds KIND`), or list them in [gguf.ignore_tensors].",
         ),
         (
             QuestionSubject::Component,
-            "Components of a form that no known architecture has: the draft's is a guess that does not fit.",
+            "Components in a form that no known architecture has: the draft has a guess that does not fit.",
         ),
         (
             QuestionSubject::Value,
-            "What the draft says and only logits can check. To change one, write it into its table.",
+            "Values of the draft that only logits can verify. To change one, write it into its table.",
         ),
         (
             QuestionSubject::Absent,
-            "What the draft leaves out: does the model have it? (`menagerie spec kinds KIND` says how each is written.)",
+            "Options that the draft omits: does the model have them? (`menagerie spec kinds KIND` shows how to write them.)",
         ),
     ];
     for (about, heading) in parts {

@@ -102,7 +102,7 @@ pub(super) fn apply(
             }
             Layout::NegativeExp => negative_exp(&stored)?,
             Layout::GroupedQkv => {
-                let group = group.ok_or("nothing says how many heads there are")?;
+                let group = group.ok_or("the config does not state the number of heads")?;
                 let rows = group.rows(stored.shape.first().copied().unwrap_or(0))?;
                 picked(&stored, 0, &rows)?
             }
@@ -117,12 +117,12 @@ pub(super) fn apply(
                 stored
             }
             Layout::DeltaQkv | Layout::DeltaGate => {
-                let group = group.ok_or("nothing says how many heads there are")?;
+                let group = group.ok_or("the config does not state the number of heads")?;
                 let rows = stored.shape.first().copied().unwrap_or(0);
                 picked(&stored, 0, &group.delta.rows(rows, *layout == Layout::DeltaGate)?)?
             }
             Layout::GateOfQkv | Layout::QkvBehindGate => {
-                let group = group.ok_or("nothing says how many heads there are")?;
+                let group = group.ok_or("the config does not state the number of heads")?;
                 let rows = stored.shape.first().copied().unwrap_or(0);
                 ranged(stored, group.gated(rows, *layout == Layout::GateOfQkv)?)?
             }
@@ -148,8 +148,8 @@ pub(super) fn numbers(
         return Err("it is -exp of what is stored".to_owned());
     }
     let count: usize = shape.iter().product();
-    let count =
-        u32::try_from(count).map_err(|_| format!("{count} numbers are more than can be told apart"))?;
+    let count = u32::try_from(count)
+        .map_err(|_| format!("a layout supports fewer than 2^32 numbers, found {count}"))?;
     let places: Vec<u8> = (0..count).flat_map(u32::to_le_bytes).collect();
     let places = LoadedTensor { shape, block: GgmlType::I32, bytes: WeightBytes::Owned(Arc::new(places)) };
     let laid = apply(places, layout, group)?;

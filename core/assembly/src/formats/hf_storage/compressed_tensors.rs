@@ -1,4 +1,4 @@
-//! What `quantization_config` says where compressed-tensors packed the weights (llm-compressor, vLLM).
+//! The `quantization_config` of weights in the format compressed-tensors (llm-compressor, vLLM).
 //!
 //! Source: `QuantizationConfig`, `QuantizationScheme` and `QuantizationArgs` of compressed-tensors 0.15.
 

@@ -1,4 +1,4 @@
-//! [`HfStorage`]: what `quantization_config` of a config.json says about how the weights are stored.
+//! [`HfStorage`]: how weights are stored, by the `quantization_config` in config.json.
 
 mod compressed_tensors;
 
