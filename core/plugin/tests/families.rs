@@ -198,7 +198,7 @@ fn what_is_not_given_is_said() {
         "the component has no tensor x.weight"
     );
     let short = given.clone().tensor(".weight", vec![1.0]);
-    assert_eq!(error(&norm, short), "tensor .weight was given 1 numbers, [4] is 4");
+    assert_eq!(error(&norm, short), "tensor .weight: expected 4 numbers for [4], found 1");
     // Both faults are told, not the first one alone.
     let neither = given.without(".weight").without(".bias");
     assert_eq!(error(&norm, neither), "create: there is no tensor .weight; there is no tensor .bias");

@@ -239,5 +239,5 @@ fn an_observer_that_writes() {
     assert!(faults(&component).contains(&"every element is written"));
     let outcomes = check(&component, &Setup::new(4));
     let said: Vec<String> = outcomes.iter().map(ToString::to_string).collect();
-    assert!(said.iter().any(|said| said.contains("rows that were only shown were changed")), "{said:?}");
+    assert!(said.iter().any(|said| said.contains("it changed rows that it may only read")), "{said:?}");
 }

@@ -179,12 +179,12 @@ fn calls_that_are_none_are_refused_with_a_text() {
     assert_eq!(told_of(&observer, 0, |_| {}).0, abi::OK);
     let both: [(Change, &str); 9] = [
         (|case| case.call = false, "passed a null pointer for Call"),
-        (|case| case.header.abi_major = 9, "a struct HookCall of ABI 9"),
-        (|case| case.header.struct_size = 8, "a struct HookCall of 8 bytes"),
-        (|case| case.point = 3, "calls at point 3"),
+        (|case| case.header.abi_major = 9, "a struct HookCall of plugin ABI 1, found ABI 9"),
+        (|case| case.header.struct_size = 8, "bytes, found 8"),
+        (|case| case.point = 3, "calls at the unknown point 3"),
         (|case| case.n_inputs = 0, "found 0 and"),
-        (|case| case.inputs = false, "1 inputs"),
-        (|case| case.tensors[0].ndim = 1, "1 dimensions, rows have 2"),
+        (|case| case.inputs = false, "found 1 and"),
+        (|case| case.tensors[0].ndim = 1, "expected 2 dimensions, found 1"),
         (|case| case.tensors[0].byte_len = 8, "bytes, found 8"),
         (|case| case.sequence.rows = 1, "passed 2 rows, but the sequences have 1"),
     ];
