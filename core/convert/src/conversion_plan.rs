@@ -1,7 +1,7 @@
 //! [`ConversionPlan`]: the content of a file before it is written.
 
 use crate::error::ConvertError;
-use crate::tensor_change::{RowUnit, TensorChange};
+use crate::tensor_conversion::{RowUnit, TensorConversion};
 use gguf_file::{GgmlType, GgufWriter, OwnedValue};
 use menagerie_assembly::WeightSource;
 use menagerie_kernels::{BlockType, Cpu, dequantize};
@@ -62,7 +62,7 @@ struct FolderTensor {
     index: usize,
     /// The tensor of factors that its rows are multiplied with first.
     factors: Option<usize>,
-    change: TensorChange,
+    change: TensorConversion,
 }
 
 impl OutputTensor {
@@ -81,7 +81,7 @@ impl OutputTensor {
         dims: Vec<u64>,
         kind: GgmlType,
         (index, factors): (usize, Option<usize>),
-        change: TensorChange,
+        change: TensorConversion,
     ) -> Self {
         Self {
             name,
@@ -340,7 +340,7 @@ fn encoded(
 /// The rows of a weight that a change selects for these rows of the file, as f32.
 fn rows_of(
     weight: &Weight,
-    change: &TensorChange,
+    change: &TensorConversion,
     part: Range<usize>,
     cpu: &Cpu,
 ) -> Result<Vec<f32>, WriteError> {

@@ -12,7 +12,7 @@ mod error;
 mod metadata;
 mod output_types;
 mod rope_factors;
-mod tensor_change;
+mod tensor_conversion;
 mod tensor_placement;
 
 pub use conversion::Conversion;

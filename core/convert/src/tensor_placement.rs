@@ -1,6 +1,6 @@
 //! [`TensorPlacement`]: the tensors of the file that a tensor of the folder becomes.
 
-use crate::tensor_change::{RowUnit, TensorChange, dealt, paired};
+use crate::tensor_conversion::{RowUnit, TensorConversion, dealt, paired};
 use menagerie_assembly::Claim;
 use menagerie_spec::config::{AttentionConfig, GatedDeltaNetConfig, LatentAttentionConfig, Mamba2Config};
 use menagerie_spec::kind::{Component, Definition};
@@ -23,7 +23,7 @@ pub(crate) struct PlacedTensor {
     /// Its role, with `.bias` for a bias.
     pub(crate) role: String,
     pub(crate) dims: Vec<u64>,
-    pub(crate) change: TensorChange,
+    pub(crate) change: TensorConversion,
 }
 
 /// The mapping from tensors of the folder to tensors of the file.
@@ -56,7 +56,7 @@ impl TensorPlacement<'_> {
             let placed = parts.into_iter().map(|part| PlacedTensor {
                 role: format!("{}{bias}", part.role),
                 dims: part.dims.unwrap_or_else(|| resized(whole, part.change.rows.as_deref())),
-                change: TensorChange { unit, ..part.change },
+                change: TensorConversion { unit, ..part.change },
             });
             return Ok(placed.collect());
         }
@@ -69,10 +69,10 @@ impl TensorPlacement<'_> {
         within(layer.mixer.as_ref()?)
     }
 
-    fn change(&self, claim: &Claim, role: &str) -> Result<TensorChange, String> {
+    fn change(&self, claim: &Claim, role: &str) -> Result<TensorConversion, String> {
         let is_norm = role.contains("norm") && role != "ssm_norm" && claim.role == role;
         let offset = if is_norm { self.differences.offset } else { 0.0 };
-        let mut change = TensorChange { plus: offset, ..TensorChange::default() };
+        let mut change = TensorConversion { plus: offset, ..TensorConversion::default() };
         if is_norm || claim.tensor.dims.len() < 2 || matches!(role, "attn_q_norm" | "attn_k_norm") {
             change.unit = RowUnit::Number;
         }
@@ -196,12 +196,12 @@ struct MatrixPart {
     role: &'static str,
     /// Dimensions, if they do not follow from the rows.
     dims: Option<Vec<u64>>,
-    change: TensorChange,
+    change: TensorConversion,
 }
 
 impl MatrixPart {
     fn of(role: &'static str, rows: Vec<usize>) -> Self {
-        Self { role, dims: None, change: TensorChange::rows(rows) }
+        Self { role, dims: None, change: TensorConversion::rows(rows) }
     }
 }
 
@@ -255,13 +255,13 @@ fn latent_parts(latent: &LatentAttentionConfig, rows: usize) -> Result<Vec<Matri
         (0..heads).flat_map(|head| part.clone().map(move |row| head * each + row)).collect()
     };
     let dims = |dims: [usize; 3]| Some(dims.map(|dim| dim as u64).to_vec());
-    let transposed = TensorChange { transposed: Some(plain), ..TensorChange::rows(of(0..plain)) };
+    let transposed = TensorConversion { transposed: Some(plain), ..TensorConversion::rows(of(0..plain)) };
     Ok(vec![
         MatrixPart { role: "attn_k_b", dims: dims([plain, latent_dim, heads]), change: transposed },
         MatrixPart {
             role: "attn_v_b",
             dims: dims([latent_dim, value_dim, heads]),
-            change: TensorChange::rows(of(plain..each)),
+            change: TensorConversion::rows(of(plain..each)),
         },
     ])
 }

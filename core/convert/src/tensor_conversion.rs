@@ -1,4 +1,4 @@
-//! [`TensorChange`]: how the numbers of a tensor change between folder and file.
+//! [`TensorConversion`]: how the numbers of a tensor change between folder and file.
 
 /// The unit that a change counts as a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -12,7 +12,7 @@ pub(crate) enum RowUnit {
 
 /// A change of a tensor.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct TensorChange {
+pub(crate) struct TensorConversion {
     pub(crate) unit: RowUnit,
     /// The row of the folder for each row of the file; absent if rows keep their order.
     pub(crate) rows: Option<Vec<usize>>,
@@ -24,7 +24,7 @@ pub(crate) struct TensorChange {
     pub(crate) plus: f32,
 }
 
-impl TensorChange {
+impl TensorConversion {
     /// A change that only selects rows.
     pub(crate) fn rows(rows: Vec<usize>) -> Self {
         Self { rows: Some(rows), ..Self::default() }
@@ -106,13 +106,13 @@ mod tests {
     #[test]
     fn changes_keep_rows_whole() {
         let values = vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
-        let plus = TensorChange { plus: 1.0, ..TensorChange::default() };
+        let plus = TensorConversion { plus: 1.0, ..TensorConversion::default() };
         assert_eq!(plus.finish(values.clone(), 2), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        let columns = TensorChange { columns: Some(vec![1, 0]), ..TensorChange::default() };
+        let columns = TensorConversion { columns: Some(vec![1, 0]), ..TensorConversion::default() };
         assert_eq!(columns.finish(values.clone(), 2), [1.0, 0.0, 3.0, 2.0, 5.0, 4.0]);
-        let transposed = TensorChange { transposed: Some(3), ..TensorChange::default() };
+        let transposed = TensorConversion { transposed: Some(3), ..TensorConversion::default() };
         assert_eq!(transposed.finish(values.clone(), 2), [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]);
-        assert_eq!(TensorChange::default().finish(values.clone(), 2), values);
-        assert_eq!(TensorChange::rows(vec![2, 0]).row(1), Some(0));
+        assert_eq!(TensorConversion::default().finish(values.clone(), 2), values);
+        assert_eq!(TensorConversion::rows(vec![2, 0]).row(1), Some(0));
     }
 }
