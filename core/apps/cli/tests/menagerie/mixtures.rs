@@ -63,7 +63,7 @@ fn a_gate_is_trained_and_the_recipe_runs() {
     let quantized = call(&["run", "mine.recipe.toml", "abc", "--raw", "-n", "3", "--quant", "q8_0"]);
     quantized.good();
     call(&["imatrix", "mine.recipe.toml", "-f", "topics.json", "-o", "i.gguf"])
-        .refused_with(&["[mixture]", "name its base"]);
+        .refused_with(&["[mixture]", "use its base"]);
 }
 
 #[test]

@@ -144,11 +144,11 @@ fn recipes_of_spec_folders_are_listed() {
     assert!(recipes.iter().any(|one| one["id"] == "broken" && one["error"].is_string()));
     let names = menagerie(home.path(), &["list", "--names", "--search", "mine"]).good();
     assert_eq!(names, "mine\n");
-    // A form is no model: it says what to do.
+    // A form is not a model; the error says what to do.
     let form = menagerie(home.path(), &["show", "form"]).good();
     assert!(form.contains("base: any llama model; adapters: xlora"), "{form}");
     menagerie(home.path(), &["run", "form", "hi"])
-        .fails_with(&["is no model", "menagerie run MODEL --xlora FOLDER"]);
+        .fails_with(&["is not a model", "menagerie run MODEL --xlora FOLDER"]);
     menagerie(home.path(), &["run", "broken", "hi"])
         .fails_with(&["broken.recipe.toml:3:1", "the nearest is `base`"]);
 }
