@@ -81,7 +81,7 @@ fn what_does_not_fit_is_named() {
     let past = said(&renamed("model.layers.9.self_attn.q_proj"));
     expect(&past, &["model.layers.9.self_attn.q_proj", "block 9"]);
     let norm = said(&renamed("model.layers.1.input_layernorm"));
-    expect(&norm, &["model.layers.1.input_layernorm", "no linear"]);
+    expect(&norm, &["model.layers.1.input_layernorm", "not a linear"]);
     let rank = said(&|_, config| config["r"] = json!(5));
     expect(&rank, &["adapter_model.safetensors", "rank mismatch", "rank 4", "says 5", "adapter_config.json"]);
     let narrow = said(&|tensors, _| {

@@ -138,7 +138,7 @@ fn factors_that_do_not_fit_are_refused() {
     let blocks = changed(name, vec![6, 2], 0.5).unwrap();
     assert!(blocks.contains("fit neither"), "{blocks}");
     let nan = changed(name, vec![96, 1], f32::NAN).unwrap();
-    assert!(nan.contains("hold NaN"), "{nan}");
+    assert!(nan.contains("contain NaN"), "{nan}");
 }
 
 /// A copy of a fixture's folder.

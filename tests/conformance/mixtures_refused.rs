@@ -187,7 +187,7 @@ fn adapters_that_do_more_than_an_expert_are_refused() {
     refused(
         &base(),
         &adapter("adapter-y", Some(&["gate_prjo"])),
-        &["no module \"gate_prjo\"", "\"gate_proj\""],
+        &["no module \"gate_prjo\"", "the nearest is `gate_proj`"],
     );
     refused(&base(), &adapter("adapter-y", Some(&["q_proj"])), &["adapter-y", "none of its modules q_proj"]);
     assert!(

@@ -128,6 +128,6 @@ fn a_tensor_that_does_not_fit_is_refused() {
     let error = views::write(&tensor, &mut RowsMut::new(&mut memory, 2).unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "a tensor [1, 3] does not fit into rows [2, 2]");
     let error = views::write_values(&tensor, &mut memory).unwrap_err();
-    assert_eq!(error.to_string(), "a tensor of 3 numbers, 4 are wanted");
+    assert_eq!(error.to_string(), "expected a tensor of 4 numbers, found 3");
     assert!(views::values(&[1.0], &[2]).is_err());
 }

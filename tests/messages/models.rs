@@ -1,7 +1,16 @@
 //! Kernels and models.
 
 use menagerie::kernels::KernelError;
-use menagerie::model::ModelError;
+use menagerie::model::{DeviceFault, ModelError};
+
+#[test]
+fn devices() {
+    let said = messages![
+        DeviceFault::Options("`half-prompts` is f16: expected f32 or bf16".to_owned()),
+        DeviceFault::Unavailable("this machine has 1 device of this kind".to_owned()),
+    ];
+    insta::assert_snapshot!(said);
+}
 
 #[test]
 fn kernels() {

@@ -36,6 +36,7 @@ fn open() {
         detail: detail.to_owned(),
     };
     let said = messages![
+        LoadError::Locate { model: "org/repo".to_owned(), source: "this machine is offline".into() },
         LoadError::Architecture {
             file: file(),
             source: RegistryError::Unknown { name: "lama".to_owned(), nearest: Some("llama".to_owned()) },

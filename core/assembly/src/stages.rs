@@ -30,8 +30,7 @@ pub enum PlanError {
     /// Ranges that do not cover the layers one after the other.
     #[error(
         "stage {stage} has layers {first} to {last}, expected them to begin at {expected} and to end below {layers}: \
-         together, \
-         the stages have the layers 0 to {} of the model, in order and each once", .layers.saturating_sub(1)
+         together, the stages have the layers 0 to {} of the model, in order and each once", .layers.saturating_sub(1)
     )]
     Ranges {
         /// The stage, from 0.
@@ -71,16 +70,20 @@ pub enum PlanError {
         latest: usize,
     },
     /// There are too few possible boundaries.
-    #[error(
-        "{stages} stages: layers of this model share keys, so it can be split into at most {most} stages; use --stages \
-         {most}"
-    )]
+    #[error("{stages} stages: layers of this model share keys, so {}", possible_stages(*most))]
     Joined {
         /// Requested stages.
         stages: usize,
         /// The most stages that are possible.
         most: usize,
     },
+}
+
+fn possible_stages(most: usize) -> String {
+    match most {
+        0 | 1 => "this model cannot be split; run it without --stages".to_owned(),
+        most => format!("it can be split into at most {most} stages; use --stages {most}"),
+    }
 }
 
 fn advice(latest: usize) -> String {

@@ -197,8 +197,8 @@ fn a_size_that_is_missing_is_named_with_its_key() {
     let fixture = fixture("qwen3moe");
     let policy = policy("f32").unwrap();
     for (missing, words) in [
-        ("vocab_size", "`vocab_size`: rows of the embedding"),
-        ("expert_count", "`expert_count`: routed experts"),
+        ("vocab_size", "`vocab_size` (rows of the embedding)"),
+        ("expert_count", "`expert_count` (routed experts"),
     ] {
         let mut keys = fixture.keys.clone();
         keys.insert("vocab_size".into(), MetadataValue::Integer(64));

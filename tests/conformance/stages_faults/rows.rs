@@ -99,7 +99,7 @@ fn a_chunk_with_a_row_that_is_no_number_is_named_later_and_what_comes_before_sta
     let fault = stage_fault(&error).unwrap_or_else(|| panic!("{error}"));
     assert_eq!((fault.kind, fault.position, fault.rows), (FaultKind::NotFinite, 3, 3), "{error}");
     let text = error.to_string();
-    let words = ["positions 3 to 5: ", "row at position 5", "this chunk was sent before"];
+    let words = ["positions 3 to 5: ", "row at position 5", "in an earlier chunk of the prompt"];
     assert!(words.iter().all(|word| text.contains(word)), "{text}");
     let kept = 2 * CHUNK - 1;
     assert_eq!(sequence.tokens(), &TOKENS[..kept]);

@@ -112,7 +112,7 @@ fn files_that_are_no_plugins_are_refused_before_anything_runs() {
     place.not_inspected(probe().at(18, &other.to_le_bytes()), &["is built for", machine, "use a build"]);
     place.not_inspected(
         probe().replaced(".mngplug", ".mngplag"),
-        &["is a shared library, but no plugin", "no section .mngplug"],
+        &["is a shared library, but not a plugin", "no section .mngplug"],
     );
     place.not_inspected(
         probe().replaced("menagerie_plugin_init_v1", "menagerie_plugin_init_v9"),

@@ -59,9 +59,12 @@ fn keys_that_cannot_be() {
         &["key 'k' at byte 24", "unknown value type 13"],
     );
     says(&Raw::header(3, 0, 1).text("k").u32(9).u32(99).u64(0).error(), &["'k'", "value type 99"]);
-    says(&Raw::header(3, 0, 1).text("k").u32(7).u8(2).u64(0).error(), &["'k'", "a boolean is 2"]);
+    says(
+        &Raw::header(3, 0, 1).text("k").u32(7).u8(2).u64(0).error(),
+        &["'k'", "expected 0 or 1 as a boolean, found 2"],
+    );
     let bools = Raw::header(3, 0, 1).text("k").u32(9).u32(7).u64(2).u8(1).u8(255);
-    says(&bools.error(), &["'k'", "a boolean is 255"]);
+    says(&bools.error(), &["'k'", "expected 0 or 1 as a boolean, found 255"]);
     let twice = Raw::header(3, 0, 3).key_u32("a.b", 1).key_u32("c", 2).key_u32("a.b", 1);
     says(&twice.error(), &["metadata key 'a.b' at byte 60", "duplicate key (first at byte 24)"]);
     let text = Raw::header(3, 0, 1).text("general.name").u32(8).blob(b"ab\xc0").error();

@@ -19,8 +19,8 @@ pub enum TemplateError {
     },
     /// The template never mentions the messages: it is probably the name of a template instead of its source.
     #[error(
-        "chat template `{template}` never mentions `messages`, so that whatever is said would be dropped: give the Jinja \
-         text of a template, not its name"
+        "chat template `{template}` never mentions `messages`, so the conversation would be lost: pass the Jinja source of a \
+         template, not its name"
     )]
     NoMessages {
         /// The template's name.
@@ -39,7 +39,7 @@ pub enum TemplateError {
     /// The template failed on this conversation.
     #[error(
         "chat template `{template}`{} cannot render this conversation: {problem}; check the messages, \
-         or give another template",
+         or use another template",
         at_line(*line)
     )]
     Render {

@@ -45,8 +45,8 @@ pub enum TokenizerError {
     },
     /// A `tokenizer.json` requests an unsupported change of the encoding.
     #[error(
-        "`{place}` {what}, which is not supported: text would become other tokens than the model was trained on; use a \
-         GGUF file of the model, or give token ids"
+        "`{place}` {what}, which is not supported: the tokens would differ from those in training; use a \
+         GGUF file of the model, or token ids"
     )]
     UnsupportedJson {
         /// The place in the file.
@@ -103,8 +103,8 @@ pub enum TokenizerError {
     },
     /// Neither the file nor the spec names a pre-tokenizer.
     #[error(
-        "the file has no `tokenizer.ggml.pre` and the architecture's spec gives none in [tokenizer] pre: how to cut text \
-         into words is unknown; convert the model again with a current converter, or name it in the spec"
+        "the file has no `tokenizer.ggml.pre` and the architecture's spec has no [tokenizer] pre: the pre-tokenizer is \
+         unknown; convert the model again with a current converter, or name it in the spec"
     )]
     MissingPre,
     /// The regex engine failed on a text.
@@ -136,8 +136,8 @@ pub enum TokenizerError {
     },
     /// The tokenizer takes far longer than any published one.
     #[error(
-        "encoding a text of {given} bytes takes too long with this tokenizer: the file is damaged or made to exhaust \
-         time; get the model's own files, or split the text"
+        "encoding a text of {given} bytes takes too long with this tokenizer: the file is damaged or malicious; \
+         get the model's own files, or split the text"
     )]
     TooSlow {
         /// Length of the text, in bytes.

@@ -95,7 +95,7 @@ fn headers_that_lie_are_refused() {
                 |header| {
                     header["held"]["states"][1] = json!({"block": {"name": "x", "elements": 1u64 << 60}})
                 },
-                "its state 1 is not",
+                "its state 1 differs from that of the model",
             ),
             (|header| header["held"]["snapshots"] = json!([1, 2, 3, 4, 5, 6]), "snapshots cannot be"),
             (|header| header["held"]["snapshots"] = json!([2, 1]), "snapshots cannot be"),

@@ -264,5 +264,5 @@ fn a_language_model_makes_vectors_without_its_head() {
     assert_eq!(embed(Pooling::Cls), rows[..width]);
     assert_eq!(embed(Pooling::Last), rows[2 * width..]);
     let error = pipeline.rerank("a", &["b"], Truncation::Refuse).map(drop).unwrap_err().to_string();
-    assert!(error.contains("no reranker"), "{error}");
+    assert!(error.contains("not a reranker"), "{error}");
 }

@@ -43,6 +43,7 @@ impl ModelArguments {
     pub(crate) fn opening(&self, installed: &Environment) -> Result<ModelOpening<'_>, Failure> {
         // An unknown device is refused before anything is downloaded.
         self.check_device(installed)?;
+        let _at_once = interrupt::at_once()?;
         let environment = self.specs.environment(installed)?;
         Ok(ModelOpening {
             arguments: self,
@@ -74,6 +75,7 @@ impl<'a> ModelOpening<'a> {
 
     /// With the user's chat template, if there is one.
     pub(crate) fn with_template(mut self, template: &TemplateArguments) -> Result<Self, Failure> {
+        let _at_once = interrupt::at_once()?;
         self.options.chat_template = template.source(&self.environment)?;
         Ok(self)
     }

@@ -9,16 +9,17 @@ use crate::version;
 use clap::{ColorChoice, CommandFactory, Parser};
 
 const AFTER_HELP: &str = "\
-You can set your own defaults for the options under a heading (Model, Generation, Sampling, Chat, Stages,
-Architectures, Plugins, Display): in environment variables (MENAGERIE_TOP_K sets --top-k), or in the file
+You can set your own defaults for the options under a heading (Model, Generation, Sampling, Chat, Stages, \
+Architectures, Plugins, Display): in environment variables (MENAGERIE_TOP_K sets --top-k), or in the file \
 menagerie/config.toml in $XDG_CONFIG_HOME or ~/.config (MENAGERIE_CONFIG names another file):
 
   threads = 4                # for every command that has the option
   [chat]
   temp = 0.6                 # for one command
 
-Environment: MENAGERIE_CONFIG, MENAGERIE_SPEC_DIR (spec folders), MENAGERIE_PLUGIN_DIR (plugin folders),
+Environment: MENAGERIE_CONFIG, MENAGERIE_SPEC_DIR (spec folders), MENAGERIE_PLUGIN_DIR (plugin folders), \
 MENAGERIE_ISA (kernels to use: see `doctor`), NO_COLOR, RUST_LOG (debug, or target=level).
+
 Exit codes: 0 success, 1 failure, 2 invalid arguments, 130 interrupted.";
 
 /// Run language models whose architecture is data

@@ -69,16 +69,13 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("rm", "models remove"),
 ];
 
-/// Help for an unknown command for which clap has no suggestion: the equivalent command, the nearest one, or all of them.
+/// Help for an unknown command: the equivalent command, the nearest one, or all of them.
 fn other_command(
     root: &clap::Command,
     error: &clap::Error,
     arguments: impl Iterator<Item = std::ffi::OsString>,
 ) -> Option<String> {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    if error.get(ContextKind::SuggestedSubcommand).is_some() {
-        return None;
-    }
     let mut above = root;
     for word in arguments.skip(1).filter(|word| !word.to_string_lossy().starts_with('-')) {
         match word.to_str().and_then(|word| above.find_subcommand(word)) {
@@ -110,28 +107,26 @@ fn goes_without_configuration(arguments: impl Iterator<Item = std::ffi::OsString
     words.iter().any(helping) || first.is_some_and(|word| spared.iter().any(|one| word == one))
 }
 
-/// Removes suggestions that do not help: names that are not similar enough, and one of several values that are all
-/// listed anyway (`q8_0` is another value than `q4_0`, not another spelling).
-pub(crate) fn drop_far_suggestions(error: &mut clap::Error) {
+/// Removes suggestions that do not help: options that are not similar enough, one of several values that are all listed
+/// anyway (`q8_0` is another value than `q4_0`, not another spelling), and commands, for which [`other_command`] has its
+/// own help.
+fn drop_far_suggestions(error: &mut clap::Error) {
     error.remove(ContextKind::SuggestedValue);
-    for (typed, suggested) in [
-        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
-        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
-    ] {
-        let (Some(ContextValue::String(typed)), Some(offered)) = (error.get(typed), error.get(suggested))
-        else {
-            continue;
-        };
-        let bare = |name: &str| name.trim_start_matches('-').to_owned();
-        let is_near = |name: &String| nearest(&bare(typed), [&*bare(name)]).is_some();
-        let near = match offered {
-            ContextValue::String(name) => is_near(name),
-            ContextValue::Strings(names) => names.iter().any(is_near),
-            _ => true,
-        };
-        if !near {
-            error.remove(suggested);
-        }
+    error.remove(ContextKind::SuggestedSubcommand);
+    let (Some(ContextValue::String(typed)), Some(offered)) =
+        (error.get(ContextKind::InvalidArg), error.get(ContextKind::SuggestedArg))
+    else {
+        return;
+    };
+    let bare = |name: &str| name.trim_start_matches('-').to_owned();
+    let is_near = |name: &String| nearest(&bare(typed), [&*bare(name)]).is_some();
+    let near = match offered {
+        ContextValue::String(name) => is_near(name),
+        ContextValue::Strings(names) => names.iter().any(is_near),
+        _ => true,
+    };
+    if !near {
+        error.remove(ContextKind::SuggestedArg);
     }
 }
 

@@ -133,7 +133,7 @@ fn a_language_model_gives_vectors_when_it_is_said_how() {
 fn what_cannot_be_done_is_said() {
     let home = tempfile::tempdir().unwrap();
     let bert = model("bert");
-    menagerie(home.path(), &["rerank", &bert, "a", "b"]).fails_with(&["no reranker", "`embed`"]);
+    menagerie(home.path(), &["rerank", &bert, "a", "b"]).fails_with(&["not a reranker", "`embed`"]);
     menagerie(home.path(), &["embed", &bert, "--tokens", "5,x"]).refused_with(&["`x` is not a token id"]);
     menagerie(home.path(), &["embed", &bert, "--tokens", "5", "--tokens", "5000"])
         .fails_with(&["text 2", "5000"]);

@@ -116,7 +116,7 @@ fn what_a_hook_cannot_be_is_refused() {
     run(&["--hook", &format!("{CLAMP}=most=1")]).refused_with(&["there is no hook", "--plugin-dir DIR"]);
     let with = |hook: &str| run(&["--plugin-dir", "plugins", "--hook", hook]);
     with("menagerie/layer-hooks:clamp").refused_with(&["there are: menagerie/layer-hooks:norm-clamp, "]);
-    with(CLAMP).refused_with(&["`most` must be given", "Largest root of the mean square"]);
+    with(CLAMP).refused_with(&["the option `most` is required", "Largest root of the mean square"]);
     with(&format!("{CLAMP}=most=0")).refused_with(&["most is 0", "above 0"]);
     with(&format!("{CLAMP}=most=1,layers=7"))
         .refused_with(&["layers=7-7", "the last layer of this model is"]);
@@ -168,7 +168,7 @@ fn hooks_are_listed_and_checked() {
     let file = format!("plugins/{}", library().file_name().unwrap().to_str().unwrap());
     let check = ["plugin", "check", &file, "--json"];
     let without = menagerie(home, &check);
-    assert!(without.out.contains("`most` must be given"), "{without:?}");
+    assert!(without.out.contains("the option `most` is required"), "{without:?}");
     let set = [
         "--set",
         "menagerie/layer-hooks:norm-clamp.most=0.2",

@@ -159,7 +159,7 @@ fn advice_is_of_what_exists() {
     let file = menagerie(home.path(), &["run", "hf/model.safetensors", "hi"]).err;
     let folder = menagerie(home.path(), &["run", "./hf", "hi"]).err;
     for said in [file, folder] {
-        assert!(said.contains("no config.json in it") && !said.contains("give the folder"), "{said}");
+        assert!(said.contains("it has no config.json") && !said.contains("give the folder"), "{said}");
     }
 }
 

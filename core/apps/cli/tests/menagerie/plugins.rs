@@ -73,7 +73,7 @@ fn a_locked_plugin_is_its_bytes() {
     let locked =
         |verb: &[&str]| menagerie(home, &[&["--plugin-dir", "plugins", "--plugins-locked"], verb].concat());
     locked(&["list"])
-        .fails_with(&["plugins.lock does not have menagerie/samplers", "menagerie plugin trust"]);
+        .fails_with(&["plugins.lock does not list menagerie/samplers", "menagerie plugin trust"]);
     let trusted = json(menagerie(home, &["plugin", "trust", name, "--json"]));
     let sum = trusted["sha256"].as_str().unwrap();
     assert_eq!((sum.len(), &trusted["before"]), (64, &serde_json::Value::Null));

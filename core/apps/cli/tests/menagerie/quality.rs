@@ -233,9 +233,9 @@ fn what_would_lose_more_than_it_says_is_refused() {
     let (source, rounded) = (model("llama"), fixture("quant/Q6_K.gguf"));
     let rounded = rounded.to_str().unwrap();
     let run = |arguments: &[&str]| menagerie(home.path(), arguments);
-    run(&["quantize", rounded, "q.gguf", "Q4_0"]).fails_with(&["Q6_K already", "--allow-requantize"]);
+    run(&["quantize", rounded, "q.gguf", "Q4_0"]).fails_with(&["already Q6_K", "--allow-requantize"]);
     run(&["quantize", rounded, "q.gguf", "Q4_0", "--allow-requantize"]).good();
-    run(&["bench", rounded, "--quant", "q4_0"]).fails_with(&["Q6_K already", "--allow-requantize"]);
+    run(&["bench", rounded, "--quant", "q4_0"]).fails_with(&["already Q6_K", "--allow-requantize"]);
     run(&["quantize", &source, "r.gguf", "q4"]).refused_with(&["unknown file type `q4`", "Q4_K_M"]);
     run(&["quantize", rounded, "r.gguf", "IQ2_XXS", "--allow-requantize"])
         .fails_with(&["importance", "--imatrix"]);

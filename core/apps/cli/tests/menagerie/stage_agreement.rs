@@ -97,11 +97,11 @@ fn stages_of_another_model_are_refused_by_name_and_nothing_is_left() {
         (
             &other_weights(home.path()),
             &[],
-            &["stage 0 (layer", "another weights than the stages before it", "give all stages"],
+            &["stage 0 (layer", "weights: found ", "as in the stages before it; start all stages"],
         ),
-        (&model, &["--set", "rope.freq_base=777"], &["stage 0 (layer", "another spec than"]),
-        (&model, &["--exact"], &["stage 0 (layer", "another arithmetic than", "Exact"]),
-        (&model, &["--lora", &adapter], &["stage 0 (layer", "another adapters than", "a0 x 1"]),
+        (&model, &["--set", "rope.freq_base=777"], &["stage 0 (layer", "spec: found "]),
+        (&model, &["--exact"], &["stage 0 (layer", "arithmetic: found exact, expected fast"]),
+        (&model, &["--lora", &adapter], &["stage 0 (layer", "adapters: found ", "a0 x 1"]),
         ("absent.gguf", &[], &["stage ", "(layer", "absent.gguf: No such file"]),
         (&phi2, &[], &["stage ", "(layer"]),
     ];
@@ -114,7 +114,7 @@ fn stages_of_another_model_are_refused_by_name_and_nothing_is_left() {
     let babble =
         "i=0; while [ $i -lt 99 ]; do echo words and words and words; i=$((i+1)); done; exec sleep 600";
     let arguments: &'static [&'static str] = Box::leak(Box::new(["-c", babble]));
-    let words = ["stage 1 (layer", "does not begin like a frame"];
+    let words = ["stage 1 (layer", "are not a frame (wrong magic)"];
     refused(&words, opened(home.path(), model.as_ref(), program("/bin/sh", arguments)));
     let asked = Instant::now();
     while !processes(&marker).is_empty() || sockets() > before {

@@ -83,10 +83,13 @@ impl SerializableHook for Looking {
 fn hooks_that_cannot_be_copied_are_refused_by_name() {
     let (one, mut split) = (opened(None, &[]), opened(Some("refused"), &[]));
     for (kind, words) in [
-        (None, &["\"test/looking\" acts in this process only", "--stages"][..]),
-        (Some("test/none"), &["stage 0", "`test/none` are not known", "capture, control vector"]),
+        (None, &["\"test/looking\" works only in this process", "--stages"][..]),
+        (
+            Some("test/none"),
+            &["stage 0", "does not know hooks of kind `test/none`", "capture, control vector"],
+        ),
         (Some("capture"), &["stage 0", "hook `capture`: ", "expected value"]),
-        (Some("control vector"), &["stage 0", "1 bytes are no directions of 64"]),
+        (Some("control vector"), &["stage 0", "expected directions of 64 numbers, found 1 bytes"]),
     ] {
         split.add_hook(Arc::new(Looking(kind)));
         let error = bits(&split).unwrap_err();

@@ -81,7 +81,8 @@ fn what_does_not_go_with_stages_is_refused() {
     call(&["--stages", "2", "--stage-processes", "2"]).refused_with(&["cannot be used with"]);
     call(&["--stages", "3", "--stage-layers", "0-1,2-2"])
         .refused_with(&["has 2 ranges, but 3 stages were requested"]);
-    call(&["--stages", "90"]).fails_with(&["cannot run in stages", "90 stages of a model of"]);
+    call(&["--stages", "90"])
+        .fails_with(&["cannot run in stages", "90 stages for a model of 3 layers: expected 1 to 3"]);
     call(&["--stage-layers", "0-0,5-9"]).fails_with(&["expected them to begin at 1"]);
 }
 

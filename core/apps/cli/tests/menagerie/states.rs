@@ -102,7 +102,7 @@ fn what_does_not_fit_is_refused_and_stays() {
     run(home, BEGINNING, &["--state", "a.state", "--kv-type", "f16"]).fails_with(&[
         "a.state",
         "cache type was f32 and is f16",
-        "help: open the model as it was then",
+        "help: open the model with the old settings, or name another file",
     ]);
     run(home, BEGINNING, &["--state", "a.state", "-c", "16"]).fails_with(&["a.state", "room for 16"]);
     run(home, BEGINNING, &["--state", "prompt.txt"]).fails_with(&["prompt.txt: it is no state file"]);

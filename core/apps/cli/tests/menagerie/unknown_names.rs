@@ -10,7 +10,7 @@ fn a_command_that_there_is_not_is_answered_with_those_there_are() {
     for (typed, wanted) in [
         (&["nosuch"][..], "the commands are list, show, "),
         (&["rnu"], "the nearest command is `run`"),
-        (&["perplexty"], "'perplexity'"),
+        (&["perplexty"], "the nearest command is `perplexity`"),
         (&["vector"], "the nearest command is `control-vector`"),
         (&["download", "smollm2"], "`menagerie pull` does this"),
         (&["--color", "never", "rm", "x"], "`menagerie models remove` does this"),

@@ -100,9 +100,7 @@ fn unsupported(method: &str) -> String {
     };
     format!(
         "key quantization_config.quant_method: {what} ({method}) are not supported; get the unquantized model and \
-         quantize it \
-         with `menagerie quantize`, or get a GGUF file of it. Supported \
-         are fp8 (e4m3), 8-bit floats of compressed-tensors, and mxfp4"
+         quantize it with `menagerie quantize`, or get a GGUF file of it. Supported are fp8 (e4m3), 8-bit floats of compressed-tensors, and mxfp4"
     )
 }
 
@@ -117,7 +115,7 @@ mod tests {
     #[test]
     fn what_is_understood_and_what_is_not() {
         assert_eq!(of("null"), Ok(HfStorage::Plain));
-        let deepseek = r#"{"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": \
+        let deepseek = r#"{"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size":
              [128, 128]}"#;
         assert_eq!(of(deepseek), Ok(HfStorage::Float8 { block: Some([128, 128]) }));
         assert_eq!(

@@ -156,31 +156,10 @@ impl PreTokenizerReader {
                     self.part(&inner)?;
                 }
             }
-            "ByteLevel" => {
-                part.skip("trim_offsets");
-                if part.flag("add_prefix_space")?.unwrap_or(true) {
-                    self.push(PreTokenizerStep::SpaceFirst)?;
-                }
-                if part.flag("use_regex")?.unwrap_or(true) {
-                    self.regexes.push(BYTE_LEVEL.to_owned());
-                    self.listed.push(BYTE_LEVEL.to_owned());
-                }
-                self.has_others |= self.steps.iter().any(|step| matches!(step, PreTokenizerStep::Letters));
-                self.push(PreTokenizerStep::Letters)?;
-            }
+            "ByteLevel" => self.byte_level(part)?,
             "Split" => self.split(part)?,
             "Metaspace" => self.metaspace(part)?,
-            "Digits" => {
-                let alone = part.flag("individual_digits")?.unwrap_or(false);
-                let (behavior, regex) = match alone {
-                    true => (Behavior::Isolated, r"\p{N}"),
-                    false => (Behavior::Contiguous, r"\p{N}+"),
-                };
-                self.listed.push(regex.to_owned());
-                let others = self.has_others;
-                self.push(PreTokenizerStep::Cut(Cut::of(Characters::Numeric, behavior)))?;
-                self.has_others = others;
-            }
+            "Digits" => self.digits(part)?,
             "Punctuation" => {
                 let behavior = behavior(part)?.unwrap_or(Behavior::Isolated);
                 self.push(PreTokenizerStep::Cut(Cut::of(Characters::Punctuation, behavior)))?;
@@ -211,6 +190,32 @@ impl PreTokenizerReader {
             other => return Err(part.refused(format!("is a `{other}`"))),
         }
         part.finish()
+    }
+
+    fn byte_level(&mut self, part: &JsonObject<'_>) -> Result<(), TokenizerError> {
+        part.skip("trim_offsets");
+        if part.flag("add_prefix_space")?.unwrap_or(true) {
+            self.push(PreTokenizerStep::SpaceFirst)?;
+        }
+        if part.flag("use_regex")?.unwrap_or(true) {
+            self.regexes.push(BYTE_LEVEL.to_owned());
+            self.listed.push(BYTE_LEVEL.to_owned());
+        }
+        self.has_others |= self.steps.iter().any(|step| matches!(step, PreTokenizerStep::Letters));
+        self.push(PreTokenizerStep::Letters)
+    }
+
+    fn digits(&mut self, part: &JsonObject<'_>) -> Result<(), TokenizerError> {
+        let alone = part.flag("individual_digits")?.unwrap_or(false);
+        let (behavior, regex) = match alone {
+            true => (Behavior::Isolated, r"\p{N}"),
+            false => (Behavior::Contiguous, r"\p{N}+"),
+        };
+        self.listed.push(regex.to_owned());
+        let others = self.has_others;
+        self.push(PreTokenizerStep::Cut(Cut::of(Characters::Numeric, behavior)))?;
+        self.has_others = others;
+        Ok(())
     }
 
     fn cut_by(&mut self, sought: SplitPattern) -> Result<(), TokenizerError> {

@@ -166,7 +166,7 @@ fn faults_are_named() {
     assert!(good.build(None).is_ok());
     let cases = [
         (good.clone().text("tokenizer.ggml.pre", "qwen3"), "unknown pre-tokenizer `qwen3`"),
-        (good.clone().text("tokenizer.ggml.pre", "qwen3"), "`qwen2`"),
+        (good.clone().text("tokenizer.ggml.pre", "qwen3"), "`qwen35`"),
         (good.clone().text("tokenizer.ggml.pre", ""), "no `tokenizer.ggml.pre`"),
         (good.clone().text("tokenizer.ggml.model", "whitespace"), "`whitespace` (whole words)"),
         (good.clone().text("tokenizer.ggml.model", "unheard"), "`unheard`"),
