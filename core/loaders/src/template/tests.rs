@@ -243,7 +243,8 @@ fn greedy_templates_are_stopped_at_once() {
         let took = cpu_time() - start;
         let Err(error) = rendered else { panic!("{source}: {rendered:?}") };
         let error = error.to_string();
-        assert!(took < Duration::from_secs(2), "{source}: {took:?}, {error}");
+        // The slowest one took 2.9 s in a build with opt-level 1 on a busy machine; without limits they take minutes.
+        assert!(took < Duration::from_secs(6), "{source}: {took:?}, {error}");
         assert!(
             error.contains("exceeds its limits")
                 || error.contains("fuel")

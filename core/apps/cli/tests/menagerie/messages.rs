@@ -190,7 +190,7 @@ fn suggestions_are_near() {
         call.err
     };
     assert!(!err(&["nosuch"]).contains("similar"));
-    assert!(err(&["chta"]).contains("'chat'"));
+    assert!(err(&["chta"]).contains("the nearest command is `chat`"));
     let other = err(&["run", "m.gguf", "x", "--kv-type", "q4_0"]);
     assert!(other.contains("f32, f16, q8_0") && !other.contains("similar"), "{other}");
     #[cfg(feature = "hub")]
