@@ -5,8 +5,8 @@ use menagerie_model::{Compute, ModelError, Rows};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The rows that a step produced for one sequence. The accessors ([`Self::logits`], [`Self::last_logits`],
-/// [`Self::embeddings`]) return the requested kind of rows, or an error if the step produced another kind.
+/// The rows that a step produced for one sequence. Each accessor returns one kind of rows, or an error if the step produced
+/// another kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StepOutput<'v> {
     /// No rows: only the last chunk of a prompt produces logits, unless more are requested ([`crate::LogitRows`]).

@@ -34,7 +34,7 @@ pub enum LogitRows {
 }
 
 /// A token sequence of a [`crate::Scheduler`]: its tokens, and where their state is. The state itself is in the
-/// scheduler's pool; [`crate::Scheduler::free`] frees it.
+/// scheduler's pool.
 #[derive(Debug)]
 pub struct Sequence {
     pub(crate) id: SequenceId,

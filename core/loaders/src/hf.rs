@@ -195,7 +195,7 @@ impl HfTexts {
         self.templates.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// The source of a chat template (`default` or a name of [`Self::chat_template_names`]), if the folder has it.
+    /// The source of a chat template (`default`, or another name that the folder uses), if the folder has it.
     pub fn chat_template_source(&self, name: &str) -> Option<&str> {
         self.templates.iter().find(|(known, _)| known == name).map(|(_, source)| source.as_str())
     }

@@ -97,8 +97,14 @@ fn headers_that_lie_are_refused() {
                 },
                 "its state 1 differs from that of the model",
             ),
-            (|header| header["held"]["snapshots"] = json!([1, 2, 3, 4, 5, 6]), "its snapshots do not belong to this sequence"),
-            (|header| header["held"]["snapshots"] = json!([2, 1]), "its snapshots do not belong to this sequence"),
+            (
+                |header| header["held"]["snapshots"] = json!([1, 2, 3, 4, 5, 6]),
+                "its snapshots do not belong to this sequence",
+            ),
+            (
+                |header| header["held"]["snapshots"] = json!([2, 1]),
+                "its snapshots do not belong to this sequence",
+            ),
             (|header| header["extra"] = json!(1), "unknown field"),
             (
                 |header| header["conversation"] = json!({"messages": [], "dropped": u64::MAX}),

@@ -22,7 +22,8 @@ fn stages_that_do_not_send_what_layers_hand_on_are_refused() {
             let error = assemble(config, &*resolved.tensors, &options).err().map(|error| error.to_string());
             let error = error.unwrap_or_else(|| panic!("{way:?}: a {position:?} stage is assembled"));
             assert!(
-                error.contains("first values") && error.contains("a stage needs the slots of the previous stages"),
+                error.contains("first values")
+                    && error.contains("a stage needs the slots of the previous stages"),
                 "{way:?}: {error}"
             );
         }
