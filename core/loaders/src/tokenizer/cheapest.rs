@@ -51,7 +51,7 @@ impl Cheapest {
         let bytes = (0..=u8::MAX).map(byte).collect::<Result<_, _>>()?;
         let cost = |id: u32| {
             let score = f64::from(vocabulary.score(id)) * SCALE;
-            if score.is_finite() { -(score.round() as i64) } else { NEVER }
+            if score.is_finite() { (-score.round()) as i64 } else { NEVER }
         };
         let costs: Vec<i64> = vocabulary.iter().map(|(id, _, _)| cost(id)).collect();
         let cheap = |id: u32| costs.get(id as usize).is_some_and(|cost| *cost < NEVER);
