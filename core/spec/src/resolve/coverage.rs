@@ -50,7 +50,7 @@ impl Resolver<'_> {
     fn named_coverage(&mut self, names: &[NamedKey], coverage: &mut KeyCoverage) {
         let input = self.input;
         for (subject, message) in input.keys.faults() {
-            self.file_fault(None, subject, message.as_str());
+            self.file_fault(None, subject.clone(), message.clone());
         }
         let mut unread = 0;
         for NamedKey { name, is } in names {
@@ -99,10 +99,8 @@ impl Resolver<'_> {
         }
         if let Some(reason) = spec.ignored_key(key) {
             coverage.ignored.insert(key.to_string(), reason.to_string());
-        } else if self.accepts(key) {
-            self.accepted.insert(key.to_string());
         } else {
-            return false;
+            return self.accept(key);
         }
         true
     }
@@ -122,7 +120,8 @@ impl Resolver<'_> {
 
     fn unnamed(&mut self, unread: usize) {
         if unread > NAMED {
-            self.file_fault(None, "", format!("and {} more keys that nothing reads", unread - NAMED));
+            let message = format!("and {} more keys that nothing reads", unread - NAMED);
+            self.file_fault(None, String::new(), message);
         }
     }
 

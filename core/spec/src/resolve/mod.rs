@@ -91,7 +91,7 @@ impl Resolver<'_> {
         if second.is_some() && feed_forward.is_none() {
             let place = spec.body.beside.place.clone();
             let message = "this layer has no feed-forward to which it could be added";
-            return Err(self.fault(&place, "beside", Some(index), message));
+            return Err(self.fault(&place, "beside", Some(index), message.into()));
         }
         Ok(LayerConfig {
             index,

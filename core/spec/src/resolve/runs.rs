@@ -1,7 +1,7 @@
 //! [`Runs`]: which blocks run, in which order, and how often.
 
 use crate::config::{EntryConfig, HeldStream, LayerConfig, NormSite};
-use crate::kind::{Optional, Options, Positive, RecordedFault, ResolveContext};
+use crate::kind::{OptionResolver, Optional, Options, Positive, RecordedFault, ResolveContext};
 use crate::language::resolver::{MOST_BLOCKS, Resolver};
 use crate::language::sections::{CycleOptions, LayersOptions};
 use std::sync::Arc;

@@ -84,7 +84,7 @@ impl Resolver<'_> {
         let apart = self.input.keys.head_is_embedding() == Some(false);
         if head == HeadKind::OwnOrTied && apart && !self.input.roles.has("output", None) {
             let message = "missing, and tie_word_embeddings is false: the head is not the embedding; the file is incomplete";
-            self.file_fault(None, "tensor output", message);
+            self.file_fault(None, "tensor output".into(), message.into());
         }
     }
 
@@ -129,7 +129,7 @@ impl Resolver<'_> {
                         let said = self.said(&check.expression, at);
                         let message =
                             format!("check `{}` failed{said}: {}", check.expression.text, check.message);
-                        self.file_fault(at, "", message);
+                        self.file_fault(at, String::new(), message);
                     }
                     Err(message) => {
                         self.fault(&check.place, &path, at, message);

@@ -91,7 +91,7 @@ impl<'r> ResolveContext<'r> {
     pub fn fault<T>(&mut self, field: &str, message: impl Into<String>) -> Result<T, RecordedFault> {
         let place = self.place_of(field);
         let path = self.path_of(field);
-        Err(self.resolver.record_fault(&place, &path, self.layer, message.into()))
+        Err(self.resolver.fault(&place, &path, self.layer, message.into()))
     }
 
     /// Records a fault of a key of the file.
@@ -99,8 +99,7 @@ impl<'r> ResolveContext<'r> {
     /// # Errors
     /// [`RecordedFault`]: the value cannot be used, and the fault is recorded.
     pub fn key_fault<T>(&mut self, key: &str, message: impl Into<String>) -> Result<T, RecordedFault> {
-        let subject = format!("key {}", self.resolver.spelled(key));
-        Err(self.resolver.record_file_fault(self.layer, subject, message.into()))
+        Err(self.resolver.key_fault(self.layer, key, message.into()))
     }
 
     /// Records a value that the kind computed because the field is not written.
@@ -446,7 +445,7 @@ impl ResolveContext<'_> {
         role: &str,
         message: impl Into<String>,
     ) -> Result<T, RecordedFault> {
-        Err(self.resolver.record_file_fault(self.layer, format!("tensor {role}"), message.into()))
+        Err(self.resolver.file_fault(self.layer, format!("tensor {role}"), message.into()))
     }
 
     /// Records a value of the file, by a path under the table.

@@ -1,4 +1,4 @@
-//! [`OptionResolver`]: what a kind reads its options through; the resolver of specs implements it.
+//! [`OptionResolver`]: the interface of the resolver of specs to the kinds.
 
 use super::written::{BySource, Cases, Condition, NameChoice, Scalar, When, WrittenField, WrittenTable};
 use super::{Component, RecordedFault};
@@ -23,8 +23,8 @@ pub(crate) struct OptionRecord<'p> {
 
 /// Resolves written options against one file.
 ///
-/// A kind's table refers to the function that makes its config, which reads options through a [`ResolveContext`]; the
-/// resolver knows specs, which refer to kinds. This trait keeps the kinds below the resolver.
+/// Kinds read their options through a [`ResolveContext`](super::ResolveContext), which calls the resolver; the resolver
+/// depends on specs, and specs on kinds. With this trait, kinds do not depend on the resolver.
 pub(crate) trait OptionResolver {
     /// Id of the spec.
     fn spec_id(&self) -> &str;
@@ -44,11 +44,11 @@ pub(crate) trait OptionResolver {
     /// A key as the file spells it.
     fn spelled(&self, key: &str) -> String;
 
-    /// Whether the user accepts a key unread; the key is then reported as accepted.
+    /// Whether the user accepts a key unread, canonical or as the file spells it; it is then reported as accepted.
     fn accept(&mut self, key: &str) -> bool;
 
     /// Records a fault of the spec, in a layer or in the whole model.
-    fn record_fault(
+    fn fault(
         &mut self,
         place: &SourcePlace,
         path: &str,
@@ -56,8 +56,14 @@ pub(crate) trait OptionResolver {
         message: String,
     ) -> RecordedFault;
 
-    /// Records a fault of the file.
-    fn record_file_fault(&mut self, layer: Option<usize>, subject: String, message: String) -> RecordedFault;
+    /// Records a fault of the file, in a layer or in the whole model.
+    fn file_fault(&mut self, layer: Option<usize>, subject: String, message: String) -> RecordedFault;
+
+    /// Records a fault of a key of the file.
+    fn key_fault(&mut self, layer: Option<usize>, key: &str, message: String) -> RecordedFault {
+        let subject = format!("key {}", self.spelled(key));
+        self.file_fault(layer, subject, message)
+    }
 
     /// The number that a key (or its standard default) gives, and where it came from.
     fn key_value(

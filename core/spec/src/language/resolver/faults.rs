@@ -1,26 +1,14 @@
-//! Faults of fields and expressions.
+//! Faults of expressions.
 
 use super::Resolver;
 use crate::expression::Expression;
+use crate::kind::OptionResolver;
 use crate::language::origin::ValueOrigin;
 use crate::text::fault::RecordedFault;
 use crate::text::source::MetadataValue;
 use crate::text::tree::SourcePlace;
 
 impl Resolver<'_> {
-    /// A fault of the spec in a layer.
-    pub(crate) fn fault(
-        &mut self,
-        place: &SourcePlace,
-        path: &str,
-        layer: Option<usize>,
-        message: impl Into<String>,
-    ) -> RecordedFault {
-        let mut fault = place.fault(path, message);
-        fault.layers.extend(layer);
-        self.faults.push(fault)
-    }
-
     /// A fault of an expression: in the layer if the value can differ between layers, else in the whole model. If the
     /// expression depends on a key that the user set, the fault names that setting: the spec is valid for other
     /// values.

@@ -8,10 +8,9 @@ mod key;
 mod options;
 mod origin;
 
-use crate::kind::OptionResolver;
 use crate::language::report::ResolvedValue;
 use crate::language::spec::ArchSpec;
-use crate::text::fault::{Fault, RecordedFault, SpecFaults};
+use crate::text::fault::SpecFaults;
 use crate::text::source::ResolveInput;
 use evaluate::Evaluator;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,38 +44,5 @@ impl<'a> Resolver<'a> {
             accepted: BTreeSet::new(),
             warnings: Vec::new(),
         }
-    }
-
-    /// A fault of the file.
-    pub(crate) fn file_fault(
-        &mut self,
-        layer: Option<usize>,
-        subject: impl Into<String>,
-        message: impl Into<String>,
-    ) -> RecordedFault {
-        self.faults.push(Fault {
-            file: self.input.file.clone(),
-            position: None,
-            subject: subject.into(),
-            message: message.into(),
-            layers: layer.into_iter().collect(),
-        })
-    }
-
-    /// A fault of a key of the file.
-    pub(crate) fn key_fault(
-        &mut self,
-        layer: Option<usize>,
-        key: &str,
-        message: impl Into<String>,
-    ) -> RecordedFault {
-        let subject = format!("key {}", self.spelled(key));
-        self.file_fault(layer, subject, message)
-    }
-
-    /// Whether the user accepts a key unread, canonical or as the file spells it.
-    pub(crate) fn accepts(&self, key: &str) -> bool {
-        let spelled = self.spelled(key);
-        self.input.accept_unread.iter().any(|accepted| *accepted == key || *accepted == spelled)
     }
 }

@@ -10,6 +10,7 @@ use crate::kind::{
 };
 use crate::language::origin::ValueOrigin;
 use crate::language::report::ResolvedValue;
+use crate::text::fault::Fault;
 use crate::text::source::{MetadataValue, SourceFormat};
 use crate::text::tree::SourcePlace;
 use std::collections::BTreeSet;
@@ -61,25 +62,35 @@ impl OptionResolver for Resolver<'_> {
     }
 
     fn accept(&mut self, key: &str) -> bool {
-        let accepted = self.accepts(key);
+        let spelled = self.spelled(key);
+        let accepted =
+            self.input.accept_unread.iter().any(|accepted| *accepted == key || *accepted == spelled);
         if accepted {
             self.accepted.insert(key.to_string());
         }
         accepted
     }
 
-    fn record_fault(
+    fn fault(
         &mut self,
         place: &SourcePlace,
         path: &str,
         layer: Option<usize>,
         message: String,
     ) -> RecordedFault {
-        self.fault(place, path, layer, message)
+        let mut fault = place.fault(path, message);
+        fault.layers.extend(layer);
+        self.faults.push(fault)
     }
 
-    fn record_file_fault(&mut self, layer: Option<usize>, subject: String, message: String) -> RecordedFault {
-        self.file_fault(layer, subject, message)
+    fn file_fault(&mut self, layer: Option<usize>, subject: String, message: String) -> RecordedFault {
+        self.faults.push(Fault {
+            file: self.input.file.clone(),
+            position: None,
+            subject,
+            message,
+            layers: layer.into_iter().collect(),
+        })
     }
 
     fn key_value(
@@ -232,7 +243,7 @@ impl OptionResolver for Resolver<'_> {
         roles: &[&str],
     ) -> Result<Option<Component>, RecordedFault> {
         let Some(kind) = table.kind else {
-            return Err(self.fault(&table.place, &table.path, layer, "the options of no kind"));
+            return Err(self.fault(&table.place, &table.path, layer, "the options of no kind".into()));
         };
         match kind.resolve {
             Resolve::Nothing => Ok(None),
