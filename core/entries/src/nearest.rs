@@ -13,10 +13,10 @@ const WORDS_AGREE: f64 = 0.75;
 
 /// The candidate most similar to `name`, or `None` if no candidate is similar enough. Case is ignored.
 ///
-/// The measure is the edit distance (optimal string alignment: insertions, deletions, replacements, and swaps of adjacent
-/// letters). It may be at most a third of the longer name, and 1 is always enough. Names of several words are also compared
-/// word by word, in any order and with abbreviations: `attn_post_norm` is near `post_attention_norm`. If two candidates are
-/// equally similar, the first one is returned.
+/// The measure is the edit distance (optimal string alignment: insertions, deletions, replacements, and swaps of
+/// adjacent letters). It may be at most a third of the longer name, and 1 is always enough. Names of several words are
+/// also compared word by word, in any order and with abbreviations: `attn_post_norm` is near `post_attention_norm`. If
+/// two candidates are equally similar, the first one is returned.
 ///
 /// ```
 /// use menagerie_entries::nearest;
@@ -54,7 +54,8 @@ pub fn nearest_clause(nearest: Option<impl Display>) -> String {
     nearest.map_or_else(String::new, |name| format!("; the nearest is `{name}`"))
 }
 
-/// Whether one edit turns one name into the other: an inserted, deleted or replaced letter, or a swap of adjacent letters.
+/// Whether one edit turns one name into the other: an inserted, deleted or replaced letter, or a swap of adjacent
+/// letters.
 ///
 /// Stricter than [`nearest`], for warnings about names that are valid and may be intended.
 pub fn is_one_edit_apart(name: &str, other: &str) -> bool {

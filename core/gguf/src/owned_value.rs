@@ -22,8 +22,8 @@ pub enum OwnedValue {
     F64(f64),
 }
 
-/// An array to be written: one type for all elements, even without any. Strings are bytes, since the tokens of some
-/// vocabularies are not UTF-8.
+/// An array to be written: one type for all elements, which an empty array has too. Strings are bytes, since the tokens
+/// of some vocabularies are not UTF-8.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
 pub enum OwnedArray {

@@ -62,12 +62,12 @@ pub fn logits(
 
 /// Computes the logits of `tokens` in a new sequence and calls `on_rows` with those of each step, `[T', V]`, in order.
 ///
-/// The first `decode_from` tokens are the prompt and determine the rope regime. If a later token crosses the limit of the
-/// regime, the sequence is computed again, and the row of that token is that of the new regime.
+/// The first `decode_from` tokens are the prompt and determine the rope regime. If a later token crosses the limit of
+/// the regime, the sequence is computed again, and the row of that token is that of the new regime.
 ///
 /// # Errors
-/// `decode_from` or `chunk` of 0, tokens that do not fit or are not in the vocabulary, too little memory for the rows of a
-/// step, or an error of the model or of `on_rows`.
+/// `decode_from` or `chunk` of 0, tokens that do not fit or are not in the vocabulary, too little memory for the rows
+/// of a step, or an error of the model or of `on_rows`.
 pub fn logits_by_step(
     pipeline: &TextPipeline,
     tokens: &[u32],

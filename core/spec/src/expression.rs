@@ -393,7 +393,8 @@ impl ExpressionReader {
         while self.peek(ahead).is_some() && !self.is_sign(ahead, ")") {
             if self.is_sign(ahead, "=") {
                 let named = self.is_word(ahead - 1, "full");
-                let value = matches!(self.peek(ahead + 1), Some(Lexeme::Text(value)) if value == "last" || value == "first");
+                let value = self.peek(ahead + 1);
+                let value = matches!(value, Some(Lexeme::Text(text)) if text == "last" || text == "first");
                 if !(named && value) {
                     return Err(format!("`{text}`: pattern takes full='last' or full='first'"));
                 }

@@ -103,8 +103,8 @@ pub enum BenchProgress {
     Generate(usize),
 }
 
-/// Measures like llama-bench: random tokens, each measurement from the same depth, logits of only the last prompt token,
-/// generation without sampling.
+/// Measures like llama-bench: random tokens, each measurement from the same depth, logits of only the last prompt
+/// token, generation without sampling.
 ///
 /// # Errors
 /// A context that is too small, no repetitions, cancellation, or an error of the model.

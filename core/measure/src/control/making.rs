@@ -2,8 +2,8 @@
 //!
 //! The shorter prompt of a pair is padded. Both prompts are computed, and the streams after each layer are subtracted,
 //! row by row. Rows that are equal in both prompts (a common beginning) are left out. The remaining differences of all
-//! pairs give one unit vector per layer. As in that program, the difference after layer N-1 becomes `direction.N`, which
-//! is added after layer N.
+//! pairs give one unit vector per layer. As in that program, the difference after layer N-1 becomes `direction.N`,
+//! which is added after layer N.
 
 use super::directions::{self, DirectionMethod};
 use super::vector::ControlVector;
@@ -60,8 +60,8 @@ impl LayerHook for Streams {
     }
 }
 
-/// Computes directions from the negative prompts of all pairs to the positive prompts. The shorter prompt of a pair is padded with
-/// `padding`. `each` is called after every pair, and after the direction of every layer.
+/// Computes directions from the negative prompts of all pairs to the positive prompts. The shorter prompt of a pair is
+/// padded with `padding`. `each` is called after every pair, and after the direction of every layer.
 ///
 /// # Errors
 /// No pairs, prompts that do not fit, too little memory for the differences, prompts without a difference in a layer,

@@ -34,8 +34,8 @@ setters! { SteeringOptions:
 /// A hook that adds the sum of these vectors to the stream of this model.
 ///
 /// # Errors
-/// A file that is not a control vector, or that was made for another model: another width, layers that the model does not
-/// have, another architecture; layers without a direction.
+/// A file that is not a control vector, or that was made for another model: another width, layers that the model does
+/// not have, another architecture; layers without a direction.
 pub fn steering(
     pipeline: &LoadedModel<TextPipeline>,
     given: &[ControlVectorOption],

@@ -22,8 +22,8 @@ impl ControlVector {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file cannot be read, or is not a control vector: another architecture, a tensor that is not a direction, directions of
-    /// different widths, numbers that are not finite.
+    /// The file cannot be read, or is not a control vector: another architecture, a tensor that is not a direction,
+    /// directions of different widths, numbers that are not finite.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, ControlVectorError> {
         let path = path.as_ref();
         let file = GgufFile::open(path, &OpenOptions::default())?;

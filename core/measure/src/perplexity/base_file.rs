@@ -1,10 +1,10 @@
 //! [`BaseWriter`] and [`BaseReader`]: log-probabilities of a text under a base model, in the file format of llama.cpp's
 //! `--kl-divergence-base` (tools/perplexity/perplexity.cpp).
 //!
-//! The file begins with `_logits_`, then as 32-bit numbers the context, the size of the vocabulary, the number of chunks,
-//! and the tokens of all chunks. Every scored row follows with two f32 (scale and smallest log-probability) and 16 bits
-//! for each token of the vocabulary, padded to an even number. Log-probabilities more than 16 below the best one are
-//! stored as the smallest.
+//! The file begins with `_logits_`, then as 32-bit numbers the context, the size of the vocabulary, the number of
+//! chunks, and the tokens of all chunks. Every scored row follows with two f32 (scale and smallest log-probability) and
+//! 16 bits for each token of the vocabulary, padded to an even number. Log-probabilities more than 16 below the best
+//! one are stored as the smallest.
 
 use menagerie_engine::GenerateError;
 use std::fs::File;
@@ -171,7 +171,8 @@ impl BaseReader {
     /// The content of the file, for a model with a vocabulary of this size. The first call reads the tokens.
     ///
     /// # Errors
-    /// The file is that of a model with another vocabulary, which is checked before anything is read; or it cannot be read.
+    /// The file is that of a model with another vocabulary, which is checked before anything is read; or it cannot be
+    /// read.
     pub fn text(&mut self, vocabulary: usize) -> Result<&BaseText, GenerateError> {
         if vocabulary != self.vocabulary {
             return Err(other_vocabulary(self.vocabulary, vocabulary));

@@ -33,7 +33,8 @@ pub struct TextChunks {
 }
 
 impl TextChunks {
-    /// Cuts tokens into whole chunks of `context`, at most `most` of them. `beginning` replaces the first token of each.
+    /// Cuts tokens into whole chunks of `context`, at most `most` of them. `beginning` replaces the first token of
+    /// each.
     ///
     /// # Errors
     /// Chunks that are too short to score a row, or too few tokens for a chunk.
@@ -186,7 +187,8 @@ pub struct PerplexityResult {
 /// Scores a text; `on_chunk` is called after each chunk.
 ///
 /// # Errors
-/// A context that is too small for the chunks, a base of another text or vocabulary, cancellation, or an error of a model.
+/// A context that is too small for the chunks, a base of another text or vocabulary, cancellation, or an error of a
+/// model.
 pub fn perplexity(
     pipeline: &TextPipeline,
     chunks: &TextChunks,
@@ -353,7 +355,8 @@ impl<'a, 'c> ComparisonBase<'a, 'c> {
                 let BaseText { context, tokens, .. } = reader.text(vocabulary)?;
                 if *context != chunks.context || !tokens.starts_with(&chunks.tokens) {
                     return Err(GenerateError::Options(format!(
-                        "the base is of another text, or of chunks of {context} tokens; leave the text out to use that of the base"
+                        "the base is of another text, or of chunks of {context} tokens; \
+                         leave the text out to use that of the base"
                     )));
                 }
                 Self::Base(reader)

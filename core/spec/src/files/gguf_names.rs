@@ -37,8 +37,8 @@ impl ArchSpec {
         rest[..digits].parse().ok()
     }
 
-    /// The reason why a tensor of a GGUF file is ignored, or `None` if it is not. `layers` is the number of blocks that are
-    /// run (`ModelConfig::blocks`): `{tail}` matches any block index from there on.
+    /// The reason why a tensor of a GGUF file is ignored, or `None` if it is not. `layers` is the number of blocks that
+    /// are run (`ModelConfig::blocks`): `{tail}` matches any block index from there on.
     pub fn ignored_tensor(&self, name: &str, layers: usize) -> Option<&str> {
         let globs = &self.body.gguf.ignore_tensors;
         globs.iter().find(|(glob, _)| matches_tail(glob, name, layers)).map(|(_, reason)| reason.as_str())

@@ -5,7 +5,7 @@ use crate::kind::{Field, FieldDefault, FieldType};
 use crate::language::spec::ArchSpec;
 
 impl ArchSpec {
-    /// The features of the spec for listings, in words of the language: `attention`, `qk-norm`, `gated silu`, `yarn`, ...
+    /// The features of the spec for listings, in words of the language, such as `attention`, `qk-norm` and `yarn`.
     pub fn features(&self) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
         for case in self.body.components().into_iter().flat_map(|cases| &cases.cases) {
@@ -23,7 +23,8 @@ impl ArchSpec {
         found
     }
 
-    /// The kinds and options of the spec that this build does not support; resolving a layer that needs one is an error.
+    /// The kinds and options of the spec that this build does not support; resolving a layer that needs one is an
+    /// error.
     pub fn not_built_in(&self) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
         for cases in self.body.components() {

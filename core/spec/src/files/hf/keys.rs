@@ -170,8 +170,7 @@ impl<'a> Translation<'a> {
     }
 
     /// Whether the spec ignores exactly this name: its classes do not have it or do not use it, so that it gives no
-    /// key.
-    /// Size hints are never trusted, and other programs expect them in files.
+    /// key. Size hints are never trusted, and other programs expect them in files.
     fn is_not_a_key(&self, key: &str, name: &str) -> bool {
         !HINTS.contains(&key) && self.spec.hf.ignore_keys.iter().any(|(ignored, _)| ignored == name)
     }
@@ -362,7 +361,6 @@ impl<'a> Translation<'a> {
 
     /// `[hf.write]`: keys that other programs expect in a file. Names used only for them stay unread, and their
     /// errors are reported when a file is written.
-    /// wrong with them is told when a file is written.
     fn written(&self) -> Result<BTreeMap<String, MetadataValue>, String> {
         let mut written: BTreeMap<String, MetadataValue> =
             self.labels().map(|labels| (LABELS.to_owned(), labels)).into_iter().collect();

@@ -87,7 +87,10 @@ macro_rules! names {
             const TYPE: $crate::kind::FieldType =
                 $crate::kind::FieldType::Name(<$list as $crate::kind::NameEnum>::LIST);
 
-            fn read(at: &mut $crate::kind::ResolveContext<'_>, index: usize) -> Result<Self, $crate::kind::RecordedFault> {
+            fn read(
+                at: &mut $crate::kind::ResolveContext<'_>,
+                index: usize,
+            ) -> Result<Self, $crate::kind::RecordedFault> {
                 at.named(index)
             }
         }

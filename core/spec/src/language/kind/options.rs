@@ -68,7 +68,10 @@ macro_rules! options {
             const TYPE: $crate::kind::FieldType =
                 $crate::kind::FieldType::Table(<$table as $crate::kind::Options>::TABLE);
 
-            fn read(at: &mut $crate::kind::ResolveContext<'_>, index: usize) -> Result<Self, $crate::kind::RecordedFault> {
+            fn read(
+                at: &mut $crate::kind::ResolveContext<'_>,
+                index: usize,
+            ) -> Result<Self, $crate::kind::RecordedFault> {
                 at.table(index)
             }
         }

@@ -1,5 +1,5 @@
-//! Tables of options as written: the decoder builds them from the TOML tree, and [`ResolveContext`](super::ResolveContext)
-//! reads them.
+//! Tables of options as written: the decoder builds them from the TOML tree, and
+//! [`ResolveContext`](super::ResolveContext) reads them.
 
 use super::{Kind, Role, Table};
 use crate::expression::Expression;
