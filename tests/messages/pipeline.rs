@@ -187,7 +187,7 @@ fn sampling() {
             id: 3,
             logit: f32::INFINITY
         },
-        SamplingError::BrokenPart { part: "mine", id: 3, logit: f32::NAN },
+        SamplingError::BrokenStep { step: "mine", id: 3, logit: f32::NAN },
         SamplingError::Sampler {
             name: "acme/steps:cut".to_owned(),
             message: "dropped every token".to_owned()

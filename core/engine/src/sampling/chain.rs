@@ -96,7 +96,7 @@ impl Chain {
             step.apply(&mut self.candidates, history)?;
             let broken = self.candidates.entries().iter().find(|entry| is_broken(entry.logit));
             if let Some(&CandidateToken { id, logit }) = broken {
-                return Err(SamplingError::BrokenPart { part: step.name(), id, logit });
+                return Err(SamplingError::BrokenStep { step: step.name(), id, logit });
             }
         }
         if self.candidates.best().is_none_or(|best| best.logit == f32::NEG_INFINITY) {
@@ -306,9 +306,9 @@ mod tests {
         assert_eq!(chain(&forbidden).sample(&logits, &[2, 2, 4, 4]).map(|id| id == 2 || id == 4), Ok(false));
     }
 
-    /// The error names a step, made in code, that moves a logit past the range of f32.
+    /// The error names the step that moves a logit past the range of f32.
     #[test]
-    fn a_broken_part_is_named() {
+    fn a_broken_step_is_named() {
         struct Broken(f32);
         impl LogitsStep for Broken {
             fn name(&self) -> &'static str {
@@ -323,7 +323,7 @@ mod tests {
         for factor in [f32::NAN, -f32::NAN, f32::INFINITY] {
             let mut chain = Chain::new(vec![Box::new(Broken(factor))], Box::new(Greedy), 0);
             let error = chain.sample(&[1.0, 2.0], &[]).unwrap_err();
-            assert!(matches!(error, SamplingError::BrokenPart { part: "broken", id: 1, .. }), "{error}");
+            assert!(matches!(error, SamplingError::BrokenStep { step: "broken", id: 1, .. }), "{error}");
         }
     }
 

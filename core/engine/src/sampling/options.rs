@@ -146,13 +146,13 @@ pub enum SamplingError {
         /// NaN or infinity.
         logit: f32,
     },
-    /// A step of the chain, made in code, produced NaN or infinity.
+    /// A step of the chain produced NaN or infinity.
     #[error(
-        "the step `{part}` of the sampling chain makes the logit of token {id} {logit}, which is not a number"
+        "the step `{step}` of the sampling chain makes the logit of token {id} {logit}, which is not a number"
     )]
-    BrokenPart {
+    BrokenStep {
         /// Its name.
-        part: &'static str,
+        step: &'static str,
         /// The first such token.
         id: u32,
         /// NaN or infinity.

@@ -8,9 +8,9 @@ fn with_probabilities(probabilities: &[f32]) -> Candidates {
     Candidates::from_logits(&logits)
 }
 
-fn kept(mut part: impl LogitsStep, probabilities: &[f32]) -> Vec<u32> {
+fn kept(mut step: impl LogitsStep, probabilities: &[f32]) -> Vec<u32> {
     let mut candidates = with_probabilities(probabilities);
-    part.apply(&mut candidates, &[]).unwrap();
+    step.apply(&mut candidates, &[]).unwrap();
     let mut ids: Vec<u32> = candidates.entries().iter().map(|candidate| candidate.id).collect();
     ids.sort_unstable();
     ids
