@@ -122,7 +122,7 @@ impl Queue {
             return Ok(Admission::Start(source));
         }
         // Reserved for each running request: its pending tokens and one page of answer.
-        let page = self.scheduler.page_len();
+        let page = self.scheduler.pool.page_len();
         let reserved: usize = self.running.iter().map(|one| one.sequence.pending() + page).sum();
         let needed = request.prompt.len().saturating_sub(source.tokens()) + page;
         let spared = self.scheduler.cached_id(source);
@@ -180,9 +180,9 @@ impl Queue {
         Ok((Box::new(generation), sequence))
     }
 
-    /// Ends chunks of a prompt where other prompts differ from it, so that they can start with the state there: where
-    /// waiting requests differ, and after `longest` tokens, where a known sequence does, unless that is so near that later
-    /// requests had better compute the rows between again.
+    /// Ends chunks of a prompt where other prompts differ from it, so that they can start with the state there. These are
+    /// the positions where waiting requests differ, and `longest`, where a known sequence differs. `longest` is ignored
+    /// if it is less than [`MIN_BOUNDARY_DISTANCE`] rows away: later requests then compute these rows again.
     fn add_chunk_boundaries(&self, sequence: &mut Sequence, longest: usize, query: &PrefixQuery) {
         let compared = self.waiting.iter().take(COMPARED_REQUESTS);
         let alike = compared.filter(|one| one.prefix_query(&self.scheduler).is_like(query));

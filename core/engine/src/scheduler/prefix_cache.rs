@@ -125,12 +125,6 @@ impl Scheduler {
         self.prefixes > 0 && self.is_uniform()
     }
 
-    /// Tokens per page.
-    pub(crate) fn page_len(&self) -> usize {
-        let options = self.pool.options();
-        options.page_len.min(options.max_sequence_tokens).min(options.capacity_tokens)
-    }
-
     /// The number of tokens that a sequence with the state of `source` would start with.
     fn reach(&self, source: &Sequence, start: &PrefixQuery) -> Result<usize, GenerateError> {
         if self.pool.is_lost(source.id)? {
