@@ -35,7 +35,7 @@ pub(crate) enum ContainerFault {
     #[error("it is cut off")]
     Cut,
     /// The file is not a state file.
-    #[error("it is no state file")]
+    #[error("it is not a state file")]
     Foreign,
     /// The file has another version.
     #[error("it is a state file of version {0}, and this program reads version {VERSION}")]

@@ -105,7 +105,7 @@ fn what_does_not_fit_is_refused_and_stays() {
         "help: open the model with the old settings, or name another file",
     ]);
     run(home, BEGINNING, &["--state", "a.state", "-c", "16"]).fails_with(&["a.state", "room for 16"]);
-    run(home, BEGINNING, &["--state", "prompt.txt"]).fails_with(&["prompt.txt: it is no state file"]);
+    run(home, BEGINNING, &["--state", "prompt.txt"]).fails_with(&["prompt.txt: it is not a state file"]);
     run(home, BEGINNING, &["--state", "."]).fails_with(&["not a file"]);
     run(home, BEGINNING, &["--state", "absent/a.state"]).fails_with(&["absent/a.state"]);
     let mut bad = kept.clone();
