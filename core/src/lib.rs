@@ -204,8 +204,9 @@
 //!
 //! # Sample
 //!
-//! [`SamplingOptions`] has the options of llama.cpp; [`TextPipeline::sampling_defaults`] returns what the file recommends. A
-//! step of your own is a [`Sampler`](engine::Sampler) among these options. A chain also samples from logits without a model:
+//! [`SamplingOptions`] has the options of llama.cpp; [`TextPipeline::sampling_defaults`] returns what the file
+//! recommends. A step of your own is a [`Sampler`](engine::Sampler) in the field `samplers`. A chain also samples from
+//! logits without a model:
 //!
 //! ```
 //! use menagerie::SamplingOptions;

@@ -22,7 +22,7 @@ pub trait Tokenizing: Send + Sync {
     fn vocabulary(&self) -> usize;
 
     /// Encodes a whole prompt, with the BOS and EOS tokens that the file asks for. Special tokens in the text are
-    /// text.
+    /// encoded as plain text.
     ///
     /// # Errors
     /// The text cannot be tokenized.

@@ -11,8 +11,8 @@ impl Scheduler {
     /// exceeds the limit of the short rope regime, all keys get the long one, as in HF transformers.
     ///
     /// # Errors
-    /// The context is full, the token is past the vocabulary, the model sees later tokens, or the sequence must be computed again and
-    /// does not fit into one step although the model needs that.
+    /// The context is full, the token is past the vocabulary, the model sees later tokens, or the sequence must be
+    /// computed again in one step and is longer than a step.
     pub fn push(&mut self, sequence: &mut Sequence, token: u32) -> Result<bool, GenerateError> {
         self.engine.check_tokens(&[token])?;
         let total = sequence.tokens.len() + 1;

@@ -107,7 +107,7 @@ impl Engine {
     }
 }
 
-/// `sizes` with room for one snapshot of windowed layers, to which a sequence can be rewound.
+/// Adds room for one snapshot of windowed layers, to which a sequence can be rewound, to the sizes of a pool.
 pub fn with_snapshot_room(room: PoolOptions, states: &[StateSpec]) -> PoolOptions {
     let window = |spec: &StateSpec| match spec {
         StateSpec::PerToken { window, .. } => *window,

@@ -32,7 +32,7 @@ impl<'a> Evaluation<'a> {
         Ok(Self { scheduler, sequence, kind, cancel, progress: None })
     }
 
-    /// Starts a request: the sequence shall hold `prompt`, and `logit_rows` are the rows whose logits are needed.
+    /// Starts a request: makes the sequence hold `prompt`. `logit_rows` are the rows whose logits are needed.
     ///
     /// # Errors
     /// As [`Scheduler::begin`]; the request has then ended.

@@ -1,21 +1,21 @@
 //! Steps, sequences and answers: the engine that runs a model.
 //!
-//! A [`TextPipeline`] is a model with its tokenizer and chat format. Three nouns lead from a prompt to the scheduler:
+//! A [`TextPipeline`] is a model with its tokenizer and chat format. These types generate text with it:
 //!
 //! - a [`Request`] is what a user asks for: sampling, stopping, log probabilities, adapters, priority;
-//! - a [`Session`] ([`TextPipeline::session`]) is one sequence that answers prompt after prompt and keeps its state in between;
-//!   a [`ChatSession`] ([`TextPipeline::chat`]) keeps the messages of a conversation on top of it;
+//! - a [`Session`] ([`TextPipeline::session`]) is one sequence that answers prompt after prompt and keeps its state in
+//!   between; a [`ChatSession`] ([`TextPipeline::chat`]) also keeps the messages of a conversation;
 //! - a [`Queue`] ([`TextPipeline::queue`]) runs many requests together, in steps that they share.
 //!
-//! An [`EmbeddingPipeline`] makes vectors of texts. Models are stateless: all mutable state is in this crate, and several
-//! sessions and queues share one model without a lock.
+//! An [`EmbeddingPipeline`] makes vectors of texts. Models are stateless: all mutable state is in this crate, and
+//! several sessions and queues share one model without a lock.
 //!
-//! To answer a prompt, the [`Scheduler`] keeps the prefix whose state exists already and prefills the rest in chunks. Then, for
-//! each token, a [`Chain`] samples it, the tokenizer's stream decodes it, stop strings and reasoning tags are
+//! To answer a prompt, the [`Scheduler`] keeps the prefix whose state exists already and prefills the rest in chunks.
+//! Then, for each token, a [`Chain`] samples it, the tokenizer's stream decodes it, stop strings and reasoning tags are
 //! searched for, and the token is fed back.
 //!
-//! This crate reads no model files, recipes or adapter files (`menagerie-open` makes a pipeline of them), does no arithmetic
-//! (a `Backend` computes), and prints nothing.
+//! This crate reads no model files, recipes or adapter files (`menagerie-open` makes a pipeline of them), does no
+//! arithmetic (a `Backend` computes), and prints nothing.
 #![forbid(unsafe_code)]
 
 mod adapter_choice;

@@ -5,8 +5,8 @@ use menagerie_model::{Compute, ModelError, Rows};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The rows that a step produced for one sequence. Each accessor returns one kind of rows, or an error if the step produced
-/// another kind.
+/// The rows that a step produced for one sequence. Each accessor returns one kind of rows, or an error if the step
+/// produced another kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StepOutput<'v> {
     /// No rows: only the last chunk of a prompt produces logits, unless more are requested ([`crate::LogitRows`]).
@@ -20,7 +20,7 @@ pub enum StepOutput<'v> {
 }
 
 impl<'v> StepOutput<'v> {
-    /// Logits `[T', V]` of one or several rows; empty if there are none.
+    /// Logits `[T', V]` of one or several rows. An empty list if the step produced no logits.
     ///
     /// # Errors
     /// [`GenerateError::Output`]: the step produced vectors.
@@ -32,7 +32,7 @@ impl<'v> StepOutput<'v> {
         }
     }
 
-    /// Logits `[V]` after the newest token; `None` if there are none.
+    /// Logits `[V]` after the newest token. `None` if the step produced no logits.
     ///
     /// # Errors
     /// [`GenerateError::Output`]: the step produced logits of all rows, or vectors.

@@ -128,7 +128,7 @@ impl TextPipeline {
     /// Adds a plugin's hook, made for this model.
     ///
     /// # Errors
-    /// The hook has no form for this model.
+    /// The model does not have the hook's layers, or the hook refuses the model; as a sentence.
     pub fn add_named_hook(&mut self, hook: &NamedHook) -> Result<(), String> {
         let shape = self.engine.model.shape();
         let hook = hook.for_model(shape.n_layers, shape.embedding_length)?;

@@ -9,9 +9,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What a user asks of a generation, apart from the prompt: sampling, stopping, log probabilities, adapters, priority. The
-/// prompt is passed beside it ([`crate::Session::generate`], [`crate::Queue::submit`]), because one request serves many
-/// prompts, and a chat renders a new prompt in every turn.
+/// What a user asks of a generation, apart from the prompt: sampling, stopping, log probabilities, adapters, priority.
+/// The prompt is a separate argument ([`crate::Session::generate`], [`crate::Queue::submit`]), because one request
+/// serves many prompts, and a chat renders a new prompt in every turn.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Request {
@@ -23,14 +23,14 @@ pub struct Request {
     pub stop: Vec<String>,
     /// Forbids the tokens that end an answer.
     pub ignore_eos: bool,
-    /// Reports log probabilities of every token, with so many alternatives (0 = only the token's own).
+    /// Reports log probabilities of every token, with this many alternatives (0 = only the token's own).
     pub logprobs: Option<usize>,
     /// The adapters that act. A session whose sequence had other adapters computes it again.
     pub adapters: AdapterChoice,
     /// Its priority among the requests of a [`crate::Queue`]; higher starts first and gives up its memory last.
     pub priority: i32,
-    /// Cancels the generation when it is set, for example by another thread; checked between steps and layers. The callback
-    /// of events can stop a generation without it: see [`crate::Session::generate`].
+    /// Cancels the generation when it is set, for example by another thread; checked between steps and layers. The
+    /// callback of events can stop a generation without it: see [`crate::Session::generate`].
     pub cancel: Option<Arc<AtomicBool>>,
 }
 

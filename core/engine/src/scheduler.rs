@@ -105,7 +105,7 @@ impl Scheduler {
         Ok(made.with_prefixes(prefixes).with_swap_bytes(swap_bytes))
     }
 
-    /// Reserves so many of the pool's places for cached sequences.
+    /// Reserves `prefixes` of the pool's places for cached sequences.
     pub fn with_prefixes(mut self, prefixes: usize) -> Self {
         let places = self.pool.options().sequences;
         self.sequences = places.saturating_sub(prefixes).max(1);

@@ -119,8 +119,8 @@ impl StateFile {
     /// plugins, so that the file is not resumed with other code.
     ///
     /// # Errors
-    /// The path is not a file, its folder is not writable, or another process has the file; the model, or something that changes it,
-    /// cannot be recognized later.
+    /// The path is not a file, its folder is not writable, or another process has the file; the model, or something
+    /// that changes it, cannot be recognized later.
     pub fn open(
         path: impl AsRef<Path>,
         pipeline: &impl Cacheable,
@@ -145,8 +145,8 @@ impl StateFile {
     /// Restores the content of the file into the session; `None` if there is no file yet.
     ///
     /// # Errors
-    /// The file is truncated, damaged or of another version; its state was computed differently or does not fit into the context. The
-    /// session is then empty.
+    /// The file is truncated, damaged or of another version; its state was computed differently or does not fit into
+    /// the context. The session is then empty.
     pub fn load(&self, session: &mut Session) -> Result<Option<ResumedState>, StateFileError> {
         self.check(session)?;
         let loaded = self.read(session);

@@ -53,9 +53,9 @@ impl Queue {
 impl Scheduler {
     /// One forward pass over the pending tokens of these sequences.
     ///
-    /// A sequence that fails is in the result with its error, and holds the tokens that it held before, or none if there was
-    /// no memory for its rows. An error of the whole step is reported for every sequence in it. A sequence for which the
-    /// step had no rows left is not in the result.
+    /// A sequence that fails is in the result with its error. It keeps the tokens that it held before, unless there was
+    /// no memory for its rows: then it is empty. An error of the whole step is reported for every sequence in it. A
+    /// sequence for which the step had no rows left is not in the result.
     pub fn step(&mut self, sequences: &mut [&mut Sequence], cancel: Option<&AtomicBool>) -> StepResults {
         if cancel.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             return cancelled(sequences);

@@ -22,8 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// One answer, with its sampling chain and its text. It runs no steps: a [`crate::Session`] or a [`crate::Queue`] does, and
-/// passes it the output.
+/// One answer, with its sampling chain and its text. It runs no steps: a [`crate::Session`] or a [`crate::Queue`] runs
+/// them and passes it the output.
 pub(crate) struct Generation {
     chain: Chain,
     conditions: StopConditions,
@@ -113,8 +113,8 @@ impl Generation {
         samples.then(|| TokenDraw { chain, logits, history: sequence.tokens(), sampled })
     }
 
-    /// Takes the output of a step. If it has the logits of the last row, samples a token and feeds it back, or returns why
-    /// the answer ends.
+    /// Takes the output of a step. If it has the logits of the last row, samples a token and feeds it back, or returns
+    /// why the answer ends.
     ///
     /// # Errors
     /// No token is allowed, a token has no text, or the scheduler's error.

@@ -158,8 +158,8 @@ pub trait Hookable {
     fn add_lifecycle(&mut self, lifecycle: Arc<dyn PipelineLifecycle>);
 }
 
-/// A request that has arrived and whose sequence does not have its prompt yet. [`Self::initialized`] consumes it, so that a
-/// request is initialized once.
+/// A request that has arrived and whose sequence does not have its prompt yet. [`Self::initialized`] consumes it, so
+/// that a request is initialized once.
 pub struct RequestArrival(RequestObservers);
 
 /// A request whose sequence has its prompt, until it ends.

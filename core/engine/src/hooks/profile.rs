@@ -176,8 +176,9 @@ fn trace_lanes<'a>(name: &'a str, trace: &'a Trace, stages: &'a [StageTrace]) ->
     std::iter::once(own).chain((2..).zip(stages).map(lane)).collect()
 }
 
-/// Writes the trace of a pipeline and those of its model's stages in Chrome's trace-event format, for `chrome://tracing`,
-/// Perfetto and Speedscope. Returns the number of spans that are missing because a trace did not keep them.
+/// Writes the trace of a pipeline and those of its model's stages in Chrome's trace-event format, which
+/// `chrome://tracing`, Perfetto and Speedscope open. Returns the number of spans that are missing because a trace did
+/// not keep them.
 ///
 /// # Errors
 /// `out` cannot be written.

@@ -25,24 +25,25 @@ pub type Completion = (RequestId, Result<Outcome, GenerateError>);
 /// Runs many requests together. A request waits until there is a place and memory for it, shares its steps with the
 /// other running requests, and leaves the queue when it ends.
 ///
-/// **Order.** Requests start by priority, then in the order of submission. Every 16 steps of waiting raise the priority by
-/// one, so no request waits forever. A request whose prompt starts like one that is being computed waits until that
+/// **Order.** Requests start by priority, then in the order of submission. Every 16 steps of waiting raise the priority
+/// by one, so no request waits forever. A request whose prompt starts like one that is being computed waits until that
 /// prefix is computed, and shares it.
 ///
 /// **Latency.** A step has at most [`SchedulerOptions::step_tokens`](crate::SchedulerOptions::step_tokens) rows, and
-/// sequences that decode come first. However long other prompts are, at most one such step lies between two tokens of an
-/// answer.
+/// sequences that decode come first. However long other prompts are, at most one such step lies between two tokens of
+/// an answer.
 ///
 /// A request of a queue gets a new sequence, whose state other requests may reuse after it ends. A
-/// [`Session`](crate::Session) is not a queue of one request: its sequence belongs to it from one request to the next, so
-/// a conversation keeps its state whatever else runs.
+/// [`Session`](crate::Session) is not a queue of one request: its sequence belongs to it from one request to the next,
+/// so a conversation keeps its state whatever else runs.
 pub struct Queue {
     pub(crate) waiting: Vec<WaitingRequest>,
     pub(crate) running: Vec<RunningRequest>,
     /// Requests that ended since the last step returned.
     pub(crate) completed: Vec<Completion>,
     pub(crate) cancelled: BTreeSet<RequestId>,
-    /// Requests that the callback of events stopped: they end in the next step, and it receives no more of their events.
+    /// Requests that the callback of events stopped. They end in the next step, and the callback receives no more of
+    /// their events.
     pub(crate) stopped: BTreeSet<RequestId>,
     /// Steps so far.
     pub(crate) steps: usize,
@@ -87,7 +88,8 @@ impl Queue {
         id
     }
 
-    /// Steps until every request has ended. Returns the results in the order of submission; `sink` as in [`Self::step`].
+    /// Runs steps until every request has ended. Returns the results in the order of submission; `sink` is as in
+    /// [`Self::step`].
     pub fn run<R: EventResponse>(&mut self, mut sink: impl FnMut(RequestId, Event) -> R) -> Vec<Completion> {
         let mut completed = Vec::new();
         while !self.is_idle() {
@@ -134,7 +136,7 @@ impl Queue {
         self.completed.push((id, Err(error)));
     }
 
-    /// One step of the running requests; `None` if there are none.
+    /// Computes one step of the running requests. `None` if no request is running.
     pub(crate) fn compute(&mut self) -> Option<StepResults> {
         let cancel = common_flag(&self.running);
         let mut sequences: Vec<&mut Sequence> =
@@ -159,7 +161,8 @@ impl Queue {
         over.into_iter().for_each(|(index, ending)| self.end(index, ending, sink));
     }
 
-    /// Ends a running request. Its sequence is kept for requests with the same prefix, unless it failed or was cancelled.
+    /// Ends a running request. Its sequence is kept for requests with the same prefix, unless the request failed or was
+    /// cancelled.
     fn end(
         &mut self,
         index: usize,

@@ -1,5 +1,5 @@
-//! Sampling of several requests in parallel, on the threads of the device's host. Each request has a chain and a seed of its
-//! own, so the result does not depend on the order.
+//! Sampling of several requests in parallel, on the threads of the device's host. Each request has its own chain and
+//! seed, so the result does not depend on the order.
 
 use super::{Queue, RunningRequest};
 use crate::generation::TokenDraw;
@@ -7,7 +7,7 @@ use crate::output::StepResults;
 use menagerie_model::{Backend, Part, SpanKey};
 use std::sync::{Mutex, PoisonError};
 
-/// The fewest logits for which it pays to use several threads.
+/// The fewest logits for which several threads are faster than one.
 const MIN_LOGITS: usize = 1 << 16;
 
 impl Queue {

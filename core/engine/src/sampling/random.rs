@@ -23,7 +23,7 @@ impl Generator {
         Self { state: std::array::from_fn(|_| seeds.bits()) }
     }
 
-    /// An independent generator for use `part` of the same seed.
+    /// The generator of stream number `part` of a seed. The streams of a seed are independent.
     pub(crate) fn stream(seed: u64, part: u64) -> Self {
         Self::new(SplitMix64::new(seed ^ part.wrapping_mul(0xd134_2543_de82_ef95)).bits())
     }

@@ -59,7 +59,7 @@ impl Scheduler {
     }
 
     /// Releases the snapshots of windowed layers of one sequence, if pages of windows are missing. Returns `false` if
-    /// there are none.
+    /// nothing was released.
     fn release_points(
         &mut self,
         sequences: &mut [&mut Sequence],

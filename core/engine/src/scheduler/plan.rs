@@ -49,7 +49,7 @@ impl Scheduler {
                 }
                 Ok(false) => {}
                 Err(error) => {
-                    // Its pages let the other sequences continue.
+                    // Its state is dropped, so that the other sequences get its pages.
                     let error = self.reset(sequences[index]).err().unwrap_or(error);
                     failed.push(SequenceResult { index, rows: Err(error) });
                 }

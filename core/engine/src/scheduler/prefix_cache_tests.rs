@@ -1,5 +1,6 @@
-//! Kept state is not used with other adapters or in another rope regime. Two guards see to each, one where a beginning is looked
-//! for and one where a sequence begins: each is tested alone, by a sequence that has passed the other.
+//! Cached state is not used with other adapters or in another rope regime. Two checks ensure each of these: one in the
+//! search for a prefix, one when a sequence starts. Each check is tested alone, with a sequence that has passed the
+//! other.
 
 use super::*;
 use crate::engine::Engine;
@@ -35,7 +36,7 @@ fn keeping() -> Scheduler {
     scheduler
 }
 
-/// So many tokens, that begin like all others of these.
+/// A prompt of `len` tokens; all these prompts have the same prefix.
 fn prompt(len: usize) -> Vec<u32> {
     (0..len as u32).map(|at| at * 7 % 50).collect()
 }
@@ -46,13 +47,13 @@ fn others() -> AdapterChoice {
     AdapterChoice::Set(Arc::new(set))
 }
 
-/// Where a prompt of so many tokens finds a beginning.
+/// The source of the prefix of a prompt with `len` tokens.
 fn source(scheduler: &Scheduler, len: usize, adapters: &AdapterChoice) -> PrefixSource {
     let prompt = prompt(len);
     scheduler.prefix_source(&scheduler.prefix_query(&prompt, adapters), std::iter::empty()).unwrap()
 }
 
-/// A sequence that has what is kept, whoever it was kept for.
+/// A sequence with the cached state, without the check of the search.
 fn taken(scheduler: &mut Scheduler) -> Sequence {
     let sequence = scheduler.create_from(PrefixSource::Cached(0, 200), std::iter::empty()).unwrap();
     assert_eq!(sequence.computed, 200);

@@ -29,8 +29,8 @@ pub(crate) fn listen<R: EventResponse>(
 
 /// A generation as an iterator: each call of `next` computes until the next [`Event`]. An error is the last item.
 ///
-/// [`Self::into_outcome`] returns the outcome. Dropping this, or calling that before the end, cancels the generation; the
-/// session can be used again at once.
+/// [`Self::into_outcome`] returns the outcome. It cancels a generation that has not ended, and so does dropping the
+/// iterator. The session can be used again at once.
 pub struct Events<'s> {
     session: &'s mut Session,
     /// `None` after its end.

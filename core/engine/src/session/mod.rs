@@ -15,9 +15,9 @@ use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use std::sync::Arc;
 
-/// A sequence that generates text, request after request, and keeps its state in between: a new prompt computes only what
-/// follows the prefix that it shares with the tokens so far. Several sessions share one model without a lock. To run
-/// many requests together, use a [`crate::Queue`].
+/// A sequence that generates text, request after request, and keeps its state in between: a new prompt computes only
+/// what follows the prefix that it shares with the tokens so far. Several sessions share one model without a lock. To
+/// run many requests together, use a [`crate::Queue`].
 pub struct Session {
     scheduler: Scheduler,
     sequence: Sequence,
@@ -70,8 +70,8 @@ impl Session {
         events.into_outcome()
     }
 
-    /// [`Self::generate`] as an iterator; dropping it cancels. If the prompt or an option is invalid, the error is its first
-    /// item.
+    /// [`Self::generate`] as an iterator; dropping it cancels. If the prompt or an option is invalid, the error is its
+    /// first item.
     pub fn events<'p>(&mut self, prompt: impl Into<Prompt<'p>>, request: &Request) -> Events<'_> {
         Events::new(self, prompt.into(), request)
     }

@@ -71,8 +71,8 @@ impl Linear for OriginLog {
     }
 }
 
-/// Adapters find the sequence of a pooled row by its origin. A requested pooling, which has other origins, is followed by
-/// no linear, so no linear can get the origins of another pooling.
+/// Adapters find the sequence of a pooled row by its origin. No linear follows a requested pooling, which has other
+/// origins, so no linear can get the origins of another pooling.
 #[test]
 fn linears_after_the_pooling_get_the_origins_of_the_pooled_rows() {
     let texts: [&[u32]; 2] = [&[1, 2, 6], &[3, 4]];
