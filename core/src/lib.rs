@@ -48,13 +48,13 @@
 //! # }
 //! ```
 //!
-//! A model can also be a recipe (`NAME.recipe.toml`): its base, adapters, mixture, keys and chat template are opened as the
-//! command line opens them. A recipe names files, or references that a [`Locate`](open::Locate) finds. With the feature
-//! `hub`, `menagerie::hub` finds models by the names that the command line accepts (`smollm2`, `org/repo`,
+//! A model can also be a recipe (`NAME.recipe.toml`): its base, adapters, mixture, keys and chat template are opened as
+//! the command line opens them. A recipe names files, or references that a [`Locate`](open::Locate) finds. With the
+//! feature `hub`, `menagerie::hub` finds models by the names that the command line accepts (`smollm2`, `org/repo`,
 //! `org/repo:Q4_K_M`) and downloads what is missing; the example `open_by_name` is a whole program with a `Locate`.
 //!
-//! Options are grouped by subject: weights, context, placement, specs, keys and composition. They begin with their defaults
-//! and are changed by methods or by their fields; any version may add new ones:
+//! Options are grouped by subject: weights, context, placement, specs, keys and composition. They start with their
+//! defaults and are changed by methods or by their fields; any version may add new ones:
 //!
 //! ```
 //! use menagerie::open::Device;
@@ -143,8 +143,8 @@
 //! # }
 //! ```
 //!
-//! Models are stateless: every [`Session`] owns its state, and several run on one model without a lock. The requests of a
-//! [`Queue`] share their steps, which is faster than one session after the other:
+//! Models are stateless: every [`Session`] owns its state, and several run on one model without a lock. The requests of
+//! a [`Queue`] share their steps, which is faster than one session after the other:
 //!
 //! ```
 //! use menagerie::{ModelBuilder, Queue, Request, SchedulerOptions};

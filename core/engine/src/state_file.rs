@@ -185,7 +185,7 @@ impl StateFile {
             }
             Ok(())
         };
-        scheduler.write_state(sequence, &held, &mut give).map_err(|trouble| trouble.of(path, "read"))?;
+        scheduler.write_state(sequence, &held, &mut give).map_err(|error| error.of(path, "read"))?;
         reader.end().map_err(|fault| StateFileError::fault(path, fault))?;
         Ok(Some(ResumedState { tokens, conversation }))
     }
@@ -222,7 +222,7 @@ impl StateFile {
             }
             Ok(())
         };
-        scheduler.read_state(sequence, &held, &mut take).map_err(|trouble| trouble.of(path, "write"))?;
+        scheduler.read_state(sequence, &held, &mut take).map_err(|error| error.of(path, "write"))?;
         writer.into_inner().commit()?;
         Ok(written)
     }

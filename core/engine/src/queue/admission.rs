@@ -180,9 +180,9 @@ impl Queue {
         Ok((Box::new(generation), sequence))
     }
 
-    /// Ends chunks of a prompt where other prompts differ from it, so that they can start with the state there. These are
-    /// the positions where waiting requests differ, and `longest`, where a known sequence differs. `longest` is ignored
-    /// if it is less than [`MIN_BOUNDARY_DISTANCE`] rows away: later requests then compute these rows again.
+    /// Ends chunks of a prompt where other prompts differ from it, so that they can start with the state there. These
+    /// are the positions where waiting requests differ, and `longest`, where a known sequence differs. `longest` is
+    /// ignored if it is less than [`MIN_BOUNDARY_DISTANCE`] rows away: later requests then compute these rows again.
     fn add_chunk_boundaries(&self, sequence: &mut Sequence, longest: usize, query: &PrefixQuery) {
         let compared = self.waiting.iter().take(COMPARED_REQUESTS);
         let alike = compared.filter(|one| one.prefix_query(&self.scheduler).is_like(query));
