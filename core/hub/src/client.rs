@@ -57,7 +57,7 @@ pub(crate) struct RemoteFile {
 
 /// The response to a request for bytes.
 pub(crate) enum BytesResponse {
-    /// BytesResponse from `start` on; `total` is the length of the whole file.
+    /// The bytes from `start` on; `total` is the length of the whole file.
     From { start: u64, total: Option<u64>, body: Box<dyn Read> },
     /// The requested range is after the end; `total` is the length of the whole file.
     PastEnd { total: Option<u64> },

@@ -14,7 +14,7 @@ const LONGEST: u64 = 1 << 50;
 pub(crate) struct TableFault {
     /// File, line and column.
     place: String,
-    /// TableEntry, key and error.
+    /// Entry, key and error.
     problem: String,
 }
 

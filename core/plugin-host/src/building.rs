@@ -79,7 +79,7 @@ pub(crate) fn create(
 /// Runs a callback of `create`; panics of the host do not unwind into the plugin.
 ///
 /// # Safety
-/// `context` is that of a [`InstanceBuild`] whose `create` is running on this thread.
+/// `context` is that of an [`InstanceBuild`] whose `create` is running on this thread.
 unsafe fn within(
     context: *mut c_void,
     work: impl FnOnce(&mut InstanceBuild<'_>) -> BuildResult<()>,

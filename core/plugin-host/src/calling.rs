@@ -35,7 +35,7 @@ pub(crate) enum StepAccess<'c, 'm> {
     /// For layer hooks: the context of the rows if they were computed in this process, and the ids of their tokens.
     Hooked(Option<&'c Compute>, Option<&'c [u32]>),
     /// For activations, which only have access to their rows.
-    DetachedInstance,
+    RowsOnly,
 }
 
 impl<'m> StepAccess<'_, 'm> {
@@ -43,7 +43,7 @@ impl<'m> StepAccess<'_, 'm> {
         match self {
             Self::Owned(context) => Some(context),
             Self::Shared(context) => Some(context),
-            Self::Hooked(..) | Self::DetachedInstance => None,
+            Self::Hooked(..) | Self::RowsOnly => None,
         }
     }
 
@@ -53,7 +53,7 @@ impl<'m> StepAccess<'_, 'm> {
         let tokens = match self {
             Self::Hooked(_, tokens) => *tokens,
             Self::Owned(context) => context.input.tokens(),
-            Self::Shared(_) | Self::DetachedInstance => None,
+            Self::Shared(_) | Self::RowsOnly => None,
         };
         tokens.filter(|tokens| tokens.len() == rows)
     }
@@ -62,7 +62,7 @@ impl<'m> StepAccess<'_, 'm> {
     pub(crate) fn compute(&self) -> Option<&Compute> {
         match self {
             Self::Hooked(compute, _) => *compute,
-            Self::Owned(_) | Self::Shared(_) | Self::DetachedInstance => {
+            Self::Owned(_) | Self::Shared(_) | Self::RowsOnly => {
                 self.context().map(|context| context.compute)
             }
         }
@@ -106,7 +106,7 @@ pub(crate) fn forward(
     let mut frame = Frame::take();
     let copied = match &mut step {
         StepAccess::Owned(context) => operands::describe(instance, context, &mut frame)?,
-        StepAccess::Shared(_) | StepAccess::Hooked(..) | StepAccess::DetachedInstance => {
+        StepAccess::Shared(_) | StepAccess::Hooked(..) | StepAccess::RowsOnly => {
             operands::DeviceCopies::default()
         }
     };
@@ -157,7 +157,7 @@ pub(crate) fn alone(
     }
     let input = Tensor::rows(x.as_ptr().cast_mut(), x.len() / width, width, Tensor::READ_ONLY);
     let inputs = [const { None }; MOST_INPUTS];
-    let mut calling = ActiveCall::new(instance, StepAccess::DetachedInstance, inputs, Frame::take());
+    let mut calling = ActiveCall::new(instance, StepAccess::RowsOnly, inputs, Frame::take());
     // SAFETY: as in `forward`.
     let asked: PluginFunction = ("forward", &|handle, call| unsafe { run(handle, call) });
     let done = calling.write(asked, &[input], width, out);

@@ -183,9 +183,7 @@ impl ActiveCall<'_, '_> {
                 let compute = context.compute;
                 compute.backend.store(id, &rows, context.state_step())
             }
-            StepAccess::Shared(_) | StepAccess::Hooked(..) | StepAccess::DetachedInstance => {
-                Err(self.sees_nothing())
-            }
+            StepAccess::Shared(_) | StepAccess::Hooked(..) | StepAccess::RowsOnly => Err(self.sees_nothing()),
         }
     }
 
