@@ -22,6 +22,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The reason why embeddings refuse adapters.
+pub(crate) const NO_ADAPTERS: &str = "adapters are supported for text generation only, not for embeddings";
+
 /// Element type of cached keys and values.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum KvTypeArgument {
@@ -139,7 +142,7 @@ impl ModelArguments {
     /// Serves a stage of the model over standard input and output. If it cannot, it sends the reason to the process that
     /// has the chain.
     pub(crate) fn serve_stage(&self, start: &StageStart, installed: &Environment) -> Result<(), Failure> {
-        match self.opening(installed).and_then(|opening| opening.builder()) {
+        match self.opening_of_stage(installed).and_then(|opening| opening.builder()) {
             Ok(builder) => Ok(builder.serve_stage(start)?),
             Err(Failure::Failed(reason) | Failure::Usage(reason)) => Ok(refuse_stage(start, &reason)?),
             Err(other) => Err(other),
@@ -190,9 +193,12 @@ impl ModelArguments {
         }
     }
 
-    /// Whether LoRA adapters are given.
-    pub(crate) fn has_lora(&self) -> bool {
-        !self.lora.is_empty()
+    /// Refuses LoRA adapters, for commands that compute embeddings.
+    pub(crate) fn refuse_lora(&self) -> Result<(), Failure> {
+        match self.lora.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::Usage(format!("--lora: {NO_ADAPTERS}"))),
+        }
     }
 
     /// Refuses an unknown device and unknown options of it.

@@ -1,6 +1,6 @@
 //! [`ModelOpening`]: a model that is found, and the ways to open it.
 
-use crate::arguments::model::ModelArguments;
+use crate::arguments::model::{ModelArguments, NO_ADAPTERS};
 use crate::arguments::model_source::find_source;
 use crate::arguments::specs::SpecArguments;
 use crate::arguments::template::TemplateArguments;
@@ -41,6 +41,13 @@ impl ModelArguments {
     /// Finds the files of the model and of its recipe, downloads those that are not on this machine, and builds the
     /// environment with the spec folders.
     pub(crate) fn opening(&self, installed: &Environment) -> Result<ModelOpening<'_>, Failure> {
+        let opening = self.opening_of_stage(installed)?;
+        self.note_threads();
+        Ok(opening)
+    }
+
+    /// [`Self::opening`] in the process of a stage, without the notes that the process of the chain prints.
+    pub(crate) fn opening_of_stage(&self, installed: &Environment) -> Result<ModelOpening<'_>, Failure> {
         // An unknown device is refused before anything is downloaded.
         self.check_device(installed)?;
         let _at_once = interrupt::at_once()?;
@@ -117,13 +124,10 @@ impl<'a> ModelOpening<'a> {
 
     /// Opens the model for embeddings. Ctrl-C ends the process while the model loads.
     pub(crate) fn open_embedding(&self) -> Result<LoadedModel<EmbeddingPipeline>, Failure> {
-        let reason = "adapters are supported for text generation only, not for embeddings";
-        if self.arguments.has_lora() {
-            return Err(Failure::Usage(format!("--lora: {reason}")));
-        }
+        self.arguments.refuse_lora()?;
         let of_recipe = self.source.ingredients.iter().flat_map(|ingredients| &ingredients.adapters);
         if self.options.composition.adapters.iter().chain(of_recipe).next().is_some() {
-            return Err(Failure::about(&self.arguments.model, reason).with_help(
+            return Err(Failure::about(&self.arguments.model, NO_ADAPTERS).with_help(
                 "use the base model of the recipe, or merge the adapters into a model with `menagerie merge`",
             ));
         }
@@ -140,9 +144,6 @@ impl<'a> ModelOpening<'a> {
         let builder = self.builder()?.with_progress(move |done, all| {
             bar.set_message(format!("quantizing tensor {done} of {all}"));
         });
-        if self.vectors.is_none() {
-            self.arguments.note_threads();
-        }
         let opened = open(builder);
         spinner.finish_and_clear();
         let opened = opened?;

@@ -75,6 +75,8 @@ impl Runnable for EmbedCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let installed = &context.environment;
         self.metrics.check()?;
+        // Refused before anything is downloaded.
+        self.model.refuse_lora()?;
         let opening = self.out.as_ref().map(|out| {
             let opening = self.model.opening(installed)?;
             may_write(out, self.force, &[opening.path()])?;

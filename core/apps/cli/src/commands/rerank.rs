@@ -68,6 +68,8 @@ impl Runnable for RerankCommand {
         let documents = self.documents()?;
         let documents: Vec<&str> = documents.iter().map(String::as_str).collect();
         self.refuse_empty(&documents)?;
+        // Refused before anything is downloaded.
+        self.model.refuse_lora()?;
         let mut pipeline = self.model.opening(installed)?.open_embedding()?;
         let metrics = self.metrics.watch(&mut pipeline)?;
         let _at_once = interrupt::at_once()?;
