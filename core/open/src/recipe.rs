@@ -52,11 +52,12 @@ pub fn find_recipe(
         return read(path).map(Some);
     }
     let Some(name) = path.to_str() else { return Ok(None) };
-    let is_model = |name: &str| locate.is_some_and(|locate| locate.is_model_name(name));
-    if name.contains(['/', '\\']) || path.exists() || is_model(name) {
+    if name.contains(['/', '\\']) || path.exists() {
         return Ok(None);
     }
-    Ok(environment.recipe(name).cloned())
+    // The names of models are only read for the name of a recipe.
+    let is_model = |name: &str| locate.is_some_and(|locate| locate.is_model_name(name));
+    Ok(environment.recipe(name).filter(|recipe| !is_model(&recipe.id)).cloned())
 }
 
 impl Ingredients {

@@ -32,17 +32,39 @@ pub(crate) fn find_spec(
     specs: &SpecArguments,
     installed: &Environment,
 ) -> Result<Option<SpecSelection>, Failure> {
-    let path = typed.path();
-    if path.as_os_str().as_encoded_bytes().ends_with(b".toml") && !is_recipe(path) {
-        return of_file(path, specs, installed).map(Some);
+    if let Some(of_file) = find_spec_file(typed, specs, installed)? {
+        return Ok(Some(of_file));
     }
-    let Some(name) = typed.name() else { return Ok(None) };
-    if path.exists() || name.contains('/') {
+    if id_of(typed).is_none() {
         return Ok(None);
     }
     let environment = specs.environment(installed)?;
-    let entry = environment.architecture(name).cloned();
+    let entry = find_architecture(typed, &environment).cloned();
     Ok(entry.map(|entry| SpecSelection { environment, entry }))
+}
+
+/// The spec of a file `ID.toml`; `None` if the argument is something else.
+pub(crate) fn find_spec_file(
+    typed: &NameOrPath,
+    specs: &SpecArguments,
+    installed: &Environment,
+) -> Result<Option<SpecSelection>, Failure> {
+    let path = typed.path();
+    let is_spec = path.as_os_str().as_encoded_bytes().ends_with(b".toml") && !is_recipe(path);
+    is_spec.then(|| of_file(path, specs, installed)).transpose()
+}
+
+/// The architecture that an argument names by its id.
+pub(crate) fn find_architecture<'e>(
+    typed: &NameOrPath,
+    environment: &'e Environment,
+) -> Option<&'e ArchitectureEntry> {
+    environment.architecture(id_of(typed)?)
+}
+
+/// The argument as an id; `None` if it is a path.
+fn id_of(typed: &NameOrPath) -> Option<&str> {
+    typed.name().filter(|name| !name.contains('/') && !typed.path().exists())
 }
 
 /// The spec of an argument that must be the id of an architecture or a file.

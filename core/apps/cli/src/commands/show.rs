@@ -3,7 +3,7 @@
 use crate::arguments::key_setting::key_setting;
 use crate::arguments::model_source::{find_recipe, find_source};
 use crate::arguments::name_or_path::NameOrPath;
-use crate::arguments::spec_reference::find_spec;
+use crate::arguments::spec_reference::{find_architecture, find_spec_file};
 use crate::arguments::specs::SpecArguments;
 use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
@@ -64,10 +64,13 @@ impl Runnable for ShowCommand {
         if adapter_listing::printed(self.what.path(), self.json)? {
             return Ok(());
         }
-        if let Some(meant) = find_spec(&self.what, &self.specs, installed)? {
+        if let Some(meant) = find_spec_file(&self.what, &self.specs, installed)? {
             return print_architecture(&meant.entry, self.merged, self.json);
         }
         let environment = self.specs.environment(installed)?;
+        if let Some(entry) = find_architecture(&self.what, &environment) {
+            return print_architecture(entry, self.merged, self.json);
+        }
         let recipe = find_recipe(&self.what, &self.specs, &environment)?;
         if let Some(entry) = recipe.as_ref().filter(|entry| recipe_listing::is_form(entry)) {
             return recipe_listing::print(entry, self.json);
