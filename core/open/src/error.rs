@@ -119,7 +119,7 @@ pub enum LoadError {
     },
     /// The fingerprint of a file cannot be computed.
     #[error(
-        "{file}: cannot read it once more, to tell it from others: {source}; is it still what was opened?"
+        "{file}: cannot read the file again for its fingerprint: {source}; has it changed since it was opened?"
     )]
     Fingerprint {
         /// The file.

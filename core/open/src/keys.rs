@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct KeyOptions {
-    /// Keys that the file may have although nothing reads them; every load prints them.
+    /// Keys that the file may have although nothing reads them; every load reports them.
     pub accept_unread: Vec<String>,
-    /// Values that replace those of the file, by canonical key; every load prints them.
+    /// Values that replace those of the file, by canonical key; every load reports them.
     pub set: BTreeMap<String, MetadataValue>,
 }
 

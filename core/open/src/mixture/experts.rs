@@ -80,7 +80,7 @@ impl ExpertLoader<'_> {
         let made = made.map_err(LoadError::Tensors)?;
         let mut guard = Some(resolved.file.guard());
         if reads_parts && let Some(guard) = guard.take() {
-            // The weights are in memory: the file must not change until now, and may change later.
+            // The weights are in memory, so only changes of the file before this check matter.
             guard().map_err(|error| fault(path, error.to_string()))?;
         }
         self.compare_sizes(&resolved, &made.claims)?;

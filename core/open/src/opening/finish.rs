@@ -84,17 +84,15 @@ pub(super) fn finish<M: PipelineModel>(
     let learned_positions = resolved.learned_positions();
     let limits = ContextLimits { trained: model.trained_context(), learned_positions };
     let memory = fitting(&file, limits, request.options.context.tokens, &estimate, &mut notices)?;
-    let name = request.name(&resolved);
-    let (context, resolved_file, added) = (memory.context, &resolved, &mut notices);
     let parts = PipelineParts {
-        name,
-        resolved: resolved_file,
+        name: request.name(&resolved),
+        resolved: &resolved,
         compute,
         text,
-        context,
+        context: memory.context,
         learned_positions,
         guard,
-        notices: added,
+        notices: &mut notices,
     };
     let (pipeline, adapters) = model.into_pipeline(parts)?;
     Ok(LoadedModel { pipeline, path: request.path.clone(), resolved, adapters, notices, memory })

@@ -94,7 +94,7 @@ fn parts(request: &LoadRequest, start: &StageStart) -> Result<WorkerParts, LoadE
     let guard = match options.weights.mmap {
         true => Some(guard),
         false => {
-            // The weights are in memory: the files must not change until now, and may change later.
+            // The weights are in memory, so only changes of the files before this check matter.
             let changed =
                 |error: ModelError| LoadError::Stages { file: file.clone(), reason: error.to_string() };
             guard().map_err(changed)?;
