@@ -31,7 +31,7 @@ use shape::CacheHeads;
 
 /// Keys per block of the streaming softmax.
 pub(crate) const BLOCK: usize = 64;
-/// CacheRows (queries times heads of a group) that share a tile of keys and values.
+/// Rows (queries times heads of a group) that share a tile of keys and values.
 const ROWS_PER_TASK: usize = 192;
 /// Decode tasks per thread that suffice to distribute the work evenly.
 const TASKS_PER_THREAD: usize = 4;
@@ -41,7 +41,7 @@ const BYTES_TOGETHER: usize = 2048;
 const SERIAL_BELOW: usize = 160_000;
 
 /// Scaled dot product attention (Vaswani et al. 2017) of every row of `q`, `[T, heads, key_dim]`, over its own
-/// sequence's cache, into `out`, `[T, heads, value_dim]`. CacheRows that belong to no sequence are left alone.
+/// sequence's cache, into `out`, `[T, heads, value_dim]`. Rows that belong to no sequence are left alone.
 ///
 /// # Errors
 /// [`KernelError::Shape`]: lengths and shapes that do not fit, pages that are not held or lie outside the cache's

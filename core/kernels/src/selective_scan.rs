@@ -7,7 +7,7 @@ use crate::pointwise::{check_rows, load_part, store_part};
 use crate::pool::SendPointer;
 use crate::simd::{Kernel, LANES, Simd, dispatch, exp};
 
-/// ScanChannels of a task.
+/// Channels of a task.
 const CHANNELS: usize = 4 * LANES;
 
 /// The rows of one sequence, of `C` channels with `N` elements of state each.

@@ -228,7 +228,7 @@ impl Weight {
         (self.shape.count as u64).saturating_mul(self.shape.rows as u64).saturating_mul(self.row_bytes as u64)
     }
 
-    /// MatrixPlaces, rows and columns.
+    /// Matrices, rows and columns.
     pub fn shape(&self) -> WeightShape {
         self.shape
     }

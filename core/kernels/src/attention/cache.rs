@@ -25,7 +25,7 @@ pub(super) struct CacheRows<'a> {
     head_step: usize,
 }
 
-/// The addresses of the 64 rows of a block. CacheRows past the last position repeat it, rows that were dropped repeat the
+/// The addresses of the 64 rows of a block. Rows past the last position repeat it, rows that were dropped repeat the
 /// first one that is held: all may be read.
 pub(super) type Addresses = [*const u8; BLOCK];
 

@@ -13,7 +13,7 @@ use crate::memory::Scratch;
 use crate::simd::{DenseProduct, Kernel, LANES, Simd};
 use menagerie_formulas::KvType;
 
-/// CacheRows `first..first + count` of a sequence, all query heads of one key-value head.
+/// Rows `first..first + count` of a sequence, all query heads of one key-value head.
 pub(super) struct Prefill<'a> {
     pub(super) call: &'a AttentionCall<'a>,
     pub(super) sequence: usize,
@@ -23,7 +23,7 @@ pub(super) struct Prefill<'a> {
     pub(super) scratch: &'a mut Scratch,
 }
 
-/// The thread's scratch, divided. CacheRows are (query, head of the group); the heads of a query are adjacent.
+/// The thread's scratch, divided. Rows are (query, head of the group); the heads of a query are adjacent.
 struct PrefillTiles<'a> {
     /// Scaled queries, `[rows, key_dim]`.
     q: &'a mut [f32],
@@ -299,7 +299,7 @@ impl PrefillLoop<'_> {
         let (low, high) = (last.0, first.1);
         let whole = [first, last].iter().all(|span| span.0 < span.1) && low < high;
         let mut row = 0;
-        // CacheRows of one query see the same keys.
+        // Rows of one query see the same keys.
         for alike in visible.chunk_by(|a, b| a == b) {
             let (rows, span) = (row..row + alike.len(), alike[0]);
             let end = if whole { low } else { span.1 };

@@ -1,7 +1,7 @@
 //! Codebooks: the word with the least weighted square error for given values, weights and scale, exactly.
 //!
 //! The error of a word is a sum over its values, and a value has few levels. So the errors of all first halves of words
-//! and of all second halves are tabulated. CodeWords are listed by their first half, and a list is searched only if the
+//! and of all second halves are tabulated. Words are listed by their first half, and a list is searched only if the
 //! error of its half plus the least error of any second half is less than the best error found.
 
 use std::sync::OnceLock;
@@ -183,7 +183,7 @@ pub(super) struct FindWords<'a, const V: usize> {
     pub scale: f32,
     /// The shift that is added to the levels.
     pub shift: f32,
-    /// CodeWords that may be near.
+    /// Words that may be near.
     pub start: &'a [u16],
     /// The levels of a value.
     pub levels: &'static [f32; 8],

@@ -11,7 +11,7 @@ use super::scales;
 use crate::blocks::BlockType;
 use crate::simd::{Kernel, LANES, Simd};
 
-/// IntegerLevels lanes as bytes.
+/// Lanes of integers as bytes.
 #[inline(always)]
 fn bytes<S: Simd>(s: S, lanes: S::F) -> [u8; LANES] {
     let (lanes, mut out) = (s.lanes(lanes), [0; LANES]);

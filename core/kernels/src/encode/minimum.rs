@@ -53,7 +53,7 @@ pub(super) struct Lines<S: Simd> {
     pub square: S::F,
 }
 
-/// LineSums over a group, for the numbers `q` of a candidate.
+/// Sums over a group, for the numbers `q` of a candidate.
 struct LineSums<S: Simd> {
     wq: S::F,
     wq2: S::F,

@@ -7,7 +7,7 @@ use crate::blocks::Matrix;
 use crate::caches::Caches;
 use crate::memory::Scratch;
 
-/// TokenSelection that are multiplied together.
+/// Tokens that are multiplied together.
 pub(super) const TOKENS: usize = 4;
 /// The rows of one row vector.
 pub(super) const LANES: usize = 16;

@@ -107,9 +107,9 @@ pub(super) trait ScaleFormat {
 
 /// Numbers in f16.
 pub(super) struct HalfScales;
-/// HalfScales of powers of two (MXFP4's e8m0).
+/// Halves of powers of two (MXFP4's e8m0).
 pub(super) struct Powers;
-/// HalfScales of unsigned e4m3 numbers.
+/// Halves of unsigned e4m3 numbers.
 pub(super) struct SmallFloats;
 
 impl ScaleFormat for HalfScales {

@@ -30,7 +30,7 @@ impl Filling {
         Filling { rows, panels, width: LANES / panels }
     }
 
-    /// TileRows `first` of both halves; if the second half has no such row, the last row of the job.
+    /// Rows `first` of both halves; if the second half has no such row, the last row of the job.
     #[inline(always)]
     fn pair(self, first: usize) -> [usize; 2] {
         [first, (first + self.rows.div_ceil(2)).min(self.rows - 1)]

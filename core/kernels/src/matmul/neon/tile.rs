@@ -18,7 +18,7 @@ pub(super) type Totals = [[int32x4_t; VECTORS]; TOKENS];
 
 /// The factors of a panel's groups.
 pub(super) struct Scales {
-    /// NeonWide formats: integers. NeonNarrow ones: the bits of f32.
+    /// Wide formats: integers. Narrow ones: the bits of f32.
     pub(super) scale: [u32; GROUPS],
     /// As the scales.
     pub(super) min: [u32; GROUPS],
