@@ -142,6 +142,17 @@ fn what_cannot_be_done_is_said() {
     menagerie(home.path(), &["embed", &bert, "hi", "--out", &bert, "--force"]).fails_with(&["is the input"]);
 }
 
+/// `--lora` is refused before the model is looked for, and so before it is downloaded.
+#[test]
+fn adapters_are_refused_before_the_model_is_found() {
+    let home = tempfile::tempdir().unwrap();
+    let lora = ["--lora", "a0"];
+    for command in [["embed", "absent.gguf", "hi"].as_slice(), &["rerank", "absent.gguf", "a", "b"]] {
+        menagerie(home.path(), &[command, &lora].concat())
+            .refused_with(&["--lora: adapters are supported for text generation only"]);
+    }
+}
+
 /// Adapters of a recipe are not left out of vectors without a word.
 #[test]
 fn a_recipe_with_adapters_makes_no_vectors() {
