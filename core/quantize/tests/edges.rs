@@ -124,10 +124,11 @@ fn what_does_not_fit_is_refused() {
     let refused = |values: &[f32], cols, importance: Option<&[f32]>, out: &mut [u8]| {
         encoder.encode(values, cols, importance, out).unwrap_err().to_string()
     };
-    assert!(refused(&[0.0; 257], 256, None, &mut out).ends_with("found 257"));
-    assert!(refused(&[0.0; 256], 0, None, &mut out).ends_with("found 256"));
-    assert!(refused(&[0.0; 512], 256, None, &mut out).ends_with("found 144"));
-    assert!(refused(&[0.0; 256], 256, Some(&[1.0; 255]), &mut out).ends_with("found 255"));
+    assert_eq!(refused(&[0.0; 257], 256, None, &mut out), "values: expected whole rows of 256, found 257");
+    assert_eq!(refused(&[0.0; 256], 0, None, &mut out), "values: expected whole rows of 0, found 256");
+    assert_eq!(refused(&[0.0; 512], 256, None, &mut out), "output: expected 288 bytes, found 144");
+    let short = refused(&[0.0; 256], 256, Some(&[1.0; 255]), &mut out);
+    assert_eq!(short, "importance: expected one for each of 256 columns, found 255");
     for bad in [-1.0, f32::NAN, f32::INFINITY] {
         let mut importance = [1.0; 256];
         importance[9] = bad;

@@ -427,6 +427,8 @@ mod tests {
         assert!(StageFrame::announced(&head).unwrap_err().contains("at most 1073741824"));
         head[4] = 9;
         assert!(StageFrame::announced(&head).unwrap_err().contains("protocol version 9"));
-        assert!(StageFrame::announced(&[b'x'; HEADER_BYTES]).unwrap_err().contains("not a frame"));
+        assert!(
+            StageFrame::announced(&[b'x'; HEADER_BYTES]).unwrap_err().contains("not a frame (wrong magic)")
+        );
     }
 }
