@@ -156,7 +156,13 @@ impl<'a> Assembler<'a> {
             self.missing.push(MissingTensor { name, layer: site.layer });
             return Err(ReportedFault::stored());
         };
-        let entry = &self.source.entries()[index];
+        let Some(entry) = self.source.entries().get(index) else {
+            let text = format!(
+                "role `{}`: the source has no tensor {index}; this is a defect, please report it",
+                site.role
+            );
+            return Err(self.fault(site.layer, &text));
+        };
         if let Err(double) = self.claims.claim(self.source, index, (site.role, site.layer, part)) {
             let text = format!(
                 "tensor \"{}\": claimed by two roles, {} and {}; let one of them name another tensor in the spec",
@@ -437,8 +443,10 @@ fn advice(name: &str, table: &str) -> String {
             "this scale matches no weight; use a file of another type".into()
         }
         _ => {
-            format!("name it in the spec, or list it under {table} with a reason (ignoring it silently may give wrong \
-                 output)")
+            format!(
+                "name it in the spec, or list it under {table} with a reason (ignoring it silently may give wrong \
+                 output)"
+            )
         }
     }
 }
