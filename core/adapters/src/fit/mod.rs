@@ -118,7 +118,6 @@ impl<'a> AdapterFit<'a> {
         }
         let places = self.places_of(module)?;
         for place in &places {
-            self.refuse_multiplied(module, place)?;
             match &module.change {
                 ModuleChange::Linear { .. } if place.expert.is_some() => self.one_expert(module, place)?,
                 ModuleChange::Linear { .. } | ModuleChange::Whole { .. } => self.linear(module, place)?,
@@ -175,21 +174,6 @@ impl<'a> AdapterFit<'a> {
         })
     }
 
-    /// Refuses modules whose products config.json scales. PEFT scales the adapter's part too, which is not implemented here.
-    fn refuse_multiplied(&self, module: &AdapterModule, place: &ModulePlace) -> Result<(), AdapterError> {
-        let times = &self.target.spec.hf.times;
-        if self.file.format == AdapterFormat::Gguf || !times.iter().any(|(role, _)| *role == place.role) {
-            return Ok(());
-        }
-        let reason = format!(
-            "models of {} scale {} with a number in config.json, including the part of an adapter, which is not supported; \
-             merge the adapter with PEFT",
-            self.target.spec.id(),
-            place.role
-        );
-        Err(self.error(module, reason))
-    }
-
     /// The places of a module. An unknown module is an error with the most similar name.
     fn places_of(&self, module: &AdapterModule) -> Result<Vec<ModulePlace>, AdapterError> {
         let FitTarget { spec, sites, .. } = *self.target;
@@ -202,6 +186,7 @@ impl<'a> AdapterFit<'a> {
             let mut places = sites.iter().map(|site| &site.place);
             places.any(|site| site.role == place.role && site.layer == place.layer)
         };
+        // PEFT scales the part of an adapter too, which is not implemented here.
         let times = |place: &&ModulePlace| spec.hf.times.iter().any(|(role, _)| *role == place.role);
         if self.file.format == AdapterFormat::Peft
             && let Some(place) = found.iter().find(times)
@@ -210,8 +195,7 @@ impl<'a> AdapterFit<'a> {
                 module,
                 format!(
                     "models of {} scale the output of {} with numbers in their config, including the part of an adapter, \
-                     which \
-                     is not supported; merge the adapter with PEFT",
+                     which is not supported; merge the adapter with PEFT",
                     spec.id(),
                     place.role
                 ),

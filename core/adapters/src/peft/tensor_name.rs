@@ -21,6 +21,10 @@ pub(super) enum TensorPurpose {
     BaseWeight,
 }
 
+/// The error of a tensor without a known purpose.
+const UNKNOWN: &str = "unknown tensor: its purpose in the module is not known; update menagerie, or merge the adapter \
+     with PEFT";
+
 /// The module and the purpose of a tensor; an error message for unsupported tensors.
 pub(super) fn split(name: &str) -> Result<(String, TensorPurpose), String> {
     let rest =
@@ -55,15 +59,13 @@ pub(super) fn split(name: &str) -> Result<(String, TensorPurpose), String> {
     let found =
         PARTS.iter().filter(|(suffix, _)| rest.ends_with(suffix)).max_by_key(|(suffix, _)| suffix.len());
     let Some((suffix, part)) = found else {
-        return Err("unknown tensor: its purpose in the module is not known; update menagerie, or merge the adapter with \
-             PEFT".to_owned());
+        return Err(UNKNOWN.to_owned());
     };
     let module = &rest[..rest.len() - suffix.len()];
     let module = module.strip_suffix(".modules_to_save.default").unwrap_or(module);
     let module = module.strip_suffix(".modules_to_save").unwrap_or(module);
     if module.contains(".lora_") || module.contains("original_module") {
-        return Err("unknown tensor: its purpose in the module is not known; update menagerie, or merge the adapter with \
-             PEFT".to_owned());
+        return Err(UNKNOWN.to_owned());
     }
     Ok((module.to_owned(), *part))
 }
