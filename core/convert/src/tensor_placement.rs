@@ -122,13 +122,13 @@ impl TensorPlacement<'_> {
         if counts.iter().sum::<usize>() != rows {
             return Err(format!("expected {counts:?} rows of queries, keys and values, found {rows} rows"));
         }
-        let transposed = |heads: usize| match self.differences.pairs && self.spec.rows_are_paired("attn_q") {
+        let reordered = |heads: usize| match self.differences.pairs && self.spec.rows_are_paired("attn_q") {
             true => paired(heads, key_dim, rotated(attention, key_dim)),
             false => (0..heads * key_dim).collect(),
         };
         let after = |rows: Vec<usize>, start: usize| rows.into_iter().map(|row| row + start).collect();
         let values = (0..counts[2]).collect();
-        Ok([transposed(heads), after(transposed(kv_heads), counts[0]), after(values, counts[0] + counts[1])])
+        Ok([reordered(heads), after(reordered(kv_heads), counts[0]), after(values, counts[0] + counts[1])])
     }
 
     /// The parts of a matrix that the file stores separately, or `None` if it stores the whole matrix.

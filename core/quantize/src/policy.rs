@@ -212,9 +212,8 @@ impl<'a> Counters<'a> {
         };
         let exempt = matches!(group, TensorGroup::Head | TensorGroup::Embedding);
         let mut choice = fallback(tensor, kind, true)?;
-        let without_importance = choice.kind == GgmlType::Q2_K && mixture.file == FileType::Q2_K_S;
-        choice.needs_importance =
-            !exempt && (without_importance || REFUSED_WITHOUT_IMPORTANCE.contains(&choice.kind));
+        let of_q2_k_s = choice.kind == GgmlType::Q2_K && mixture.file == FileType::Q2_K_S;
+        choice.needs_importance = !exempt && (of_q2_k_s || REFUSED_WITHOUT_IMPORTANCE.contains(&choice.kind));
         Ok(choice)
     }
 
