@@ -35,7 +35,7 @@ pub(crate) fn open(path: &Path) -> Result<AdapterFile, AdapterError> {
         _ => {
             return Err(about(
                 &name,
-                "this GGUF file is a model, no adapter (general.type is not \"adapter\"); pass the adapter itself",
+                "this GGUF file is a model, not an adapter (general.type is not \"adapter\"); pass the adapter itself",
             ));
         }
     }

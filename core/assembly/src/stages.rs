@@ -174,8 +174,7 @@ impl StagePlan {
             if !made.iter().any(|stage| stage.covered.get(index).copied().unwrap_or(false)) {
                 let text = format!(
                     "tensor \"{}\" ({} {:?}): no stage of the model uses it; name it in the spec, or list it under {} \
-                     with a \
-                     reason",
+                     with a reason",
                     entry.name,
                     entry.kind,
                     entry.dims,

@@ -18,8 +18,8 @@ pub enum QuantizeError {
     /// The type requires importance.
     #[error(
         "{kind} has so few bits that it needs importance, which says which columns of a tensor matter; measure it with \
-         `menagerie imatrix MODEL -f TEXT -o FILE` and pass `--imatrix FILE`, or use a type that does not need it ({instead} is the \
-         smallest)"
+         `menagerie imatrix MODEL -f TEXT -o FILE` and pass `--imatrix FILE`, or use a type that does not need it \
+         ({instead} is the smallest)"
     )]
     NeedsImportance {
         /// The type.
@@ -102,8 +102,7 @@ pub enum QuantizeError {
     /// Rows are not whole blocks, and the type has no fallback.
     #[error(
         "tensor \"{tensor}\": rows of {cols} values are not whole blocks of {kind}, which has no fallback; choose a \
-         type for the \
-         tensor with --tensor-type"
+         type for the tensor with --tensor-type"
     )]
     NoFallback {
         /// The tensor.
@@ -130,8 +129,7 @@ pub enum QuantizeError {
     /// Quantized weights would be quantized again.
     #[error(
         "tensor \"{tensor}\" is already {from}: quantizing it again to {file} is less accurate than quantizing the \
-         original; \
-         use the file with F16, BF16 or F32 weights, or pass --allow-requantize"
+         original; use the file with F16, BF16 or F32 weights, or pass --allow-requantize"
     )]
     Requantized {
         /// The tensor.

@@ -148,8 +148,8 @@ impl AdapterFit<'_> {
                 told.ok_or_else(|| {
                     let reason = format!(
                         "its experts have as many inputs as outputs, so it is unknown which side A belongs to (versions \
-                         of PEFT \
-                         differ); train another parameter besides \"{parameter}\", or merge the adapter with PEFT"
+                         of PEFT differ); train another parameter besides \"{parameter}\", or merge the adapter with \
+                         PEFT"
                     );
                     self.error(module, reason)
                 })?

@@ -162,8 +162,8 @@ impl AdapterFit<'_> {
         let Some(base) = self.base_bias(module, site)? else {
             return Err(self.error(
                 module,
-                "it was trained with a bias, but the model has none there; was the adapter \
-                 trained on another model?",
+                "it was trained with a bias, but the model has none there; was the adapter trained on \
+                 another model?",
             ));
         };
         let trained = self.values(module, &bias.columns(rows))?;
@@ -197,8 +197,8 @@ impl AdapterFit<'_> {
             if role == "attn_qkv" && separate {
                 return Err(self.error(
                     module,
-                    "the model stores the biases of its parts separately, which is not supported; merge \
-                         the adapter with PEFT",
+                    "the model stores the biases of its parts separately, which is not supported; merge the adapter \
+                     with PEFT",
                 ));
             }
             return Ok(None);
@@ -275,8 +275,7 @@ impl AdapterFit<'_> {
         if weight.shape != shape {
             let reason = format!(
                 "its table is {}, expected [{}, {}] as in the model; if the vocabulary grew during training, merge the \
-                 adapter \
-                 with PEFT into the model that it was saved with",
+                 adapter with PEFT into the model that it was saved with",
                 weight.written_shape(),
                 shape.rows,
                 shape.cols

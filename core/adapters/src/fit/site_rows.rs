@@ -187,8 +187,10 @@ impl AdapterFit<'_> {
                     let Some(grouped) = grouped else {
                         return Err(self.error(
                             module,
-                            format!("its {rows} rows are not groups of queries, keys and values; was the adapter trained \
-                                 on another model?"),
+                            format!(
+                                "its {rows} rows are not groups of queries, keys and values; was the adapter trained \
+                                 on another model?"
+                            ),
                         ));
                     };
                     grouped.into_iter().map(|row| now[row]).collect()
@@ -198,8 +200,7 @@ impl AdapterFit<'_> {
                     let Some(picked) = picked else {
                         let reason = format!(
                             "its {rows} rows are not those of the model's key heads with values and gates; was the \
-                             adapter trained on \
-                             another model?"
+                             adapter trained on another model?"
                         );
                         return Err(self.error(module, reason));
                     };

@@ -232,8 +232,7 @@ impl PeftKeys<'_> {
         if CHANGES_BASE.iter().any(|prefix| how.starts_with(prefix)) {
             let reason = format!(
                 "\"{how}\" changed the weights of the model before training, so the adapter does not fit the published \
-                 weights; \
-                 save it with path_initial_model_for_weight_conversion, which converts it to plain LoRA"
+                 weights; save it with path_initial_model_for_weight_conversion, which converts it to plain LoRA"
             );
             return Err(self.error(KEY, reason));
         }
@@ -242,8 +241,7 @@ impl PeftKeys<'_> {
             _ => Err(self.error(
                 KEY,
                 format!(
-                    "\"{how}\" is unknown and may change the weights of the model; merge the adapter with \
-                     PEFT"
+                    "\"{how}\" is unknown and may change the weights of the model; merge the adapter with PEFT"
                 ),
             )),
         }

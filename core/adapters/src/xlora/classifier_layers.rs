@@ -95,8 +95,7 @@ fn rank(xlora: &XLora, module: &str, target: &FitTarget) -> Result<Rank, Adapter
         let roles: Vec<&str> = places.iter().map(|place| place.role.as_str()).collect();
         error(format!(
             "the order in which models of {} register {} is unknown, since [adapter] order of the spec does not list it; \
-             put an \
-             ordering.json beside {}, or add the role to the spec",
+             put an ordering.json beside {}, or add the role to the spec",
             target.spec.id(),
             roles.join(", "),
             xlora.name()

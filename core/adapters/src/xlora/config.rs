@@ -138,8 +138,7 @@ impl XLoraKeys<'_> {
             return Err(self.error(
                 "use_trainable_adapters",
                 "the adapters were trained together with the classifier, and the copies that PEFT saves of them lack \
-                 layers; \
-                 only X-LoRAs over fixed adapters are supported in this layout",
+                 layers; only X-LoRAs over fixed adapters are supported in this layout",
             ));
         }
         let depth = self.count("xlora_depth")?.unwrap_or(1);
@@ -249,8 +248,8 @@ impl XLoraKeys<'_> {
                 "adapters",
                 &format!(
                     "adapter \"{name}\" ({path}) is missing: there is no adapter_config.json under that path, nor in a \
-                     folder with its \
-                     last part or its name beside the file; download it into a folder \"{name}\" beside the file"
+                     folder with its last part or its name beside the file; download it into a folder \"{name}\" \
+                     beside the file"
                 ),
             )),
         }

@@ -17,7 +17,7 @@ fn per_layer_input(
     let (gate, projection) = (parts.linear("inp_gate"), parts.linear("proj"));
     let activation = activation(act, parts)?;
     let Some(layer) = parts.layer() else {
-        return Err(parts.fault("feed-forward `per-layer-input` can only stand in a block"));
+        return Err(parts.fault("feed-forward `per-layer-input` can only be used in a block"));
     };
     Ok(Box::new(PerLayerInput {
         gate: gate?,

@@ -64,8 +64,8 @@ pub(super) fn rope(config: &RopeConfig, parts: &mut dyn ComponentParts) -> Build
     };
     if frequencies.iter().chain(long_frequencies.iter().flatten()).any(|value| !value.is_finite()) {
         return Err(parts.fault(&format!(
-            "rope: base {base} and its scaling give frequencies that are not finite; check the rope \
-                 keys of the config"
+            "rope: base {base} and its scaling give frequencies that are not finite; check the rope keys \
+             of the config"
         )));
     }
     Ok(Rope { pairs: *pairs, frequencies, long_frequencies, magnitude })
@@ -77,8 +77,8 @@ fn supported(dims: usize, parts: &mut dyn ComponentParts) -> BuildResult<()> {
         return Ok(());
     }
     Err(parts.fault(&format!(
-        "rope: {dims} elements of a head rotate, but at most {MOST_DIMS} are supported; check the \
-         rope keys of the config"
+        "rope: {dims} elements of a head rotate, but at most {MOST_DIMS} are supported; check the rope \
+         keys of the config"
     )))
 }
 
@@ -114,7 +114,7 @@ fn one_magnitude(
         return Ok(short.magnitude);
     }
     Err(parts.fault(&format!(
-        "rope `{}` expected one magnitude, found {} up to `long_after` and {} beyond",
+        "rope `{}`: expected one magnitude, found {} up to `long_after` and {} beyond",
         component.kind().name,
         short.magnitude,
         long.magnitude

@@ -117,8 +117,7 @@ fn state_of(
             }
             format!(
                 "expected {} heads of {} elements and window {:?} in layer {layer}, found {heads} heads of {head_dim} \
-                 elements and \
-                 window {window:?}",
+                 elements and window {window:?}",
                 expected.0, expected.1, expected.2
             )
         }

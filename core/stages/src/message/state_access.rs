@@ -140,7 +140,7 @@ fn pages(run: RowRun, page_len: usize) -> Result<[u32; 2], ModelError> {
     let last = run.row.checked_add(run.len.saturating_sub(1));
     let pages = page(run.row).zip(last.and_then(page));
     let (first, last) = pages.ok_or_else(|| {
-        ModelError::State(format!("rows {} to {} + {} cannot be addressed", run.row, run.row, run.len))
+        ModelError::State(format!("{} rows from row {} on cannot be addressed", run.len, run.row))
     })?;
     Ok([first, last])
 }

@@ -80,7 +80,7 @@ impl StageWorker {
             return Ok(());
         }
         let detail =
-            format!("{MOST_REQUESTS} requests are open, which is the most of a stage; close some of them");
+            format!("{MOST_REQUESTS} requests are open, the most that a stage supports; close some of them");
         Err((FaultKind::TooLarge, detail))
     }
 }

@@ -31,7 +31,8 @@ pub(crate) fn text(
     );
     text.push_str(match fit.cost() {
         0 => "# every key is read and every tensor is used. `# ?` marks what the file does not state.\n",
-        _ => "# some keys or tensors of the file are not used yet (see the questions). `# ?` marks what the file does not state.\n",
+        _ => "# some keys or tensors of the file are not used yet (see the questions). `# ?` marks what the file does \
+              not state.\n",
     });
     // If the chain of inheritance is too long, the draft states everything.
     let extends = base.extends.len() < DEPTH;
@@ -107,12 +108,13 @@ fn asked(questions: &[Question], text: &mut String) {
         ),
         (
             QuestionSubject::Key,
-            "Keys of the file that the draft does not read: read them in an expression, or list them under\n# [gguf.ignore_keys] \
-             with a reason.",
+            "Keys of the file that the draft does not read: read them in an expression, or list them under\n\
+             # [gguf.ignore_keys] with a reason.",
         ),
         (
             QuestionSubject::Tensor,
-            "Unused tensors: add the option that claims them (`menagerie spec kinds KIND`), or list them in [gguf.ignore_tensors].",
+            "Unused tensors: add the option that claims them (`menagerie spec kinds KIND`), or list them in\n\
+             # [gguf.ignore_tensors].",
         ),
         (
             QuestionSubject::Component,

@@ -126,7 +126,7 @@ fn what_is_no_adapter_of_the_model_is_refused_by_name() {
     refused("absent", &["absent", "there is no such adapter"]);
     std::fs::create_dir(home.path().join("empty")).unwrap();
     refused("empty", &["empty", "adapter_config.json"]);
-    refused(&model, &["model-f32.gguf", "a model, no adapter"]);
+    refused(&model, &["model-f32.gguf", "a model, not an adapter"]);
     refused(&adapter("phi3/adapters/a0"), &["qkv_proj", "another model"]);
     let call = ["run", &model, "hi", "--raw", "--lora", "a=much"];
     menagerie(home.path(), &call).refused_with(&["`much`", "not a number"]);

@@ -35,8 +35,7 @@ impl LoadedTensor {
         let Some(block) = tensor.dtype().block() else {
             return Err(format!(
                 "its type {} is not supported (expected F32, F16, BF16, or 8-bit floats with a tensor of scales); get the \
-                 model in \
-                 BF16 or as GGUF",
+                 model in BF16 or as GGUF",
                 tensor.dtype()
             ));
         };

@@ -5,7 +5,7 @@
 use super::{HfStorage, block};
 use serde_json::{Map, Value};
 
-/// Names of the table that say nothing about the bytes, or what the tensors say too.
+/// Keys of the table that do not affect the meaning of bytes, or that repeat information in the tensors.
 const HARMLESS: [&str; 6] = [
     "quant_method",
     "version",

@@ -54,8 +54,7 @@ impl HfStorage {
         if let Some((name, value)) = unread {
             return Err(format!(
                 "key quantization_config.{name}: {value} is not supported and might change the meaning of the weights; \
-                 get the \
-                 model in BF16 or as GGUF"
+                 get the model in BF16 or as GGUF"
             ));
         }
         match table.get("fmt").and_then(Value::as_str) {
@@ -100,7 +99,8 @@ fn unsupported(method: &str) -> String {
     };
     format!(
         "key quantization_config.quant_method: {what} ({method}) are not supported; get the unquantized model and \
-         quantize it with `menagerie quantize`, or get a GGUF file of it. Supported are fp8 (e4m3), 8-bit floats of compressed-tensors, and mxfp4"
+         quantize it with `menagerie quantize`, or get a GGUF file of it. Supported are fp8 (e4m3), 8-bit floats of \
+         compressed-tensors, and mxfp4"
     )
 }
 
