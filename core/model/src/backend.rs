@@ -123,7 +123,7 @@ pub trait Backend: StateMemory + Send + Sync {
     /// [`crate::ModelError::Unsupported`] names a block type that the backend does not support.
     fn matrix(&self, weight: &Weight, arithmetic: Arithmetic) -> Result<Param>;
 
-    /// Takes in a vector.
+    /// Loads a vector.
     ///
     /// # Errors
     /// The device has no room.

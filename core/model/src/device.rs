@@ -19,7 +19,7 @@ pub struct DeviceRequest<'a> {
     pub options: &'a [(String, String)],
 }
 
-/// Whether a device computes with as many threads as the caller asks for.
+/// Whether a device computes with as many threads as the caller requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadCount {
     /// It does.

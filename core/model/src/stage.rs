@@ -92,11 +92,11 @@ pub struct EmbeddingModel {
     pub embedding: Box<dyn TokenEmbedding>,
     /// Norm of the hidden rows before they are pooled, where the model has one.
     pub norm: Option<Box<dyn Norm>>,
-    /// The pooling, unless the caller asks for another one.
+    /// The pooling, unless the caller requests another one.
     pub pooling: Pooling,
-    /// Makes scores of the pooled rows, unless the caller asks for another pooling.
+    /// Makes scores of the pooled rows, unless the caller requests another pooling.
     pub classifier: Option<Classifier>,
-    /// Linears applied to the pooled rows, in this order, unless the caller asks for another pooling.
+    /// Linears applied to the pooled rows, in this order, unless the caller requests another pooling.
     pub dense: Vec<Box<dyn Linear>>,
 }
 
@@ -142,7 +142,7 @@ pub enum StageOutput {
 }
 
 impl Stage {
-    /// Where it lies.
+    /// Where it is.
     pub fn position(&self) -> StagePosition {
         match self {
             Self::First(_) => StagePosition::First,

@@ -1,4 +1,4 @@
-//! [`RowBuffers`]: the scratch of steps; dropped rows wait here for the next operation.
+//! [`RowBuffers`]: the scratch of steps; it keeps dropped rows for reuse.
 
 use menagerie_model::{ModelError, Rows};
 use std::sync::{Arc, Mutex, PoisonError};

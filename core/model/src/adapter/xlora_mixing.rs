@@ -40,7 +40,7 @@ pub enum TopScalings {
 pub struct XLoraMixing {
     /// The shape of the outputs.
     pub spread: ScalingSpread,
-    /// What is made of them.
+    /// The operation on them.
     pub raw: ScalingNormalization,
     /// Weights kept in a layer, the largest by value; the others become 0. Absent = all (`top_k_lora`).
     pub top_k: Option<usize>,

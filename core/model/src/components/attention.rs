@@ -51,7 +51,8 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// An attention without positions, norms and biases; its states are declared here under these names (`blk.3.k`, `blk.3.v`).
+    /// An attention without positions, norms and biases; its states are declared here under these names (`blk.3.k`,
+    /// `blk.3.v`).
     ///
     /// # Errors
     /// [`ModelError::Shape`] if a linear does not fit `shape`.

@@ -80,8 +80,8 @@ pub trait StateMemory {
 }
 
 /// Memory for the states of a pool: pages of token rows, and blocks per sequence. It does not know sequences: the
-/// pool's tables record which pages and blocks belong to whom. The backend that made it downcasts it to its own type in
-/// its operations.
+/// pool's tables record which pages and blocks belong to which sequence. The backend that made it downcasts it to its
+/// own type in its operations.
 pub trait StateBacking: Any + Send + Sync {
     /// Copies a page of a per-token state (a fork is about to write into a page it shares).
     ///

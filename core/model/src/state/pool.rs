@@ -79,7 +79,8 @@ impl StatePool {
         let sets = self.backings.len();
         if set >= sets {
             return Err(ModelError::State(format!(
-                "state set {set} does not exist: the pool has {sets}; create it with as many sets as its model has passes"
+                "state set {set} does not exist: the pool has {sets}; create it with as many sets as its model has \
+                 passes"
             )));
         }
         self.set = set;

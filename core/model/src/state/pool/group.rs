@@ -1,4 +1,4 @@
-//! [`PageGroup`]: which pages of a group of states belong to whom, as numbers.
+//! [`PageGroup`]: which pages of a group of states belong to which sequence, as numbers.
 
 use crate::state::StateId;
 use crate::state::plan::GroupPlan;

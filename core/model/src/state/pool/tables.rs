@@ -1,4 +1,4 @@
-//! [`StateTables`]: which pages and blocks belong to whom.
+//! [`StateTables`]: which pages and blocks belong to which sequence.
 
 use super::group::PageGroup;
 use super::pages::Pages;
@@ -9,7 +9,7 @@ use crate::{ModelError, Result};
 use menagerie_formulas::KvType;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Which pages and blocks of a [`super::StateBacking`] belong to whom; the operations of a backend look it up.
+/// Which pages and blocks of a [`super::StateBacking`] belong to which sequence, for the operations of a backend.
 pub struct StateTables {
     pub(super) specs: Vec<StateSpec>,
     dtypes: Vec<Option<KvType>>,

@@ -334,7 +334,7 @@ impl World {
             if let Some(block) = self.block {
                 let place = self.pool.tables.block(block, id).unwrap();
                 let values = self.pool.parts::<Memory>().unwrap().1.read_block(block, place).unwrap();
-                // A block that nobody has written since it was cleared is zero in every set.
+                // A block that was not written since it was cleared is zero in every set.
                 let wanted = if naive.block == 0.0 { 0.0 } else { naive.block + apart };
                 assert_eq!(values, [wanted; 3]);
             }
