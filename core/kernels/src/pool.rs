@@ -2,8 +2,8 @@
 //!
 //! A region is published through one atomic word, the *gate*: an epoch, an `OPEN` flag and the number of workers
 //! inside. A worker enters by incrementing the number while the gate is open. The caller takes part, closes the gate
-//! when no task is left, and waits only for the workers inside. A worker that is late (asleep, preempted) therefore
-//! delays nobody.
+//! when no task is left, and waits only for the workers inside. It does not wait for a worker that has not entered
+//! (asleep, preempted).
 
 mod gate;
 mod queue;
@@ -66,8 +66,8 @@ struct Region {
     tasks: usize,
 }
 
-// SAFETY: `region` is written only by the caller that holds the queue while the gate is closed with nobody
-// inside, and read only by threads inside an open gate; the gate's acquire/release order makes the write
+// SAFETY: `region` is written only by the caller that holds the queue while the gate is closed and no worker
+// is inside, and read only by threads inside an open gate; the gate's acquire/release order makes the write
 // visible. The job behind the pointer is `Sync`.
 unsafe impl Sync for PoolState {}
 // SAFETY: as above; nothing in it belongs to one thread.
@@ -223,9 +223,9 @@ impl PoolState {
     /// Publishes the region, takes part and waits for the workers inside. The caller holds the queue.
     fn run_region(&self, tasks: usize, job: &Job, scratch: &mut Scratch) -> Result<(), KernelError> {
         // SAFETY: only the lifetime changes. The pointer is used by threads inside the gate, and this function
-        // does not return (nor unwind: `work` catches) before the gate is closed and everyone has left.
+        // does not return (nor unwind: `work` catches) before the gate is closed and all workers have left.
         let erased = unsafe { std::mem::transmute::<*const Job<'_>, *const Job<'static>>(job) };
-        // SAFETY: the caller holds the queue and the gate is closed with nobody inside, so nobody reads it.
+        // SAFETY: the caller holds the queue and the gate is closed and no worker is inside, so no thread reads it.
         unsafe { *self.region.get() = Region { job: Some(erased), tasks } };
         self.next.0.store(0, Ordering::Relaxed);
         self.gate.open(tasks - 1);
@@ -241,10 +241,10 @@ impl PoolState {
 
     /// Takes tasks until none is left. Called inside the gate, or by the caller while it holds it open.
     fn work(&self, scratch: &mut Scratch) {
-        // SAFETY: inside the gate nobody writes the region (see `Sync for PoolState`).
+        // SAFETY: no thread writes the region while a worker is inside the gate (see `Sync for PoolState`).
         let (job, tasks) = unsafe { ((*self.region.get()).job, (*self.region.get()).tasks) };
         let Some(job) = job else { return };
-        // SAFETY: the job outlives the region: its owner waits in `run_region` for everyone inside the gate.
+        // SAFETY: the job outlives the region: its owner waits in `run_region` for all workers inside the gate.
         let job: &Job<'static> = unsafe { &*job };
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             loop {

@@ -150,7 +150,7 @@ impl Int8Rows {
         Ok(())
     }
 
-    /// The values in a layout, `[panel][row]`; empty if nobody has requested it.
+    /// The values in a layout, `[panel][row]`; empty before [`Self::arrange`] has computed it.
     pub(crate) fn arranged(&self, order: ActivationLayout) -> &[i8] {
         self.orders[order as usize].get().map_or(&[], |b| b.signed())
     }
@@ -165,7 +165,7 @@ impl Int8Rows {
         });
     }
 
-    /// Scales or sums in the layout of `LaneScales`; empty if nobody has requested them.
+    /// Scales or sums in the layout of `LaneScales`; empty before [`Self::spread`] has broadcast them.
     pub(crate) fn spread_out(&self, spread: LaneScales) -> &[u8] {
         self.spreads[spread as usize].get().map_or(&[], |b| b.bytes())
     }

@@ -1,4 +1,4 @@
-//! Layouts of the values of rows that save kernels shuffles.
+//! Layouts of the values of rows with which kernels need fewer shuffles.
 
 use crate::blocks::SUPER;
 
@@ -42,7 +42,7 @@ impl ActivationLayout {
         }
     }
 
-    /// Which four values of the panel stand at each place; none for layouts that `arrange` makes with a function of
+    /// Which four values of the panel are at each place; empty for layouts that `arrange` makes with a function of
     /// their own.
     fn sources(self) -> &'static [u8] {
         match self {

@@ -180,7 +180,7 @@ impl Combine<'_> {
             let Some(all) = slot(parts.start, head) else { continue };
             let factor = last_factor(s, max[lane], sums[lane], call.sinks.map(|sinks| sinks[head]));
             let at = (row * shape.heads + head) * shape.value_dim;
-            // SAFETY: `shape::check` found the row and head inside `out`; nobody else writes now.
+            // SAFETY: `shape::check` found the row and head inside `out`; no other thread writes now.
             let to = unsafe { std::slice::from_raw_parts_mut(call.out.at(at), shape.value_dim) };
             for (to, from) in to.iter_mut().zip(&all[HEADER..]) {
                 *to = from * factor;

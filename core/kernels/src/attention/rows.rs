@@ -35,7 +35,7 @@ impl Prefetch {
         self.ask_lines(s, keys * self.per_key);
     }
 
-    /// Asks for some lines.
+    /// Prefetches some lines.
     #[inline(always)]
     fn ask_lines<S: Simd>(&mut self, s: S, lines: usize) {
         let (mut row, mut line) = (self.row, self.line);

@@ -1,4 +1,4 @@
-//! The arguments of attention: heads and scale, who sees whom, where each sequence lies.
+//! The arguments of attention: heads and scale, the mask, and where each sequence is stored.
 
 use menagerie_formulas::{AttentionShape, Mask};
 

@@ -11,7 +11,7 @@ use super::scales;
 use crate::blocks::BlockType;
 use crate::simd::{Kernel, LANES, Simd};
 
-/// Lanes of integers as bytes.
+/// Integers in lanes as bytes.
 #[inline(always)]
 fn bytes<S: Simd>(s: S, lanes: S::F) -> [u8; LANES] {
     let (lanes, mut out) = (s.lanes(lanes), [0; LANES]);
@@ -21,7 +21,7 @@ fn bytes<S: Simd>(s: S, lanes: S::F) -> [u8; LANES] {
     out
 }
 
-/// What a super-block without minima is written from: its factor, the integers of its scales (two's complement) and its
+/// The parts of a super-block without minima: its factor, the integers of its scales (two's complement) and its
 /// 256 stored numbers, all for up to two blocks.
 struct ScaledBlocks<const N: usize> {
     factors: [f16; 2],

@@ -1,7 +1,7 @@
 //! Proofs that this processor has an instruction set: they make the kernels' `unsafe` sound.
 //!
-//! Only `detect`, which asks the processor, creates a token. The holder of a token may call functions compiled for its
-//! features; no other argument is needed, and no other is used in this crate.
+//! Only `detect`, which queries the processor, creates a token. The holder of a token may call functions compiled for
+//! its features; no other argument is needed, and no other is used in this crate.
 
 use super::Isa;
 

@@ -69,7 +69,7 @@ impl Kernel for HeadScan<'_> {
     }
 }
 
-/// How the state lies.
+/// The layout of a state.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StateLayout {
     /// `[key_dim, value_dim]`.
@@ -238,7 +238,7 @@ impl Block<'_> {
         self.products[row] = s.sum(product);
     }
 
-    /// Applies the rows to every stripe of the state: to `stripes`, or if there are none, to the state in place.
+    /// Applies the rows to every stripe of `state`, which has this layout.
     #[inline(always)]
     fn run<S: Simd>(&mut self, s: S, update: StateUpdate, state: &mut [f32], layout: StateLayout) {
         let wide = self.wide[1];

@@ -47,7 +47,7 @@ impl<'a> NextTile<'a> {
         (self.rows.1.saturating_sub(self.rows.0)) * (self.bytes.1 - self.bytes.0).div_ceil(64)
     }
 
-    /// Asks for so many lines.
+    /// Prefetches so many lines.
     #[inline(always)]
     pub(super) fn ask(&mut self, lines: usize) {
         for _ in 0..lines {

@@ -47,8 +47,8 @@ pub(super) struct Output<'a> {
     life: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: the pointer comes from an exclusive borrow that outlives `'a`; it is only written through `OutputColumns`, which
-// are disjoint by the contract of `columns`.
+// SAFETY: the pointer comes from an exclusive borrow that outlives `'a`; it is only written through `OutputColumns`,
+// which are disjoint by the contract of `columns`.
 unsafe impl Send for Output<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Output<'_> {}

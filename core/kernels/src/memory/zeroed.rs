@@ -14,8 +14,9 @@ unsafe impl Zero for u8 {}
 // SAFETY: all bits zero are the float 0.
 unsafe impl Zero for f32 {}
 
-/// Zeros from the system: pages that nobody writes to take no memory, however often such memory was allocated before.
-/// (`vec![0; len]` aborts the process if there is no memory, and clears heap memory that was used before.)
+/// Zeroed memory from the system: a page takes no memory until it is written, even if the process has allocated and
+/// freed such memory before. (`vec![0; len]` aborts the process if memory is lacking, and clears heap memory that was
+/// used before.)
 pub struct Zeroed<T: Zero> {
     start: NonNull<T>,
     len: usize,
@@ -55,7 +56,7 @@ impl<T: Zero> Drop for Zeroed<T> {
     fn drop(&mut self) {
         let bytes = self.len * size_of::<T>();
         if bytes > 0 {
-            // SAFETY: from `pages` with as many bytes, and nobody borrows it any more.
+            // SAFETY: from `pages` with as many bytes, and no borrow of it exists any more.
             unsafe { give_back(self.start.cast(), bytes) }
         }
     }
@@ -73,7 +74,7 @@ fn pages(bytes: usize) -> Option<NonNull<u8>> {
 /// Unmaps pages.
 ///
 /// # Safety
-/// They are from `pages` with as many bytes, and nobody uses them.
+/// They are from `pages` with as many bytes, and nothing uses them.
 #[cfg(unix)]
 unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
     // SAFETY: the promise of the caller.
@@ -95,7 +96,7 @@ fn pages(bytes: usize) -> Option<NonNull<u8>> {
 /// Frees memory.
 ///
 /// # Safety
-/// It is from `pages` with as many bytes, and nobody uses it.
+/// It is from `pages` with as many bytes, and nothing uses it.
 #[cfg(not(unix))]
 unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
     if let Some(layout) = layout(bytes) {

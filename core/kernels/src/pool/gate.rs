@@ -101,7 +101,7 @@ impl RegionGate {
         self.asleep.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Opens the gate for a new region and wakes at most `wanted` sleepers. Nobody is inside.
+    /// Opens the gate for a new region and wakes at most `wanted` sleepers. No worker may be inside.
     pub(super) fn open(&self, wanted: usize) {
         let epoch = self.word.load(Ordering::Relaxed) / EPOCH;
         self.word.store(epoch.wrapping_add(1).wrapping_mul(EPOCH) | OPEN, Ordering::SeqCst);
@@ -116,7 +116,7 @@ impl RegionGate {
         }
     }
 
-    /// Closes the gate and waits until everyone has left.
+    /// Closes the gate and waits until all workers have left.
     pub(super) fn close(&self) {
         let mut word = self.word.fetch_and(!OPEN, Ordering::AcqRel);
         let mut patience = Backoff::new(self.spins, AWAKE_AT_END);
@@ -139,7 +139,7 @@ impl RegionGate {
         }
     }
 
-    /// Ends the pool: `enter` returns `None` to everyone.
+    /// Ends the pool: `enter` returns `None` to all workers.
     pub(super) fn shut(&self) {
         self.shut.store(true, Ordering::SeqCst);
         drop(self.workers.lock());

@@ -24,7 +24,7 @@ fn compiled<K: Kernel>(isa: Avx2, kernel: K) -> K::Output {
 /// An intrinsic without memory access (or one on memory that the method's contract makes valid).
 macro_rules! avx {
     ($value:expr) => {{
-        // SAFETY: whoever has an `Avx2` has the features; pointers are valid by the contract of the `_ptr` methods.
+        // SAFETY: an `Avx2` is proof of the features; pointers are valid by the contract of the `_ptr` methods.
         unsafe { $value }
     }};
 }

@@ -23,7 +23,7 @@ fn compiled<K: Kernel>(isa: Avx512, kernel: K) -> K::Output {
 /// An intrinsic without memory access (or one on memory that the method's contract makes valid).
 macro_rules! avx {
     ($value:expr) => {{
-        // SAFETY: whoever has an `Avx512` has the features; pointers are valid by the contract of the `_ptr` methods.
+        // SAFETY: an `Avx512` is proof of the features; pointers are valid by the contract of the `_ptr` methods.
         unsafe { $value }
     }};
 }

@@ -61,7 +61,7 @@ unsafe fn pack<F: Format>(matrix: &Matrix, place: TileRegion, tile: &mut Avx2Nar
 }
 }
 
-// SAFETY: a `Avx2NarrowTile` is numbers, aligned to 64; there is no scratch.
+// SAFETY: an `Avx2NarrowTile` is numbers, aligned to 64; there is no scratch.
 unsafe impl<F: Format> TileProduct for Avx2NarrowTiles<F> {
     type Form = Int8Activations;
     type Tile = Avx2NarrowTile;

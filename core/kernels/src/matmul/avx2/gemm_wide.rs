@@ -77,7 +77,7 @@ unsafe fn pack<F: WideFormat>(matrix: &Matrix, place: TileRegion, tile: &mut Avx
 }
 }
 
-// SAFETY: a `Avx2WideTile` is numbers, aligned to 64; there is no scratch.
+// SAFETY: an `Avx2WideTile` is numbers, aligned to 64; there is no scratch.
 unsafe impl<F: WideFormat> TileProduct for Avx2WideTiles<F> {
     type Form = Int8Activations;
     type Tile = Avx2WideTile;

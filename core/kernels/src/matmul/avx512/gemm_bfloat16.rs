@@ -1,6 +1,6 @@
 //! The engine for 16-bit float weights and activations rounded to bfloat16 (AVX-512 BF16): see `tiles`. BF16 weights
-//! are always multiplied in this way, as in llama.cpp; F16 weights, which lose three bits, only if the `Cpu` was told
-//! to.
+//! are always multiplied in this way, as in llama.cpp; F16 weights, which lose three bits, only if the options
+//! of the `Cpu` request it.
 
 use std::arch::x86_64::*;
 

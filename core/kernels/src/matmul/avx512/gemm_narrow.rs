@@ -30,7 +30,11 @@ avx512! {
 /// # Safety
 /// The processor has what `pack` needs.
 #[inline(never)]
-unsafe fn run<S: GroupShape>(job: &mut MatmulJob<'_, Int8Activations>, scratch: &mut Scratch, pack: Pack<NarrowProduct<S>>) {
+unsafe fn run<S: GroupShape>(
+    job: &mut MatmulJob<'_, Int8Activations>,
+    scratch: &mut Scratch,
+    pack: Pack<NarrowProduct<S>>,
+) {
     // SAFETY: the features are this function's own; the promise of the caller.
     unsafe { tiles::run::<NarrowProduct<S>, VECTORS>(job, scratch, pack) }
 }

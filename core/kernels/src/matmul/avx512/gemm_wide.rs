@@ -50,7 +50,11 @@ avx512! {
 /// # Safety
 /// The processor has what `pack` needs.
 #[inline(never)]
-unsafe fn run<S: GroupShape>(job: &mut MatmulJob<'_, Int8Activations>, scratch: &mut Scratch, pack: Pack<WideProduct<S>>) {
+unsafe fn run<S: GroupShape>(
+    job: &mut MatmulJob<'_, Int8Activations>,
+    scratch: &mut Scratch,
+    pack: Pack<WideProduct<S>>,
+) {
     // SAFETY: the features are this function's own; the promise of the caller.
     unsafe { tiles::run::<WideProduct<S>, VECTORS>(job, scratch, pack) }
 }

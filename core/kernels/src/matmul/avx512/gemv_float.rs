@@ -1,4 +1,4 @@
-//! One row of activations in f32, on StoredF32, StoredF16 and BF16 weights in place.
+//! One row of activations in f32, on F32, F16 and BF16 weights in place.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;

@@ -1,7 +1,8 @@
 //! Dot products of one row: IQ3_XXS and IQ3_S, whose codebooks have entries of four values.
 //!
 //! A block has 64 indices. Each byte of the codebooks' two planes has two values of three bits; once extracted, vector
-//! `j` of four has the `j`th value of all entries, which is the order of the activations in `ActivationLayout::EveryFourth`.
+//! `j` of four has the `j`th value of all entries, which is the order of the activations in
+//! `ActivationLayout::EveryFourth`.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;

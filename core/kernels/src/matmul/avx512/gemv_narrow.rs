@@ -117,8 +117,8 @@ unsafe fn eight_words<const FULL: bool>(panel: PanelBlocks, at: usize) -> __m128
 #[derive(Clone, Copy)]
 struct PanelBytes([__m512i; 3]);
 
-/// Which words of two neighboring vectors of a `PanelBytes` belong to quarter `i`: `count` words, repeated, from byte `at`
-/// of block `4 n + i` on.
+/// Which words of two neighboring vectors of a `PanelBytes` belong to quarter `i`: `count` words, repeated, from byte
+/// `at` of block `4 n + i` on.
 const fn quarter_words(bytes: usize, n: usize, at: usize, count: usize) -> [u16; 32] {
     let mut words = [0; 32];
     let mut i = 0;
@@ -362,7 +362,12 @@ avx512! {
 /// # Safety
 /// Blocks 0 to `panel.last` are readable; all 256 values of `x`.
 #[inline]
-unsafe fn leave_bytes<const FULL: bool>(panel: PanelBlocks, x: &ActivationPanels, parts: &mut NarrowParts<Q8_0>, lane: usize) {
+unsafe fn leave_bytes<const FULL: bool>(
+    panel: PanelBlocks,
+    x: &ActivationPanels,
+    parts: &mut NarrowParts<Q8_0>,
+    lane: usize,
+) {
     let flip = _mm512_set1_epi8(-128);
     // SAFETY: the promise of the caller.
     unsafe {

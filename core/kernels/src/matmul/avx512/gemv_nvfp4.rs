@@ -110,7 +110,13 @@ avx512! {
 /// # Safety
 /// These blocks are readable; all 256 values of `x`.
 #[inline]
-unsafe fn leave(p: *const u8, last: usize, x: &ActivationPanels, levels: &__m512i, (parts, lane): (&mut SixteenParts, usize)) {
+unsafe fn leave(
+    p: *const u8,
+    last: usize,
+    x: &ActivationPanels,
+    levels: &__m512i,
+    (parts, lane): (&mut SixteenParts, usize),
+) {
     let m4 = _mm512_set1_epi8(15);
     // SAFETY: the caller promises the blocks of `x.groups` groups, two of them each, and padded activations.
     unsafe {

@@ -83,7 +83,13 @@ impl Shuffles {
     /// # Safety
     /// A block that opens with d, dmin and twelve scale bytes; the panel of activations.
     #[inline]
-    unsafe fn leave(&self, p: *const u8, q: [__m512i; 4], x: &ActivationPanels, (parts, lane): (&mut WideMinParts, usize)) {
+    unsafe fn leave(
+        &self,
+        p: *const u8,
+        q: [__m512i; 4],
+        x: &ActivationPanels,
+        (parts, lane): (&mut WideMinParts, usize),
+    ) {
         // SAFETY: the promise of the caller.
         unsafe {
             let bytes = self.scale_bytes(p.add(4));

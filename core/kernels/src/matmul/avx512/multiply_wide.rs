@@ -103,7 +103,11 @@ avx512! {
 /// As `multiply`.
 #[cold]
 #[inline(never)]
-unsafe fn exactly<S: GroupShape, const R: usize, const T: usize>(w: &WideTile, x: &ActivationColumns<T>, out: *mut f32) {
+unsafe fn exactly<S: GroupShape, const R: usize, const T: usize>(
+    w: &WideTile,
+    x: &ActivationColumns<T>,
+    out: *mut f32,
+) {
     for t in 0..T {
         let x = ActivationColumns { values: [x.values[t]], meta: [x.meta[t]] };
         // SAFETY: the caller's promises.
@@ -186,7 +190,12 @@ avx512! {
 /// # Safety
 /// As `multiply`; there is such a step.
 #[inline]
-unsafe fn step<const R: usize, const T: usize>(w: &WideTile, x: &ActivationColumns<T>, at: usize, sums: &mut PairSums<R, T>) {
+unsafe fn step<const R: usize, const T: usize>(
+    w: &WideTile,
+    x: &ActivationColumns<T>,
+    at: usize,
+    sums: &mut PairSums<R, T>,
+) {
     let mut values = [_mm512_setzero_si512(); T];
     for t in 0..T {
         // SAFETY: the caller's pointers to 256 values.

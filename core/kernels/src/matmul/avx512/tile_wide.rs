@@ -16,8 +16,9 @@ pub(super) type Step = [[u8; 64]; 2];
 pub(super) const VECTORS: usize = 2;
 
 /// Unpacked weights. Groups form pairs: adjacent groups of 16 columns; groups of 32 that are one apart: 0 and 2, 1 and
-/// 3, 4 and 6, 5 and 7, the order of the activations in `ActivationLayout::PairedSixteens` and `ActivationLayout::PairedGroups`. One
-/// instruction then scales two sums of a pair, as 16-bit halves of a dword (`multiply_wide`).
+/// 3, 4 and 6, 5 and 7, the order of the activations in `ActivationLayout::PairedSixteens` and
+/// `ActivationLayout::PairedGroups`. One instruction then scales two sums of a pair, as 16-bit halves of a dword
+/// (`multiply_wide`).
 #[repr(C, align(64))]
 pub(super) struct WideTile {
     /// `[pair][step][row vector]`: four steps for a pair of groups of 16, eight for one of 32.
