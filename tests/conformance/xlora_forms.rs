@@ -202,7 +202,10 @@ fn what_is_broken_or_does_not_fit_is_named() {
         config["scaling_pass_value"] = json!(0.5);
         config["top_k_lora"] = json!(2);
     };
-    refused(&|_, config| equal(config), &["scaling_pass_value", "is undefined"]);
+    refused(
+        &|_, config| equal(config),
+        &["scaling_pass_value", "the choice, and with it the result, is undefined"],
+    );
     let head = fixtures().join("lora/llama/adapters/a3");
     refused(&|_, config| config["adapters"]["2"] = json!(head), &["lm_head", "X-LoRA cannot mix"]);
     let nan = |tensors: &mut Tensors| {

@@ -62,9 +62,9 @@ pub(crate) struct Arrays<const N: usize> {
 /// The call's arrays are there, as the ABI says.
 pub(crate) unsafe fn arrays<const N: usize>(call: &abi::Call) -> Result<Arrays<N>> {
     if call.n_inputs != N || call.n_outputs != 1 || call.inputs.is_null() || call.outputs.is_null() {
-        let (inputs, outputs) = (call.n_inputs, call.n_outputs);
+        let (inputs, outputs, plural) = (call.n_inputs, call.n_outputs, if N == 1 { "" } else { "s" });
         return Err(Error::new(format!(
-            "expected {N} inputs and 1 output from the host, found {inputs} and {outputs}"
+            "expected {N} input{plural} and 1 output from the host, found {inputs} and {outputs}"
         )));
     }
     // SAFETY: there are N and 1, says the call.

@@ -177,15 +177,16 @@ fn calls_that_are_none_are_refused_with_a_text() {
     assert_eq!((status, said), (abi::OK, None));
     assert_eq!(y[0], 0.25 * 21.0);
     assert_eq!(told_of(&observer, 0, |_| {}).0, abi::OK);
+    let short = format!("a struct HookCall of at least {} bytes, found 8", size_of::<HookCall>());
     let both: [(Change, &str); 9] = [
         (|case| case.call = false, "passed a null pointer for Call"),
         (|case| case.header.abi_major = 9, "a struct HookCall of plugin ABI 1, found ABI 9"),
-        (|case| case.header.struct_size = 8, "bytes, found 8"),
+        (|case| case.header.struct_size = 8, &short),
         (|case| case.point = 3, "calls at the unknown point 3"),
-        (|case| case.n_inputs = 0, "found 0 and"),
-        (|case| case.inputs = false, "found 1 and"),
+        (|case| case.n_inputs = 0, "from the host, found 0 and"),
+        (|case| case.inputs = false, "from the host, found 1 and"),
         (|case| case.tensors[0].ndim = 1, "expected 2 dimensions, found 1"),
-        (|case| case.tensors[0].byte_len = 8, "bytes, found 8"),
+        (|case| case.tensors[0].byte_len = 8, "expected 24 bytes, found 8"),
         (|case| case.sequence.rows = 1, "passed 2 rows, but the sequences have 1"),
     ];
     for (change, words) in both {
@@ -195,7 +196,7 @@ fn calls_that_are_none_are_refused_with_a_text() {
     }
     refused(told_of(&observer, 1, |_| {}), "expected 1 input and no output from the host, found 1 and 1");
     let replacing: [(Change, &str); 4] = [
-        (|case| case.n_outputs = 0, "expected 1 inputs and 1 output from the host, found 1 and 0"),
+        (|case| case.n_outputs = 0, "expected 1 input and 1 output from the host, found 1 and 0"),
         (|case| case.tensors[1].data = case.tensors[0].data, "an output that overlaps an input"),
         (|case| case.tensors[1].flags = Tensor::READ_ONLY, "the output: the array from the host"),
         (|case| case.tensors[1].shape[0] = 1, "for an output [1, 3]"),

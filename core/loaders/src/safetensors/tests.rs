@@ -58,7 +58,11 @@ fn damaged_headers_say_what_is_wrong() {
     let cases = [
         (entry(json!({"dtype": "F32", "shape": [2], "data_offsets": [0, 9]})), 9, "takes 8 bytes"),
         (entry(json!({"dtype": "F32", "shape": [2], "data_offsets": [8, 0]})), 8, "before it begins"),
-        (entry(json!({"dtype": "F32", "shape": [2], "data_offsets": [0]})), 8, "found 1"),
+        (
+            entry(json!({"dtype": "F32", "shape": [2], "data_offsets": [0]})),
+            8,
+            "expected two offsets, found 1",
+        ),
         (entry(json!({"dtype": "F32", "shape": [2], "data_offsets": [0, 8, 8]})), 8, "more than 2 numbers"),
         (entry(json!({"dtype": "F33", "shape": [2], "data_offsets": [0, 8]})), 8, "unknown type 'F33'"),
         (entry(json!({"dtype": "F4", "shape": [3], "data_offsets": [0, 1]})), 1, "takes 2 bytes"),
@@ -205,7 +209,7 @@ fn a_wrong_index_says_what_is_wrong() {
         let said = of(json!({"a": path, "b": "s2.safetensors"}));
         assert!(said.contains("is not the name of a file in this folder"), "{path}: {said}");
     }
-    assert!(of(json!({"a": 3})).contains("file name for tensor 'a'"));
+    assert!(of(json!({"a": 3})).contains("expected a file name for tensor 'a'"));
     assert!(of(json!({})).contains("`weight_map` is empty"));
     assert!(said("{}").contains("table `weight_map` is missing"));
     assert!(said("{").contains("not valid JSON"));
