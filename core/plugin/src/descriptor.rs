@@ -34,7 +34,7 @@ pub(crate) fn floats(tensor: &Tensor, access: ArrayAccess, what: &str) -> Result
     if tensor.dtype != dtype::F32 {
         return Err(refused(
             what,
-            format_args!("expected f32 ({1}), found type {0}", tensor.dtype, dtype::F32),
+            format_args!("expected f32 ({}), found type {}", dtype::F32, tensor.dtype),
         ));
     }
     if tensor.device_type != device::CPU {

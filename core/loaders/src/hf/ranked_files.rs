@@ -55,7 +55,7 @@ struct TekkenSpecial {
     token_str: String,
 }
 
-/// Whether a file name can be one of tiktoken: by its ending or exact name. `class` is `tokenizer_class`.
+/// The tiktoken file of a folder, found by its ending or its exact name; `class` is `tokenizer_class`.
 pub(super) fn tiktoken(folder: &Path, class: Option<&str>, tables: &TokenizerTables) -> Option<PathBuf> {
     let known = class.is_some_and(|class| tables.ranked(class).is_some());
     // sentencepiece files have the same name.

@@ -63,7 +63,7 @@ impl TokenColumns {
         self.kinds.push(kind);
     }
 
-    /// Maximum number of unused ids.
+    /// Adds unused ids up to this number of ids.
     fn fill(&mut self, size: usize) {
         while self.texts.len() < size {
             self.push(format!("[PAD{}]", self.texts.len()), NOTHING, TokenKind::Unused);

@@ -47,7 +47,7 @@ impl RenderBudget {
         // A sum past u64 would wrap to 0: once refused, everything stays refused.
         if bytes > self.limit || used > self.limit {
             self.used.store(self.limit, Ordering::Relaxed);
-            return Err(refused(format!("its output is larger than {} MiB", self.limit >> 20)));
+            return Err(refused(format!("it produces more than {} MiB of text and lists", self.limit >> 20)));
         }
         if Instant::now() > self.deadline {
             return Err(refused(format!("it takes longer than {} s", TIME.as_secs())));

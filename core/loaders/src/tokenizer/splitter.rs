@@ -44,7 +44,7 @@ enum MatchRule {
     /// first, and the rest.
     White(&'static [usize]),
     /// The regex finds runs of digits; these are grouped by three from the right, the shorter group first.
-    DigitRule(DigitRule),
+    Digits(DigitRule),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl Rule {
     fn new(source: &str, room: RegexRoom) -> Result<Self, String> {
         let digits = DIGITS.iter().find(|(written, _, _)| *written == source);
         let (source, way) = match (digits, white_tail(source)) {
-            (Some((_, run, digits)), _) => ((*run).to_owned(), MatchRule::DigitRule(*digits)),
+            (Some((_, run, digits)), _) => ((*run).to_owned(), MatchRule::Digits(*digits)),
             (None, Some((head, steps))) => (format!("{head}{WHITE_RUN}"), MatchRule::White(steps)),
             (None, None) => (source.to_owned(), MatchRule::AsWritten),
         };
@@ -137,7 +137,7 @@ impl Rule {
                 break;
             };
             let range = found.start()..found.end();
-            if let MatchRule::DigitRule(digits) = self.way {
+            if let MatchRule::Digits(digits) = self.way {
                 from = range.end;
                 digits.cut(piece, range, &mut done, out);
                 continue;

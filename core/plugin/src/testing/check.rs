@@ -84,11 +84,7 @@ const TOLERANCE: f32 = 1e-4;
 /// What of two outputs differs.
 fn same(found: &[f32], wanted: &[f32], width: usize, what: &str) -> Result<()> {
     if found.len() != wanted.len() {
-        return Err(Error::new(format!(
-            "{what}: expected {1} numbers, found {0}",
-            found.len(),
-            wanted.len()
-        )));
+        return Err(Error::new(format!("{what}: expected {} numbers, found {}", wanted.len(), found.len())));
     }
     let largest = wanted.iter().fold(1.0f32, |largest, x| largest.max(x.abs()));
     for (index, (found, wanted)) in found.iter().zip(wanted).enumerate() {

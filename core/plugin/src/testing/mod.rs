@@ -1,8 +1,8 @@
 //! A host for unit tests of plugins: runs a component with weights and rows of a test, or with random ones.
 //!
 //! [`Setup`] describes the place and the weights of an instance, [`TestModel`] is an instance with its sequences, and
-//! [`check`] runs the tests that every component must pass: results do not depend on chunks and batches, nothing is kept outside the
-//! declared states, and nothing panics.
+//! [`check`] runs the tests that every component must pass: results do not depend on chunks and batches, nothing is
+//! kept outside the declared states, and nothing panics.
 //!
 //! It is separate from the host of the program (`menagerie plugin check`), so that a plugin's `cargo test` builds only this
 //! crate, which has no dependencies and supports older compilers. `plugin check` runs a finished library in tiny models;
