@@ -2,14 +2,24 @@
 
 use super::arrows::{arrows, graph};
 use super::cycles::{Graph, back_arrows, components, is_within, shortest_cycle, without};
-use super::tree::Tree;
+use super::tree::{ModuleId, Tree};
 use std::collections::BTreeMap;
 
-/// The arrows of a crate of these files, as `from -> to`.
-fn found(files: &[(&str, &str)]) -> Vec<String> {
+/// The modules of a crate of these files.
+fn tree(files: &[(&str, &str)]) -> Tree {
     let files: BTreeMap<String, String> =
         files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
-    arrows(&Tree::read(&files), 0).keys().map(|(from, to)| format!("{from} -> {to}")).collect()
+    Tree::read(&files)
+}
+
+/// The arrows in a scope, as `from -> to`.
+fn shown(tree: &Tree, scope: ModuleId) -> Vec<String> {
+    arrows(tree, scope).keys().map(|(from, to)| format!("{from} -> {to}")).collect()
+}
+
+/// The arrows of a crate of these files.
+fn found(files: &[(&str, &str)]) -> Vec<String> {
+    shown(&tree(files), 0)
 }
 
 /// The arrows of module `a` of a crate where `b` defines things, `c` re-exports one and the root another.
@@ -111,16 +121,11 @@ fn modules_inside_a_module_have_arrows() {
         ("b.rs", "pub struct B; use crate::a::Y;"),
         ("c.rs", ""),
     ];
-    let files: BTreeMap<String, String> =
-        files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
-    let tree = Tree::read(&files);
+    let tree = tree(&files);
     let scopes = tree.scopes();
     assert_eq!(scopes.iter().map(|scope| &*tree.modules[*scope].name).collect::<Vec<_>>(), ["", "a"]);
-    let of = |scope: usize| -> Vec<String> {
-        arrows(&tree, scope).keys().map(|(from, to)| format!("{from} -> {to}")).collect()
-    };
-    assert_eq!(of(scopes[0]), ["a -> b", "b -> a"]);
-    assert_eq!(of(scopes[1]), ["mod -> x", "x -> mod", "x -> y", "y -> x"]);
+    assert_eq!(shown(&tree, scopes[0]), ["a -> b", "b -> a"]);
+    assert_eq!(shown(&tree, scopes[1]), ["mod -> x", "x -> mod", "x -> y", "y -> x"]);
 }
 
 fn made(arrows: &[&str]) -> Graph {

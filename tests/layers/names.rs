@@ -17,7 +17,13 @@ impl Tree {
     /// The items and modules of this crate to which a path in a module leads; none for other crates, locals and
     /// generics. A module and an item may have the same name, so there may be two answers.
     pub fn resolve(&self, module: ModuleId, path: &[String]) -> Vec<Target> {
-        self.resolve_within(module, path, &mut Open::new())
+        let known = &self.modules[module].resolved;
+        if let Some(targets) = known.borrow().get(path) {
+            return targets.clone();
+        }
+        let targets = self.resolve_within(module, path, &mut Open::new());
+        known.borrow_mut().insert(path.to_vec(), targets.clone());
+        targets
     }
 
     fn resolve_within(&self, module: ModuleId, path: &[String], open: &mut Open) -> Vec<Target> {

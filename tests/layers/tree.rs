@@ -1,8 +1,10 @@
 //! [`Tree`]: the modules of one crate as its files declare them, with the names that each declares and imports.
 
+use super::names::Target;
 use menagerie_conformance::is_test_code;
 use proc_macro2::{TokenStream, TokenTree};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use syn::visit::{self, Visit};
 
 /// Index of a module in [`Tree::modules`]; 0 is the root of the crate.
@@ -33,6 +35,8 @@ pub struct Module {
     pub globs: Vec<Path>,
     /// The items in it that are not modules, without code for tests.
     pub items: Vec<syn::Item>,
+    /// The targets of paths that were resolved in it: code names the same few again and again.
+    pub resolved: RefCell<HashMap<Path, Vec<Target>>>,
 }
 
 /// The modules of a crate.
@@ -69,7 +73,8 @@ impl Tree {
 
     fn add(&mut self, parent: Option<ModuleId>, name: String, file: &str) -> ModuleId {
         let (names, globs, items) = (BTreeMap::new(), Vec::new(), Vec::new());
-        self.modules.push(Module { parent, name, file: file.to_owned(), names, globs, items });
+        let resolved = RefCell::default();
+        self.modules.push(Module { parent, name, file: file.to_owned(), names, globs, items, resolved });
         self.modules.len() - 1
     }
 
