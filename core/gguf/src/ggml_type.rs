@@ -141,9 +141,7 @@ impl GgmlType {
     /// Advice for a tensor of this type that cannot be read.
     pub(crate) fn advice(self) -> String {
         match self.removed() {
-            Some(row) => {
-                format!("this type was removed: quantize the model again as {}", row.2)
-            }
+            Some(row) => format!("quantize the model again as {}", row.2),
             None => format!(
                 "unknown type (known ids go up to {}): use a newer build, or the model with another quantization",
                 Self::KNOWN.last().map_or(0, |row| row.0)
