@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie_fuzz::{Mutator, TARGETS, Target, replay};
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 /// Inputs of each target, if the time allows.
@@ -91,7 +92,8 @@ fn a_panic_and_unbounded_memory_are_findings() {
     let panics = Target { name: "panics", run: |input| input[..2] == [0, 0], seeds, words: &[] };
     let (input, reason) = replay(&panics, 1, &mut |_| true).unwrap_err();
     assert!(input.len() < 2 && reason == "it panicked", "{reason}");
-    let hungry = Target { name: "hungry", run: |_| vec![0_u8; 200 << 20].len() > 5, seeds, words: &[] };
+    let hungry =
+        Target { name: "hungry", run: |_| black_box(vec![0_u8; 200 << 20]).len() > 5, seeds, words: &[] };
     let (_, reason) = replay(&hungry, 1, &mut |_| false).unwrap_err();
     assert_eq!(reason, "it took 200 MiB of memory; at most 128 are allowed");
 }
