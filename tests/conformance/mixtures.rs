@@ -3,11 +3,13 @@
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
 use menagerie::engine::{Arithmetic, KvType, PipelineHooks, Request, SchedulerOptions, TextPipeline};
-use menagerie::measure::{LogitsOptions, logits};
+use menagerie::measure::{
+    self, GateExample, GateRows, GateTrainer, GateTrainingOptions, LogitsOptions, logits,
+};
 use menagerie::model::{HookInput, LayerHook};
 use menagerie::open::{
-    ExpertOption, GateExample, GateFile, GateOption, GateRows, GateTrainer, GateTrainingOptions, LoadOptions,
-    LoadQuantization, LoadedModel, MixtureOption, ModelBuilder,
+    ExpertOption, GateFile, GateOption, LoadOptions, LoadQuantization, LoadedModel, MixtureOption,
+    ModelBuilder,
 };
 use menagerie::quantize::Policy;
 use menagerie::spec::MixtureChoice;
@@ -336,7 +338,8 @@ fn gate_rows(model: &str, file: &str) -> Vec<GateRows> {
         let own: Vec<usize> = (0..topics.len()).filter(|at| topics[*at].1 == expert).collect();
         let example = |at: &usize| GateExample { tokens: tokenizer.encode(&topics[*at].0).unwrap(), expert };
         let examples: Vec<GateExample> = own.iter().map(example).collect();
-        let made = pipeline.gate_rows(&examples.iter().collect::<Vec<_>>(), None, &mut || ()).unwrap();
+        let made =
+            measure::gate_rows(&pipeline, &examples.iter().collect::<Vec<_>>(), None, &mut || ()).unwrap();
         own.into_iter().zip(made).for_each(|(at, made)| rows[at] = Some(made));
     }
     rows.into_iter().flatten().collect()

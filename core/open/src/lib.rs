@@ -48,7 +48,6 @@ pub use locate::Locate;
 pub use memory::{MemoryEstimate, available as available_memory, size as byte_text, total as total_memory};
 pub use merge::{Merge, MergedTensors};
 pub use mixture::gate_file::{GateFile, LayerGate};
-pub use mixture::training::{GateExample, GateRows, GateScore, GateTrainer, GateTrainingOptions};
 pub use mixture_option::{ExpertOption, GateOption, MixtureOption};
 pub use notice::Notice;
 pub use opened::OpenedFile;

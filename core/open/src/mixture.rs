@@ -6,7 +6,6 @@
 
 mod experts;
 pub(crate) mod gate_file;
-pub(crate) mod training;
 
 use crate::adapters::MixtureRoles;
 use crate::error::LoadError;

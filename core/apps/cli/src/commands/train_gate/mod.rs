@@ -14,10 +14,10 @@ use crate::{interrupt, output};
 use clap::Args;
 use indicatif::ProgressBar;
 use menagerie::engine::{ChatMessage, TextPipeline};
-use menagerie::open::{
-    ExpertOption, GateExample, GateOption, GateRows, GateScore, GateTrainer, GateTrainingOptions,
-    MixtureOption, available_memory,
+use menagerie::measure::{
+    GateExample, GateRows, GateScore, GateTrainer, GateTrainingOptions, gate_rows, gate_shares,
 };
+use menagerie::open::{ExpertOption, GateOption, MixtureOption, available_memory};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -159,7 +159,7 @@ impl TrainGateCommand {
         file.commit()?;
         bar.set_message("running the mixture with the trained gates");
         let pipeline = opening.clone().with_gate(GateOption::File(out.to_owned())).open_text()?;
-        let shares = pipeline.gate_shares(&examples.iter().collect::<Vec<_>>(), Some(cancel))?;
+        let shares = gate_shares(&pipeline, &examples.iter().collect::<Vec<_>>(), Some(cancel))?;
         Ok(TrainingResult { scores: trainer.scores(&rows), shares })
     }
 
@@ -186,7 +186,7 @@ impl TrainGateCommand {
             let own: Vec<(usize, &GateExample)> =
                 examples.iter().enumerate().filter(|(_, example)| example.expert == expert).collect();
             let only: Vec<&GateExample> = own.iter().map(|(_, example)| *example).collect();
-            let made = pipeline.gate_rows(&only, Some(cancel), &mut || {
+            let made = gate_rows(&pipeline, &only, Some(cancel), &mut || {
                 done += 1;
                 bar.set_message(format!("running prompt {done} of {}", prompts.len()));
             })?;

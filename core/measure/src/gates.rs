@@ -7,12 +7,11 @@
 //! every epoch with the experts that the gates choose so far. Both are equal once the gates choose correctly. And gates
 //! begin at zero, so the result depends only on the seed, which determines the order of the prompts.
 
-use super::gate_file::{GateFile, LayerGate};
-use crate::loaded_model::LoadedModel;
 use menagerie_engine::{
     Evaluation, GenerateError, PipelineHooks, RequestKind, Scheduler, TextPipeline, setters,
 };
 use menagerie_model::{HookInput, LayerHook};
+use menagerie_open::{GateFile, LayerGate, LoadedModel};
 use menagerie_random::SplitMix64;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -102,73 +101,71 @@ impl LayerHook for GateLog {
     }
 }
 
-impl LoadedModel<TextPipeline> {
-    /// The inputs of a mixture's gates for each prompt. The model must be opened with [`crate::GateOption::Always`] and
-    /// the expert that all prompts name. `each` is called after every prompt.
-    ///
-    /// # Errors
-    /// A prompt that does not fit; a model without a mixture; an error of the forward.
-    pub fn gate_rows(
-        &self,
-        examples: &[&GateExample],
-        cancel: Option<&AtomicBool>,
-        each: &mut dyn FnMut(),
-    ) -> Result<Vec<GateRows>, GenerateError> {
-        let mut rows = Vec::with_capacity(examples.len());
-        self.watched(examples, cancel, &mut |example, log| {
-            let layers = std::mem::take(&mut *log.seen.lock().unwrap_or_else(PoisonError::into_inner));
-            rows.push(GateRows { expert: example.expert, layers });
-            each();
-        })?;
-        Ok(rows)
-    }
+/// The inputs of a mixture's gates for each prompt. The model must be opened with
+/// [`menagerie_open::GateOption::Always`] and the expert that all prompts name. `each` is called after every prompt.
+///
+/// # Errors
+/// A prompt that does not fit; a model without a mixture; an error of the forward.
+pub fn gate_rows(
+    model: &LoadedModel<TextPipeline>,
+    examples: &[&GateExample],
+    cancel: Option<&AtomicBool>,
+    each: &mut dyn FnMut(),
+) -> Result<Vec<GateRows>, GenerateError> {
+    let mut rows = Vec::with_capacity(examples.len());
+    watched(model, examples, cancel, &mut |example, log| {
+        let layers = std::mem::take(&mut *log.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        rows.push(GateRows { expert: example.expert, layers });
+        each();
+    })?;
+    Ok(rows)
+}
 
-    /// By layer, the share of a prompt's rows that are routed to the expert that the prompt names, over all prompts. The
-    /// mixture runs as a whole, so later layers read the results of the experts that earlier layers chose.
-    ///
-    /// # Errors
-    /// As [`Self::gate_rows`].
-    pub fn gate_shares(
-        &self,
-        examples: &[&GateExample],
-        cancel: Option<&AtomicBool>,
-    ) -> Result<BTreeMap<usize, f64>, GenerateError> {
-        let mut shares: BTreeMap<usize, f64> = BTreeMap::new();
-        self.watched(examples, cancel, &mut |example, log| {
-            let chosen = std::mem::take(&mut *log.chosen.lock().unwrap_or_else(PoisonError::into_inner));
-            log.seen.lock().unwrap_or_else(PoisonError::into_inner).clear();
-            for (layer, experts) in chosen {
-                let right = experts.iter().filter(|expert| **expert as usize == example.expert).count();
-                let share = right as f64 / experts.len().max(1) as f64;
-                *shares.entry(layer).or_default() += share / examples.len() as f64;
-            }
-        })?;
-        Ok(shares)
-    }
+/// By layer, the share of a prompt's rows that are routed to the expert that the prompt names, over all prompts. The
+/// mixture runs as a whole, so later layers read the results of the experts that earlier layers chose.
+///
+/// # Errors
+/// As [`gate_rows`].
+pub fn gate_shares(
+    model: &LoadedModel<TextPipeline>,
+    examples: &[&GateExample],
+    cancel: Option<&AtomicBool>,
+) -> Result<BTreeMap<usize, f64>, GenerateError> {
+    let mut shares: BTreeMap<usize, f64> = BTreeMap::new();
+    watched(model, examples, cancel, &mut |example, log| {
+        let chosen = std::mem::take(&mut *log.chosen.lock().unwrap_or_else(PoisonError::into_inner));
+        log.seen.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        for (layer, experts) in chosen {
+            let right = experts.iter().filter(|expert| **expert as usize == example.expert).count();
+            let share = right as f64 / experts.len().max(1) as f64;
+            *shares.entry(layer).or_default() += share / examples.len() as f64;
+        }
+    })?;
+    Ok(shares)
+}
 
-    /// Runs each prompt in its own sequence and calls `each` with the inputs and choices of the gates.
-    fn watched(
-        &self,
-        examples: &[&GateExample],
-        cancel: Option<&AtomicBool>,
-        each: &mut dyn FnMut(&GateExample, &GateLog),
-    ) -> Result<(), GenerateError> {
-        if !self.adapters().has_mixture() {
-            let reason = "the model has no mixture; gates are trained for a recipe with [mixture]".to_owned();
-            return Err(GenerateError::Options(reason));
-        }
-        let layers = 0..self.engine().model.shape().n_layers;
-        let log = Arc::new(GateLog { layers, ..GateLog::default() });
-        let hooks = PipelineHooks::of_layers([Arc::clone(&log) as _]);
-        let hooks = PipelineHooks { lifecycles: self.hooks().lifecycles.clone(), ..hooks };
-        let scheduler = Scheduler::for_one(Arc::clone(self.engine()), hooks)?;
-        let mut evaluation = Evaluation::new(scheduler, RequestKind::Activations, cancel)?;
-        for example in examples {
-            evaluation.watch(&example.tokens)?;
-            each(example, &log);
-        }
-        Ok(())
+/// Runs each prompt in its own sequence and calls `each` with the inputs and choices of the gates.
+fn watched(
+    model: &LoadedModel<TextPipeline>,
+    examples: &[&GateExample],
+    cancel: Option<&AtomicBool>,
+    each: &mut dyn FnMut(&GateExample, &GateLog),
+) -> Result<(), GenerateError> {
+    if !model.adapters().has_mixture() {
+        let reason = "the model has no mixture; gates are trained for a recipe with [mixture]".to_owned();
+        return Err(GenerateError::Options(reason));
     }
+    let layers = 0..model.engine().model.shape().n_layers;
+    let log = Arc::new(GateLog { layers, ..GateLog::default() });
+    let hooks = PipelineHooks::of_layers([Arc::clone(&log) as _]);
+    let hooks = PipelineHooks { lifecycles: model.hooks().lifecycles.clone(), ..hooks };
+    let scheduler = Scheduler::for_one(Arc::clone(model.engine()), hooks)?;
+    let mut evaluation = Evaluation::new(scheduler, RequestKind::Activations, cancel)?;
+    for example in examples {
+        evaluation.watch(&example.tokens)?;
+        each(example, &log);
+    }
+    Ok(())
 }
 
 /// Trains the gates of some layers, an epoch at a time.
