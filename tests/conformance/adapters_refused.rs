@@ -144,7 +144,7 @@ fn keys_that_change_the_result_are_refused_by_name() {
 fn files_that_are_no_adapters_are_refused() {
     let llama = model("llama");
     let base = fixtures().join("base/llama/model-f32.gguf");
-    expect(&refusal(&llama, &base), &["model-f32.gguf", "no adapter"]);
+    expect(&refusal(&llama, &base), &["model-f32.gguf", "a model, not an adapter"]);
     expect(&refusal(&llama, Path::new("no/such/adapter")), &["no/such/adapter"]);
     let phi3 = adapter("phi3/gguf/a1.gguf");
     expect(&refusal(&llama, &phi3), &["a1.gguf", "architecture \"phi3\""]);

@@ -151,10 +151,6 @@ fn watched(
     cancel: Option<&AtomicBool>,
     each: &mut dyn FnMut(&GateExample, &GateLog),
 ) -> Result<(), GenerateError> {
-    if !model.adapters().has_mixture() {
-        let reason = "the model has no mixture; gates are trained for a recipe with [mixture]".to_owned();
-        return Err(GenerateError::Options(reason));
-    }
     let layers = 0..model.engine().model.shape().n_layers;
     let log = Arc::new(GateLog { layers, ..GateLog::default() });
     let hooks = PipelineHooks::of_layers([Arc::clone(&log) as _]);
@@ -163,6 +159,10 @@ fn watched(
     let mut evaluation = Evaluation::new(scheduler, RequestKind::Activations, cancel)?;
     for example in examples {
         evaluation.watch(&example.tokens)?;
+        if log.chosen.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            let reason = "the model has no mixture; gates are trained for a recipe with [mixture]".to_owned();
+            return Err(GenerateError::Options(reason));
+        }
         each(example, &log);
     }
     Ok(())

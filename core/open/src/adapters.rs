@@ -42,7 +42,7 @@ impl LoadedAdapters {
     }
 
     /// Whether the model has a mixture.
-    pub fn has_mixture(&self) -> bool {
+    pub(crate) fn has_mixture(&self) -> bool {
         !self.mixture.is_empty()
     }
 
