@@ -66,6 +66,13 @@ pub trait Tokenizing: Send + Sync {
     /// The text of one token; parts of characters become replacement characters.
     fn piece(&self, id: u32) -> String;
 
+    /// The bytes of one token, which may be a part of a character; of a special token those of its name. Empty for
+    /// unused ids and past the vocabulary.
+    fn bytes(&self, id: u32) -> Vec<u8>;
+
+    /// Whether a token is not text: it has a name, and an answer does not contain it. False past the vocabulary.
+    fn is_control(&self, id: u32) -> bool;
+
     /// The text of a control token; `None` for tokens that are text.
     fn control_text(&self, id: u32) -> Option<String>;
 

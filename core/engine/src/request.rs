@@ -57,8 +57,11 @@ impl Request {
 pub struct TokenLogprob {
     /// Token id.
     pub id: u32,
-    /// Its text; empty without a tokenizer.
+    /// Its text; parts of characters become replacement characters. Empty without a tokenizer.
     pub piece: String,
+    /// The bytes that it adds to a text, which may be a part of a character; empty for control tokens and without a
+    /// tokenizer.
+    pub bytes: Vec<u8>,
     /// Natural logarithm of its probability, before the sampling chain.
     pub logprob: f32,
 }
@@ -82,6 +85,8 @@ pub enum Event {
         id: u32,
         /// Its text by itself; to show the answer, use [`Event::Text`].
         piece: String,
+        /// The bytes that it adds to the text, as in [`TokenLogprob::bytes`].
+        bytes: Vec<u8>,
         /// Its log probability, if requested.
         logprob: Option<f32>,
         /// The most likely tokens, if requested, best first.

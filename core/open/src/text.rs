@@ -162,9 +162,16 @@ impl Tokenizing for FileTokenizer {
         self.tokenizer.token_piece(id).unwrap_or_default()
     }
 
+    fn bytes(&self, id: u32) -> Vec<u8> {
+        self.tokenizer.token_bytes(id).unwrap_or_default()
+    }
+
+    fn is_control(&self, id: u32) -> bool {
+        matches!(self.tokenizer.token_kind(id), Ok(TokenKind::Control | TokenKind::Unknown))
+    }
+
     fn control_text(&self, id: u32) -> Option<String> {
-        let control = matches!(self.tokenizer.token_kind(id).ok()?, TokenKind::Control | TokenKind::Unknown);
-        control.then(|| self.tokenizer.token_text(id).ok().map(str::to_owned))?
+        self.is_control(id).then(|| self.tokenizer.token_text(id).ok().map(str::to_owned))?
     }
 
     fn end_of_generation(&self) -> &[u32] {
@@ -337,6 +344,26 @@ mod tests {
         assert_eq!(opens("plain"), ["<think>"]);
         assert_eq!(opens("{{ '[THINK]' }}"), ["<think>", "[THINK]"]);
         assert_eq!(opens("ends with </hm>"), ["<think>", "<hm>"]);
+    }
+
+    /// The bytes of a text's tokens are the text, in a vocabulary of parts of characters.
+    #[test]
+    fn tokens_have_bytes_and_control_tokens_are_told_from_text() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/tok/longest/vocab.gguf");
+        let file = gguf_file::GgufFile::open(file, &gguf_file::OpenOptions::default()).unwrap();
+        let tokenizer = Tokenizer::from_gguf(file.metadata(), &TokenizerOptions::default()).unwrap();
+        let tokenizer = FileTokenizer { tokenizer, pair: None };
+        for text in ["The License", "é€\u{1F600}", "a\0b\n"] {
+            let ids = Tokenizing::encode(&tokenizer, text).unwrap();
+            let bytes: Vec<u8> = ids.iter().flat_map(|id| tokenizer.bytes(*id)).collect();
+            assert_eq!(bytes, text.as_bytes(), "{text:?}");
+            assert!(!ids.iter().any(|id| tokenizer.is_control(*id)), "{text:?}");
+        }
+        for id in 0..=tokenizer.vocabulary() as u32 {
+            assert_eq!(tokenizer.is_control(id), tokenizer.control_text(id).is_some(), "{id}");
+        }
+        let past = tokenizer.vocabulary() as u32;
+        assert_eq!((tokenizer.bytes(past), tokenizer.is_control(past)), (Vec::new(), false));
     }
 
     /// Against the definition: one token at a time leaves the longer text, the second one where both are equally long.

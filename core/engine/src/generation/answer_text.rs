@@ -39,6 +39,12 @@ impl AnswerText {
         self.tokenizer.as_ref().map(|tokenizer| tokenizer.piece(id)).unwrap_or_default()
     }
 
+    /// The bytes that one token adds to a text; empty for control tokens and without a tokenizer.
+    pub(crate) fn bytes(&self, id: u32) -> Vec<u8> {
+        let text = self.tokenizer.as_ref().filter(|tokenizer| !tokenizer.is_control(id));
+        text.map(|tokenizer| tokenizer.bytes(id)).unwrap_or_default()
+    }
+
     /// Adds a token. Returns the stop string that it completes, if any.
     pub(crate) fn push(
         &mut self,

@@ -238,16 +238,18 @@ impl Generation {
     }
 
     fn show(&self, id: u32, logits: &[f32], sink: &mut dyn FnMut(Event)) {
+        let (piece, bytes) = (self.text.piece(id), self.text.bytes(id));
         let Some(count) = self.logprobs else {
-            return sink(Event::Token { id, piece: self.text.piece(id), logprob: None, top: Vec::new() });
+            return sink(Event::Token { id, piece, bytes, logprob: None, top: Vec::new() });
         };
         let (own, top) = log_probabilities(logits, id, count);
         let named = |token: TokenProbability| TokenLogprob {
             id: token.id,
             piece: self.text.piece(token.id),
+            bytes: self.text.bytes(token.id),
             logprob: token.logprob,
         };
         let top = top.into_iter().map(named).collect();
-        sink(Event::Token { id, piece: self.text.piece(id), logprob: Some(own), top });
+        sink(Event::Token { id, piece, bytes, logprob: Some(own), top });
     }
 }

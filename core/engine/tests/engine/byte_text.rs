@@ -87,6 +87,17 @@ impl Tokenizing for Bytes {
         u8::try_from(id).map(|byte| String::from_utf8_lossy(&[byte]).into_owned()).unwrap_or_default()
     }
 
+    fn bytes(&self, id: u32) -> Vec<u8> {
+        match (u8::try_from(id), self.control_text(id)) {
+            (Ok(byte), _) => vec![byte],
+            (Err(_), name) => name.unwrap_or_default().into_bytes(),
+        }
+    }
+
+    fn is_control(&self, id: u32) -> bool {
+        (256..VOCABULARY as u32).contains(&id)
+    }
+
     fn control_text(&self, id: u32) -> Option<String> {
         match id {
             THINK => Some("<think>".to_owned()),

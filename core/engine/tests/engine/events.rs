@@ -20,7 +20,8 @@ fn saying_abc() -> Arc<FakeModel> {
 }
 
 fn token(piece: &str) -> Event {
-    Event::Token { id: ids(piece)[0], piece: piece.to_owned(), logprob: None, top: Vec::new() }
+    let bytes = piece.as_bytes().to_vec();
+    Event::Token { id: ids(piece)[0], piece: piece.to_owned(), bytes, logprob: None, top: Vec::new() }
 }
 
 fn text(text: &str) -> Event {

@@ -98,7 +98,7 @@ fn log_probabilities_are_those_before_the_chain() {
     let mut seen = Vec::new();
     session(&saying(&ids("a")), 64)
         .generate(&PROMPT, &request, |event| {
-            if let Event::Token { id, piece, logprob, top } = event {
+            if let Event::Token { id, piece, logprob, top, .. } = event {
                 seen.push((id, piece, logprob.unwrap(), top));
             }
         })
@@ -110,6 +110,28 @@ fn log_probabilities_are_those_before_the_chain() {
     assert!((f64::from(*logprob) + normalizer).abs() < 1e-5);
     assert_eq!((top[0].piece.as_str(), top[1].piece.as_str(), top.len()), ("a", "b", 2));
     assert!((f64::from(top[0].logprob) - (5.0 - normalizer)).abs() < 1e-5);
+}
+
+/// The bytes of all tokens together are the text, also where a character consists of several tokens; a control token
+/// is not text, so it has none.
+#[test]
+fn tokens_have_the_bytes_that_they_add_to_the_text() {
+    let answer = [ids("é"), vec![259], ids("€!")].concat();
+    let (mut bytes, mut pieces, mut top) = (Vec::new(), String::new(), Vec::new());
+    let request = Request::greedy(answer.len()).with_logprobs(1);
+    let outcome = session(&saying(&answer), 64)
+        .generate(&PROMPT, &request, |event| {
+            if let Event::Token { piece, bytes: own, top: best, .. } = event {
+                pieces.push_str(&piece);
+                bytes.push(own);
+                top.push(best[0].bytes.clone());
+            }
+        })
+        .unwrap();
+    assert_eq!(bytes.concat(), "é€!".as_bytes());
+    assert_eq!((bytes[0].as_slice(), bytes[2].len()), (&[0xC3][..], 0), "{bytes:?}");
+    assert_eq!((outcome.text.as_str(), top), ("é€!", bytes));
+    assert!(pieces.contains(char::REPLACEMENT_CHARACTER), "{pieces}");
 }
 
 #[test]

@@ -121,10 +121,15 @@ fn choice(shape: AnswerFormat, index: usize, outcome: &Outcome, shown: &[AnswerT
 }
 
 fn chat_logprobs(shown: &[AnswerToken]) -> Value {
-    let token = |piece: &str, logprob: Option<f32>| json!({ "token": piece, "logprob": logprob, "bytes": piece.as_bytes() });
+    let token = |piece: &str, bytes: &[u8], logprob: Option<f32>| {
+        // Control tokens have no bytes in the text: null, as OpenAI's reference says.
+        let bytes = (!bytes.is_empty()).then_some(bytes);
+        json!({ "token": piece, "logprob": logprob, "bytes": bytes })
+    };
     let one = |shown: &AnswerToken| {
-        let mut value = token(&shown.piece, shown.logprob);
-        value["top_logprobs"] = shown.top.iter().map(|top| token(&top.piece, Some(top.logprob))).collect();
+        let mut value = token(&shown.piece, &shown.bytes, shown.logprob);
+        let top = shown.top.iter().map(|top| token(&top.piece, &top.bytes, Some(top.logprob)));
+        value["top_logprobs"] = top.collect();
         value
     };
     json!({ "content": shown.iter().map(one).collect::<Vec<_>>() })
@@ -156,4 +161,28 @@ fn usage(outcomes: &[Outcome]) -> Value {
         "prompt_tokens": prompt, "completion_tokens": made, "total_tokens": prompt + made,
         "prompt_tokens_details": { "cached_tokens": cached },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use menagerie::engine::TokenLogprob;
+
+    /// A character of two tokens has the bytes of each; a control token has none (OpenAI's reference of chat
+    /// completions: `bytes` is null where a token has no bytes).
+    #[test]
+    fn log_probabilities_have_the_bytes_of_tokens() {
+        let end = TokenLogprob { id: 2, piece: "</s>".to_owned(), bytes: Vec::new(), logprob: -1.0 };
+        let half = |bytes: &[u8]| AnswerToken {
+            id: 1,
+            piece: "\u{fffd}".to_owned(),
+            bytes: bytes.to_vec(),
+            logprob: Some(-0.5),
+            top: vec![end.clone()],
+        };
+        let value = chat_logprobs(&[half(&[0xC3]), half(&[0xA9])]);
+        let content = &value["content"];
+        assert_eq!((&content[0]["bytes"], &content[1]["bytes"]), (&json!([0xC3]), &json!([0xA9])));
+        assert_eq!(content[0]["top_logprobs"], json!([{ "token": "</s>", "logprob": -1.0, "bytes": null }]));
+    }
 }

@@ -168,7 +168,7 @@ impl<'a> BatchWork<'a> {
     }
 
     fn hear(&mut self, request: RequestId, event: Event) {
-        let Event::Token { id, piece, logprob, top } = event else { return };
+        let Event::Token { id, piece, bytes, logprob, top } = event else { return };
         self.tally.token();
         self.bar.set_message(self.tally.message());
         if logprob.is_none() {
@@ -176,7 +176,7 @@ impl<'a> BatchWork<'a> {
         }
         let Some((index, answer)) = self.answers.get(&request) else { return };
         if let Some(open) = self.open.get_mut(index) {
-            open.show(*answer, AnswerToken { id, piece, logprob, top });
+            open.show(*answer, AnswerToken { id, piece, bytes, logprob, top });
         }
     }
 }

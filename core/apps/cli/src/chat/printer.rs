@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct AnswerToken {
     pub(crate) id: u32,
     pub(crate) piece: String,
+    /// The bytes that it adds to the text.
+    pub(crate) bytes: Vec<u8>,
     pub(crate) logprob: Option<f32>,
     pub(crate) top: Vec<TokenLogprob>,
 }
@@ -102,8 +104,8 @@ impl<'a> Printer<'a> {
                 self.bar.clear();
                 self.note(&text)
             }
-            Event::Token { id, piece, logprob: Some(logprob), top } => {
-                self.probability(AnswerToken { id, piece, logprob: Some(logprob), top })
+            Event::Token { id, piece, bytes, logprob: Some(logprob), top } => {
+                self.probability(AnswerToken { id, piece, bytes, logprob: Some(logprob), top })
             }
             _ => Ok(()),
         };
@@ -292,8 +294,9 @@ mod tests {
 
     #[test]
     fn probabilities_are_a_table_after_the_answer_on_a_terminal() {
-        let top = vec![TokenLogprob { id: 5, piece: "Hi".to_owned(), logprob: -0.5 }];
-        let token = Event::Token { id: 17, piece: "!".to_owned(), logprob: Some(-1.25), top };
+        let top = vec![TokenLogprob { id: 5, piece: "Hi".to_owned(), bytes: b"Hi".to_vec(), logprob: -0.5 }];
+        let (piece, bytes) = ("!".to_owned(), b"!".to_vec());
+        let token = Event::Token { id: 17, piece, bytes, logprob: Some(-1.25), top };
         let events = [Event::Text("Hello".to_owned()), token, Event::Text("!".to_owned())];
         let (out, remarks) = shown(Reasoning::Hide, true, &events, StopReason::EndOfGeneration(2));
         assert_eq!(out, "Hello!\n");

@@ -165,8 +165,8 @@ impl RunCommand {
     ) -> Result<(Outcome, Result<(), Failure>), Failure> {
         let mut tokens = Vec::new();
         let outcome = asked.generate(|event| match event {
-            Event::Token { id, piece, logprob, top } => {
-                tokens.push(AnswerToken { id, piece, logprob, top }.json());
+            Event::Token { id, piece, bytes, logprob, top } => {
+                tokens.push(AnswerToken { id, piece, bytes, logprob, top }.json());
             }
             Event::Notice(text) => report::note(&text),
             _ => {}
