@@ -47,6 +47,7 @@ mod setters;
 mod state_file;
 mod stats;
 mod step;
+mod step_budget;
 mod stopping;
 
 pub use adapter_choice::AdapterChoice;

@@ -20,6 +20,38 @@ impl Scheduler {
         prompt: &[u32],
         logit_rows: LogitRows,
     ) -> Result<(), GenerateError> {
+        let reusable = if logit_rows == LogitRows::Last { usize::MAX } else { 0 };
+        self.begin_within(sequence, prompt, logit_rows, reusable)?;
+        sequence.is_scored = false;
+        Ok(())
+    }
+
+    /// As [`Self::begin`] for a request that reports the tokens of its prompt from position `scored` on, if any.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub(crate) fn begin_scored(
+        &mut self,
+        sequence: &mut Sequence,
+        prompt: &[u32],
+        scored: Option<usize>,
+    ) -> Result<(), GenerateError> {
+        let Some(scored) = scored else { return self.begin(sequence, prompt, LogitRows::Last) };
+        // The row before a token predicts it, and the last row predicts the answer.
+        let first = scored.min(prompt.len()).saturating_sub(1);
+        self.begin_within(sequence, prompt, LogitRows::From(first), first)?;
+        sequence.is_scored = true;
+        Ok(())
+    }
+
+    /// [`Self::begin`]; at most `reusable` tokens of the sequence's state are kept.
+    fn begin_within(
+        &mut self,
+        sequence: &mut Sequence,
+        prompt: &[u32],
+        logit_rows: LogitRows,
+        reusable: usize,
+    ) -> Result<(), GenerateError> {
         self.engine.check_prompt(prompt)?;
         let whole = self.engine.takes_whole_prompts();
         if whole && prompt.len() > self.step_tokens {
@@ -28,12 +60,12 @@ impl Scheduler {
         let regime = self.engine.regime_of(prompt.len());
         sequence.chunk_boundaries.clear();
         sequence.snapshot_positions.clear();
-        let fresh = whole || logit_rows != LogitRows::Last || regime != sequence.regime;
-        let kept = if fresh { 0 } else { sequence.computed_prefix_len(prompt) };
+        let fresh = whole || regime != sequence.regime;
+        let kept = if fresh { 0 } else { sequence.computed_prefix_len(prompt).min(reusable) };
         // Generated tokens are part of the prompt now. If prompt rows and generated rows differ, they are computed
         // again.
         let kept = if self.is_uniform() { kept } else { kept.min(sequence.prompt) };
-        let again = !fresh && sequence.answered(prompt);
+        let again = !fresh && logit_rows == LogitRows::Last && sequence.answered(prompt);
         self.rewind(sequence, if again { prompt.len() } else { kept })?;
         sequence.set_ready_at(prompt.len());
         sequence.tokens.extend_from_slice(&prompt[sequence.computed..]);
@@ -89,6 +121,16 @@ impl Sequence {
         let reached = self.reached();
         let ends = self.chunk_boundaries.iter().chain(&self.snapshot_positions).filter(|end| **end > reached);
         ends.map(|end| end - reached).min().map_or(rows, |left| left.min(rows))
+    }
+
+    /// The number of its next `rows` rows that are scored, that is, whose logits only give log probabilities.
+    pub(crate) fn scored_rows(&self, rows: usize) -> usize {
+        match self.logit_rows {
+            LogitRows::From(first) if self.is_scored => {
+                rows.saturating_sub(first.saturating_sub(self.reached()))
+            }
+            _ => 0,
+        }
     }
 }
 

@@ -25,12 +25,19 @@ pub struct Request {
     pub ignore_eos: bool,
     /// Reports log probabilities of every token, with this many alternatives (0 = only the token's own).
     pub logprobs: Option<usize>,
+    /// Reports the tokens of the prompt from this position on ([`Event::PromptToken`]) with their log probabilities and
+    /// as many alternatives as [`Self::logprobs`]. The prompt is computed from the token before this position on, even
+    /// if more of its state exists. A position past the prompt reports nothing.
+    pub prompt_logprobs: Option<usize>,
     /// The adapters that act. A session whose sequence had other adapters computes it again.
     pub adapters: AdapterChoice,
     /// Its priority among the requests of a [`crate::Queue`]; higher starts first and gives up its memory last.
     pub priority: i32,
-    /// Cancels the generation when it is set, for example by another thread; checked between steps and layers. The
-    /// callback of events can stop a generation without it: see [`crate::Session::generate`].
+    /// The number of the user or client whose request it is: the tenants of a [`crate::Queue`] take turns.
+    pub tenant: u64,
+    /// Cancels the generation when it is set, for example by another thread; checked between steps, and between layers
+    /// (in a [`crate::Queue`] if all requests of the step are cancelled). The callback of events can stop a generation
+    /// without it: see [`crate::Session::generate`].
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -40,8 +47,10 @@ setters! { Request:
     with_stop(stop: Vec<String>),
     with_ignore_eos(ignore_eos: bool),
     with_logprobs(logprobs: impl Into<Option<usize>>),
+    with_prompt_logprobs(prompt_logprobs: impl Into<Option<usize>>),
     with_adapters(adapters: AdapterChoice),
     with_priority(priority: i32),
+    with_tenant(tenant: u64),
     with_cancel(cancel: impl Into<Option<Arc<AtomicBool>>>),
 }
 
@@ -78,6 +87,21 @@ pub enum Event {
         total: usize,
         /// Those of them that were computed before the request.
         cached: usize,
+    },
+    /// A token of the prompt, if [`Request::prompt_logprobs`] asks for it.
+    PromptToken {
+        /// Its position in the prompt.
+        position: usize,
+        /// Its id.
+        id: u32,
+        /// Its text by itself.
+        piece: String,
+        /// The bytes that it adds to the text, as in [`TokenLogprob::bytes`].
+        bytes: Vec<u8>,
+        /// Its log probability after the tokens before it; `None` for the first token of the prompt.
+        logprob: Option<f32>,
+        /// The most likely tokens in its place, best first.
+        top: Vec<TokenLogprob>,
     },
     /// A token was sampled.
     Token {

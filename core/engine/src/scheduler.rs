@@ -2,7 +2,7 @@
 //!
 //! Only the scheduler advances the pool and chooses the rope regime of a sequence. A step has a limited number of
 //! rows. Sequences that decode get their row first, and prompts get the rest in chunks, so no sequence waits longer
-//! than one step for its next token. Sequences with the same prefix share its pages (`prefix_cache`). If the pool runs
+//! than one step for its next token. The time of a step can be bounded, too (`step_budget`). Sequences with the same prefix share its pages (`prefix_cache`). If the pool runs
 //! out of pages, the least urgent sequence is preempted; its state is swapped out or computed again later (`memory`).
 //! An error in one sequence (it does not fit even alone, or its logits are NaN) fails only that sequence.
 
@@ -16,7 +16,7 @@ mod rewind;
 mod storage;
 mod swapping;
 
-pub(crate) use plan::PlannedRows;
+pub(crate) use plan::{PlannedRows, load_of};
 pub(crate) use prefix_cache::{MIN_SHARED_TOKENS, PrefixQuery, PrefixSource};
 pub(crate) use storage::{StateRead, StateWrite};
 
@@ -27,8 +27,10 @@ use crate::hooks::PipelineHooks;
 use crate::sequence::Sequence;
 use crate::setters::setters;
 use crate::stats::SchedulerCounts;
+use crate::step_budget::StepBudget;
 use menagerie_model::{PoolOptions, StatePool};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The limits of a [`Scheduler`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,10 @@ pub struct SchedulerOptions {
     pub step_tokens: usize,
     /// Bytes of host memory for the state of preempted sequences. State that does not fit is computed again.
     pub swap_bytes: usize,
+    /// Bounds the time of steps in which sequences decode: the rows of prompts in such a step are as many as the last
+    /// steps computed in this time, at least 32 and at most [`Self::step_tokens`]. `None` = no bound. Models that
+    /// compute a prompt as a whole have no bound.
+    pub step_time: Option<Duration>,
 }
 
 setters! { SchedulerOptions:
@@ -52,11 +58,12 @@ setters! { SchedulerOptions:
     with_capacity_tokens(capacity_tokens: usize),
     with_step_tokens(step_tokens: usize),
     with_swap_bytes(swap_bytes: usize),
+    with_step_time(step_time: impl Into<Option<Duration>>),
 }
 
 impl Default for SchedulerOptions {
-    /// Four sequences that share [`DEFAULT_CONTEXT`] tokens, four cached prefixes, and no memory for preempted
-    /// sequences.
+    /// Four sequences that share [`DEFAULT_CONTEXT`] tokens, four cached prefixes, no memory for preempted sequences,
+    /// and steps of any time.
     fn default() -> Self {
         Self {
             sequences: 4,
@@ -64,6 +71,7 @@ impl Default for SchedulerOptions {
             capacity_tokens: DEFAULT_CONTEXT,
             step_tokens: DEFAULT_CHUNK,
             swap_bytes: 0,
+            step_time: None,
         }
     }
 }
@@ -74,6 +82,9 @@ pub struct Scheduler {
     pub(crate) hooks: PipelineHooks,
     pub(crate) pool: StatePool,
     pub(crate) step_tokens: usize,
+    /// The time of steps in which sequences decode.
+    step_time: Option<Duration>,
+    pub(crate) budget: StepBudget,
     /// The most sequences that run at once.
     sequences: usize,
     /// Sequences that have ended, whose state others may start with; the one used last is at the end.
@@ -99,9 +110,11 @@ impl Scheduler {
         hooks: impl Into<PipelineHooks>,
         options: SchedulerOptions,
     ) -> Result<Self, GenerateError> {
-        let SchedulerOptions { sequences, prefixes, capacity_tokens, step_tokens, swap_bytes } = options;
+        let SchedulerOptions { sequences, prefixes, capacity_tokens, step_tokens, swap_bytes, step_time } =
+            options;
         let room = engine.pool_options(sequences.saturating_add(prefixes), capacity_tokens);
-        let made = Self::with_pool(engine, hooks, room, step_tokens)?;
+        let mut made = Self::with_pool(engine, hooks, room, step_tokens)?;
+        made.step_time = step_time;
         Ok(made.with_prefixes(prefixes).with_swap_bytes(swap_bytes))
     }
 
@@ -151,6 +164,8 @@ impl Scheduler {
             hooks,
             pool,
             step_tokens,
+            step_time: None,
+            budget: StepBudget::default(),
             sequences,
             cached: Vec::new(),
             prefixes: 0,

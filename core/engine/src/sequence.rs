@@ -45,6 +45,8 @@ pub struct Sequence {
     pub(crate) prompt: usize,
     pub(crate) cached: usize,
     pub(crate) logit_rows: LogitRows,
+    /// Whether the logits of its prompt are scored as they are computed, and not needed together.
+    pub(crate) is_scored: bool,
     pub(crate) regime: RopeRegime,
     pub(crate) reprefills: usize,
     /// Snapshots of recurrent or windowed states that it can be rewound to, by length.
@@ -101,6 +103,7 @@ impl Sequence {
             prompt: 0,
             cached: 0,
             logit_rows: LogitRows::Last,
+            is_scored: false,
             regime: RopeRegime::Short,
             reprefills: 0,
             snapshots: Vec::new(),

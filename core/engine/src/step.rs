@@ -15,7 +15,7 @@ use crate::hooks::{RequestId, StepReport};
 use crate::output::{SequenceResult, StepOutput, StepResults, StepRows};
 use crate::queue::{Completion, Queue};
 use crate::request::{Event, EventResponse};
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Scheduler, load_of};
 use crate::sequence::Sequence;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -39,6 +39,8 @@ impl Queue {
         if let Some(step) = self.compute() {
             self.sample(&step);
             self.advance(step, &mut filtered);
+            // Those that were cancelled during the step end with it.
+            self.end_cancelled(&mut filtered);
         }
         self.cancelled.extend(&stopped);
         let completed = std::mem::take(&mut self.completed);
@@ -60,13 +62,29 @@ impl Scheduler {
         if cancel.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             return cancelled(sequences);
         }
-        let start = (!self.hooks.lifecycles.is_empty()).then(Instant::now);
+        let flags = vec![cancel; sequences.len()];
+        self.step_for_each(sequences, &flags)
+    }
+
+    /// [`Self::step`] with a flag for each of the sequences, which may have none. The step ends early once the flags of
+    /// all sequences that have rows in it are set.
+    pub(crate) fn step_for_each(
+        &mut self,
+        sequences: &mut [&mut Sequence],
+        cancel: &[Option<&AtomicBool>],
+    ) -> StepResults {
+        let start = Instant::now();
         let (plan, failed) = self.plan(sequences);
+        let load = load_of(&plan);
         let output = self.forward(&plan, sequences, cancel);
+        let is_complete = output.is_ok();
         let results = self.commit(plan, sequences, output).with_failed(failed);
-        if let Some(start) = start {
+        let time = start.elapsed();
+        if is_complete {
+            self.budget.measured(load, time);
+        }
+        if !self.hooks.lifecycles.is_empty() {
             let ((pages_used, pages_free), state_bytes) = (self.pool.pages(), self.state_bytes());
-            let time = start.elapsed();
             self.hooks.stepped(&StepReport { state_bytes, pages_used, pages_free, time });
             self.report_counts();
         }

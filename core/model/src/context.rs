@@ -2,6 +2,7 @@
 
 use crate::adapter_set::AdapterSet;
 use crate::backend::{Product, StateStep};
+use crate::cancellation::Cancellation;
 use crate::compute::Compute;
 use crate::failure::SequenceFailure;
 use crate::hook::Checkpoint;
@@ -17,7 +18,6 @@ use crate::step::InferenceStep;
 use crate::trace::{Part, SpanKey, Trace};
 use crate::{ModelError, Result};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What goes into a step.
 #[derive(Clone, Copy, Debug)]
@@ -58,8 +58,8 @@ pub struct TransformContext<'a> {
     pub hooks: &'a Hooks,
     /// Where the times of its parts are recorded; absent = nowhere.
     pub trace: Option<&'a Trace>,
-    /// Set from outside to end the forward at the next layer.
-    pub cancelled: Option<&'a AtomicBool>,
+    /// Ends the forward from outside, at the next layer.
+    pub cancelled: Cancellation<'a>,
     /// Collects the failures of single sequences. `None`: any failure fails the step.
     pub failures: Option<&'a mut Vec<SequenceFailure>>,
     /// The current layer, for errors and checkpoints.
@@ -94,7 +94,7 @@ impl<'a> TransformContext<'a> {
             scalings: None,
             hooks: &NO_HOOKS,
             trace: None,
-            cancelled: None,
+            cancelled: Cancellation::default(),
             failures: None,
             layer: 0,
             embedded: None,
@@ -199,9 +199,6 @@ impl<'a> TransformContext<'a> {
     /// # Errors
     /// [`ModelError::Cancelled`].
     pub fn check_cancelled(&self) -> Result<()> {
-        match self.cancelled {
-            Some(flag) if flag.load(Ordering::Relaxed) => Err(ModelError::Cancelled),
-            _ => Ok(()),
-        }
+        if self.cancelled.is_requested() { Err(ModelError::Cancelled) } else { Ok(()) }
     }
 }

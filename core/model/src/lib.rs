@@ -50,6 +50,7 @@ mod adapter_set;
 mod attention_biases;
 mod backend;
 mod block;
+mod cancellation;
 mod classifier;
 pub mod components;
 mod compute;
@@ -125,6 +126,7 @@ pub use menagerie_formulas::{
 pub use recurrence::{LinearAttentionInputs, LogDecay, SelectiveScanInputs};
 
 // A forward.
+pub use cancellation::Cancellation;
 pub use context::{StepInput, TransformContext};
 pub use error::ModelError;
 pub use failure::SequenceFailure;

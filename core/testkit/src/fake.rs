@@ -43,6 +43,7 @@ pub struct FakeModel {
     states: Vec<StateSpec>,
     window: Option<usize>,
     is_bidirectional: bool,
+    takes_whole_prompts: bool,
     broken: Option<(u32, f32)>,
     seen: Mutex<Vec<Seen>>,
     during: Mutex<Option<During>>,
@@ -64,6 +65,7 @@ impl FakeModel {
             states: vec![tokens(None)],
             window: None,
             is_bidirectional: false,
+            takes_whole_prompts: false,
             broken: None,
             seen: Mutex::default(),
             during: Mutex::default(),
@@ -101,6 +103,11 @@ impl FakeModel {
     /// The same with a layer that attends to later tokens.
     pub fn looking_ahead(self) -> Self {
         Self { is_bidirectional: true, ..self }
+    }
+
+    /// The same that computes each prompt in one step, as mixtures do that choose for a whole prompt.
+    pub fn taking_whole_prompts(self) -> Self {
+        Self { takes_whole_prompts: true, ..self }
     }
 
     /// The same with `value` instead of the highest logit after the token `id`.
@@ -192,6 +199,10 @@ impl Executor for FakeModel {
 
     fn is_bidirectional(&self) -> bool {
         self.is_bidirectional
+    }
+
+    fn takes_whole_prompts(&self) -> bool {
+        self.takes_whole_prompts
     }
 
     fn execute(&self, context: &mut TransformContext) -> Result<Rows> {

@@ -2,8 +2,9 @@
 
 use crate::tiny::cpu_backend;
 use menagerie_model::{
-    AdapterSet, Arithmetic, Compute, Executor, Hooks, InferenceStep, KvType, ModelError, PoolOptions, Result,
-    RopeRegime, Scalings, SequenceId, SequenceLayout, SequenceRows, StatePool, StepInput, TransformContext,
+    AdapterSet, Arithmetic, Cancellation, Compute, Executor, Hooks, InferenceStep, KvType, ModelError,
+    PoolOptions, Result, RopeRegime, Scalings, SequenceId, SequenceLayout, SequenceRows, StatePool,
+    StepInput, TransformContext,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -105,12 +106,13 @@ impl<'a> Session<'a> {
             });
         }
         let layout = SequenceLayout::new(rows)?;
+        let flags = [&self.cancelled];
         let mut context =
             TransformContext::new(&self.compute, &layout, StepInput::Tokens(&tokens), &mut self.states);
         context.adapters = &self.adapters;
         context.scalings = self.scalings.as_ref();
         context.hooks = &self.hooks;
-        context.cancelled = Some(&self.cancelled);
+        context.cancelled = Cancellation::by_all(&flags);
         let logits = self.model.execute(&mut context)?;
         let values = self.compute.backend.read(&logits)?;
         let mut each = values.chunks_exact(self.model.logits_width()).map(<[f32]>::to_vec);

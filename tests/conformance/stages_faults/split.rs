@@ -7,8 +7,8 @@ use menagerie::engine::{
 };
 use menagerie::measure::{LogitsOptions, logits};
 use menagerie::model::{
-    Compute, InferenceStep, ModelError, RopeRegime, SequenceId, SequenceLayout, SequenceRows, Stage,
-    StatePool, StepInput, TransformContext, WeightGuard,
+    Cancellation, Compute, InferenceStep, ModelError, RopeRegime, SequenceId, SequenceLayout, SequenceRows,
+    Stage, StatePool, StepInput, TransformContext, WeightGuard,
 };
 use menagerie::open::{LoadedModel, ModelBuilder};
 use menagerie::stages::{
@@ -253,7 +253,7 @@ pub(crate) fn computed_part(
     };
     let layout = SequenceLayout::new(vec![rows])?;
     let mut context = TransformContext::new(&engine.compute, &layout, StepInput::Tokens(tokens), pool);
-    context.cancelled = cancelled;
+    context.cancelled = Cancellation::by_all(cancelled.as_slice());
     let logits = engine.model.execute(&mut context)?;
     let values = engine.compute.backend.read(&logits)?;
     Ok(values.iter().map(|value| value.to_bits()).collect())

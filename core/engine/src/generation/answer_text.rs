@@ -3,7 +3,8 @@
 use crate::capability::{TextStream, Tokenizing};
 use crate::error::GenerateError;
 use crate::reasoning::{AnswerSegment, ReasoningSplitter};
-use crate::request::Event;
+use crate::request::{Event, TokenLogprob};
+use crate::sampling::TokenProbability;
 use crate::stopping::StopMatcher;
 use std::sync::Arc;
 
@@ -43,6 +44,12 @@ impl AnswerText {
     pub(crate) fn bytes(&self, id: u32) -> Vec<u8> {
         let text = self.tokenizer.as_ref().filter(|tokenizer| !tokenizer.is_control(id));
         text.map(|tokenizer| tokenizer.bytes(id)).unwrap_or_default()
+    }
+
+    /// A token with its log probability, its text and its bytes.
+    pub(crate) fn named(&self, token: TokenProbability) -> TokenLogprob {
+        let TokenProbability { id, logprob } = token;
+        TokenLogprob { id, piece: self.piece(id), bytes: self.bytes(id), logprob }
     }
 
     /// Adds a token. Returns the stop string that it completes, if any.

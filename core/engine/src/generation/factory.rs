@@ -3,6 +3,7 @@
 use super::Generation;
 use super::answer_text::AnswerText;
 use super::breaker_cache::BreakerCache;
+use super::prompt_scores::PromptScores;
 use crate::capability::Tokenizing;
 use crate::engine::Engine;
 use crate::error::{GenerateError, MissingCapability};
@@ -58,6 +59,9 @@ impl GenerationFactory {
             conditions: StopConditions::new(ends.to_vec(), request.max_tokens, engine.context),
             text: AnswerText::new(self.tokenizer.clone(), &request.stop, splitter),
             logprobs: request.logprobs,
+            scores: request
+                .prompt_logprobs
+                .map(|first| PromptScores::new(first, request.logprobs.unwrap_or_default())),
             cancel: request.cancel.clone(),
             samples_anywhere: sampling.samplers.is_empty(),
             notes_start: false,

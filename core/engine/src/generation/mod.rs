@@ -3,16 +3,18 @@
 mod answer_text;
 mod breaker_cache;
 mod factory;
+mod prompt_scores;
 
 pub(crate) use factory::GenerationFactory;
 
 use answer_text::AnswerText;
+use prompt_scores::PromptScores;
 
 use crate::error::GenerateError;
 use crate::hooks::{RequestArrival, RequestProgress, RequestStart};
 use crate::output::StepOutput;
-use crate::request::{Event, Outcome, TokenLogprob};
-use crate::sampling::{Chain, SamplingError, TokenProbability, log_probabilities};
+use crate::request::{Event, Outcome};
+use crate::sampling::{Chain, SamplingError, log_probabilities};
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use crate::stats::Statistics;
@@ -30,6 +32,8 @@ pub(crate) struct Generation {
     text: AnswerText,
     /// Alternatives of each token to report; `None` = no log probabilities.
     logprobs: Option<usize>,
+    /// Reports the tokens of the prompt, if requested.
+    scores: Option<PromptScores>,
     cancel: Option<Arc<AtomicBool>>,
     /// Whether its tokens may be sampled on another thread.
     samples_anywhere: bool,
@@ -130,7 +134,14 @@ impl Generation {
             let (done, total) = (sequence.tokens().len(), self.statistics.prompt_tokens);
             sink(Event::Prefill { done, total, cached: sequence.cached() });
         }
-        let Some(logits) = output.last_logits()? else { return Ok(None) };
+        let width = scheduler.engine().vocabulary();
+        let logits = match (&mut self.scores, output) {
+            (Some(scores), StepOutput::AllLogits(rows)) => {
+                scores.take(rows, width, sequence, &self.text, sink)
+            }
+            (_, output) => output.last_logits()?,
+        };
+        let Some(logits) = logits else { return Ok(None) };
         if is_prompt && self.notes_start {
             scheduler.note_answer_start(sequence, logits)?;
         }
@@ -243,13 +254,7 @@ impl Generation {
             return sink(Event::Token { id, piece, bytes, logprob: None, top: Vec::new() });
         };
         let (own, top) = log_probabilities(logits, id, count);
-        let named = |token: TokenProbability| TokenLogprob {
-            id: token.id,
-            piece: self.text.piece(token.id),
-            bytes: self.text.bytes(token.id),
-            logprob: token.logprob,
-        };
-        let top = top.into_iter().map(named).collect();
+        let top = top.into_iter().map(|token| self.text.named(token)).collect();
         sink(Event::Token { id, piece, bytes, logprob: Some(own), top });
     }
 }

@@ -1,5 +1,6 @@
 //! When a waiting request starts, and with which state.
 
+use super::waiting_list::WaitingCursor;
 use super::{Queue, RunningRequest};
 use crate::error::GenerateError;
 use crate::generation::Generation;
@@ -8,13 +9,13 @@ use crate::prefill::shared_prefix_len;
 use crate::reasoning::ReasoningSplitter;
 use crate::request::Request;
 use crate::scheduler::{MIN_SHARED_TOKENS, PrefixQuery, PrefixSource, Scheduler};
-use crate::sequence::{LogitRows, STEPS_PER_PRIORITY, Sequence};
-use std::cmp::Reverse;
+use crate::sequence::Sequence;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// The number of waiting requests that are compared with a starting one to find shared prefixes.
+/// The number of waiting requests that are compared with a starting one to find shared prefixes; those of its tenant
+/// come first.
 const COMPARED_REQUESTS: usize = 64;
 
 /// The fewest rows between the computed prefix and a chunk boundary that no waiting request needs. A boundary costs a
@@ -64,77 +65,53 @@ impl WaitingRequest {
         self.request.cancel.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
+    pub(super) fn tenant(&self) -> u64 {
+        self.request.tenant
+    }
+
+    pub(super) fn priority(&self) -> i32 {
+        self.request.priority
+    }
+
+    /// The step of the queue in which it was submitted.
+    pub(super) fn arrival_step(&self) -> usize {
+        self.arrival_step
+    }
+
     pub(super) fn into_arrival(self) -> RequestArrival {
         self.arrival
     }
 
-    /// The sequences whose state it can start with.
+    /// The sequences whose state it can start with. The rows that predict tokens which it reports are computed.
     fn prefix_query(&self, scheduler: &Scheduler) -> PrefixQuery<'_> {
-        scheduler.prefix_query(&self.prompt, &self.request.adapters)
+        let query = scheduler.prefix_query(&self.prompt, &self.request.adapters);
+        query.within(self.request.prompt_logprobs.unwrap_or(usize::MAX))
     }
 }
 
 impl Queue {
     /// Starts the requests for which there are a place and memory.
     pub(crate) fn admit(&mut self) {
-        let steps = self.steps;
-        self.waiting.sort_by_key(|one| {
-            let patience = ((steps - one.arrival_step) / STEPS_PER_PRIORITY) as i64;
-            (Reverse(i64::from(one.request.priority) + patience), one.id())
-        });
-        let mut index = 0;
-        while index < self.waiting.len() && self.running.len() < self.scheduler.sequences() {
-            match self.admission(index) {
+        let mut cursor = WaitingCursor::default();
+        while self.running.len() < self.scheduler.sequences() {
+            let Self { waiting, running, scheduler, steps, .. } = self;
+            let of_tenant = |tenant| running.iter().filter(|one| one.tenant == tenant).count();
+            let Some((place, request)) = waiting.next(&cursor, *steps, of_tenant) else { break };
+            let tenant = request.tenant();
+            match admission(request, running, scheduler) {
                 Ok(Admission::WaitForMemory) => break,
-                Ok(Admission::WaitForPrefix) => index += 1,
+                Ok(Admission::WaitForPrefix) => cursor.pass(tenant, place),
                 Ok(Admission::Start(source)) => {
-                    let request = self.waiting.remove(index);
+                    let Some(request) = waiting.remove(tenant, place) else { break };
+                    waiting.served(tenant, *steps);
                     self.start(request, source);
                 }
                 Err(error) => {
-                    let request = self.waiting.remove(index);
+                    let Some(request) = waiting.remove(tenant, place) else { break };
                     self.refuse(request.into_arrival(), error);
                 }
             }
         }
-    }
-
-    /// Whether the waiting request at `index` can start.
-    fn admission(&mut self, index: usize) -> Result<Admission, GenerateError> {
-        let request = &self.waiting[index];
-        let query = request.prefix_query(&self.scheduler);
-        let source = self.scheduler.prefix_source(&query, self.running.iter().map(|one| &one.sequence))?;
-        let needs_boundaries = self.scheduler.needs_boundaries();
-        for RunningRequest { sequence, .. } in &mut self.running {
-            let is_ahead = sequence.urgency.priority >= request.request.priority && query.matches(sequence);
-            if !is_ahead || !self.scheduler.shares_prefixes() {
-                continue;
-            }
-            let shared = sequence.future_prefix_len(&request.prompt);
-            if sequence.computed < shared && shared >= source.tokens() + MIN_SHARED_TOKENS {
-                if needs_boundaries {
-                    sequence.add_chunk_boundary(shared);
-                }
-                return Ok(Admission::WaitForPrefix);
-            }
-        }
-        if self.running.is_empty() {
-            return Ok(Admission::Start(source));
-        }
-        // Reserved for each running request: its pending tokens and one page of answer.
-        let page = self.scheduler.pool.page_len();
-        let reserved: usize = self.running.iter().map(|one| one.sequence.pending() + page).sum();
-        let needed = request.prompt.len().saturating_sub(source.tokens()) + page;
-        let spared = self.scheduler.cached_id(source);
-        while self.scheduler.free_tokens() < reserved.saturating_add(needed) {
-            if !self.scheduler.evict(spared)? {
-                return Ok(Admission::WaitForMemory);
-            }
-        }
-        // Evictions move the cached sequences: look for the source again.
-        let query = self.waiting[index].prefix_query(&self.scheduler);
-        let running = self.running.iter().map(|one| &one.sequence);
-        Ok(Admission::Start(self.scheduler.prefix_source(&query, running)?))
     }
 
     /// Moves a request to the running ones, or ends it with the error that prevents its start.
@@ -145,7 +122,7 @@ impl Queue {
             Ok((mut generation, sequence)) => {
                 let id = arrival.id();
                 generation.begin(arrival, &sequence, arrival_time.elapsed());
-                self.running.push(RunningRequest { id, generation, sequence });
+                self.running.push(RunningRequest { id, tenant: request.tenant, generation, sequence });
             }
             Err(error) => self.refuse(arrival, error),
         }
@@ -167,14 +144,15 @@ impl Queue {
         let mut sequence = self.scheduler.create_from(source, running)?;
         sequence.set_priority(request.priority);
         let begun = self.scheduler.adapt(&mut sequence, &request.adapters);
-        let begun = begun.and_then(|()| self.scheduler.begin(&mut sequence, prompt, LogitRows::Last));
+        let scored = request.prompt_logprobs;
+        let begun = begun.and_then(|()| self.scheduler.begin_scored(&mut sequence, prompt, scored));
         if let Err(error) = begun {
             return Err(self.scheduler.free(sequence).err().unwrap_or(error));
         }
         self.scheduler.count_shared(sequence.cached());
         if self.scheduler.needs_boundaries() {
             let query = self.scheduler.prefix_query(prompt, &request.adapters);
-            self.add_chunk_boundaries(&mut sequence, longest, &query);
+            self.add_chunk_boundaries(&mut sequence, longest, &query, request.tenant);
             self.scheduler.set_snapshot_positions(&mut sequence);
         }
         Ok((Box::new(generation), sequence))
@@ -183,8 +161,14 @@ impl Queue {
     /// Ends chunks of a prompt where other prompts differ from it, so that they can start with the state there. These
     /// are the positions where waiting requests differ, and `longest`, where a known sequence differs. `longest` is
     /// ignored if it is less than [`MIN_BOUNDARY_DISTANCE`] rows away: later requests then compute these rows again.
-    fn add_chunk_boundaries(&self, sequence: &mut Sequence, longest: usize, query: &PrefixQuery) {
-        let compared = self.waiting.iter().take(COMPARED_REQUESTS);
+    fn add_chunk_boundaries(
+        &self,
+        sequence: &mut Sequence,
+        longest: usize,
+        query: &PrefixQuery,
+        tenant: u64,
+    ) {
+        let compared = self.waiting.requests(tenant).take(COMPARED_REQUESTS);
         let alike = compared.filter(|one| one.prefix_query(&self.scheduler).is_like(query));
         let lengths: BTreeSet<usize> =
             alike.map(|one| shared_prefix_len(query.prompt, &one.prompt)).collect();
@@ -192,4 +176,43 @@ impl Queue {
         let lengths = lengths.into_iter().rev().chain(longest).filter(|&len| len >= MIN_SHARED_TOKENS);
         lengths.take(MAX_BOUNDARIES).for_each(|len| sequence.add_chunk_boundary(len));
     }
+}
+
+/// Whether a waiting request can start beside the running ones.
+fn admission(
+    request: &WaitingRequest,
+    running: &mut [RunningRequest],
+    scheduler: &mut Scheduler,
+) -> Result<Admission, GenerateError> {
+    let query = request.prefix_query(scheduler);
+    let source = scheduler.prefix_source(&query, running.iter().map(|one| &one.sequence))?;
+    let needs_boundaries = scheduler.needs_boundaries();
+    for RunningRequest { sequence, .. } in &mut *running {
+        let is_ahead = sequence.urgency.priority >= request.priority() && query.matches(sequence);
+        if !is_ahead || !scheduler.shares_prefixes() {
+            continue;
+        }
+        let shared = sequence.future_prefix_len(query.prompt);
+        if sequence.computed < shared && shared >= source.tokens() + MIN_SHARED_TOKENS {
+            if needs_boundaries {
+                sequence.add_chunk_boundary(shared);
+            }
+            return Ok(Admission::WaitForPrefix);
+        }
+    }
+    if running.is_empty() {
+        return Ok(Admission::Start(source));
+    }
+    // Reserved for each running request: its pending tokens and one page of answer.
+    let page = scheduler.pool.page_len();
+    let reserved: usize = running.iter().map(|one| one.sequence.pending() + page).sum();
+    let needed = request.prompt.len().saturating_sub(source.tokens()) + page;
+    let spared = scheduler.cached_id(source);
+    while scheduler.free_tokens() < reserved.saturating_add(needed) {
+        if !scheduler.evict(spared)? {
+            return Ok(Admission::WaitForMemory);
+        }
+    }
+    // Evictions move the cached sequences: look for the source again.
+    Ok(Admission::Start(scheduler.prefix_source(&query, running.iter().map(|one| &one.sequence))?))
 }

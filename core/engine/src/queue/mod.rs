@@ -2,6 +2,7 @@
 
 mod admission;
 mod parallel_sampling;
+mod waiting_list;
 
 use crate::capability::Tokenizing;
 use crate::error::GenerateError;
@@ -18,6 +19,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use waiting_list::WaitingList;
 
 /// The id of a request and its result.
 pub type Completion = (RequestId, Result<Outcome, GenerateError>);
@@ -26,18 +28,24 @@ pub type Completion = (RequestId, Result<Outcome, GenerateError>);
 /// other running requests, and leaves the queue when it ends.
 ///
 /// **Order.** Requests start by priority, then in the order of submission. Every 16 steps of waiting raise the priority
-/// by one, so no request waits forever. A request whose prompt starts like one that is being computed waits until that
-/// prefix is computed, and shares it.
+/// by one, so no request waits forever. If requests have [tenants](Request::tenant), the tenants take turns: of the
+/// tenants with waiting requests of the highest priority, the one with the fewest running requests is next, and 16
+/// steps in which none of its requests run raise the priority of a tenant by one. A request whose prompt starts like
+/// one that is being computed waits until that prefix is computed, and shares it.
 ///
 /// **Latency.** A step has at most [`SchedulerOptions::step_tokens`](crate::SchedulerOptions::step_tokens) rows, and
 /// sequences that decode come first. However long other prompts are, at most one such step lies between two tokens of
-/// an answer.
+/// an answer. [`SchedulerOptions::step_time`](crate::SchedulerOptions::step_time) bounds its time.
+///
+/// **Cancellation.** A running request whose [flag](Request::cancel) is set ends with the step that is being computed,
+/// without a token of that step; the step itself ends at the next layer if the requests of all its rows are cancelled.
+/// A waiting request ends with the step, too.
 ///
 /// A request of a queue gets a new sequence, whose state other requests may reuse after it ends. A
 /// [`Session`](crate::Session) is not a queue of one request: its sequence belongs to it from one request to the next,
 /// so a conversation keeps its state whatever else runs.
 pub struct Queue {
-    pub(crate) waiting: Vec<WaitingRequest>,
+    pub(crate) waiting: WaitingList,
     pub(crate) running: Vec<RunningRequest>,
     /// Requests that ended since the last step returned.
     pub(crate) completed: Vec<Completion>,
@@ -54,6 +62,7 @@ pub struct Queue {
 /// A request that computes its prompt or its answer.
 pub(crate) struct RunningRequest {
     pub(crate) id: RequestId,
+    pub(crate) tenant: u64,
     pub(crate) generation: Box<Generation>,
     pub(crate) sequence: Sequence,
 }
@@ -62,7 +71,7 @@ impl Queue {
     /// An empty queue on `scheduler`. Without a tokenizer, prompts and answers are token ids only.
     pub fn new(scheduler: Scheduler, tokenizer: Option<Arc<dyn Tokenizing>>) -> Self {
         Self {
-            waiting: Vec::new(),
+            waiting: WaitingList::default(),
             running: Vec::new(),
             completed: Vec::new(),
             cancelled: BTreeSet::new(),
@@ -99,9 +108,14 @@ impl Queue {
         completed
     }
 
-    /// Cancels a request: it ends in the next step, with what it has generated so far. Has no effect after its end.
+    /// Cancels a request: it ends in the next step, with what it has generated so far. One that waits leaves the queue
+    /// at once; the next step returns its error. Has no effect after its end.
     pub fn cancel(&mut self, id: RequestId) {
-        self.cancelled.insert(id);
+        if self.running.iter().any(|one| one.id == id) {
+            self.cancelled.insert(id);
+        } else {
+            self.end_waiting(|one| one.id() == id);
+        }
     }
 
     /// Whether every request has ended and its result has been returned.
@@ -136,12 +150,16 @@ impl Queue {
         self.completed.push((id, Err(error)));
     }
 
-    /// Computes one step of the running requests. `None` if no request is running.
+    /// Computes one step of the running requests. `None` if no request is running. The step ends early only if all
+    /// requests in it are cancelled.
     pub(crate) fn compute(&mut self) -> Option<StepResults> {
-        let cancel = common_flag(&self.running);
-        let mut sequences: Vec<&mut Sequence> =
-            self.running.iter_mut().map(|one| &mut one.sequence).collect();
-        (!sequences.is_empty()).then(|| self.scheduler.step(&mut sequences, cancel.as_deref()))
+        let parts = self.running.iter_mut();
+        let (mut sequences, flags): (Vec<&mut Sequence>, Vec<Option<&AtomicBool>>) = parts
+            .map(|RunningRequest { sequence, generation, .. }| {
+                (sequence, generation.cancel_flag().map(|flag| &**flag))
+            })
+            .unzip();
+        (!sequences.is_empty()).then(|| self.scheduler.step_for_each(&mut sequences, &flags))
     }
 
     /// Passes the results of a step to the requests, and ends those that are complete.
@@ -149,7 +167,11 @@ impl Queue {
         let mut over = Vec::new();
         let Self { running, scheduler, .. } = self;
         step.each(&mut |index, output| {
-            let RunningRequest { id, generation, sequence } = &mut running[index];
+            let RunningRequest { id, generation, sequence, .. } = &mut running[index];
+            if generation.is_cancelled() {
+                over.push((index, Ok(StopReason::Cancelled)));
+                return;
+            }
             let sink = &mut |event| sink(*id, event);
             match output.and_then(|output| generation.advance(scheduler, sequence, output, sink)) {
                 Ok(None) => {}
@@ -169,7 +191,8 @@ impl Queue {
         ending: Result<StopReason, GenerateError>,
         sink: &mut dyn FnMut(RequestId, Event),
     ) {
-        let RunningRequest { id, mut generation, mut sequence } = self.running.remove(index);
+        let RunningRequest { id, tenant, mut generation, mut sequence } = self.running.remove(index);
+        self.waiting.served(tenant, self.steps);
         self.cancelled.remove(&id);
         let result = generation.finish(ending, &mut sequence, &mut |event| sink(id, event));
         let is_useful = result.as_ref().is_ok_and(|outcome| outcome.reason != StopReason::Cancelled);
@@ -190,21 +213,14 @@ impl Queue {
                 self.end(index, Ok(StopReason::Cancelled), sink);
             }
         }
-        let cancelled = std::mem::take(&mut self.cancelled);
-        let waiting = std::mem::take(&mut self.waiting).into_iter();
-        let (ended, waiting): (Vec<WaitingRequest>, _) =
-            waiting.partition(|one| one.is_cancelled() || cancelled.contains(&one.id()));
-        self.waiting = waiting;
-        // A request that has not started has no outcome.
-        for request in ended {
+        self.cancelled.clear();
+        self.end_waiting(WaitingRequest::is_cancelled);
+    }
+
+    /// Ends the waiting requests for which `is_cancelled` returns true; they have no outcome.
+    fn end_waiting(&mut self, is_cancelled: impl Fn(&WaitingRequest) -> bool) {
+        for request in self.waiting.remove_all(is_cancelled) {
             self.refuse(request.into_arrival(), GenerateError::Cancelled);
         }
     }
-}
-
-/// The cancellation flag, if all running requests have the same one.
-fn common_flag(running: &[RunningRequest]) -> Option<Arc<AtomicBool>> {
-    let mut flags = running.iter().map(|one| one.generation.cancel_flag());
-    let first = flags.next()??;
-    flags.all(|flag| flag.is_some_and(|flag| Arc::ptr_eq(flag, first))).then(|| Arc::clone(first))
 }

@@ -6,7 +6,8 @@ use crate::layers::through_layers;
 use crate::output::StepRows;
 use crate::sequence::Sequence;
 use menagerie_model::{
-    AdapterSet, ModelError, Rows, SequenceFailure, SequenceLayout, SequenceRows, StepInput, TransformContext,
+    AdapterSet, Cancellation, ModelError, Rows, SequenceFailure, SequenceLayout, SequenceRows, StepInput,
+    TransformContext,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,11 +21,12 @@ pub(crate) struct ForwardOutput {
 
 impl Scheduler {
     /// Runs the planned rows through the model. Appends to the states; the lengths do not change before the commit.
+    /// `cancel` has a flag for each sequence; those of the planned ones together cancel the forward pass.
     pub(crate) fn forward(
         &mut self,
         plan: &[PlannedRows],
         sequences: &[&mut Sequence],
-        cancel: Option<&AtomicBool>,
+        cancel: &[Option<&AtomicBool>],
     ) -> Result<ForwardOutput, GenerateError> {
         let mut failures = Vec::new();
         if plan.is_empty() {
@@ -49,13 +51,15 @@ impl Scheduler {
             let sequence = &sequences[planned.index];
             sequence.tokens[sequence.computed..][..planned.rows.len()].iter().copied()
         };
+        let flags = plan.iter().map(|planned| cancel.get(planned.index).copied().flatten());
+        let flags: Vec<&AtomicBool> = flags.collect::<Option<_>>().unwrap_or_default();
         let tokens: Vec<u32> = plan.iter().flat_map(fed).collect();
         let Self { engine, hooks, pool, .. } = self;
         let mut context = TransformContext::new(&engine.compute, &layout, StepInput::Tokens(&tokens), pool);
         context.adapters = &sets.0;
         context.hooks = &hooks.layers;
         context.trace = hooks.trace.as_deref();
-        context.cancelled = cancel;
+        context.cancelled = Cancellation::by_all(&flags);
         context.failures = Some(&mut failures);
         let rows = through_layers(context, engine.guard.as_ref(), |context| {
             let logits = engine.model.execute(context)?;

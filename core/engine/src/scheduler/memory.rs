@@ -123,7 +123,8 @@ fn victim(sequences: &[&mut Sequence], index: usize) -> Option<usize> {
     let others = (0..sequences.len()).filter(|&other| other != index);
     let weaker = others.filter(|&other| {
         let sequence = &sequences[other];
-        sequence.computed > 0 && sequence.logit_rows == LogitRows::Last && sequence.urgency.rank() > own
+        let resumes = sequence.logit_rows == LogitRows::Last || sequence.is_scored;
+        sequence.computed > 0 && resumes && sequence.urgency.rank() > own
     });
     weaker.max_by_key(|&other| sequences[other].urgency.rank())
 }

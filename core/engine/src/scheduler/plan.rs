@@ -3,9 +3,14 @@
 use super::Scheduler;
 use crate::output::SequenceResult;
 use crate::sequence::{LogitRows, Sequence};
+use crate::step_budget::StepLoad;
 use menagerie_model::InferenceStep;
 use std::cmp::Reverse;
 use std::ops::Range;
+
+/// The most bytes of logits in a step that are only computed to score the tokens of prompts. With 150,000 tokens in the
+/// vocabulary they are 55 rows, where a step of 512 rows would have 300 MB.
+const SCORED_BYTES: usize = 32 << 20;
 
 /// The rows of one sequence in a step.
 pub(crate) struct PlannedRows {
@@ -17,6 +22,19 @@ pub(crate) struct PlannedRows {
     pub(crate) logits: Range<usize>,
     pub(crate) step: InferenceStep,
     pub(super) logit_rows: LogitRows,
+}
+
+/// The rows of a planned step.
+pub(crate) fn load_of(plan: &[PlannedRows]) -> StepLoad {
+    let mut load = StepLoad::default();
+    for planned in plan {
+        match planned.step {
+            InferenceStep::Decode { .. } => load.decoded += planned.rows.len(),
+            InferenceStep::Prefill { .. } => load.prompt += planned.rows.len(),
+        }
+        load.has_rows |= !planned.logits.is_empty();
+    }
+    load
 }
 
 impl Scheduler {
@@ -59,8 +77,9 @@ impl Scheduler {
         (plan, failed)
     }
 
-    /// Rows of each sequence: one for each that decodes, then chunks of prompts, up to `step_tokens`. Among sequences
-    /// of the same priority, the one that has waited longest comes first.
+    /// Rows of each sequence: one for each that decodes, then chunks of prompts, up to `step_tokens`, or beside
+    /// sequences that decode up to the rows of the bounded time. Among sequences of the same priority, the one that
+    /// has waited longest comes first.
     fn share_out(&self, sequences: &[&mut Sequence]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..sequences.len()).collect();
         order.sort_by_key(|&index| {
@@ -69,14 +88,23 @@ impl Scheduler {
         });
         let whole = self.engine.takes_whole_prompts();
         let (mut rows, mut left) = (vec![0; sequences.len()], self.step_tokens);
+        let mut scored = (SCORED_BYTES / self.engine.vocabulary().max(1) / size_of::<f32>()).max(1);
         for &index in order.iter().filter(|&&index| sequences[index].is_decoding()) {
             rows[index] = left.min(1);
             left -= rows[index];
         }
+        if !whole && rows.iter().any(|rows| *rows > 0) {
+            left = left.min(self.budget.rows(self.step_time));
+        }
         for index in order {
-            let pending = sequences[index].uncomputed();
-            if rows[index] == 0 && !sequences[index].is_decoding() && !(whole && pending > left) {
-                rows[index] = sequences[index].rows_until_boundary(pending.min(left));
+            let sequence = &sequences[index];
+            let pending = sequence.uncomputed();
+            if rows[index] == 0 && !sequence.is_decoding() && !(whole && pending > left) {
+                rows[index] = sequence.rows_until_boundary(pending.min(left));
+                if !whole {
+                    rows[index] -= sequence.scored_rows(rows[index]).saturating_sub(scored);
+                    scored -= sequence.scored_rows(rows[index]);
+                }
                 left -= rows[index];
             }
         }

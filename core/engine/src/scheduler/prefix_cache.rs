@@ -56,6 +56,11 @@ pub(crate) fn are_same(one: Option<&Arc<AdapterSet>>, other: Option<&Arc<Adapter
 }
 
 impl PrefixQuery<'_> {
+    /// The query for the first `len` tokens of the prompt, the last of which is computed in any case.
+    pub(crate) fn within(self, len: usize) -> Self {
+        Self { prompt: &self.prompt[..len.min(self.prompt.len())], ..self }
+    }
+
     /// Whether the state of `source` is valid for this prompt.
     pub(crate) fn matches(&self, source: &Sequence) -> bool {
         source.regime == self.regime && are_same(self.adapters.as_ref(), source.adapters.as_ref())

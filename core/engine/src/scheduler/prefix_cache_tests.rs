@@ -25,8 +25,11 @@ fn keeping() -> Scheduler {
         guard: None,
         adapters: None,
     };
-    let room =
-        SchedulerOptions { sequences: 2, prefixes: 2, capacity_tokens: 1024, step_tokens: 64, swap_bytes: 0 };
+    let room = SchedulerOptions::default()
+        .with_sequences(2)
+        .with_prefixes(2)
+        .with_capacity_tokens(1024)
+        .with_step_tokens(64);
     let mut scheduler = Scheduler::new(Arc::new(engine), Vec::new(), room).unwrap();
     let mut sequence = scheduler.create().unwrap();
     scheduler.begin(&mut sequence, &prompt(200), LogitRows::Last).unwrap();

@@ -6,7 +6,6 @@ use crate::generation::Generation;
 use crate::hooks::{RequestArrival, RequestKind};
 use crate::prompt::Prompt;
 use crate::request::{Event, EventResponse, Outcome, Request};
-use crate::sequence::LogitRows;
 use crate::stopping::StopReason;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -135,7 +134,7 @@ fn begin(session: &mut Session, prompt: Prompt, request: &Request) -> Result<Box
     let generation = factory.generation(scheduler.engine(), request, splitter)?;
     sequence.set_priority(request.priority);
     scheduler.adapt(sequence, &request.adapters)?;
-    scheduler.begin(sequence, &prompt, LogitRows::Last)?;
+    scheduler.begin_scored(sequence, &prompt, request.prompt_logprobs)?;
     Ok(Box::new(generation.with_noted_start()))
 }
 

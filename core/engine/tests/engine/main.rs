@@ -3,7 +3,9 @@
 
 mod answering_again;
 mod batch;
+mod bounded_steps;
 mod byte_text;
+mod cancelling;
 mod chat;
 mod drawing;
 mod embedding;
@@ -11,7 +13,9 @@ mod encoder;
 mod events;
 mod fixture;
 mod generation;
+mod prompt_scores;
 mod queue;
 mod queue_random;
 mod rewinding;
 mod sequence;
+mod tenants;

@@ -1,7 +1,7 @@
 //! Ten thousand random operations on a queue whose pool is too small, beside answers computed without any state.
 
 use crate::fixture::{engine, mixing};
-use menagerie_engine::{GenerateError, Queue, Request, RequestId, Scheduler, StopReason};
+use menagerie_engine::{Event, GenerateError, Queue, Request, RequestId, Scheduler, StopReason};
 use menagerie_random::SplitMix64;
 use menagerie_testkit::FakeModel;
 use std::collections::BTreeMap;
@@ -25,6 +25,22 @@ fn answer(prompt: &[u32], tokens: usize, window: usize) -> Vec<u32> {
     history.split_off(prompt.len())
 }
 
+/// The log probability of the token at a position of a prompt: the logits of the script are 5 for one token, 1 for the
+/// next one, and 0 for the other 48.
+fn score(prompt: &[u32], position: usize, window: usize) -> Option<f64> {
+    let best = mixing(&prompt[position.saturating_sub(window)..position]);
+    let normalizer = (5f64.exp() + 1f64.exp() + 48.0).ln();
+    let logit = match prompt[position] {
+        id if id == best => 5.0,
+        id if id == (best + 1) % 50 => 1.0,
+        _ => 0.0,
+    };
+    (position > 0).then_some(logit - normalizer)
+}
+
+/// A request that is running: its prompt, the most tokens of its answer, the first token of the prompt to report.
+type Asked = (Vec<u32>, usize, Option<usize>);
+
 /// A prompt that often begins as earlier ones did.
 fn prompt(random: &mut SplitMix64, earlier: &[Vec<u32>]) -> Vec<u32> {
     let mut prompt = match random.below(3) {
@@ -41,6 +57,24 @@ fn prompt(random: &mut SplitMix64, earlier: &[Vec<u32>]) -> Vec<u32> {
     prompt
 }
 
+/// Each token from the first one on, once and in order.
+fn check_scores(
+    found: &[(usize, Option<f32>)],
+    prompt: &[u32],
+    scored: Option<usize>,
+    window: usize,
+    is_whole: bool,
+) {
+    let expected = scored.unwrap_or(prompt.len())..prompt.len().max(scored.unwrap_or(0));
+    assert!(found.len() == expected.len() || !is_whole, "{found:?} of {expected:?}");
+    for ((position, logprob), expected) in found.iter().zip(expected) {
+        assert_eq!(*position, expected);
+        let wanted = score(prompt, expected, window);
+        let close = |(found, wanted): (f32, f64)| (f64::from(found) - wanted).abs() < 1e-5;
+        assert!(logprob.zip(wanted).map_or(logprob.is_none() && wanted.is_none(), close), "{position}");
+    }
+}
+
 /// `aside`: bytes of memory for what gave way.
 fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
     let model = Arc::new(model);
@@ -52,17 +86,22 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
         .with_swap_bytes(aside);
     let mut queue = Queue::new(scheduler, None);
     let mut random = SplitMix64::new(seed);
-    let (mut earlier, mut open) = (Vec::new(), BTreeMap::<RequestId, (Vec<u32>, usize)>::new());
-    let (mut answered, mut cancelled) = (0, 0);
+    let (mut earlier, mut open) = (Vec::new(), BTreeMap::<RequestId, Asked>::new());
+    let (mut answered, mut cancelled, mut reported) = (0, 0, 0);
+    let mut scores = BTreeMap::<RequestId, Vec<(usize, Option<f32>)>>::new();
     for operation in 0..10_000 {
         match random.below(8) {
             0 | 1 if queue.waiting() < 12 => {
                 let prompt = prompt(&mut random, &earlier);
                 let tokens = 1 + random.below(60);
-                let request = Request::greedy(tokens).with_priority(random.below(3) as i32);
+                let scored = (random.below(4) == 0).then(|| random.below(prompt.len() + 2));
+                let request = Request::greedy(tokens)
+                    .with_priority(random.below(3) as i32)
+                    .with_tenant(random.below(3) as u64)
+                    .with_prompt_logprobs(scored);
                 let id = queue.submit(&prompt, &request);
                 earlier.push(prompt.clone());
-                open.insert(id, (prompt, tokens));
+                open.insert(id, (prompt, tokens, scored));
             }
             2 if random.below(8) == 0 => {
                 let ids: Vec<RequestId> = open.keys().copied().collect();
@@ -71,9 +110,18 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
                 }
             }
             _ => {
-                for (id, result) in queue.step(|_, _| {}) {
-                    let (prompt, tokens) = open.remove(&id).unwrap();
+                let ended = queue.step(|id, event| {
+                    if let Event::PromptToken { position, logprob, .. } = event {
+                        scores.entry(id).or_default().push((position, logprob));
+                    }
+                });
+                for (id, result) in ended {
+                    let (prompt, tokens, scored) = open.remove(&id).unwrap();
                     let expected = answer(&prompt, tokens, window);
+                    let found = scores.remove(&id).unwrap_or_default();
+                    reported += found.len();
+                    let is_whole = matches!(&result, Ok(outcome) if outcome.reason != StopReason::Cancelled);
+                    check_scores(&found, &prompt, scored, window, is_whole);
                     match result {
                         Ok(outcome) if outcome.reason == StopReason::Cancelled => {
                             assert!(expected.starts_with(&outcome.tokens), "operation {operation}");
@@ -98,6 +146,7 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
         assert!(steps < 10_000, "somebody waits for ever");
     }
     let counts = *queue.scheduler().counts();
+    assert!(reported > 1000, "{reported} tokens of prompts");
     assert!(answered > 200 && cancelled > 20, "{answered} answered, {cancelled} cancelled");
     if window > CONTEXT {
         assert!(counts.preemptions > 20, "{counts:?}");

@@ -4,9 +4,8 @@ use super::pending::PendingRows;
 use super::session::ChainSession;
 use crate::frame::{FrameHeader, FrameKind};
 use crate::message::step::StepMessage;
-use menagerie_model::{InferenceStep, SequenceId};
+use menagerie_model::{Cancellation, InferenceStep, SequenceId};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// A step before it is sent.
 #[derive(Clone, Copy)]
@@ -17,7 +16,7 @@ pub(super) struct OutgoingStep<'a> {
     pub(super) sequences: &'a [SequenceId],
     /// The number of rows that are expected as its result.
     pub(super) expected: usize,
-    pub(super) cancelled: Option<&'a AtomicBool>,
+    pub(super) cancelled: Cancellation<'a>,
 }
 
 impl OutgoingStep<'_> {

@@ -8,7 +8,7 @@ use crate::message::row_fault::RowFault;
 use crate::message::section::{RowSection, RowsKind};
 use crate::message::step::{SetMessage, SetWeights, StepMessage};
 use menagerie_model::{
-    AdapterSet, ModelError, Part, Rows, SequenceId, SlotId, StageOutput, TransformContext,
+    AdapterSet, Cancellation, ModelError, Part, Rows, SequenceId, SlotId, StageOutput, TransformContext,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -41,12 +41,13 @@ impl StageWorker {
         let Some(states) = states_of(&mut self.sessions, header)? else { return Ok(None) };
         let ids = states.place(&step, &self.own, room)?;
         let pool = &mut states.pool;
+        let flag = self.parts.cancelled.as_deref();
         let layout = step.layout(&ids).map_err(execution)?;
         let mut context = TransformContext::new(&self.parts.compute, &layout, step.input.as_input(), pool);
         context.token_types = step.token_types.as_deref();
         context.adapters = &sets;
         context.scalings = step.scalings.as_ref();
-        context.cancelled = self.parts.cancelled.as_deref();
+        context.cancelled = Cancellation::by_all(flag.as_slice());
         (context.hooks, context.trace) = (self.observers.hooks(), self.observers.trace());
         let span = tracing::debug_span!(
             "stage",

@@ -5,7 +5,7 @@ use crate::fault::{FaultKind, StageFault};
 use crate::frame::{FrameHeader, FrameKind};
 use crate::link::sooner;
 use crate::message::gather::{GatherMessage, GatherSubject, stage_of};
-use menagerie_model::ModelError;
+use menagerie_model::{Cancellation, ModelError};
 use std::time::Instant;
 
 /// Receives the pieces, with the index of their stage.
@@ -27,7 +27,7 @@ impl ChainHead {
         self.gathers = self.gathers.wrapping_add(1);
         let number = self.gathers;
         let header = FrameHeader { position: number, ..FrameHeader::of(FrameKind::Gather) };
-        let mut wait = WaitContext { by: self.by(), session: None, cancelled: None };
+        let mut wait = WaitContext { by: self.by(), session: None, cancelled: Cancellation::default() };
         self.send(header, GatherMessage { subject, pieces: Vec::new() }.encode(), &wait)?;
         let mut taken = vec![0; self.names.len()];
         loop {

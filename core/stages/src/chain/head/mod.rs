@@ -20,8 +20,8 @@ use crate::message::section::RowSection;
 use crate::message::state_access::{StateAccess, StatesMessage};
 use crate::message::times::StageTime;
 use crate::transport::PipelineTransport;
+use menagerie_model::Cancellation;
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ struct WaitContext<'a> {
     by: Instant,
     /// The request and its epoch.
     session: Option<(&'a ChainSession, u32)>,
-    cancelled: Option<&'a AtomicBool>,
+    cancelled: Cancellation<'a>,
 }
 
 /// Sends steps and receives their answers.
@@ -114,7 +114,7 @@ impl ChainHead {
         identity.encode(&mut out);
         out.count(0);
         let by = Instant::now() + self.options.opening;
-        let wait = WaitContext { by, session: None, cancelled: None };
+        let wait = WaitContext { by, session: None, cancelled: Cancellation::default() };
         let step = self.next_step();
         self.send(FrameHeader { step, ..FrameHeader::of(FrameKind::Hello) }, out.0, &wait)?;
         let payload = self.wait_for(&wait, |arrival| match arrival {
@@ -224,7 +224,7 @@ impl ChainHead {
     fn round(&mut self, session: &Arc<ChainSession>, message: &StatesMessage) -> Result<Vec<u8>, StageFault> {
         self.open(session)?;
         let (request, epoch) = (session.number, session.epoch());
-        let wait = WaitContext { by: self.by(), session: Some((session, epoch)), cancelled: None };
+        let wait = WaitContext { by: self.by(), session: Some((session, epoch)), cancelled: Cancellation::default() };
         let step = self.next_step();
         let header = FrameHeader { request, epoch, step, ..FrameHeader::of(FrameKind::States) };
         self.send(header, message.encode(), &wait)?;
@@ -258,7 +258,7 @@ impl ChainHead {
                 None if Instant::now() >= wait.by => return Err(self.timeout(wait)),
                 None => {}
             }
-            if wait.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            if wait.cancelled.is_requested() {
                 // Its answer is ignored when it arrives; what it wrote is written again or restored.
                 return Err(self.fault(FaultKind::Cancelled, 0, "cancelled"));
             }
@@ -289,7 +289,7 @@ impl ChainHead {
         payload: Vec<u8>,
     ) -> Result<(), StageFault> {
         let session = session.map(|session| (session, session.epoch()));
-        let wait = WaitContext { by: self.by(), session, cancelled: None };
+        let wait = WaitContext { by: self.by(), session, cancelled: Cancellation::default() };
         self.send(header, payload, &wait)
     }
 
@@ -317,7 +317,7 @@ impl ChainHead {
             if Instant::now() >= answer_by.map_or(wait.by, |by| by.min(wait.by)) {
                 return Err(self.timeout(wait));
             }
-            if wait.cancelled.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            if wait.cancelled.is_requested() {
                 return Err(self.fault(FaultKind::Cancelled, 0, "cancelled"));
             }
         }
