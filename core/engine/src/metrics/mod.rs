@@ -4,6 +4,7 @@
 //! otherwise. All numbers are atomic, so they can be read while requests run.
 
 mod histogram;
+mod labels;
 mod text;
 
 use histogram::Histogram;
@@ -73,8 +74,10 @@ pub struct Outcomes {
     pub computed: Counter,
     /// Cancelled, with or without a part of an answer.
     pub cancelled: Counter,
-    /// An error.
+    /// An error after it had started.
     pub failed: Counter,
+    /// An error before it could start: in its prompt or in its options.
+    pub refused: Counter,
     /// The owner dropped it.
     pub abandoned: Counter,
 }
@@ -183,7 +186,8 @@ impl PipelineLifecycle for Metrics {
 
     fn ends(&self, request: RequestId, end: &RequestEnd) {
         self.requests_open.fall();
-        match self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&request) {
+        let has_started = self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&request);
+        match has_started {
             true => self.requests_running.fall(),
             false => self.requests_waiting.fall(),
         }
@@ -191,7 +195,8 @@ impl PipelineLifecycle for Metrics {
             RequestEnd::Finished(outcome) => self.finished(outcome),
             RequestEnd::Computed { .. } => self.requests.computed.add(1),
             RequestEnd::Failed(crate::error::GenerateError::Cancelled) => self.requests.cancelled.add(1),
-            RequestEnd::Failed(_) => self.requests.failed.add(1),
+            RequestEnd::Failed(_) if has_started => self.requests.failed.add(1),
+            RequestEnd::Failed(_) => self.requests.refused.add(1),
             RequestEnd::Abandoned => self.requests.abandoned.add(1),
         }
     }

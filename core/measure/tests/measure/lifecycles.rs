@@ -301,13 +301,14 @@ fn metrics_count_what_is_computed() {
     encoder.lifecycles = hooks.lifecycles.clone();
     let (rows, steps) = (metrics.rows.get(), metrics.steps.get());
     encoder.embed(&[&[1, 2], &[], &[3]], &EmbeddingOptions::default());
-    assert_eq!((metrics.requests.computed.get(), metrics.requests.failed.get()), (10, 1));
+    let [failed, refused] = [&metrics.requests.failed, &metrics.requests.refused];
+    assert_eq!((metrics.requests.computed.get(), failed.get(), refused.get()), (10, 0, 1));
     assert_eq!((metrics.rows.get() - rows, metrics.steps.get() - steps), (3, 1));
     let flag = Arc::new(AtomicBool::new(true));
     let cancelled = six_and_three().with_cancel(flag).with_depth(0);
     assert!(bench(&watched, &cancelled, &mut |_| {}).is_err());
     interrupted(&model, None);
     assert!(bench(&watched, &six_and_three(), &mut |_| {}).is_err());
-    assert_eq!((metrics.requests.cancelled.get(), metrics.requests.failed.get()), (1, 2));
+    assert_eq!((metrics.requests.cancelled.get(), failed.get(), refused.get()), (1, 1, 1));
     assert_eq!(metrics.requests_open.get(), 0);
 }

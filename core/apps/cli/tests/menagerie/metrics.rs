@@ -46,7 +46,7 @@ fn answers_are_counted() {
 /// The outcomes of all requests, and those that are still open.
 fn ended(home: &Path) -> [f64; 4] {
     let of = |outcome: &str| value(home, &format!("requests_total{{outcome=\"{outcome}\"}}"));
-    [of("computed"), of("failed"), of("length"), value(home, "requests_open")]
+    [of("computed"), of("refused"), of("length"), value(home, "requests_open")]
 }
 
 /// Measurements, chunks of a text, vectors and scores are requests too, those that fail as well.
