@@ -55,7 +55,7 @@ pub use capability::{ChatCapable, TextStream, Tokenizing};
 pub use chat::{ChatEvents, ChatOptions, ChatSession};
 pub use embed::{
     DocumentScores, EmbeddingEngine, EmbeddingOptions, EmbeddingPipeline, Normalization, TextTokens,
-    Truncation,
+    Truncation, VectorCompletion, VectorQueue,
 };
 pub use engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, Engine, with_snapshot_room};
 pub use error::{GenerateError, MissingCapability, TextError};

@@ -97,10 +97,22 @@ impl EmbeddingEngine {
         options: &EmbeddingOptions,
         kind: RequestKind,
     ) -> Vec<Result<Vec<f32>, GenerateError>> {
+        let arrivals = sequences.iter().map(|_| RequestArrival::new(&self.lifecycles, kind)).collect();
+        self.embed_arrived(sequences, arrivals, options)
+    }
+
+    /// [`Self::embed`] of texts and pairs of texts that have arrived as these requests.
+    pub(crate) fn embed_arrived(
+        &self,
+        sequences: &[EmbeddingInput],
+        arrivals: Vec<RequestArrival>,
+        options: &EmbeddingOptions,
+    ) -> Vec<Result<Vec<f32>, GenerateError>> {
         let mut results: Vec<Result<Vec<f32>, GenerateError>> =
             sequences.iter().map(|text| self.check(text.tokens).map(|()| Vec::new())).collect();
+        let arrived = sequences.iter().zip(arrivals).zip(&results);
         let mut lives: Vec<Option<RequestProgress>> =
-            sequences.iter().zip(&results).map(|(text, checked)| self.begun(text, kind, checked)).collect();
+            arrived.map(|((text, arrival), checked)| begun(text, arrival, checked)).collect();
         let good: Vec<usize> = (0..sequences.len()).filter(|&index| results[index].is_ok()).collect();
         let mut rest = good.as_slice();
         while !rest.is_empty() {
@@ -124,26 +136,6 @@ impl EmbeddingEngine {
             rest = later;
         }
         results
-    }
-
-    /// The request of a text; `None` if it has failed already.
-    fn begun<T>(
-        &self,
-        text: &EmbeddingInput,
-        kind: RequestKind,
-        checked: &Result<T, GenerateError>,
-    ) -> Option<RequestProgress> {
-        let arrival = RequestArrival::new(&self.lifecycles, kind);
-        match checked {
-            Ok(_) => {
-                let prompt_tokens = text.tokens.len();
-                Some(arrival.initialized(&RequestStart { prompt_tokens, cached_tokens: 0, adapters: None }))
-            }
-            Err(error) => {
-                arrival.refused(error);
-                None
-            }
-        }
     }
 
     fn check(&self, tokens: &[u32]) -> Result<(), GenerateError> {
@@ -251,6 +243,24 @@ impl EmbeddingEngine {
             })
         });
         SequenceLayout::new(parts.collect::<Result<_, ModelError>>()?)
+    }
+}
+
+/// The request of a text; `None` if it has failed already.
+fn begun<T>(
+    text: &EmbeddingInput,
+    arrival: RequestArrival,
+    checked: &Result<T, GenerateError>,
+) -> Option<RequestProgress> {
+    match checked {
+        Ok(_) => {
+            let prompt_tokens = text.tokens.len();
+            Some(arrival.initialized(&RequestStart { prompt_tokens, cached_tokens: 0, adapters: None }))
+        }
+        Err(error) => {
+            arrival.refused(error);
+            None
+        }
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod engine;
 mod pipeline;
+mod queue;
 mod truncation;
 
 pub(crate) use engine::EmbeddingInput;
 pub use engine::{EmbeddingEngine, EmbeddingOptions, Normalization};
 pub use pipeline::EmbeddingPipeline;
+pub use queue::{VectorCompletion, VectorQueue};
 pub use truncation::{DocumentScores, TextTokens, Truncation};

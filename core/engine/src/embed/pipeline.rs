@@ -3,8 +3,9 @@
 use crate::capability::Tokenizing;
 use crate::embed::{
     DocumentScores, EmbeddingEngine, EmbeddingInput, EmbeddingOptions, Normalization, TextTokens, Truncation,
+    VectorQueue,
 };
-use crate::error::{GenerateError, MissingCapability, TextError};
+use crate::error::{GenerateError, MissingCapability};
 use crate::hooks::{Hookable, PipelineLifecycle, RequestKind};
 use std::sync::Arc;
 
@@ -65,14 +66,43 @@ impl EmbeddingPipeline {
             Truncation::Refuse => (tokenizer.encode_prompt(text)?, 0),
             Truncation::End => tokenizer.encode_prompt_within(text, self.engine.context)?,
         };
-        Ok(TextTokens { tokens, cut })
+        Ok(TextTokens { tokens, second: None, cut })
     }
 
-    /// The scores `[labels]` of each document for a query, by a reranker. Query and document are joined as the model
-    /// was trained (`[CLS] query [SEP] document [SEP]`); special tokens in them are text.
+    /// The tokens of a query and a document for a reranker, joined as the model was trained
+    /// (`[CLS] query [SEP] document [SEP]`); special tokens in them are text.
     ///
     /// # Errors
-    /// The file has no classifier or no tokenizer, or a text is empty. An error of one document is its result.
+    /// The file has no classifier or no tokenizer, a text cannot be tokenized, or [`GenerateError::EmptyText`].
+    pub fn pair(
+        &self,
+        query: &str,
+        document: &str,
+        truncation: Truncation,
+    ) -> Result<TextTokens, GenerateError> {
+        if self.engine.model.classifier.is_none() {
+            return Err(MissingCapability::Classifier { model: self.name.clone() }.into());
+        }
+        let tokenizer = self.tokenizer()?;
+        if query.is_empty() || document.is_empty() {
+            return Err(GenerateError::EmptyText);
+        }
+        let ((tokens, second), cut) = match truncation {
+            Truncation::Refuse => (tokenizer.encode_pair(query, document)?, 0),
+            Truncation::End => tokenizer.encode_pair_within(query, document, self.engine.context)?,
+        };
+        Ok(TextTokens { tokens, second: Some(second), cut })
+    }
+
+    /// A queue, whose texts share steps.
+    pub fn queue(&self) -> VectorQueue {
+        VectorQueue::new(self.engine.clone())
+    }
+
+    /// The scores `[labels]` of each document for a query, by a reranker; see [`Self::pair`].
+    ///
+    /// # Errors
+    /// As [`Self::pair`]. An error of one document is its result.
     pub fn rerank(
         &self,
         query: &str,
@@ -82,23 +112,16 @@ impl EmbeddingPipeline {
         if self.engine.model.classifier.is_none() {
             return Err(MissingCapability::Classifier { model: self.name.clone() }.into());
         }
-        let tokenizer = self.tokenizer()?;
-        if query.is_empty() || documents.iter().any(|document| document.is_empty()) {
-            return Err(GenerateError::EmptyText);
-        }
-        let pair = |document: &&str| match truncation {
-            Truncation::Refuse => Ok((tokenizer.encode_pair(query, document)?, 0)),
-            Truncation::End => tokenizer.encode_pair_within(query, document, self.engine.context),
-        };
-        let pairs = documents.iter().map(pair).collect::<Result<Vec<_>, TextError>>()?;
+        let pair = |document: &&str| self.pair(query, document, truncation);
+        let pairs = documents.iter().map(pair).collect::<Result<Vec<_>, _>>()?;
         let texts: Vec<EmbeddingInput> = pairs
             .iter()
-            .map(|((tokens, second), _)| EmbeddingInput { tokens, second: Some(*second) })
+            .map(|TextTokens { tokens, second, .. }| EmbeddingInput { tokens, second: *second })
             .collect();
         let options = EmbeddingOptions { pooling: None, normalization: Normalization::None };
         let scores = self.engine.embed_typed(&texts, &options, RequestKind::Reranking);
         let scored = scores.into_iter().zip(&pairs);
-        Ok(scored.map(|(scores, (_, cut))| Ok(DocumentScores { scores: scores?, cut: *cut })).collect())
+        Ok(scored.map(|(scores, pair)| Ok(DocumentScores { scores: scores?, cut: pair.cut })).collect())
     }
 }
 

@@ -10,11 +10,13 @@ pub enum Truncation {
     End,
 }
 
-/// A text as tokens.
+/// A text, or a query with a document, as tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextTokens {
     /// The tokens, with the special tokens around the text.
     pub tokens: Vec<u32>,
+    /// Where the second text starts, in a pair of texts for a reranker.
+    pub second: Option<usize>,
     /// The number of tokens that were cut.
     pub cut: usize,
 }

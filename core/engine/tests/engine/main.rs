@@ -19,3 +19,4 @@ mod queue_random;
 mod rewinding;
 mod sequence;
 mod tenants;
+mod vector_queue;

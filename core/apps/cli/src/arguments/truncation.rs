@@ -37,7 +37,7 @@ pub(crate) fn cut_ids(mut tokens: Vec<u32>, context: usize, truncation: Truncati
         Truncation::End => tokens.len().saturating_sub(context),
     };
     tokens.truncate(tokens.len() - cut);
-    TextTokens { tokens, cut }
+    TextTokens { tokens, second: None, cut }
 }
 
 /// The message of an error; for a text that is too long, with the option that truncates it.

@@ -7,9 +7,11 @@ use crate::batch::request::opened;
 use crate::batch::result::{fault_line, fault_of, line};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use menagerie::engine::{EmbeddingOptions, EmbeddingPipeline, GenerateError, TextTokens, Truncation};
+use menagerie::engine::{
+    EmbeddingOptions, EmbeddingPipeline, GenerateError, RequestId, TextTokens, Truncation, VectorQueue,
+};
 use serde_json::{Value, json};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 /// Maximum number of texts in a line, the same as OpenAI's.
 const MOST_TEXTS: usize = 2048;
@@ -17,20 +19,14 @@ const MOST_TEXTS: usize = 2048;
 /// The embedding lines that are being computed.
 pub(crate) struct BatchVectors<'a> {
     pipeline: &'a EmbeddingPipeline,
+    queue: VectorQueue,
     options: EmbeddingOptions,
     /// The truncation of long texts for lines without the field `truncate`.
     truncation: Truncation,
-    waiting: VecDeque<PendingText>,
+    /// The line of each text that has not been computed, and its index among the texts of the line.
+    texts: HashMap<RequestId, (usize, usize)>,
     /// By line.
     open: HashMap<usize, VectorLine>,
-}
-
-/// A text that has not been computed yet.
-struct PendingText {
-    line: usize,
-    /// Its index among the texts of its line.
-    place: usize,
-    tokens: Vec<u32>,
 }
 
 /// A line with texts that have not been computed yet.
@@ -58,12 +54,13 @@ impl<'a> BatchVectors<'a> {
         options: EmbeddingOptions,
         truncation: Truncation,
     ) -> Self {
-        Self { pipeline, options, truncation, waiting: VecDeque::new(), open: HashMap::new() }
+        let (queue, texts, open) = (pipeline.queue(), HashMap::new(), HashMap::new());
+        Self { pipeline, queue, options, truncation, texts, open }
     }
 
     /// Number of texts that have not been computed yet.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.queue.waiting()
     }
 
     /// Adds a line; `line` is its index in the batch.
@@ -90,8 +87,9 @@ impl<'a> BatchVectors<'a> {
         let tokens = texts.iter().map(|text| text.tokens.len()).sum();
         let cut = (truncation == Truncation::End).then(|| texts.iter().map(|text| text.cut).sum());
         let vectors = texts.iter().map(|_| None).collect();
-        let texts = texts.into_iter().enumerate();
-        self.waiting.extend(texts.map(|(place, text)| PendingText { line, place, tokens: text.tokens }));
+        for (place, text) in texts.into_iter().enumerate() {
+            self.texts.insert(self.queue.submit(text, &self.options, 0), (line, place));
+        }
         self.open.insert(line, VectorLine { place, form, tokens, cut, vectors });
         Ok(())
     }
@@ -126,24 +124,15 @@ impl<'a> BatchVectors<'a> {
         items.iter().map(tokens).collect()
     }
 
-    /// Computes the next texts: as many as fit into a step, at least one. Returns the results of the lines that are
-    /// complete, and whether each is an answer.
+    /// Computes the next texts. Returns the results of the lines that are complete, and whether each is an answer.
     pub(crate) fn step(&mut self) -> Vec<(Value, bool)> {
-        let (mut rows, most) = (0, self.pipeline.engine().step_tokens);
-        let fitting = self.waiting.iter().take_while(|text| {
-            rows += text.tokens.len();
-            rows <= most
-        });
-        let count = fitting.count().max(1).min(self.waiting.len());
-        let texts: Vec<PendingText> = self.waiting.drain(..count).collect();
-        let tokens: Vec<&[u32]> = texts.iter().map(|text| text.tokens.as_slice()).collect();
-        let vectors = self.pipeline.embed(&tokens, &self.options);
         let mut done = Vec::new();
-        for (text, vector) in texts.iter().zip(vectors) {
-            let Some(open) = self.open.get_mut(&text.line) else { continue };
-            open.vectors[text.place] = Some(vector);
+        for (id, vector) in self.queue.step(None) {
+            let Some((line, place)) = self.texts.remove(&id) else { continue };
+            let Some(open) = self.open.get_mut(&line) else { continue };
+            open.vectors[place] = Some(vector);
             if open.vectors.iter().all(Option::is_some)
-                && let Some(whole) = self.open.remove(&text.line)
+                && let Some(whole) = self.open.remove(&line)
             {
                 done.push(whole.line(self.pipeline.name()));
             }
