@@ -70,8 +70,13 @@ impl RequestBody {
         self.take(name).map(count).transpose().map_err(wrong)
     }
 
+    /// The text of a field, if it is a string.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.0.get(name).and_then(Value::as_str).map(str::to_owned)
+    }
+
     /// Removes and returns a boolean.
-    fn flag(&mut self, name: &str) -> Result<Option<bool>, LineFault> {
+    pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>, LineFault> {
         let flag = |value: Value| value.as_bool().ok_or(value);
         self.take(name)
             .map(flag)

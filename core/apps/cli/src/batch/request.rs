@@ -30,6 +30,9 @@ pub(crate) enum AnswerFormat {
 pub(crate) struct BatchRequest {
     pub(crate) shape: AnswerFormat,
     pub(crate) prompt: Prompt<'static>,
+    /// The text of the prompt, if answers begin with it. The first request then reports the tokens of the prompt, if log
+    /// probabilities are requested.
+    pub(crate) echo: Option<String>,
     pub(crate) answers: Vec<Request>,
 }
 
@@ -60,8 +63,8 @@ impl BatchRequests<'_> {
         match url.as_str() {
             "/v1/chat/completions" => self.chat(body),
             "/v1/completions" => {
-                let prompt = self.text_prompt(&mut body, false)?;
-                self.batch_request(body, AnswerFormat::Completion, prompt)
+                let (prompt, echo) = self.completion_prompt(&mut body)?;
+                self.batch_request(body, AnswerFormat::Completion, prompt, echo)
             }
             other => Err(LineFault::of(
                 "url",
@@ -79,13 +82,12 @@ impl BatchRequests<'_> {
         match (body.has("messages"), body.has("prompt")) {
             (true, false) => self.chat(body),
             (false, true) => {
-                let prompt = self.text_prompt(&mut body, true)?;
-                let shape = if matches!(prompt, Prompt::Rendered(_)) {
-                    AnswerFormat::Chat
-                } else {
-                    AnswerFormat::Completion
-                };
-                self.batch_request(body, shape, prompt)
+                if self.format.is_some() && body.text("prompt").is_some() {
+                    let prompt = self.text_prompt(&mut body, true)?;
+                    return self.batch_request(body, AnswerFormat::Chat, prompt, None);
+                }
+                let (prompt, echo) = self.completion_prompt(&mut body)?;
+                self.batch_request(body, AnswerFormat::Completion, prompt, echo)
             }
             (true, true) => {
                 Err(LineFault::of("prompt", "the line has messages too; give only one of the two"))
@@ -98,7 +100,7 @@ impl BatchRequests<'_> {
         let messages = body.take("messages").unwrap_or_default();
         let messages = messages_of(&messages)?;
         let prompt = self.rendered(&mut body, &messages)?;
-        self.batch_request(body, AnswerFormat::Chat, prompt)
+        self.batch_request(body, AnswerFormat::Chat, prompt, None)
     }
 
     fn rendered(
@@ -131,6 +133,28 @@ impl BatchRequests<'_> {
         Ok(prompt.map_err(|error| LineFault::of("messages", error))?.into())
     }
 
+    /// The prompt of a completion, and its text if `echo` is true.
+    fn completion_prompt(
+        &self,
+        body: &mut RequestBody,
+    ) -> Result<(Prompt<'static>, Option<String>), LineFault> {
+        let given = body.text("prompt");
+        let prompt = self.text_prompt(body, false)?;
+        let echo = body.flag("echo")?.unwrap_or(false).then(|| match (given, &prompt) {
+            (None, Prompt::Tokens(ids)) => self.decoded(ids),
+            (given, _) => Ok(given.unwrap_or_default()),
+        });
+        Ok((prompt, echo.transpose()?))
+    }
+
+    /// The text of token ids.
+    fn decoded(&self, ids: &[u32]) -> Result<String, LineFault> {
+        let tokenizer = self.pipeline.tokenizer().map_err(|error| LineFault::of("echo", error))?;
+        let mut stream = tokenizer.stream();
+        let texts = ids.iter().map(|id| stream.push(*id)).collect::<Result<String, _>>();
+        Ok(texts.map_err(|error| LineFault::of("prompt", error))? + &stream.finish())
+    }
+
     /// `prompt`: a string or token ids. A string is a user message if `as_message` is set and there is a template.
     fn text_prompt(&self, body: &mut RequestBody, as_message: bool) -> Result<Prompt<'static>, LineFault> {
         let wrong = |reason: &str| LineFault::of("prompt", reason);
@@ -159,6 +183,7 @@ impl BatchRequests<'_> {
         mut body: RequestBody,
         shape: AnswerFormat,
         prompt: Prompt<'static>,
+        echo: Option<String>,
     ) -> Result<BatchRequest, LineFault> {
         let mut request = body.request(&self.defaults)?;
         let logprobs = match shape {
@@ -180,10 +205,14 @@ impl BatchRequests<'_> {
         body.finish()?;
         let answer = |answer: usize| {
             let mut request = request.clone().with_priority(priority);
+            // All answers have the same prompt.
+            let scores = echo.is_some() && request.logprobs.is_some() && answer == 0;
+            request.prompt_logprobs = scores.then_some(0);
             request.sampling.seed = request.sampling.seed.map(|seed| seed.wrapping_add(answer as u64));
             request
         };
-        Ok(BatchRequest { shape, prompt, answers: (0..answers).map(answer).collect() })
+        let answers = (0..answers).map(answer).collect();
+        Ok(BatchRequest { shape, prompt, echo, answers })
     }
 }
 

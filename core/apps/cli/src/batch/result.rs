@@ -12,6 +12,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) struct BatchResult {
     place: LinePlace,
     shape: AnswerFormat,
+    /// The text of the prompt, if answers begin with it.
+    echo: Option<String>,
+    /// Tokens of the prompt with their log probabilities, if requested.
+    prompt: Vec<AnswerToken>,
     /// By answer: tokens with their log probabilities, if requested.
     shown: Vec<Vec<AnswerToken>>,
     ended: Vec<Option<Result<Outcome, GenerateError>>>,
@@ -26,7 +30,18 @@ impl BatchResult {
     /// A line with this number of answers, none of them complete.
     pub(crate) fn new(place: LinePlace, shape: AnswerFormat, answers: usize) -> Self {
         let ended = (0..answers).map(|_| None).collect();
-        Self { place, shape, shown: vec![Vec::new(); answers], ended }
+        let shown = vec![Vec::new(); answers];
+        Self { place, shape, echo: None, prompt: Vec::new(), shown, ended }
+    }
+
+    /// The same with answers that begin with this text of the prompt.
+    pub(crate) fn with_echo(self, echo: Option<String>) -> Self {
+        Self { echo, ..self }
+    }
+
+    /// Adds a token of the prompt.
+    pub(crate) fn show_prompt(&mut self, shown: AnswerToken) {
+        self.prompt.push(shown);
     }
 
     /// Adds a token of an answer.
@@ -41,8 +56,9 @@ impl BatchResult {
     }
 
     /// The result line, and whether it is an answer. If one answer failed, the line is an error.
-    pub(crate) fn line(self, model: &str) -> (Value, bool) {
-        let outcomes: Result<Vec<Outcome>, GenerateError> = self.ended.into_iter().flatten().collect();
+    pub(crate) fn line(mut self, model: &str) -> (Value, bool) {
+        let ended = std::mem::take(&mut self.ended).into_iter();
+        let outcomes: Result<Vec<Outcome>, GenerateError> = ended.flatten().collect();
         let outcomes = match outcomes {
             Ok(outcomes) => outcomes,
             Err(error) => return (fault_line(&self.place, &fault_of(error)), false),
@@ -58,12 +74,71 @@ impl BatchResult {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         body["created"] = seconds.into();
         body["model"] = model.into();
-        let choices = outcomes.iter().zip(&self.shown).enumerate();
         body["choices"] =
-            choices.map(|(index, (outcome, shown))| choice(self.shape, index, outcome, shown)).collect();
+            outcomes.iter().enumerate().map(|(index, outcome)| self.choice(index, outcome)).collect();
         body["usage"] = usage(&outcomes);
         (line(&self.place, 200, body), true)
     }
+
+    fn choice(&self, index: usize, outcome: &Outcome) -> Value {
+        let finish = match &outcome.reason {
+            StopReason::EndOfGeneration(_) | StopReason::StopString(_) => "stop",
+            StopReason::MaxTokens | StopReason::ContextFull => "length",
+            other => other.name(),
+        };
+        let shown = &self.shown[index];
+        let is_shown = !shown.is_empty() || !self.prompt.is_empty();
+        let logprobs = is_shown.then(|| match self.shape {
+            AnswerFormat::Chat => chat_logprobs(shown),
+            AnswerFormat::Completion => self.completion_logprobs(shown),
+        });
+        let mut choice = json!({ "index": index, "logprobs": logprobs, "finish_reason": finish });
+        let Outcome { text, reasoning, .. } = outcome;
+        match self.shape {
+            AnswerFormat::Chat => {
+                let mut message = json!({ "role": "assistant", "content": text });
+                if !reasoning.is_empty() {
+                    message["reasoning_content"] = reasoning.clone().into();
+                }
+                choice["message"] = message;
+            }
+            AnswerFormat::Completion => {
+                let echo = self.echo.as_deref().unwrap_or_default();
+                choice["text"] = format!("{echo}{reasoning}{text}").into();
+            }
+        }
+        choice
+    }
+
+    /// The tokens of the prompt, if they are requested, and of an answer.
+    fn completion_logprobs(&self, shown: &[AnswerToken]) -> Value {
+        // Characters of the tokens of the prompt that its text does not have: a space that the vocabulary puts before a text.
+        let echoed = self.echo.as_deref().map_or(0, |echo| echo.chars().count());
+        let added = self.prompt.iter().map(started).sum::<usize>().saturating_sub(echoed);
+        let shown: Vec<&AnswerToken> = self.prompt.iter().chain(shown).collect();
+        let offsets = shown.iter().scan(0, |next: &mut usize, token| {
+            let offset = *next;
+            *next += started(token);
+            Some(offset.saturating_sub(added))
+        });
+        // The first token of a prompt has no probability.
+        let top = |shown: &&AnswerToken| -> Option<Map<String, Value>> {
+            shown.logprob?;
+            Some(shown.top.iter().map(|top| (top.piece.clone(), json!(top.logprob))).collect())
+        };
+        json!({
+            "text_offset": offsets.collect::<Vec<_>>(),
+            "tokens": shown.iter().map(|shown| &shown.piece).collect::<Vec<_>>(),
+            "token_logprobs": shown.iter().map(|shown| shown.logprob).collect::<Vec<_>>(),
+            "top_logprobs": shown.iter().map(top).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// The number of characters that begin in a token.
+fn started(token: &AnswerToken) -> usize {
+    // Other bytes continue a character (RFC 3629).
+    token.bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count()
 }
 
 /// Classifies an error: caused by the request, or by the model.
@@ -96,30 +171,6 @@ pub(crate) fn line(place: &LinePlace, status: u16, body: Value) -> Value {
     })
 }
 
-fn choice(shape: AnswerFormat, index: usize, outcome: &Outcome, shown: &[AnswerToken]) -> Value {
-    let finish = match &outcome.reason {
-        StopReason::EndOfGeneration(_) | StopReason::StopString(_) => "stop",
-        StopReason::MaxTokens | StopReason::ContextFull => "length",
-        other => other.name(),
-    };
-    let logprobs = (!shown.is_empty()).then(|| match shape {
-        AnswerFormat::Chat => chat_logprobs(shown),
-        AnswerFormat::Completion => completion_logprobs(shown),
-    });
-    let mut choice = json!({ "index": index, "logprobs": logprobs, "finish_reason": finish });
-    match shape {
-        AnswerFormat::Chat => {
-            let mut message = json!({ "role": "assistant", "content": outcome.text });
-            if !outcome.reasoning.is_empty() {
-                message["reasoning_content"] = outcome.reasoning.clone().into();
-            }
-            choice["message"] = message;
-        }
-        AnswerFormat::Completion => choice["text"] = format!("{}{}", outcome.reasoning, outcome.text).into(),
-    }
-    choice
-}
-
 fn chat_logprobs(shown: &[AnswerToken]) -> Value {
     let token = |piece: &str, bytes: &[u8], logprob: Option<f32>| {
         // Control tokens have no bytes in the text: null, as OpenAI's reference says.
@@ -133,23 +184,6 @@ fn chat_logprobs(shown: &[AnswerToken]) -> Value {
         value
     };
     json!({ "content": shown.iter().map(one).collect::<Vec<_>>() })
-}
-
-fn completion_logprobs(shown: &[AnswerToken]) -> Value {
-    let mut offset = 0;
-    let offsets = shown.iter().map(|shown| {
-        offset += shown.piece.chars().count();
-        offset - shown.piece.chars().count()
-    });
-    let top = |shown: &AnswerToken| -> Map<String, Value> {
-        shown.top.iter().map(|top| (top.piece.clone(), json!(top.logprob))).collect()
-    };
-    json!({
-        "text_offset": offsets.collect::<Vec<_>>(),
-        "tokens": shown.iter().map(|shown| &shown.piece).collect::<Vec<_>>(),
-        "token_logprobs": shown.iter().map(|shown| shown.logprob).collect::<Vec<_>>(),
-        "top_logprobs": shown.iter().map(top).collect::<Vec<_>>(),
-    })
 }
 
 /// Token counts; the prompt counts once for all answers.

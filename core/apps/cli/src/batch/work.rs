@@ -151,9 +151,9 @@ impl<'a> BatchWork<'a> {
 
     fn begin_text(&mut self, queue: &mut Queue, index: usize, line: Option<Value>) -> Result<(), LineFault> {
         let requests = self.requests.as_ref().map_err(LineFault::whole)?;
-        let BatchRequest { shape, prompt, answers } = requests.of(line)?;
+        let BatchRequest { shape, prompt, echo, answers } = requests.of(line)?;
         let place = self.input.lines()[index].clone();
-        self.open.insert(index, BatchResult::new(place, shape, answers.len()));
+        self.open.insert(index, BatchResult::new(place, shape, answers.len()).with_echo(echo));
         for (answer, request) in answers.iter().enumerate() {
             self.answers.insert(queue.submit(prompt.clone(), request), (index, answer));
         }
@@ -168,15 +168,20 @@ impl<'a> BatchWork<'a> {
     }
 
     fn hear(&mut self, request: RequestId, event: Event) {
-        let Event::Token { id, piece, bytes, logprob, top } = event else { return };
-        self.tally.token();
-        self.bar.set_message(self.tally.message());
-        if logprob.is_none() {
-            return;
-        }
         let Some((index, answer)) = self.answers.get(&request) else { return };
-        if let Some(open) = self.open.get_mut(index) {
-            open.show(*answer, AnswerToken { id, piece, bytes, logprob, top });
+        let Some(open) = self.open.get_mut(index) else { return };
+        match event {
+            Event::PromptToken { id, piece, bytes, logprob, top, .. } => {
+                open.show_prompt(AnswerToken { id, piece, bytes, logprob, top });
+            }
+            Event::Token { id, piece, bytes, logprob, top } => {
+                if logprob.is_some() {
+                    open.show(*answer, AnswerToken { id, piece, bytes, logprob, top });
+                }
+                self.tally.token();
+                self.bar.set_message(self.tally.message());
+            }
+            _ => {}
         }
     }
 }

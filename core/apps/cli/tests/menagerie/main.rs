@@ -4,6 +4,7 @@
 mod adapters;
 mod bad_input;
 mod bad_specs;
+mod batch_echo;
 mod batch_retries;
 mod batch_vectors;
 mod batches;
