@@ -21,6 +21,7 @@
 mod adapter_choice;
 mod capability;
 mod chat;
+mod constraint;
 mod decode;
 mod embed;
 mod engine;
@@ -53,6 +54,7 @@ mod stopping;
 pub use adapter_choice::AdapterChoice;
 pub use capability::{ChatCapable, TextStream, Tokenizing};
 pub use chat::{ChatEvents, ChatOptions, ChatSession};
+pub use constraint::{Constraint, ConstraintError, ConstraintState};
 pub use embed::{
     DocumentScores, EmbeddingEngine, EmbeddingOptions, EmbeddingPipeline, Normalization, TextTokens,
     Truncation, VectorCompletion, VectorQueue,

@@ -68,6 +68,22 @@ impl ReasoningSplitter {
         self.tags.iter().any(|tags| tags.open == text || tags.close == text)
     }
 
+    /// The opening tags of a block that may still come; none in the answer.
+    pub(crate) fn openings(&self) -> impl Iterator<Item = &str> {
+        let tags = if self.state == SplitterState::Before { self.tags.as_slice() } else { &[] };
+        tags.iter().map(|tags| tags.open.as_str())
+    }
+
+    /// Whether the text so far ends inside a block.
+    pub(crate) fn is_inside(&self) -> bool {
+        matches!(self.state, SplitterState::Inside(..))
+    }
+
+    /// Whether a block has ended, and only white space followed it.
+    pub(crate) fn is_before_answer(&self) -> bool {
+        self.state == SplitterState::Before && self.after_block && self.held.trim().is_empty()
+    }
+
     /// Adds text. Returns the pieces that are decided.
     pub(crate) fn push(&mut self, text: &str) -> Vec<AnswerSegment> {
         self.held.push_str(text);

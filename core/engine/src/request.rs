@@ -1,6 +1,7 @@
 //! [`Request`]: the options of a generation; its [`Event`]s and its [`Outcome`].
 
 use crate::adapter_choice::AdapterChoice;
+use crate::constraint::Constraint;
 use crate::sampling::SamplingOptions;
 use crate::setters::setters;
 use crate::stats::Statistics;
@@ -23,6 +24,9 @@ pub struct Request {
     pub stop: Vec<String>,
     /// Forbids the tokens that end an answer.
     pub ignore_eos: bool,
+    /// What the answer must fit, from its first token, or from the end of the model's reasoning. It needs end tokens, so
+    /// it excludes [`Self::ignore_eos`].
+    pub constraint: Option<Arc<dyn Constraint>>,
     /// Reports log probabilities of every token, with this many alternatives (0 = only the token's own).
     pub logprobs: Option<usize>,
     /// Reports the tokens of the prompt from this position on ([`Event::PromptToken`]) with their log probabilities and
@@ -46,6 +50,7 @@ setters! { Request:
     with_max_tokens(max_tokens: impl Into<Option<usize>>),
     with_stop(stop: Vec<String>),
     with_ignore_eos(ignore_eos: bool),
+    with_constraint(constraint: impl Into<Option<Arc<dyn Constraint>>>),
     with_logprobs(logprobs: impl Into<Option<usize>>),
     with_prompt_logprobs(prompt_logprobs: impl Into<Option<usize>>),
     with_adapters(adapters: AdapterChoice),

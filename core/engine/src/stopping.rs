@@ -9,6 +9,8 @@ use std::fmt;
 pub enum StopReason {
     /// The model ended it with this token, which is not part of the result.
     EndOfGeneration(u32),
+    /// The constraint of the request allows no further token: the answer is whole.
+    Complete,
     /// This stop string appeared.
     StopString(String),
     /// The maximum number of tokens is reached.
@@ -20,10 +22,11 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// Its name in JSON: `end`, `stop`, `max-tokens`, `context-full` or `cancelled`.
+    /// Its name in JSON: `end`, `complete`, `stop`, `max-tokens`, `context-full` or `cancelled`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::EndOfGeneration(_) => "end",
+            Self::Complete => "complete",
             Self::StopString(_) => "stop",
             Self::MaxTokens => "max-tokens",
             Self::ContextFull => "context-full",
@@ -36,6 +39,7 @@ impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EndOfGeneration(id) => write!(f, "the model ended its answer (token {id})"),
+            Self::Complete => f.write_str("the answer is complete: its constraint allows nothing more"),
             Self::StopString(string) => write!(f, "stop string {string:?}"),
             Self::MaxTokens => f.write_str("the maximum number of tokens is reached"),
             Self::ContextFull => f.write_str("the context is full"),

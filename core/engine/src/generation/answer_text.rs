@@ -1,6 +1,7 @@
 //! [`AnswerText`]: from tokens to text events: decoder, stop strings, reasoning.
 
 use crate::capability::{TextStream, Tokenizing};
+use crate::constraint::ConstraintError;
 use crate::error::GenerateError;
 use crate::reasoning::{AnswerSegment, ReasoningSplitter};
 use crate::request::{Event, TokenLogprob};
@@ -14,6 +15,8 @@ pub(crate) struct AnswerText {
     stream: Option<Box<dyn TextStream + Send>>,
     stop: StopMatcher,
     splitter: ReasoningSplitter,
+    /// Finds the end of the reasoning for a constraint: gets all text at once, also what is held back for a stop string.
+    watch: Option<ReasoningSplitter>,
     pub(crate) answer: String,
     pub(crate) reasoning: String,
 }
@@ -30,9 +33,15 @@ impl AnswerText {
             tokenizer,
             stop: StopMatcher::new(stop),
             splitter,
+            watch: None,
             answer: String::new(),
             reasoning: String::new(),
         }
+    }
+
+    /// The same, with [`Self::left_reasoning`] if `watched`.
+    pub(crate) fn with_watch(self, watched: bool) -> Self {
+        Self { watch: watched.then(|| self.splitter.clone()), ..self }
     }
 
     /// The text of one token by itself; empty without a tokenizer.
@@ -65,6 +74,9 @@ impl AnswerText {
         if let Some(tag) = control.filter(|tag| text.is_empty() && self.splitter.is_tag(tag)) {
             text = tag;
         }
+        if let Some(watch) = &mut self.watch {
+            watch.push(&text);
+        }
         let matched = self.stop.push(&text);
         let segments = self.splitter.push(&matched.text);
         self.emit(segments, sink);
@@ -73,6 +85,28 @@ impl AnswerText {
             self.emit(rest, sink);
         }
         Ok(matched.stop_string)
+    }
+
+    /// Whether the reasoning that the text began with has ended with the newest token `id`.
+    ///
+    /// # Errors
+    /// The token also begins the answer.
+    pub(crate) fn left_reasoning(&self, id: u32) -> Result<bool, ConstraintError> {
+        let Some(watch) = self.watch.as_ref().filter(|watch| !watch.is_inside()) else { return Ok(false) };
+        // The end of the token may be a part of a character, which is still held back.
+        match watch.is_before_answer() && !self.piece(id).contains(char::REPLACEMENT_CHARACTER) {
+            true => Ok(true),
+            false => Err(ConstraintError::ReasoningEnd { token: id }),
+        }
+    }
+
+    /// Emits what was held back; all text from now on is the answer, also text that looks like a tag of reasoning.
+    pub(crate) fn begin_answer(&mut self, sink: &mut dyn FnMut(Event)) {
+        let held = self.stop.finish();
+        let segments = self.splitter.push(&held);
+        self.emit(segments, sink);
+        self.splitter = ReasoningSplitter::off();
+        self.watch = None;
     }
 
     /// Emits the text that was held back.

@@ -4,12 +4,13 @@ use super::Generation;
 use super::answer_text::AnswerText;
 use super::breaker_cache::BreakerCache;
 use super::prompt_scores::PromptScores;
+use super::reasoning_openings::ReasoningOpenings;
 use crate::capability::Tokenizing;
 use crate::engine::Engine;
 use crate::error::{GenerateError, MissingCapability};
 use crate::reasoning::ReasoningSplitter;
 use crate::request::Request;
-use crate::sampling::{Chain, SamplingError};
+use crate::sampling::{Chain, ConstraintPhase, ConstraintStep, SamplingError};
 use crate::stats::Statistics;
 use crate::stopping::StopConditions;
 use std::sync::Arc;
@@ -19,11 +20,12 @@ use std::time::Instant;
 pub(crate) struct GenerationFactory {
     tokenizer: Option<Arc<dyn Tokenizing>>,
     breakers: BreakerCache,
+    openings: ReasoningOpenings,
 }
 
 impl GenerationFactory {
     pub(crate) fn new(tokenizer: Option<Arc<dyn Tokenizing>>) -> Self {
-        Self { tokenizer, breakers: BreakerCache::default() }
+        Self { tokenizer, breakers: BreakerCache::default(), openings: ReasoningOpenings::default() }
     }
 
     pub(crate) fn tokenizer(&self) -> Option<&dyn Tokenizing> {
@@ -33,13 +35,15 @@ impl GenerationFactory {
     /// A generation that answers `request` on `engine`; `splitter` separates reasoning from the answer.
     ///
     /// # Errors
-    /// An option out of its range, a bias for a token past the vocabulary, or stop strings without a tokenizer.
+    /// An option out of its range, a bias for a token past the vocabulary, stop strings without a tokenizer, or a
+    /// constraint that cannot be started.
     pub(crate) fn generation(
         &mut self,
         engine: &Engine,
         request: &Request,
         splitter: ReasoningSplitter,
     ) -> Result<Generation, GenerateError> {
+        let constraint = self.constraint(request, &splitter)?;
         let tokenizer = self.tokenizer.as_deref();
         let breakers = self.breakers.breakers(tokenizer, &request.sampling);
         let ends = tokenizer.map_or(&[][..], |tokenizer| tokenizer.end_of_generation());
@@ -55,9 +59,10 @@ impl GenerationFactory {
             sampling.logit_bias.extend(ends.iter().map(|&id| (id, f32::NEG_INFINITY)));
         }
         Ok(Generation {
-            chain: Chain::with_breakers(&sampling, breakers)?,
+            chain: Chain::with_breakers(&sampling, breakers)?.with_constraint(constraint),
             conditions: StopConditions::new(ends.to_vec(), request.max_tokens, engine.context),
-            text: AnswerText::new(self.tokenizer.clone(), &request.stop, splitter),
+            text: AnswerText::new(self.tokenizer.clone(), &request.stop, splitter)
+                .with_watch(request.constraint.is_some()),
             logprobs: request.logprobs,
             scores: request
                 .prompt_logprobs
@@ -74,5 +79,30 @@ impl GenerationFactory {
             preemptions_before: [0; 2],
             progress: None,
         })
+    }
+
+    /// The constraint of a request. It begins where the answer begins: at the first token, or after the reasoning.
+    fn constraint(
+        &mut self,
+        request: &Request,
+        splitter: &ReasoningSplitter,
+    ) -> Result<Option<ConstraintStep>, GenerateError> {
+        let Some(constraint) = &request.constraint else { return Ok(None) };
+        if request.ignore_eos {
+            return Err(GenerateError::Options(
+                "a constrained answer ends where its constraint ends, so the end of the answer cannot be ignored \
+                 (--ignore-eos, ignore_eos): leave out one of the two"
+                    .to_owned(),
+            ));
+        }
+        let state = constraint.start().map_err(SamplingError::from)?;
+        let tokenizer = self.tokenizer.as_deref();
+        let phase = match tokenizer {
+            Some(_) if splitter.is_inside() => ConstraintPhase::Reasoning,
+            Some(tokenizer) => ConstraintPhase::First(self.openings.tokens(tokenizer, splitter.openings())),
+            None => ConstraintPhase::Answer,
+        };
+        let ends = tokenizer.map_or(&[][..], |tokenizer| tokenizer.end_of_generation());
+        Ok(Some(ConstraintStep::new(state, phase, ends)))
     }
 }

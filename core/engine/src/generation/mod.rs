@@ -2,8 +2,10 @@
 
 mod answer_text;
 mod breaker_cache;
+mod constrained;
 mod factory;
 mod prompt_scores;
+mod reasoning_openings;
 
 pub(crate) use factory::GenerationFactory;
 
@@ -64,6 +66,11 @@ impl TokenDraw<'_> {
     /// The number of logits.
     pub(crate) fn width(&self) -> usize {
         self.logits.len()
+    }
+
+    /// Whether the answer has a constraint, which takes as long as the sampling of many logits.
+    pub(crate) fn is_constrained(&self) -> bool {
+        self.chain.constraint().is_some()
     }
 
     /// Samples the token.
@@ -195,10 +202,9 @@ impl Generation {
         if let Some(reason) = self.conditions.at(id) {
             return Ok(Decision::Stop(reason));
         }
-        self.tokens.push(id);
         self.show(id, logits, sink);
-        if let Some(string) = self.text.push(id, sink)? {
-            return Ok(Decision::Stop(StopReason::StopString(string)));
+        if let Some(reason) = self.take(id, sink)? {
+            return Ok(Decision::Stop(reason));
         }
         let reason = self.conditions.after(self.tokens.len(), sequence.tokens().len());
         Ok(reason.map_or(Decision::Feed(id), Decision::Stop))
@@ -230,6 +236,7 @@ impl Generation {
         self.statistics.reprefills = sequence.reprefills() - self.reprefills_before;
         self.statistics.preemptions = sequence.preemptions() - preemptions;
         self.statistics.set_aside = sequence.swaps() - swaps;
+        self.statistics.constraint = self.chain.constraint().map(|constraint| constraint.time());
         sink(Event::Done { reason: reason.clone() });
         Ok(Outcome {
             reason,

@@ -64,7 +64,7 @@ impl Gauge {
 /// Requests that have ended, by outcome.
 #[derive(Debug, Default)]
 pub struct Outcomes {
-    /// The model ended its answer.
+    /// The model ended its answer, or its constraint allows nothing more.
     pub end: Counter,
     /// A stop string appeared.
     pub stop: Counter,
@@ -127,13 +127,15 @@ pub struct Metrics {
     pub(crate) time_between_tokens: Histogram,
     /// Duration of a step.
     pub(crate) step_time: Histogram,
+    /// Time of the constraint of an answer.
+    pub(crate) constraint_time: Histogram,
 }
 
 impl Metrics {
     fn finished(&self, outcome: &Outcome) {
         let statistics = &outcome.statistics;
         let counter = match outcome.reason {
-            StopReason::EndOfGeneration(_) => &self.requests.end,
+            StopReason::EndOfGeneration(_) | StopReason::Complete => &self.requests.end,
             StopReason::StopString(_) => &self.requests.stop,
             StopReason::MaxTokens | StopReason::ContextFull => &self.requests.length,
             StopReason::Cancelled => &self.requests.cancelled,
@@ -143,6 +145,9 @@ impl Metrics {
         self.queue_time.observe(statistics.queued);
         if let Some(first) = statistics.time_to_first_token {
             self.time_to_first_token.observe(first);
+        }
+        if let Some(time) = statistics.constraint {
+            self.constraint_time.observe(time);
         }
     }
 }

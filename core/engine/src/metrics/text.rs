@@ -70,11 +70,12 @@ impl Samples<'_> {
         for (name, what, read) in gauges {
             self.numbers("gauge", name, what, |of| read(of).get())?;
         }
-        let histograms: [(&str, &str, Read<Histogram>); 4] = [
+        let histograms: [(&str, &str, Read<Histogram>); 5] = [
             ("queue_seconds", "from the call to the start", |of| &of.queue_time),
             ("time_to_first_token_seconds", "from the call to the first token", |of| &of.time_to_first_token),
             ("time_between_tokens_seconds", "from a token to the next one", |of| &of.time_between_tokens),
             ("step_seconds", "duration of a step", |of| &of.step_time),
+            ("constraint_seconds", "time of the constraint of an answer", |of| &of.constraint_time),
         ];
         histograms.into_iter().try_for_each(|(name, what, read)| self.histogram(name, what, read))
     }
@@ -162,7 +163,7 @@ mod tests {
             let of = |end: &str| bare.strip_suffix(end).is_some_and(|base| announced.contains(base));
             assert!(announced.contains(bare) || of("_bucket") || of("_sum") || of("_count"), "{line}");
         }
-        assert_eq!(kinds, 20);
+        assert_eq!(kinds, 21);
         for line in [
             "menagerie_prompt_tokens_total 7",
             "menagerie_requests_total{outcome=\"stop\"} 2",

@@ -1,5 +1,5 @@
-//! Sampling of several requests in parallel, on the threads of the device's host. Each request has its own chain and
-//! seed, so the result does not depend on the order.
+//! Sampling of several requests in parallel, on the threads of the device's host, with the masks of their constraints.
+//! Each request has its own chain and seed, so the result does not depend on the order.
 
 use super::{Queue, RunningRequest};
 use crate::generation::TokenDraw;
@@ -28,7 +28,8 @@ impl Queue {
                 draws.extend(generation.draw(row, sequence));
             }
             let logits: usize = draws.iter().map(TokenDraw::width).sum();
-            if draws.len() < 2 || logits < MIN_LOGITS {
+            let constrained = draws.iter().filter(|draw| draw.is_constrained()).count();
+            if draws.len() < 2 || (logits < MIN_LOGITS && constrained < 2) {
                 return;
             }
             let count = draws.len() as u32;

@@ -106,6 +106,46 @@ impl Candidates {
         }
     }
 
+    /// Keeps the tokens whose bit is set in `mask` (bit `id % 32` of word `id / 32`), and the tokens `also`. One pass over
+    /// the mask if nothing was dropped or moved before.
+    pub(crate) fn retain_mask(&mut self, mask: &[u32], also: &[u32]) {
+        let is_set = |id: u32| mask.get(id as usize / 32).is_some_and(|word| word >> (id % 32) & 1 == 1);
+        let also: Vec<CandidateToken> = match also {
+            [] => Vec::new(),
+            _ => {
+                self.entries.iter().filter(|one| also.contains(&one.id) && !is_set(one.id)).copied().collect()
+            }
+        };
+        if self.whole {
+            let mut kept = 0;
+            for (&word, start) in mask.iter().zip((0..self.entries.len()).step_by(32)) {
+                let mut rest = word;
+                while rest != 0 {
+                    let id = start + rest.trailing_zeros() as usize;
+                    rest &= rest - 1;
+                    if let Some(&entry) = self.entries.get(id) {
+                        self.entries[kept] = entry;
+                        kept += 1;
+                    }
+                }
+            }
+            self.entries.truncate(kept);
+        } else {
+            self.entries.retain(|entry| is_set(entry.id));
+        }
+        self.entries.extend(also);
+        self.whole = false;
+        self.sorted = false;
+    }
+
+    /// Drops these tokens.
+    pub(crate) fn drop_tokens(&mut self, tokens: &[u32]) {
+        if !tokens.is_empty() {
+            self.entries.retain(|entry| !tokens.contains(&entry.id));
+            self.whole = false;
+        }
+    }
+
     /// The number of candidates.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
@@ -216,6 +256,40 @@ mod tests {
         cut.keep_best(3);
         assert_eq!(changed(whole), [(3, 23.0), (1, 11.0), (2, 2.0), (0, 0.0)]);
         assert_eq!(changed(cut), [(3, 23.0), (1, 11.0), (2, 2.0)]);
+    }
+
+    /// Against the definition, for masks that are longer and shorter than the vocabulary.
+    #[test]
+    fn a_mask_keeps_the_tokens_whose_bits_are_set() {
+        let mut generator = Generator::new(9);
+        for (vocabulary, words) in [(1, 1), (31, 1), (32, 2), (33, 1), (200, 7), (200, 5), (64, 0)] {
+            let logits: Vec<f32> = (0..vocabulary).map(|_| generator.below(50) as f32).collect();
+            let mask: Vec<u32> =
+                (0..words).map(|_| generator.bits() as u32 & generator.bits() as u32).collect();
+            let also = [3, 40, 199];
+            let is_kept = |id: usize| {
+                let bit = mask.get(id / 32).is_some_and(|word| word & (1 << (id % 32)) != 0);
+                bit || also.contains(&(id as u32))
+            };
+            let expected: Vec<(u32, f32)> =
+                (0..vocabulary).filter(|&id| is_kept(id)).map(|id| (id as u32, logits[id])).collect();
+            let kept = |mut candidates: Candidates| {
+                candidates.retain_mask(&mask, &also);
+                let mut kept: Vec<_> = candidates.entries().iter().map(|one| (one.id, one.logit)).collect();
+                kept.sort_by_key(|one| one.0);
+                kept
+            };
+            let whole = Candidates::from_logits(&logits);
+            let mut moved = whole.clone();
+            moved.sort();
+            assert_eq!(kept(whole), expected, "{vocabulary} {words}");
+            assert_eq!(kept(moved), expected, "{vocabulary} {words}");
+        }
+        let mut candidates = Candidates::from_logits(&[1.0, 2.0, 3.0]);
+        candidates.drop_tokens(&[2, 7]);
+        assert_eq!(candidates.best().unwrap().id, 1);
+        candidates.change(&HashMap::from([(1, ())]), |entry, ()| entry.logit = 0.0);
+        assert_eq!(candidates.best().unwrap().id, 0);
     }
 
     #[test]

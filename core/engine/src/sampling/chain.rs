@@ -3,14 +3,16 @@
 use super::options::last;
 use super::random::fresh_seed;
 use super::{
-    Breakers, CandidateToken, Candidates, Draws, Dry, Generator, Greedy, LogitBias, LogitsStep, MinP,
-    Penalties, Pick, Random, RegisteredStep, SamplingError, SamplingOptions, TemperatureStep, TopK, TopP,
-    Typical, Xtc,
+    Breakers, CandidateToken, Candidates, ConstraintStep, Draws, Dry, Generator, Greedy, LogitBias,
+    LogitsStep, MinP, Penalties, Pick, Random, RegisteredStep, SamplingError, SamplingOptions,
+    TemperatureStep, TopK, TopP, Typical, Xtc,
 };
 use std::sync::Arc;
 
 /// A list of steps and a pick; keeps the candidates from token to token.
 pub struct Chain {
+    /// The first step, if the answer has a constraint.
+    constraint: Option<ConstraintStep>,
     steps: Vec<Box<dyn LogitsStep>>,
     pick: Box<dyn Pick>,
     candidates: Candidates,
@@ -25,7 +27,7 @@ const FIRST_REGISTERED_STREAM: u64 = 2;
 impl Chain {
     /// A chain of these steps; `seed` is the one that the outcome reports.
     pub(crate) fn new(steps: Vec<Box<dyn LogitsStep>>, pick: Box<dyn Pick>, seed: u64) -> Self {
-        Self { steps, pick, candidates: Candidates::default(), seed }
+        Self { constraint: None, steps, pick, candidates: Candidates::default(), seed }
     }
 
     /// llama.cpp's default chain with the steps that the options enable. As there, temperature 0 takes the best token
@@ -63,6 +65,33 @@ impl Chain {
         Ok(Self::new(steps, Box::new(Random::new(Generator::stream(seed, PICK_STREAM))), seed))
     }
 
+    /// The same chain with a constraint before its other steps.
+    pub(crate) fn with_constraint(self, constraint: Option<ConstraintStep>) -> Self {
+        Self { constraint, ..self }
+    }
+
+    /// The constraint of the answer.
+    pub(crate) fn constraint(&self) -> Option<&ConstraintStep> {
+        self.constraint.as_ref()
+    }
+
+    /// The constraint of the answer, to begin the answer after the reasoning.
+    pub(crate) fn constraint_mut(&mut self) -> Option<&mut ConstraintStep> {
+        self.constraint.as_mut()
+    }
+
+    /// Passes a token that was taken to every step. Whoever takes a token calls this once, unless the token ends the
+    /// answer.
+    ///
+    /// # Errors
+    /// The error of the constraint.
+    pub(crate) fn accept(&mut self, token: u32) -> Result<(), SamplingError> {
+        if let Some(constraint) = &mut self.constraint {
+            constraint.accept(token)?;
+        }
+        self.steps.iter_mut().try_for_each(|step| step.accept(token))
+    }
+
     /// Sets the number of prompt tokens in the history, before the first sample.
     pub fn begin(&mut self, prompt: usize) {
         self.steps.iter_mut().for_each(|step| step.begin(prompt));
@@ -83,15 +112,18 @@ impl Chain {
     /// Samples the token that follows `history` from its logits `[V]`.
     ///
     /// # Errors
-    /// A logit is NaN, or no token is allowed.
+    /// A logit is NaN, no token is allowed, or a step fails.
     pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> Result<u32, SamplingError> {
-        if self.steps.is_empty() && self.pick.takes_best() {
+        if self.constraint.is_none() && self.steps.is_empty() && self.pick.takes_best() {
             return best(logits);
         }
         if let Some(id) = logits.iter().position(|&logit| is_broken(logit)) {
             return Err(SamplingError::NotANumber { id, logit: logits[id] });
         }
         self.candidates.refill(logits);
+        if let Some(constraint) = &mut self.constraint {
+            constraint.apply(&mut self.candidates, history)?;
+        }
         for step in &mut self.steps {
             step.apply(&mut self.candidates, history)?;
             let broken = self.candidates.entries().iter().find(|entry| is_broken(entry.logit));

@@ -1,13 +1,15 @@
 //! Sampling: from a row of logits to one token, in a chain of small steps.
 //!
 //! A [`Chain`] is a list of [`LogitsStep`]s and a final [`Pick`]. Steps change or drop [`Candidates`]. They may keep
-//! state (XTC has a random generator), and they see all earlier tokens of the sequence. [`SamplingOptions`] has
+//! state (XTC has a random generator), they see all earlier tokens of the sequence, and each token that is taken is
+//! passed to them. The constraint of an answer ([`ConstraintStep`]) comes before all other steps. [`SamplingOptions`] has
 //! llama.cpp's options, and [`Chain::from_options`] puts the steps in the order of llama.cpp's default chain: logit
 //! bias, penalties, DRY, registered samplers ([`Sampler`]), top-k, typical, top-p, min-p, XTC, temperature, pick.
 
 mod bias;
 mod candidates;
 mod chain;
+mod constraint;
 mod dry;
 mod logprob;
 mod options;
@@ -28,6 +30,7 @@ pub use sampler::{Sampler, SamplerKind, SamplerStep};
 
 pub(crate) use bias::LogitBias;
 pub(crate) use candidates::{CandidateToken, Candidates};
+pub(crate) use constraint::{ConstraintPhase, ConstraintStep};
 pub(crate) use dry::Dry;
 pub(crate) use penalties::Penalties;
 pub(crate) use pick::{Greedy, Random};
@@ -45,11 +48,19 @@ pub(crate) trait LogitsStep: Send {
     /// prompt.
     ///
     /// # Errors
-    /// An error of a registered sampler, or a logit that overflows.
+    /// An error of a registered sampler or of a constraint, or a logit that overflows.
     fn apply(&mut self, candidates: &mut Candidates, history: &[u32]) -> Result<(), SamplingError>;
 
     /// Sets the number of prompt tokens in the history, before the first call.
     fn begin(&mut self, _prompt: usize) {}
+
+    /// Takes a token that was sampled and is part of the result, once, before the next call of [`Self::apply`].
+    ///
+    /// # Errors
+    /// The error of a constraint.
+    fn accept(&mut self, _token: u32) -> Result<(), SamplingError> {
+        Ok(())
+    }
 }
 
 /// The end of a chain: picks one of the remaining candidates.

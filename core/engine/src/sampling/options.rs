@@ -1,6 +1,7 @@
 //! [`SamplingOptions`]: the numbers of a chain, named as in llama.cpp.
 
 use super::Sampler;
+use crate::constraint::ConstraintError;
 use crate::setters::setters;
 
 /// Sampling options; the defaults are llama.cpp's.
@@ -166,8 +167,11 @@ pub enum SamplingError {
         /// The reason.
         message: String,
     },
+    /// The constraint of the answer failed.
+    #[error(transparent)]
+    Constraint(#[from] ConstraintError),
     /// Every token is forbidden.
-    #[error("no token is allowed: every logit is -inf; check the logit biases and the penalties")]
+    #[error("no token is allowed: every logit is -inf; check the logit biases, the penalties and the constraint")]
     NothingLeft,
 }
 

@@ -29,6 +29,8 @@ pub struct Statistics {
     pub queued: Duration,
     /// How often it was preempted by more urgent sequences.
     pub preemptions: usize,
+    /// Time of the constraint: which tokens it allows, and taking tokens. `None` = no constraint.
+    pub constraint: Option<Duration>,
     /// The preemptions in which its state was swapped out and in again instead of being computed again.
     pub set_aside: usize,
 }
@@ -65,6 +67,9 @@ impl fmt::Display for Statistics {
         }
         if let Some(first) = self.time_to_first_token {
             write!(f, " · first token after {:.2} s", first.as_secs_f64())?;
+        }
+        if let Some(time) = self.constraint {
+            write!(f, " · constraint {:.3} s", time.as_secs_f64())?;
         }
         if self.reprefills > 0 {
             write!(f, " · prefilled again {} times for the rope regime", self.reprefills)?;

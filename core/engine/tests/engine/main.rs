@@ -7,6 +7,7 @@ mod bounded_steps;
 mod byte_text;
 mod cancelling;
 mod chat;
+mod constrained;
 mod drawing;
 mod embedding;
 mod encoder;

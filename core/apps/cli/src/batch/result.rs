@@ -82,7 +82,7 @@ impl BatchResult {
 
     fn choice(&self, index: usize, outcome: &Outcome) -> Value {
         let finish = match &outcome.reason {
-            StopReason::EndOfGeneration(_) | StopReason::StopString(_) => "stop",
+            StopReason::EndOfGeneration(_) | StopReason::StopString(_) | StopReason::Complete => "stop",
             StopReason::MaxTokens | StopReason::ContextFull => "length",
             other => other.name(),
         };

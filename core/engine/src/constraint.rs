@@ -1,0 +1,64 @@
+//! [`Constraint`]: the tokens that an answer may consist of. The engine knows only this trait; grammars are compiled
+//! elsewhere.
+
+use std::fmt;
+
+/// A set of answers, as sequences of tokens of one model: those that fit a grammar. It is shared by requests.
+pub trait Constraint: fmt::Debug + Send + Sync {
+    /// Starts an answer.
+    ///
+    /// # Errors
+    /// [`ConstraintError::TooComplex`].
+    fn start(&self) -> Result<Box<dyn ConstraintState>, ConstraintError>;
+}
+
+/// The position of an answer in its constraint.
+pub trait ConstraintState: Send {
+    /// The tokens that may come next: token `id` may if bit `id % 32` of word `id / 32` is set. Tokens past the words
+    /// may not. An end token may come exactly where the answer is whole. `None`: every token may come.
+    ///
+    /// # Errors
+    /// A limit is exceeded, or no token may come.
+    fn allowed(&mut self) -> Result<Option<&[u32]>, ConstraintError>;
+
+    /// Takes the next token of the answer, which is not an end token.
+    ///
+    /// # Errors
+    /// The token may not come next, or a limit is exceeded.
+    fn accept(&mut self, token: u32) -> Result<(), ConstraintError>;
+
+    /// Whether the answer is whole and no token may follow.
+    fn is_complete(&self) -> bool;
+}
+
+/// An answer cannot be constrained any further; it ends with this error. The messages do not quote the answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConstraintError {
+    /// A limit on time or memory is exceeded.
+    #[error("the constraint of the answer is too complex ({limit}): use a simpler schema or grammar")]
+    TooComplex {
+        /// The limit.
+        limit: String,
+    },
+    /// No continuation of the answer is possible with the tokens of the model.
+    #[error(
+        "no token of the model continues an answer that fits the constraint: check the schema or grammar"
+    )]
+    DeadEnd,
+    /// The token that ends the reasoning also begins the answer.
+    #[error(
+        "the token that ends the model's reasoning ({token}) also begins the answer, which the constraint has not seen: \
+         generate again with another seed"
+    )]
+    ReasoningEnd {
+        /// The token.
+        token: u32,
+    },
+    /// The state of the constraint and the answer do not agree.
+    #[error("the constraint of the answer failed: {reason} (a defect: please report it)")]
+    Failed {
+        /// The reason.
+        reason: String,
+    },
+}

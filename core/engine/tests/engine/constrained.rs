@@ -1,0 +1,226 @@
+//! Answers with a constraint: a fake one that allows a list of texts.
+
+use crate::byte_text::{Bytes, END, END_OF_TURN, THINK, THOUGHT, VOCABULARY, ids, thinking};
+use crate::fixture::{engine, mixing, session};
+use menagerie_engine::{
+    Constraint, ConstraintError, ConstraintState, Event, GenerateError, Outcome, Prompt, Queue,
+    RenderedPrompt, Request, SamplingError, SamplingOptions, Scheduler, SchedulerOptions, StopReason,
+};
+use menagerie_testkit::FakeModel;
+use std::sync::Arc;
+
+const PROMPT: [u32; 3] = [1, 2, 3];
+
+/// Allows exactly these texts; the prefix `limit` exceeds a limit.
+#[derive(Clone, Debug)]
+struct Texts {
+    texts: Vec<&'static str>,
+    limit: Option<&'static str>,
+}
+
+struct TextsState {
+    texts: Texts,
+    taken: Vec<u8>,
+    mask: Vec<u32>,
+}
+
+impl Constraint for Texts {
+    fn start(&self) -> Result<Box<dyn ConstraintState>, ConstraintError> {
+        Ok(Box::new(TextsState { texts: self.clone(), taken: Vec::new(), mask: Vec::new() }))
+    }
+}
+
+impl TextsState {
+    /// What may follow: a byte, or `None` for the end.
+    fn following(&self) -> impl Iterator<Item = Option<u8>> {
+        let rest = self.texts.texts.iter().filter_map(|text| text.as_bytes().strip_prefix(&*self.taken));
+        rest.map(|rest| rest.first().copied())
+    }
+}
+
+impl ConstraintState for TextsState {
+    fn allowed(&mut self) -> Result<Option<&[u32]>, ConstraintError> {
+        if self.texts.limit.is_some_and(|limit| self.taken == limit.as_bytes()) {
+            return Err(ConstraintError::TooComplex { limit: "of this test".to_owned() });
+        }
+        let mut mask = vec![0; VOCABULARY.div_ceil(32)];
+        for byte in self.following() {
+            for id in byte.map_or(vec![END, END_OF_TURN], |byte| vec![u32::from(byte)]) {
+                mask[id as usize / 32] |= 1 << (id % 32);
+            }
+        }
+        self.mask = mask;
+        Ok(Some(&self.mask))
+    }
+
+    fn accept(&mut self, token: u32) -> Result<(), ConstraintError> {
+        let failed = |reason: &str| ConstraintError::Failed { reason: reason.to_owned() };
+        self.taken.push(u8::try_from(token).map_err(|_| failed("a control token"))?);
+        self.following().next().map(drop).ok_or_else(|| failed("not one of the texts"))
+    }
+
+    fn is_complete(&self) -> bool {
+        self.following().all(|byte| byte.is_none())
+    }
+}
+
+fn texts(texts: &[&'static str]) -> Arc<dyn Constraint> {
+    Arc::new(Texts { texts: texts.to_vec(), limit: None })
+}
+
+fn saying(answer: &[u32]) -> Arc<FakeModel> {
+    Arc::new(FakeModel::saying(VOCABULARY, PROMPT.len(), answer))
+}
+
+/// The outcome and the events of the answer to [`PROMPT`].
+fn run(
+    answer: &[u32],
+    prompt: impl Into<Prompt<'static>>,
+    request: Request,
+) -> Result<(Outcome, Vec<Event>), GenerateError> {
+    let mut events = Vec::new();
+    let outcome = session(&saying(answer), 64).generate(prompt, &request, |event| events.push(event))?;
+    Ok((outcome, events))
+}
+
+fn constrained(allowed: &[&'static str]) -> Request {
+    Request::greedy(20).with_constraint(texts(allowed))
+}
+
+/// The best allowed token is taken at each position, and an answer that allows nothing more ends without another row.
+#[test]
+fn an_answer_fits_its_constraint_and_ends_where_nothing_may_follow() {
+    let model = saying(&ids("nxs"));
+    let outcome = session(&model, 64).generate(&PROMPT, &constrained(&["yes", "nos"]), |_| {}).unwrap();
+    // "n" is the best token, "o" the only one after it.
+    assert_eq!((outcome.text.as_str(), &outcome.reason), ("nos", &StopReason::Complete));
+    assert_eq!((outcome.tokens, outcome.reason.name()), (ids("nos"), "complete"));
+    assert!(outcome.statistics.constraint.is_some());
+    let rows: usize = model.take_seen().iter().map(|seen| seen.tokens.len()).sum();
+    assert_eq!(rows, PROMPT.len() + 2, "the last token is not fed");
+    let free = session(&model, 64).generate(&PROMPT, &Request::greedy(3), |_| {}).unwrap();
+    assert_eq!((free.text.as_str(), free.statistics.constraint), ("nxs", None));
+}
+
+#[test]
+fn an_end_token_is_allowed_where_the_answer_is_whole() {
+    let end = |text: &str| [ids(text), vec![END]].concat();
+    // The model wants to end after "a", which is whole, and after "b", which is not.
+    let (outcome, _) = run(&end("a"), &PROMPT, constrained(&["a", "abc"])).unwrap();
+    assert_eq!((outcome.text.as_str(), outcome.reason), ("a", StopReason::EndOfGeneration(END)));
+    let (outcome, _) = run(&end("b"), &PROMPT, constrained(&["bcd", "b1"])).unwrap();
+    assert!(outcome.text.len() > 1 && outcome.reason == StopReason::Complete, "{outcome:?}");
+    // At the limit on tokens the text stays as it is, and a whole answer counts as whole.
+    let (outcome, _) = run(&ids("abc"), &PROMPT, constrained(&["abc"]).with_max_tokens(2)).unwrap();
+    assert_eq!((outcome.text.as_str(), outcome.reason), ("ab", StopReason::MaxTokens));
+    let (outcome, _) = run(&ids("abc"), &PROMPT, constrained(&["abc"]).with_max_tokens(3)).unwrap();
+    assert_eq!((outcome.text.as_str(), outcome.reason), ("abc", StopReason::Complete));
+}
+
+#[test]
+fn what_does_not_go_with_a_constraint_is_refused() {
+    let told = run(&ids("a"), &PROMPT, constrained(&["a"]).with_ignore_eos(true)).unwrap_err().to_string();
+    assert!(told.contains("--ignore-eos"), "{told}");
+    // A forbidden token leaves nothing.
+    let mut request = constrained(&["a"]);
+    request.sampling.logit_bias.push((u32::from(b'a'), f32::NEG_INFINITY));
+    let told = run(&ids("a"), &PROMPT, request).unwrap_err();
+    assert!(matches!(told, GenerateError::Sampling(SamplingError::NothingLeft)), "{told}");
+    // A text that no token begins.
+    let told = run(&ids("a"), &PROMPT, constrained(&[])).unwrap_err();
+    let dead = SamplingError::Constraint(ConstraintError::DeadEnd);
+    assert!(matches!(&told, GenerateError::Sampling(error) if *error == dead), "{told}");
+}
+
+fn reasoning_prompt(open: bool) -> RenderedPrompt {
+    RenderedPrompt {
+        tokens: PROMPT.to_vec(),
+        reasoning_tags: vec![thinking()],
+        reasoning_open: open.then(thinking),
+        ..RenderedPrompt::default()
+    }
+}
+
+/// The constraint begins after the reasoning and does not see its tokens, whether the prompt or the model begins it.
+#[test]
+fn reasoning_is_free_and_the_answer_is_not() {
+    let thought = [ids("hm yes"), vec![END, THOUGHT]].concat();
+    for (open, answer) in [(true, thought.clone()), (false, [vec![THINK], thought].concat())] {
+        let answer = [answer, ids("<no")].concat();
+        let (outcome, events) =
+            run(&answer, reasoning_prompt(open), constrained(&["ja", "<think>", "nein"])).unwrap();
+        // The end token in the reasoning is not allowed: the second best token, END_OF_TURN, is not either.
+        assert!(outcome.reasoning.starts_with("hm yes"), "{outcome:?}");
+        assert_eq!((outcome.text.as_str(), outcome.reason), ("<think>", StopReason::Complete), "{open}");
+        let shown: String = events
+            .iter()
+            .filter_map(|event| if let Event::Text(text) = event { Some(text.as_str()) } else { None })
+            .collect();
+        assert_eq!(shown, "<think>");
+    }
+    // Without reasoning, the first token is constrained, and a text that looks like a tag is the answer.
+    let (outcome, _) =
+        run(&ids("<think>x"), reasoning_prompt(false), constrained(&["<think>x</think>"])).unwrap();
+    assert_eq!((outcome.text.as_str(), outcome.reasoning.as_str()), ("<think>x</think>", ""));
+    // The closing tag as text; a stop string that holds back its end does not delay the constraint.
+    let stop = vec![">\n!".to_owned()];
+    let request = constrained(&["\nja"]).with_stop(stop);
+    let (outcome, _) = run(&ids("a</think>\n\n"), reasoning_prompt(true), request).unwrap();
+    assert_eq!((outcome.text.as_str(), outcome.reasoning.as_str()), ("\nja", "a"));
+}
+
+#[test]
+fn who_exceeds_a_limit_ends_alone() {
+    let limited = Texts { texts: vec!["abc"], limit: Some("ab") };
+    let requests = [
+        Request::greedy(9).with_constraint(Arc::new(limited) as Arc<dyn Constraint>),
+        constrained(&["xyz"]),
+        Request::greedy(9),
+    ];
+    let results = together(&requests);
+    let told = results[0].as_ref().unwrap_err().to_string();
+    assert!(told.contains("too complex (of this test)") && !told.contains("ab"), "{told}");
+    assert_eq!(results[1].as_ref().unwrap().text, "xyz");
+    assert_eq!(results[2].as_ref().unwrap().reason, StopReason::MaxTokens);
+}
+
+fn together(requests: &[Request]) -> Vec<Result<Outcome, GenerateError>> {
+    let model = Arc::new(FakeModel::new(VOCABULARY, mixing));
+    let room = SchedulerOptions::default()
+        .with_sequences(8)
+        .with_prefixes(0)
+        .with_capacity_tokens(1024)
+        .with_step_tokens(64);
+    let scheduler = Scheduler::new(engine(&model, 128, 64), Vec::new(), room).unwrap();
+    let mut queue = Queue::new(scheduler, Some(Arc::new(Bytes)));
+    for (at, request) in requests.iter().enumerate() {
+        queue.submit(vec![at as u32 + 1, 2, 3], request);
+    }
+    queue.run(|_, _| {}).into_iter().map(|(_, result)| result).collect()
+}
+
+/// Constrained and free requests in one batch: each gets what it gets alone, and a seed repeats itself.
+#[test]
+fn a_batch_answers_as_each_request_alone() {
+    let warm = |seed| {
+        let sampling =
+            SamplingOptions::default().with_temperature(9.0).with_top_k(0).with_top_p(1.0).with_min_p(0.0);
+        Request::default().with_sampling(sampling.with_seed(seed)).with_max_tokens(12)
+    };
+    let words = ["one", "only", "two", "twenty", "three"];
+    let requests: Vec<Request> = (0..7)
+        .map(|at| match at % 3 {
+            0 => warm(at),
+            _ => warm(at).with_constraint(texts(&words)),
+        })
+        .collect();
+    let shared = together(&requests);
+    assert_eq!(shared.len(), 7);
+    for (at, (request, shared)) in requests.iter().zip(&shared).enumerate() {
+        let mut company: Vec<Request> = vec![Request::greedy(0); at];
+        company.push(request.clone());
+        let (own, shared) = (together(&company).pop().unwrap().unwrap(), shared.as_ref().unwrap());
+        assert_eq!((&own.tokens, &own.reason), (&shared.tokens, &shared.reason), "{at}");
+        assert!(at % 3 == 0 || words.contains(&shared.text.as_str()), "{at}: {}", shared.text);
+    }
+}
