@@ -243,6 +243,7 @@ pub use menagerie_spec::ArchSpec;
 
 pub use gguf_file as gguf;
 pub use menagerie_adapters as adapters;
+pub use menagerie_answers as answers;
 pub use menagerie_assembly as assembly;
 #[cfg(feature = "candle")]
 pub use menagerie_candle as candle;

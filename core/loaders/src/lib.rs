@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calls;
 mod hf;
 mod loader;
 mod safetensors;
@@ -18,6 +19,7 @@ mod tables;
 mod template;
 mod tokenizer;
 
+pub use calls::{CallSupport, CallSupportError};
 pub use hf::{HfTexts, VocabularyKeys};
 pub use loader::{CanonicalKeys, GgufLoader, LoadError, LoadOptions, SamplingDefaults};
 pub use safetensors::{

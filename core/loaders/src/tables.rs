@@ -15,24 +15,28 @@ use std::sync::{Arc, OnceLock};
 use crate::tokenizer::CodecKind;
 pub use entries::ReasoningPair;
 pub(crate) use entries::{
-    Algorithm, FillIn, NotEnd, PreTokenizerEntry, RankedKind, StripAfter, VocabularyKind,
+    Algorithm, CallEntry, ContentPair, FillIn, NotEnd, PreTokenizerEntry, RankedKind, StripAfter,
+    VocabularyKind,
 };
 pub use error::{TableError, TableFault};
+use menagerie_answers::{AnswerSyntax, CallFormat, ReasoningTags};
 use menagerie_entries::{nearest, nearest_clause};
 use merge::TableMerge;
 use read::TableSource;
 
 /// The files of `specs/tokenizers/`; `tables` of this package is a link to them, so that the package is complete.
-const BUILT_IN: [(&str, &str); 6] = [
+const BUILT_IN: [(&str, &str); 7] = [
     ("specs/tokenizers/pre.toml", include_str!("../tables/pre.toml")),
     ("specs/tokenizers/vocabularies.toml", include_str!("../tables/vocabularies.toml")),
     ("specs/tokenizers/ranked.toml", include_str!("../tables/ranked.toml")),
     ("specs/tokenizers/ends.toml", include_str!("../tables/ends.toml")),
     ("specs/tokenizers/reasoning.toml", include_str!("../tables/reasoning.toml")),
+    ("specs/tokenizers/calls.toml", include_str!("../tables/calls.toml")),
     ("specs/tokenizers/chats.toml", include_str!("../tables/chats.toml")),
 ];
 
-/// Pre-tokenizers, vocabulary algorithms, end-of-generation and fill-in-the-middle texts, reasoning tags, chat templates.
+/// Pre-tokenizers, vocabulary algorithms, end-of-generation and fill-in-the-middle texts, reasoning tags, formats of calls,
+/// chat templates.
 ///
 /// The built-in files and those of spec folders (`<folder>/tokenizers/*.toml`) have the same format, which
 /// `specs/tokenizers/README.md` describes; any file may contain any of the tables.
@@ -54,6 +58,8 @@ pub struct TokenizerTables {
     not_end: Vec<FileEntry<NotEnd>>,
     strip_after: Vec<StripAfter>,
     reasoning: Vec<FileEntry<ReasoningPair>>,
+    content: Vec<FileEntry<ContentPair>>,
+    calls: BTreeMap<String, FileEntry<CallEntry>>,
     templates: BTreeMap<String, FileEntry<String>>,
     codecs: Codecs,
 }
@@ -133,6 +139,31 @@ impl TokenizerTables {
     /// The tags of reasoning, the most common first.
     pub fn reasoning(&self) -> impl Iterator<Item = &ReasoningPair> {
         self.reasoning.iter().map(|held| &held.value)
+    }
+
+    /// Tags of reasoning and markers of text in the answers of a model with this chat template: those that apply to
+    /// every model, and those of which the template contains a tag. There are no calls yet.
+    pub fn answer_syntax(&self, template: &str) -> AnswerSyntax {
+        let applies = |pair: &&ReasoningPair| {
+            pair.always || template.contains(&pair.open) || template.contains(&pair.close)
+        };
+        let tags =
+            |pair: &ReasoningPair| ReasoningTags { open: pair.open.clone(), close: pair.close.clone() };
+        let content = self.content.iter().map(|held| &held.value);
+        let content = content.filter(|pair| pair.template.iter().all(|text| template.contains(text)));
+        AnswerSyntax::of_reasoning(self.reasoning().filter(applies).map(tags).collect())
+            .with_content(content.map(|pair| pair.tags.clone()).collect())
+    }
+
+    /// The formats of calls that a chat template may have, by name.
+    pub(crate) fn calls_of(&self, template: &str) -> Vec<&Arc<CallFormat>> {
+        let fitting = self.calls.values().filter(|held| held.value.fits(template));
+        fitting.map(|held| &held.value.format).collect()
+    }
+
+    /// The names of all formats of calls, sorted.
+    pub fn call_formats(&self) -> impl Iterator<Item = &str> {
+        self.calls.keys().map(String::as_str)
     }
 
     /// The source of a chat template by its name.

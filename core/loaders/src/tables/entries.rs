@@ -1,5 +1,8 @@
 //! The entries of the tables.
 
+use menagerie_answers::{CallFormat, ContentTags};
+use std::sync::Arc;
+
 /// How a vocabulary splits text before merging, and related settings (`[[pre]]`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PreTokenizerEntry {
@@ -108,4 +111,30 @@ pub struct ReasoningPair {
     pub close: String,
     /// Whether it is used for every model, not only if the chat template contains one of the two.
     pub always: bool,
+}
+
+/// Markers around text of an answer (`[[content]]`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ContentPair {
+    pub(crate) tags: ContentTags,
+    /// Texts of a chat template with these markers.
+    pub(crate) template: Vec<String>,
+}
+
+/// How models write calls of tools (`[[call]]`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CallEntry {
+    pub(crate) format: Arc<CallFormat>,
+    /// Texts that a chat template with this format has.
+    pub(crate) template: Vec<String>,
+    /// Texts that such a template does not have.
+    pub(crate) not: Vec<String>,
+}
+
+impl CallEntry {
+    /// Whether a chat template has this format.
+    pub(crate) fn fits(&self, template: &str) -> bool {
+        self.template.iter().all(|text| template.contains(text))
+            && !self.not.iter().any(|text| template.contains(text))
+    }
 }

@@ -89,6 +89,9 @@ pub enum TableFault {
         /// What is wrong with it.
         problem: String,
     },
+    /// A format of calls that cannot be read.
+    #[error(transparent)]
+    Call(menagerie_answers::CallFormatFault),
     /// A regex that cannot be compiled.
     #[error("regex {regex:?}: {problem}")]
     Regex {

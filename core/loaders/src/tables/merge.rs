@@ -53,6 +53,12 @@ impl TableMerge<'_> {
         for one in &written.reasoning {
             self.reasoning(one)?;
         }
+        for one in &written.content {
+            self.content(one)?;
+        }
+        for PlacedEntry { at, value } in &written.calls {
+            self.put(|tables| &mut tables.calls, at, value.format.name(), value)?;
+        }
         Ok(())
     }
 
@@ -197,6 +203,24 @@ impl TableMerge<'_> {
         }
         self.conflict(&one.at, &one.value.open, held.file)?;
         if let Some(held) = self.tables.reasoning.get_mut(place) {
+            *held = new;
+        }
+        Ok(())
+    }
+
+    /// Markers of text are known by the opening one.
+    fn content(&mut self, one: &PlacedEntry<super::ContentPair>) -> Result<(), TableError> {
+        let new = FileEntry { value: one.value.clone(), file: self.file };
+        let known = self.tables.content.iter().position(|held| held.value.tags.open == one.value.tags.open);
+        let Some((place, held)) = known.and_then(|at| Some((at, self.tables.content.get(at)?))) else {
+            self.tables.content.push(new);
+            return Ok(());
+        };
+        if held.file != self.file && held.value == one.value {
+            return Ok(());
+        }
+        self.conflict(&one.at, &one.value.tags.open, held.file)?;
+        if let Some(held) = self.tables.content.get_mut(place) {
             *held = new;
         }
         Ok(())

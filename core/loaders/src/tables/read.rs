@@ -1,11 +1,14 @@
 //! A table file as written.
 
+mod calls;
+
 use std::collections::BTreeSet;
 
 use toml_span::{Value, value::Table};
 
 use super::entries::{
-    Algorithm, FillIn, NotEnd, PreTokenizerEntry, RankedKind, ReasoningPair, StripAfter, VocabularyKind,
+    Algorithm, CallEntry, ContentPair, FillIn, NotEnd, PreTokenizerEntry, RankedKind, ReasoningPair,
+    StripAfter, VocabularyKind,
 };
 use super::error::{TableError, TableFault};
 use menagerie_entries::nearest;
@@ -47,6 +50,8 @@ pub(super) struct EntryFile {
     pub(super) not_end: Vec<PlacedEntry<NotEnd>>,
     pub(super) strip_after: Vec<PlacedEntry<StripAfter>>,
     pub(super) reasoning: Vec<PlacedEntry<ReasoningPair>>,
+    pub(super) content: Vec<PlacedEntry<ContentPair>>,
+    pub(super) calls: Vec<PlacedEntry<CallEntry>>,
     /// Names and sources.
     pub(super) templates: Vec<PlacedEntry<(String, String)>>,
 }
@@ -54,7 +59,7 @@ pub(super) struct EntryFile {
 /// Maximum number of special tokens that differ only by a number.
 const MOST_NUMBERED: usize = 1 << 16;
 
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 13] = [
     "split",
     "pre",
     "vocabulary",
@@ -65,6 +70,8 @@ const TABLES: [&str; 11] = [
     "not_end",
     "strip_after",
     "reasoning",
+    "content",
+    "call",
     "chat_template",
 ];
 
@@ -112,6 +119,8 @@ impl TableSource<'_> {
                 "fill_in_the_middle" => written.fill_in = node.list(KeyedValue::fill_in)?,
                 "not_end" => written.not_end = node.list(KeyedValue::not_end)?,
                 "strip_after" => written.strip_after = node.list(KeyedValue::strip_after)?,
+                "content" => written.content = node.list(KeyedValue::content)?,
+                "call" => written.calls = node.list(KeyedValue::call)?,
                 "chat_template" => written.templates = node.list(KeyedValue::chat_template)?,
                 _ => written.reasoning = node.list(KeyedValue::reasoning)?,
             }

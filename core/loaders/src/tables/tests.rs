@@ -63,6 +63,28 @@ fn faults_have_a_place() {
         ("[[not_end]]\ntext = 'a'\nbeside = ['b']", "not_end[0].beside[0]: expected a list, found a string"),
         ("[[fill_in_the_middle]]\nkey = 'k'", "fill_in_the_middle[0].texts: missing"),
         ("[[strip_after]]\ntokens = ['a']", "strip_after[0].model: missing"),
+        ("[[content]]\nclose = '<a>'", "content[0].open: missing"),
+        ("[[call]]\nname = 'c'\nwhere = ['a']", "call[0].call: missing"),
+        ("[[call]]\nname = 'c'\ncall = '<c>${object}'", "call[0]: `${object}` requires the key `object`"),
+        (
+            "[[call]]\nname = 'c'\ncall = '<c>${nam}${arguments}'",
+            "call[0]: unknown hole `${nam}`; expected name,",
+        ),
+        ("[[call]]\nname = 'c'\ncall = '<c>${arguments}'", "call[0]: a call must have `${object}`"),
+        ("[[call]]\nname = 'c'\ncall = '${name}:${arguments}'", "call[0]: a call must begin with text"),
+        ("[[call]]\nname = 'c'\ncall = '<c>${name}x${arguments}'", "call[0]: the text after `${name}`"),
+        (
+            "[[call]]\nname = 'c'\ncall = '<c>${name}:${args}</c>'",
+            "call[0]: `${args}` requires the key `arg`",
+        ),
+        (
+            "[[call]]\nname = 'c'\ncall = '<c>${name}:${args}</c>'\narg = '${key}=${value}'",
+            "call[0]: the form of an argument must be text",
+        ),
+        (
+            "[[call]]\nname = 'c'\ncall = '<c>${name}:${arguments}'\nid_length = 0",
+            "call[0].id_length: expected a number from 1 to 64",
+        ),
         ("[[chat_template]]\nname = 'a'", "chat_template[0].source: missing"),
         ("[[chat_template]]\nname = 'a'\nsource = '{% for %}'", "chat_template[0]: "),
     ];
@@ -75,11 +97,13 @@ fn faults_have_a_place() {
 }
 
 /// Every table with a definition that differs from the built-in one.
-const OTHERS: [(&str, &str); 6] = [
+const OTHERS: [(&str, &str); 8] = [
     ("qwen2", "[split]\nqwen2 = ['x']"),
     ("llama-bpe", "[[pre]]\nnames = ['llama-bpe']\nsplit = 'qwen2'"),
     ("llama", "[[vocabulary]]\nname = 'llama'\nalgorithm = 'bpe'"),
     ("<think>", "[[reasoning]]\nopen = '<think>'\nclose = '<done>'"),
+    ("<response>", "[[content]]\nopen = '<response>'\nclose = '<done>'"),
+    ("hermes", "[[call]]\nname = 'hermes'\nwhere = ['<tool_call>']\ncall = '<x>${name} ${arguments}<done>'"),
     ("chatml", "[[chat_template]]\nname = 'chatml'\nsource = '{{ messages }}x'"),
     ("<|im_end|>", "[[not_end]]\ntext = '<|im_end|>'\nbeside = [['<x>']]"),
 ];
@@ -209,4 +233,22 @@ fn built_in_chat_templates_give_llama_cpps_prompts() {
             assert_eq!(found, prompt.as_str().unwrap(), "{name}");
         }
     }
+}
+
+#[test]
+fn templates_declare_their_tags() {
+    let mut tables = built_in();
+    let mine = "[[reasoning]]\nopen = '<hm>'\nclose = '</hm>'\n[[content]]\nopen = '<say>'\nclose = '</say>'\n\
+                [[content]]\nopen = '<to>'\nwhere = ['<a>', '<b>']";
+    tables.add("mine.toml", mine, false).unwrap();
+    let opens = |template| {
+        let syntax = tables.answer_syntax(template);
+        let reasoning = syntax.reasoning.into_iter().map(|tags| tags.open);
+        reasoning.chain(syntax.content.into_iter().map(|tags| tags.open)).collect::<Vec<_>>()
+    };
+    assert_eq!(opens("plain"), ["<think>"]);
+    assert_eq!(opens("{{ '[THINK]' }}"), ["<think>", "[THINK]"]);
+    assert_eq!(opens("ends with </hm>"), ["<think>", "<hm>"]);
+    assert_eq!(opens("<say> <a>"), ["<think>", "<say>"]);
+    assert_eq!(opens("<a> <b>"), ["<think>", "<to>"]);
 }
