@@ -134,7 +134,7 @@ fn tables_of_a_spec_folder_are_used() {
     assert!(tokenizer.end_of_generation().contains(&3), "<|im_start|> ends a generation");
     let format = pipeline.chat_format().unwrap_or_else(|error| panic!("{error}"));
     let rendered = format.render_prompt(&[ChatMessage::user("?")], &RenderOptions::default()).unwrap();
-    assert!(rendered.reasoning_tags.iter().any(|tags| tags.open == "<hm>"));
+    assert!(rendered.syntax.reasoning.iter().any(|tags| tags.open == "<hm>"));
     let notices: Vec<String> = pipeline.notices().iter().map(ToString::to_string).collect();
     assert!(notices.iter().any(|notice| notice.contains("unheard.toml")), "{notices:?}");
 

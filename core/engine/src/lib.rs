@@ -38,7 +38,6 @@ mod pipeline;
 mod prefill;
 mod prompt;
 mod queue;
-mod reasoning;
 mod request;
 mod sampling;
 mod scheduler;
@@ -68,6 +67,7 @@ pub use hooks::{
     RelaySequence, RelayedRows, RequestArrival, RequestEnd, RequestId, RequestKind, RequestProgress,
     RequestSpans, RequestStart, ScalingLog, Steering, StepReport, copied_hook, write_trace,
 };
+pub use menagerie_answers::{AnswerSyntax, CallSyntax, ReasoningTags, ToolCall, ToolSet};
 pub use menagerie_model::{Arithmetic, KvType, Pooling};
 pub use message::{ChatMessage, RenderOptions, RenderedPrompt};
 pub use metrics::{Counter, Gauge, Metrics, Outcomes};
@@ -76,7 +76,6 @@ pub use output::{StepOutput, StepResults};
 pub use pipeline::TextPipeline;
 pub use prompt::Prompt;
 pub use queue::{Completion, Queue};
-pub use reasoning::ReasoningTags;
 pub use request::{Event, EventResponse, Outcome, Request, TokenLogprob};
 pub use sampling::{Chain, Generator, Sampler, SamplerKind, SamplerStep, SamplingError, SamplingOptions};
 pub use scheduler::{Scheduler, SchedulerOptions};

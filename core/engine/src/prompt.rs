@@ -3,7 +3,7 @@
 use crate::capability::Tokenizing;
 use crate::error::{GenerateError, MissingCapability};
 use crate::message::RenderedPrompt;
-use crate::reasoning::ReasoningSplitter;
+use menagerie_answers::{AnswerParser, AnswerSyntax};
 use std::borrow::Cow;
 
 /// What a generation continues. Strings, slices and vectors of tokens, and rendered conversations convert into it with
@@ -15,35 +15,36 @@ pub enum Prompt<'a> {
     Text(Cow<'a, str>),
     /// Token ids, used as they are.
     Tokens(Cow<'a, [u32]>),
-    /// A conversation in the chat template; reasoning is separated from the answer.
+    /// A conversation in the chat template; reasoning and calls of tools are separated from the text of the answer.
     Rendered(Cow<'a, RenderedPrompt>),
 }
 
 impl<'a> Prompt<'a> {
-    /// Its tokens, and the splitter that separates reasoning from the answer to it.
+    /// Its tokens, and the parser of the answer to it.
     ///
     /// # Errors
     /// The prompt is text and there is no tokenizer, or the text cannot be tokenized.
     pub(crate) fn encoded(
         self,
         tokenizer: Option<&dyn Tokenizing>,
-    ) -> Result<(Cow<'a, [u32]>, ReasoningSplitter), GenerateError> {
+    ) -> Result<(Cow<'a, [u32]>, AnswerParser), GenerateError> {
+        let plain = || AnswerParser::new(&AnswerSyntax::default());
         Ok(match self {
             Self::Text(text) => {
                 let tokenizer = tokenizer.ok_or_else(|| MissingCapability::Tokenizer {
                     model: "the model".to_owned(),
                     reason: "a text prompt needs a tokenizer; pass the prompt as tokens".to_owned(),
                 })?;
-                (Cow::Owned(tokenizer.encode_prompt(&text)?), ReasoningSplitter::off())
+                (Cow::Owned(tokenizer.encode_prompt(&text)?), plain())
             }
-            Self::Tokens(tokens) => (tokens, ReasoningSplitter::off()),
+            Self::Tokens(tokens) => (tokens, plain()),
             Self::Rendered(prompt) => {
-                let splitter = ReasoningSplitter::new(&prompt.reasoning_tags, prompt.reasoning_open.as_ref());
+                let parser = AnswerParser::new(&prompt.syntax);
                 let tokens = match prompt {
                     Cow::Borrowed(prompt) => Cow::Borrowed(&*prompt.tokens),
                     Cow::Owned(prompt) => Cow::Owned(prompt.tokens),
                 };
-                (tokens, splitter)
+                (tokens, parser)
             }
         })
     }

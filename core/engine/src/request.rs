@@ -6,6 +6,7 @@ use crate::sampling::SamplingOptions;
 use crate::setters::setters;
 use crate::stats::Statistics;
 use crate::stopping::StopReason;
+use menagerie_answers::ToolCall;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -125,6 +126,27 @@ pub enum Event {
     Text(String),
     /// Text of the model's reasoning.
     Reasoning(String),
+    /// The model begins a call of a tool.
+    CallBegin {
+        /// The number of the call in the answer, from 0.
+        index: usize,
+        /// Its id.
+        id: String,
+        /// The tool.
+        name: String,
+    },
+    /// More text of the arguments of that call. All texts together are a JSON object, once the call is complete.
+    CallArguments {
+        /// The number of the call.
+        index: usize,
+        /// The text.
+        text: String,
+    },
+    /// The call is complete. A call without this event is not, and not part of the outcome.
+    CallEnd {
+        /// The number of the call.
+        index: usize,
+    },
     /// A note for the user.
     Notice(String),
     /// The end.
@@ -164,6 +186,8 @@ pub struct Outcome {
     pub text: String,
     /// The reasoning before it.
     pub reasoning: String,
+    /// The complete calls of tools.
+    pub tool_calls: Vec<ToolCall>,
     /// The seed of the random draws, to repeat the generation.
     pub seed: u64,
     /// Counts and times.
@@ -178,6 +202,7 @@ impl Outcome {
             tokens: Vec::new(),
             text: String::new(),
             reasoning: String::new(),
+            tool_calls: Vec::new(),
             seed: 0,
             statistics: Statistics::default(),
         }

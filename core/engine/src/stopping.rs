@@ -124,7 +124,7 @@ impl StopMatcher {
 }
 
 /// The length in bytes of the longest end of `text` that is a proper prefix of `string`.
-pub(crate) fn overlap(text: &str, string: &str) -> usize {
+fn overlap(text: &str, string: &str) -> usize {
     let ends = string.char_indices().map(|(index, _)| index).skip(1);
     ends.filter(|&end| text.ends_with(&string[..end])).max().unwrap_or(0)
 }

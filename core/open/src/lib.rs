@@ -11,6 +11,7 @@
 
 mod adapters;
 mod builder;
+mod chat_template;
 mod device;
 mod error;
 mod fingerprint;

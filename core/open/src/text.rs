@@ -1,19 +1,14 @@
-//! Tokenizer and chat template of a file as capabilities: [`FileTokenizer`], [`TemplateFormat`].
+//! The tokenizer of a file as a capability: [`FileTokenizer`]; what a file has of text: [`TextCapabilities`].
 
-use crate::fingerprint::in_hex;
+use crate::chat_template::TemplateFormat;
 use crate::notice::Notice;
 use crate::options::TemplateSource;
 use crate::resolved::ResolvedFile;
 use crate::tables::tokenizer_tables;
-use menagerie_engine::{
-    ChatCapable, ChatMessage, MissingCapability, ReasoningTags, RenderOptions, RenderedPrompt, TextError,
-    TextStream, Tokenizing,
-};
+use menagerie_engine::{ChatCapable, MissingCapability, TextError, TextStream, Tokenizing};
 use menagerie_loaders::{
-    ChatTemplate, ReasoningPair, Segment, Special, TextDecoder, TokenKind, Tokenizer, TokenizerOptions,
-    TokenizerTables,
+    ChatTemplate, Segment, Special, TextDecoder, TokenKind, Tokenizer, TokenizerOptions, TokenizerTables,
 };
-use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
 /// The tokenizer of a file.
@@ -183,79 +178,6 @@ impl Tokenizing for FileTokenizer {
     }
 }
 
-/// The pairs of reasoning tags that apply to every model, and those of which the template contains a tag.
-fn reasoning_tags(tables: &TokenizerTables, template: &str) -> Vec<ReasoningTags> {
-    let applies = |pair: &&ReasoningPair| {
-        pair.always || template.contains(&pair.open) || template.contains(&pair.close)
-    };
-    let tags = |pair: &ReasoningPair| ReasoningTags { open: pair.open.clone(), close: pair.close.clone() };
-    tables.reasoning().filter(applies).map(tags).collect()
-}
-
-/// A chat template with its tokenizer.
-#[derive(Debug)]
-pub(crate) struct TemplateFormat {
-    template: ChatTemplate,
-    tokenizer: Tokenizer,
-    tags: Vec<ReasoningTags>,
-}
-
-impl TemplateFormat {
-    /// A template whose prompts `tokenizer` encodes.
-    pub(crate) fn new(template: ChatTemplate, tokenizer: Tokenizer) -> Self {
-        let tags = reasoning_tags(tokenizer.tables(), template.source());
-        Self { template, tokenizer, tags }
-    }
-
-    /// The tokens of a rendered prompt with the beginning token once, and without an end token, because the answer follows.
-    fn frame(&self, tokens: Vec<u32>) -> Vec<u32> {
-        let length = tokens.len();
-        let mut framed = self.tokenizer.frame(tokens);
-        if self.tokenizer.adds_eos()
-            && framed.len() > length
-            && framed.last().copied() == self.tokenizer.eos()
-        {
-            framed.pop();
-        }
-        framed
-    }
-}
-
-impl ChatCapable for TemplateFormat {
-    fn render_prompt(
-        &self,
-        messages: &[ChatMessage],
-        options: &RenderOptions,
-    ) -> Result<RenderedPrompt, TextError> {
-        let messages: Result<Vec<serde_json::Value>, _> = messages.iter().map(serde_json::to_value).collect();
-        let rendering = menagerie_loaders::RenderOptions::default()
-            .with_tools(options.tools.clone())
-            .with_add_generation_prompt(options.generation_prompt)
-            .with_extra(options.arguments.clone());
-        let messages = messages.map_err(TextError::new)?;
-        let guarded = self.tokenizer.guarded_texts();
-        let segments =
-            self.template.render_segments(&messages, &rendering, &guarded).map_err(TextError::new)?;
-        let tokens = self.tokenizer.encode_segments(&segments).map_err(TextError::new)?;
-        let text: String = segments.iter().map(|segment| segment.text.as_str()).collect();
-        let open = segments.last().filter(|last| last.trusted && options.generation_prompt);
-        let reasoning_open = open.and_then(|last| ReasoningTags::left_open(&self.tags, &last.text)).cloned();
-        Ok(RenderedPrompt {
-            tokens: self.frame(tokens),
-            text,
-            reasoning_tags: self.tags.clone(),
-            reasoning_open,
-        })
-    }
-
-    /// The SHA-256 of the template's text, and the tokens behind `bos_token` and `eos_token`.
-    fn identity(&self) -> String {
-        let hash = in_hex(Sha256::new_with_prefix(self.template.source()));
-        let id = |token: Option<u32>| token.map_or("none".to_owned(), |id| id.to_string());
-        format!("sha256:{hash} bos {} eos {}", id(self.tokenizer.bos()), id(self.tokenizer.eos()))
-    }
-}
-
 /// Tokenizer and chat format, or the reasons why they are missing.
 pub(crate) struct TextCapabilities {
     pub(crate) tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
@@ -332,19 +254,6 @@ fn chat_format(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn templates_declare_their_tags() {
-        let mut tables = TokenizerTables::clone(&TokenizerTables::built_in().unwrap());
-        tables.add("mine.toml", "[[reasoning]]\nopen = '<hm>'\nclose = '</hm>'", false).unwrap();
-        let opens = |template| {
-            let tags = reasoning_tags(&tables, template);
-            tags.into_iter().map(|tags| tags.open).collect::<Vec<_>>()
-        };
-        assert_eq!(opens("plain"), ["<think>"]);
-        assert_eq!(opens("{{ '[THINK]' }}"), ["<think>", "[THINK]"]);
-        assert_eq!(opens("ends with </hm>"), ["<think>", "<hm>"]);
-    }
 
     /// The bytes of a text's tokens are the text, in a vocabulary of parts of characters.
     #[test]

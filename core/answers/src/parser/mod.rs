@@ -74,6 +74,27 @@ impl AnswerParser {
         Self { syntax: syntax.clone(), place, held, after_block: false, calls: 0, starts }
     }
 
+    /// A parser for which everything is text.
+    pub fn of_text() -> Self {
+        Self::new(&AnswerSyntax::default())
+    }
+
+    /// The opening tags of a reasoning block that may still come.
+    pub fn reasoning_openings(&self) -> impl Iterator<Item = &str> {
+        let may_come = matches!(self.place, AnswerPlace::Before);
+        self.syntax.reasoning.iter().filter(move |_| may_come).map(|tags| tags.open.as_str())
+    }
+
+    /// Whether the text so far ends inside a reasoning block.
+    pub fn is_in_reasoning(&self) -> bool {
+        matches!(self.place, AnswerPlace::Reasoning(..))
+    }
+
+    /// Whether a reasoning block has ended, and only white space followed it.
+    pub fn is_before_answer(&self) -> bool {
+        matches!(self.place, AnswerPlace::Before) && self.after_block && self.held.trim().is_empty()
+    }
+
     /// Whether a text is part of a marker, so that a control token with this text belongs to the answer.
     pub fn is_marker(&self, text: &str) -> bool {
         self.syntax.is_marker(text)

@@ -27,8 +27,8 @@ pub(crate) struct Conversation<'s> {
 
 /// How to restore the conversation.
 pub(crate) enum Reversal {
-    /// Remove the last message.
-    Unsaid,
+    /// Remove this number of messages at the end.
+    Unsaid(usize),
     /// Put this answer back.
     Answer(ChatMessage),
 }
@@ -37,7 +37,7 @@ impl Reversal {
     /// Restores the messages.
     pub(crate) fn apply(self, messages: &mut Vec<ChatMessage>) {
         match self {
-            Self::Unsaid => drop(messages.pop()),
+            Self::Unsaid(count) => messages.truncate(messages.len().saturating_sub(count)),
             Self::Answer(message) => messages.push(message),
         }
     }
@@ -45,11 +45,13 @@ impl Reversal {
 
 impl Conversation<'_> {
     fn settle(&mut self, result: Option<&Outcome>) {
-        let reversal = std::mem::replace(&mut self.reversal, Reversal::Unsaid);
+        let reversal = std::mem::replace(&mut self.reversal, Reversal::Unsaid(0));
         match result.filter(|outcome| !is_nothing(outcome)) {
             Some(outcome) => {
                 let reasoning = (!outcome.reasoning.is_empty()).then(|| outcome.reasoning.clone());
-                self.messages.push(ChatMessage { reasoning, ..ChatMessage::assistant(&outcome.text) });
+                let tool_calls = outcome.tool_calls.clone();
+                let message = ChatMessage::assistant(&outcome.text);
+                self.messages.push(ChatMessage { reasoning, tool_calls, ..message });
             }
             None => {
                 reversal.apply(self.messages);
@@ -61,7 +63,8 @@ impl Conversation<'_> {
 
 /// Whether the answer was cancelled before any text.
 fn is_nothing(outcome: &Outcome) -> bool {
-    outcome.reason == StopReason::Cancelled && outcome.text.is_empty() && outcome.reasoning.is_empty()
+    let nothing = outcome.text.is_empty() && outcome.reasoning.is_empty() && outcome.tool_calls.is_empty();
+    outcome.reason == StopReason::Cancelled && nothing
 }
 
 impl<'s> ChatEvents<'s> {

@@ -115,7 +115,25 @@ impl ChatSession {
         request: &Request,
     ) -> Result<ChatEvents<'s>, GenerateError> {
         self.messages.push(ChatMessage::user(content));
-        self.answer(Reversal::Unsaid, request)
+        self.answer(Reversal::Unsaid(1), request)
+    }
+
+    /// Sends messages, for example the results of calls ([`ChatMessage::tool_result`]), and generates the answer; `sink`
+    /// as in [`Self::send`].
+    ///
+    /// # Errors
+    /// As [`Self::send`]; the conversation is then unchanged.
+    pub fn send_messages<R: EventResponse>(
+        &mut self,
+        messages: Vec<ChatMessage>,
+        request: &Request,
+        sink: impl FnMut(Event) -> R,
+    ) -> Result<Outcome, GenerateError> {
+        let count = messages.len();
+        self.messages.extend(messages);
+        let mut events = self.answer(Reversal::Unsaid(count), request)?;
+        listen(&mut events, sink)?;
+        events.into_outcome()
     }
 
     /// Answers the last user message again; `sink` as in [`Self::send`].

@@ -1,12 +1,12 @@
-//! [`AnswerText`]: from tokens to text events: decoder, stop strings, reasoning.
+//! [`AnswerText`]: from tokens to text events: decoder, stop strings, parts of the answer.
 
 use crate::capability::{TextStream, Tokenizing};
 use crate::constraint::ConstraintError;
 use crate::error::GenerateError;
-use crate::reasoning::{AnswerSegment, ReasoningSplitter};
 use crate::request::{Event, TokenLogprob};
 use crate::sampling::TokenProbability;
 use crate::stopping::StopMatcher;
+use menagerie_answers::{AnswerEnd, AnswerParser, AnswerPart, ToolCall};
 use std::sync::Arc;
 
 /// The text of an answer. Without a tokenizer there is none.
@@ -14,34 +14,33 @@ pub(crate) struct AnswerText {
     tokenizer: Option<Arc<dyn Tokenizing>>,
     stream: Option<Box<dyn TextStream + Send>>,
     stop: StopMatcher,
-    splitter: ReasoningSplitter,
+    parser: AnswerParser,
     /// Finds the end of the reasoning for a constraint: gets all text at once, also what is held back for a stop string.
-    watch: Option<ReasoningSplitter>,
+    watch: Option<AnswerParser>,
     pub(crate) answer: String,
     pub(crate) reasoning: String,
+    /// Complete calls.
+    pub(crate) tool_calls: Vec<ToolCall>,
 }
 
 impl AnswerText {
     /// An empty text that ends at one of the strings `stop`.
-    pub(crate) fn new(
-        tokenizer: Option<Arc<dyn Tokenizing>>,
-        stop: &[String],
-        splitter: ReasoningSplitter,
-    ) -> Self {
+    pub(crate) fn new(tokenizer: Option<Arc<dyn Tokenizing>>, stop: &[String], parser: AnswerParser) -> Self {
         Self {
             stream: tokenizer.as_ref().map(|tokenizer| tokenizer.stream()),
             tokenizer,
             stop: StopMatcher::new(stop),
-            splitter,
+            parser,
             watch: None,
             answer: String::new(),
             reasoning: String::new(),
+            tool_calls: Vec::new(),
         }
     }
 
     /// The same, with [`Self::left_reasoning`] if `watched`.
     pub(crate) fn with_watch(self, watched: bool) -> Self {
-        Self { watch: watched.then(|| self.splitter.clone()), ..self }
+        Self { watch: watched.then(|| self.parser.clone()), ..self }
     }
 
     /// The text of one token by itself; empty without a tokenizer.
@@ -69,19 +68,19 @@ impl AnswerText {
     ) -> Result<Option<String>, GenerateError> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let mut text = stream.push(id)?;
-        // The tags of some models are control tokens, which have no text in the stream.
+        // The markers of some models are control tokens, which have no text in the stream.
         let control = self.tokenizer.as_ref().and_then(|tokenizer| tokenizer.control_text(id));
-        if let Some(tag) = control.filter(|tag| text.is_empty() && self.splitter.is_tag(tag)) {
+        if let Some(tag) = control.filter(|tag| text.is_empty() && self.parser.is_marker(tag)) {
             text = tag;
         }
         if let Some(watch) = &mut self.watch {
             watch.push(&text);
         }
         let matched = self.stop.push(&text);
-        let segments = self.splitter.push(&matched.text);
-        self.emit(segments, sink);
+        let parts = self.parser.push(&matched.text);
+        self.emit(parts, sink);
         if matched.stop_string.is_some() {
-            let rest = self.splitter.finish();
+            let rest = self.parser.finish(AnswerEnd::Cut);
             self.emit(rest, sink);
         }
         Ok(matched.stop_string)
@@ -92,7 +91,7 @@ impl AnswerText {
     /// # Errors
     /// The token also begins the answer.
     pub(crate) fn left_reasoning(&self, id: u32) -> Result<bool, ConstraintError> {
-        let Some(watch) = self.watch.as_ref().filter(|watch| !watch.is_inside()) else { return Ok(false) };
+        let Some(watch) = self.watch.as_ref().filter(|watch| !watch.is_in_reasoning()) else { return Ok(false) };
         // The end of the token may be a part of a character, which is still held back.
         match watch.is_before_answer() && !self.piece(id).contains(char::REPLACEMENT_CHARACTER) {
             true => Ok(true),
@@ -103,34 +102,42 @@ impl AnswerText {
     /// Emits what was held back; all text from now on is the answer, also text that looks like a tag of reasoning.
     pub(crate) fn begin_answer(&mut self, sink: &mut dyn FnMut(Event)) {
         let held = self.stop.finish();
-        let segments = self.splitter.push(&held);
-        self.emit(segments, sink);
-        self.splitter = ReasoningSplitter::off();
+        let parts = self.parser.push(&held);
+        self.emit(parts, sink);
+        self.parser = AnswerParser::of_text();
         self.watch = None;
     }
 
-    /// Emits the text that was held back.
-    pub(crate) fn finish(&mut self, sink: &mut dyn FnMut(Event)) {
+    /// Emits the text that was held back; `end` is how the answer ended.
+    pub(crate) fn finish(&mut self, end: AnswerEnd, sink: &mut dyn FnMut(Event)) {
         let Some(stream) = &mut self.stream else { return };
         let mut text = self.stop.push(&stream.finish()).text;
         text.push_str(&self.stop.finish());
-        let mut segments = self.splitter.push(&text);
-        segments.extend(self.splitter.finish());
-        self.emit(segments, sink);
+        let mut parts = self.parser.push(&text);
+        parts.extend(self.parser.finish(end));
+        self.emit(parts, sink);
     }
 
-    fn emit(&mut self, segments: Vec<AnswerSegment>, sink: &mut dyn FnMut(Event)) {
-        for segment in segments {
-            match segment {
-                AnswerSegment::Answer(text) => {
+    fn emit(&mut self, parts: Vec<AnswerPart>, sink: &mut dyn FnMut(Event)) {
+        for part in parts {
+            sink(match part {
+                AnswerPart::Text(text) => {
                     self.answer.push_str(&text);
-                    sink(Event::Text(text));
+                    Event::Text(text)
                 }
-                AnswerSegment::Reasoning(text) => {
+                AnswerPart::Reasoning(text) => {
                     self.reasoning.push_str(&text);
-                    sink(Event::Reasoning(text));
+                    Event::Reasoning(text)
                 }
-            }
+                AnswerPart::CallBegin { index, id, name } => Event::CallBegin { index, id, name },
+                AnswerPart::CallArguments { index, text } => Event::CallArguments { index, text },
+                AnswerPart::CallEnd { index, call } => {
+                    self.tool_calls.push(call);
+                    Event::CallEnd { index }
+                }
+                AnswerPart::Notice(text) => Event::Notice(text),
+                _ => continue,
+            });
         }
     }
 }

@@ -8,11 +8,11 @@ use super::reasoning_openings::ReasoningOpenings;
 use crate::capability::Tokenizing;
 use crate::engine::Engine;
 use crate::error::{GenerateError, MissingCapability};
-use crate::reasoning::ReasoningSplitter;
 use crate::request::Request;
 use crate::sampling::{Chain, ConstraintPhase, ConstraintStep, SamplingError};
 use crate::stats::Statistics;
 use crate::stopping::StopConditions;
+use menagerie_answers::AnswerParser;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ impl GenerationFactory {
         self.tokenizer.as_deref()
     }
 
-    /// A generation that answers `request` on `engine`; `splitter` separates reasoning from the answer.
+    /// A generation that answers `request` on `engine`; `parser` finds the parts of the answer.
     ///
     /// # Errors
     /// An option out of its range, a bias for a token past the vocabulary, stop strings without a tokenizer, or a
@@ -41,9 +41,9 @@ impl GenerationFactory {
         &mut self,
         engine: &Engine,
         request: &Request,
-        splitter: ReasoningSplitter,
+        parser: AnswerParser,
     ) -> Result<Generation, GenerateError> {
-        let constraint = self.constraint(request, &splitter)?;
+        let constraint = self.constraint(request, &parser)?;
         let tokenizer = self.tokenizer.as_deref();
         let breakers = self.breakers.breakers(tokenizer, &request.sampling);
         let ends = tokenizer.map_or(&[][..], |tokenizer| tokenizer.end_of_generation());
@@ -61,7 +61,7 @@ impl GenerationFactory {
         Ok(Generation {
             chain: Chain::with_breakers(&sampling, breakers)?.with_constraint(constraint),
             conditions: StopConditions::new(ends.to_vec(), request.max_tokens, engine.context),
-            text: AnswerText::new(self.tokenizer.clone(), &request.stop, splitter)
+            text: AnswerText::new(self.tokenizer.clone(), &request.stop, parser)
                 .with_watch(request.constraint.is_some()),
             logprobs: request.logprobs,
             scores: request
@@ -85,7 +85,7 @@ impl GenerationFactory {
     fn constraint(
         &mut self,
         request: &Request,
-        splitter: &ReasoningSplitter,
+        parser: &AnswerParser,
     ) -> Result<Option<ConstraintStep>, GenerateError> {
         let Some(constraint) = &request.constraint else { return Ok(None) };
         if request.ignore_eos {
@@ -98,8 +98,8 @@ impl GenerationFactory {
         let state = constraint.start().map_err(SamplingError::from)?;
         let tokenizer = self.tokenizer.as_deref();
         let phase = match tokenizer {
-            Some(_) if splitter.is_inside() => ConstraintPhase::Reasoning,
-            Some(tokenizer) => ConstraintPhase::First(self.openings.tokens(tokenizer, splitter.openings())),
+            Some(_) if parser.is_in_reasoning() => ConstraintPhase::Reasoning,
+            Some(tokenizer) => ConstraintPhase::First(self.openings.tokens(tokenizer, parser.reasoning_openings())),
             None => ConstraintPhase::Answer,
         };
         let ends = tokenizer.map_or(&[][..], |tokenizer| tokenizer.end_of_generation());

@@ -21,6 +21,7 @@ use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use crate::stats::Statistics;
 use crate::stopping::{StopConditions, StopReason};
+use menagerie_answers::AnswerEnd;
 use menagerie_model::{Part, SpanKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -226,7 +227,11 @@ impl Generation {
             other => other?,
         };
         if !matches!(reason, StopReason::StopString(_)) {
-            self.text.finish(sink);
+            let end = match reason {
+                StopReason::EndOfGeneration(_) => AnswerEnd::Model,
+                _ => AnswerEnd::Cut,
+            };
+            self.text.finish(end, sink);
         }
         match self.decode_start {
             Some(since) => self.statistics.decode = since.elapsed(),
@@ -243,6 +248,7 @@ impl Generation {
             tokens: std::mem::take(&mut self.tokens),
             text: std::mem::take(&mut self.text.answer),
             reasoning: std::mem::take(&mut self.text.reasoning),
+            tool_calls: std::mem::take(&mut self.text.tool_calls),
             seed: self.chain.seed(),
             statistics: std::mem::take(&mut self.statistics),
         })

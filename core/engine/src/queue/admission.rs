@@ -6,10 +6,10 @@ use crate::error::GenerateError;
 use crate::generation::Generation;
 use crate::hooks::{RequestArrival, RequestId};
 use crate::prefill::shared_prefix_len;
-use crate::reasoning::ReasoningSplitter;
 use crate::request::Request;
 use crate::scheduler::{MIN_SHARED_TOKENS, PrefixQuery, PrefixSource, Scheduler};
 use crate::sequence::Sequence;
+use menagerie_answers::AnswerParser;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -30,7 +30,7 @@ pub(crate) struct WaitingRequest {
     arrival: RequestArrival,
     prompt: Vec<u32>,
     request: Request,
-    splitter: ReasoningSplitter,
+    parser: AnswerParser,
     /// Steps of the queue when it was submitted.
     arrival_step: usize,
     arrival_time: Instant,
@@ -51,10 +51,10 @@ impl WaitingRequest {
         arrival: RequestArrival,
         prompt: Vec<u32>,
         request: Request,
-        splitter: ReasoningSplitter,
+        parser: AnswerParser,
         arrival_step: usize,
     ) -> Self {
-        Self { arrival, prompt, request, splitter, arrival_step, arrival_time: Instant::now() }
+        Self { arrival, prompt, request, parser, arrival_step, arrival_time: Instant::now() }
     }
 
     pub(super) fn id(&self) -> RequestId {
@@ -116,8 +116,8 @@ impl Queue {
 
     /// Moves a request to the running ones, or ends it with the error that prevents its start.
     fn start(&mut self, request: WaitingRequest, source: PrefixSource) {
-        let WaitingRequest { arrival, prompt, request, splitter, arrival_time, .. } = request;
-        let begun = self.begin(&prompt, &request, splitter, source);
+        let WaitingRequest { arrival, prompt, request, parser, arrival_time, .. } = request;
+        let begun = self.begin(&prompt, &request, parser, source);
         match begun {
             Ok((mut generation, sequence)) => {
                 let id = arrival.id();
@@ -132,10 +132,10 @@ impl Queue {
         &mut self,
         prompt: &[u32],
         request: &Request,
-        splitter: ReasoningSplitter,
+        parser: AnswerParser,
         source: PrefixSource,
     ) -> Result<(Box<Generation>, Sequence), GenerateError> {
-        let generation = self.factory.generation(self.scheduler.engine(), request, splitter)?;
+        let generation = self.factory.generation(self.scheduler.engine(), request, parser)?;
         let query = self.scheduler.prefix_query(prompt, &request.adapters);
         let running = self.running.iter().map(|one| &one.sequence);
         let alike = running.clone().filter(|sequence| query.matches(sequence));

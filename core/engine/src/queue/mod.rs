@@ -88,9 +88,9 @@ impl Queue {
         let arrival = RequestArrival::new(&self.scheduler.hooks().lifecycles, RequestKind::Text);
         let id = arrival.id();
         match prompt.into().encoded(self.factory.tokenizer()) {
-            Ok((prompt, splitter)) => {
+            Ok((prompt, parser)) => {
                 let (prompt, request) = (prompt.into_owned(), request.clone());
-                self.waiting.push(WaitingRequest::new(arrival, prompt, request, splitter, self.steps));
+                self.waiting.push(WaitingRequest::new(arrival, prompt, request, parser, self.steps));
             }
             Err(error) => self.refuse(arrival, error),
         }

@@ -1,7 +1,8 @@
 //! [`Bytes`]: a tokenizer with a token per byte and a few control tokens, and a chat format on it.
 
 use menagerie_engine::{
-    ChatCapable, ChatMessage, ReasoningTags, RenderOptions, RenderedPrompt, TextError, TextStream, Tokenizing,
+    AnswerSyntax, CallSyntax, ChatCapable, ChatMessage, ReasoningTags, RenderOptions, RenderedPrompt,
+    TextError, TextStream, Tokenizing,
 };
 
 pub(crate) const VOCABULARY: usize = 262;
@@ -118,11 +119,12 @@ impl Tokenizing for Bytes {
 /// Renders `S:..;U:..;A:..;` and then `A:`.
 pub(crate) struct Format {
     pub tags: Vec<ReasoningTags>,
+    pub calls: Option<CallSyntax>,
 }
 
 impl Default for Format {
     fn default() -> Self {
-        Self { tags: vec![thinking()] }
+        Self { tags: vec![thinking()], calls: None }
     }
 }
 
@@ -145,8 +147,9 @@ impl ChatCapable for Format {
         if options.generation_prompt {
             text.push_str("A:");
         }
-        let reasoning_open = ReasoningTags::left_open(&self.tags, &text).cloned();
-        Ok(RenderedPrompt { tokens: ids(&text), reasoning_tags: self.tags.clone(), reasoning_open, text })
+        let syntax = AnswerSyntax::of_reasoning(self.tags.clone()).with_calls(self.calls.clone());
+        let syntax = syntax.after_prompt(&text);
+        Ok(RenderedPrompt { tokens: ids(&text), syntax, text })
     }
 
     fn identity(&self) -> String {

@@ -2,7 +2,8 @@
 
 use crate::byte_text::{END, Format, VOCABULARY};
 use crate::fixture::session;
-use menagerie_engine::{ChatMessage, ChatSession, Event, Request, StopReason};
+use menagerie_answers::{CallFormat, CallKeys};
+use menagerie_engine::{CallSyntax, ChatMessage, ChatSession, Event, Request, StopReason, ToolSet};
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -114,4 +115,57 @@ fn a_message_cancelled_before_its_answer_is_forgotten() {
     let outcome = chat.send("hi", &Request::greedy(4).with_cancel(cancel), &mut quiet).unwrap();
     assert_eq!(outcome.reason, StopReason::Cancelled);
     assert!(chat.messages().is_empty());
+}
+
+/// Calls `f`, and answers "fine" to its result.
+fn calling(history: &[u32]) -> u32 {
+    let text: String = history.iter().map(|&id| char::from(u8::try_from(id).unwrap_or(0))).collect();
+    let wanted = if text.contains("T:") { "fine" } else { "So: <c>f {\"x\": 1}</c>" };
+    let answered = text.rsplit("A:").next().map_or(0, str::len);
+    wanted.as_bytes().get(answered).map_or(END, |&byte| byte.into())
+}
+
+#[test]
+fn a_call_is_reported_and_its_result_is_answered() {
+    let mut keys = CallKeys::default();
+    (keys.name, keys.calls) = ("own".to_owned(), vec!["<c>${name} ${arguments}</c>".to_owned()]);
+    let tools = Arc::new(ToolSet::new(&[serde_json::json!({ "name": "f" })]).unwrap());
+    let calls = CallSyntax::new(Arc::new(CallFormat::new(keys).unwrap()), tools, 3);
+    let format = Format { calls: Some(calls), ..Format::default() };
+    let model = Arc::new(FakeModel::new(VOCABULARY, calling));
+    let mut chat = ChatSession::new(session(&model, 256), Arc::new(format));
+    let mut events = Vec::new();
+    let outcome = chat.send("go", &Request::greedy(50), |event| events.push(event)).unwrap();
+    let [call] = outcome.tool_calls.as_slice() else { panic!("{outcome:?}") };
+    assert_eq!(
+        (call.name.as_str(), call.arguments.as_str(), outcome.text.as_str()),
+        ("f", "{\"x\": 1}", "So:")
+    );
+    let begun = Event::CallBegin { index: 0, id: call.id.clone(), name: "f".to_owned() };
+    let at = events.iter().position(|event| *event == begun).unwrap();
+    let streamed: String = events[at..]
+        .iter()
+        .filter_map(|event| match event {
+            Event::CallArguments { index: 0, text } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(streamed, call.arguments);
+    assert!(events[at..].contains(&Event::CallEnd { index: 0 }));
+    assert_eq!(chat.messages()[1].tool_calls, outcome.tool_calls);
+    // The conversation is saved with the call.
+    let saved = chat.to_json().unwrap();
+    let result = ChatMessage::tool_result(call, "done");
+    let second = chat.send_messages(vec![result], &Request::greedy(50), &mut quiet).unwrap();
+    assert_eq!((second.text.as_str(), chat.messages().len()), ("fine", 4));
+    assert_eq!(chat.messages()[2].tool_call_id.as_ref(), Some(&call.id));
+    chat.load_json(&saved).unwrap();
+    assert_eq!(chat.messages()[1].tool_calls, outcome.tool_calls);
+    // A call that is cut is no call, and what is too long leaves no messages behind.
+    let cut = chat.regenerate(&Request::greedy(20), &mut quiet).unwrap();
+    assert_eq!((cut.tool_calls.as_slice(), cut.reason), ([].as_slice(), StopReason::MaxTokens));
+    let before = chat.messages().to_vec();
+    let long = ChatMessage::tool_result(call, "x".repeat(300));
+    chat.send_messages(vec![long], &Request::greedy(9), &mut quiet).unwrap_err();
+    assert_eq!(chat.messages(), before);
 }

@@ -210,7 +210,7 @@ fn reasoning_comes_apart_also_where_its_tags_are_control_tokens() {
     answer.push(END);
     let prompt = RenderedPrompt {
         tokens: PROMPT.to_vec(),
-        reasoning_tags: vec![thinking()],
+        syntax: AnswerSyntax::of_reasoning(vec![thinking()]),
         ..RenderedPrompt::default()
     };
     let outcome = session(&saying(&answer), 64).generate(&prompt, &Request::greedy(30), |_| {}).unwrap();

@@ -80,7 +80,7 @@ fn a_template_given_by_hand_makes_conversations() {
     let format = pipeline.chat_format().unwrap();
     let prompt = format.render_prompt(&[ChatMessage::user("hi")], &RenderOptions::default()).unwrap();
     assert_eq!(prompt.text, "user: hi\nassistant: <think>\n");
-    assert_eq!(prompt.reasoning_open.map(|tags| tags.close).as_deref(), Some("</think>"));
+    assert_eq!(prompt.syntax.reasoning_open.map(|tags| tags.close).as_deref(), Some("</think>"));
     let text = pipeline.tokenizer().unwrap();
     assert_eq!(prompt.tokens, text.encode_prompt(&prompt.text).unwrap());
     let mut chat = pipeline.chat().unwrap();
