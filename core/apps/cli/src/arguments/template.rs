@@ -20,6 +20,9 @@ pub(crate) struct TemplateArguments {
     /// JSON list of the tools that the model may call
     #[arg(long, hide_short_help = true, value_name = "FILE", help_heading = "Chat")]
     tools: Option<PathBuf>,
+    /// Use tools also if the format of calls is unknown, or not verified with the chat template; calls then stay text
+    #[arg(long, hide_short_help = true, requires = "tools", help_heading = "Chat")]
+    accept_unverified_calls: bool,
     /// Set a variable of the template (repeatable), e.g. enable_thinking=false
     #[arg(long, hide_short_help = true, value_name = "NAME=JSON", help_heading = "Chat")]
     template_var: Vec<String>,
@@ -71,7 +74,10 @@ impl TemplateArguments {
 
     /// Tools and variables, for a prompt that ends where the assistant's message starts.
     pub(crate) fn render_options(&self) -> Result<RenderOptions, Failure> {
-        Ok(RenderOptions::default().with_tools(self.tools()?).with_arguments(self.variables()?))
+        Ok(RenderOptions::default()
+            .with_tools(self.tools()?)
+            .with_unverified_calls(self.accept_unverified_calls)
+            .with_arguments(self.variables()?))
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`RequestBody`]: the fields of a request line. Every field is either used or refused with an error that names it.
 
-use menagerie::engine::{ChatMessage, Request};
+use menagerie::engine::Request;
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -179,42 +179,6 @@ fn stops_of(stop: &Value) -> Result<Vec<String>, LineFault> {
     texts.ok_or_else(|| LineFault::of("stop", "expected a string or a list of strings, none of them empty"))
 }
 
-/// The messages of a chat completion; only text is supported.
-pub(crate) fn messages_of(messages: &Value) -> Result<Vec<ChatMessage>, LineFault> {
-    let list = messages.as_array().filter(|list| !list.is_empty());
-    let list = list.ok_or_else(|| LineFault::of("messages", "expected a list of messages"))?;
-    list.iter().enumerate().map(|(index, message)| message_of(index, message)).collect()
-}
-
-fn message_of(index: usize, message: &Value) -> Result<ChatMessage, LineFault> {
-    let place = |part: &str| format!("messages[{index}].{part}");
-    let fields = message
-        .as_object()
-        .ok_or_else(|| LineFault::of(&format!("messages[{index}]"), "expected an object"))?;
-    let known = ["role", "content", "reasoning_content"];
-    if let Some((name, _)) =
-        fields.iter().find(|(name, value)| !known.contains(&name.as_str()) && !value.is_null())
-    {
-        return Err(LineFault::of(&place(name), "this field is not supported; remove it from the request"));
-    }
-    let role = fields.get("role").and_then(Value::as_str);
-    let role = role.ok_or_else(|| LineFault::of(&place("role"), "expected a string"))?;
-    let content = match fields.get("content") {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => {
-            let text =
-                |part: &Value| (part["type"] == "text").then(|| part["text"].as_str())?.map(str::to_owned);
-            let texts: Option<Vec<String>> = parts.iter().map(text).collect();
-            texts
-                .ok_or_else(|| LineFault::of(&place("content"), "only parts of type text are supported"))?
-                .concat()
-        }
-        _ => return Err(LineFault::of(&place("content"), "expected a string or a list of text parts")),
-    };
-    let reasoning = fields.get("reasoning_content").and_then(Value::as_str).map(str::to_owned);
-    Ok(ChatMessage { reasoning, ..ChatMessage::new(role, content) })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,25 +226,5 @@ mod tests {
         }
         let range = body(json!({ "temperature": -1 })).request(&Request::default()).unwrap_err();
         assert!(range.message.contains("--temp"), "{range:?}");
-    }
-
-    #[test]
-    fn messages_are_text() {
-        let good = json!([
-            { "role": "system", "content": "s" },
-            { "role": "user", "content": [{ "type": "text", "text": "a" }, { "type": "text", "text": "b" }] },
-            { "role": "assistant", "content": "c", "reasoning_content": "r", "tool_calls": null },
-        ]);
-        let messages = messages_of(&good).unwrap();
-        assert_eq!(messages[1], ChatMessage::user("ab"));
-        assert_eq!(messages[2].reasoning.as_deref(), Some("r"));
-        for (message, field) in [
-            (json!({ "role": "user" }), "messages[0].content"),
-            (json!({ "role": "user", "content": [{ "type": "image_url" }] }), "messages[0].content"),
-            (json!({ "role": "user", "content": "a", "tool_calls": [] }), "messages[0].tool_calls"),
-            (json!({ "content": "a" }), "messages[0].role"),
-        ] {
-            assert_eq!(messages_of(&json!([message])).unwrap_err().field.as_deref(), Some(field));
-        }
     }
 }

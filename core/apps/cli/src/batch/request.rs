@@ -1,6 +1,7 @@
 //! [`BatchRequests`]: from a line of a batch to requests for the queue.
 
-use crate::batch::body::{LineFault, RequestBody, messages_of};
+use crate::batch::body::{LineFault, RequestBody};
+use crate::batch::messages::{messages_of, prompt_fault, tools_of};
 use menagerie::engine::{ChatCapable, ChatMessage, Prompt, RenderOptions, Request, TextPipeline};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -112,25 +113,14 @@ impl BatchRequests<'_> {
             return Err(LineFault::of("messages", "the model has no chat template, or --raw disables it"));
         };
         let mut options = self.render.clone();
-        match body.take("tools") {
-            Some(Value::Array(tools)) => options.tools = Some(tools),
-            Some(_) => return Err(LineFault::of("tools", "expected a list")),
-            None => {}
-        }
-        match body.take("tool_choice") {
-            Some(choice) if choice == "none" => options.tools = None,
-            Some(choice) if choice != "auto" => {
-                return Err(LineFault::of("tool_choice", "only auto and none are supported"));
-            }
-            _ => {}
-        }
+        tools_of(body, &mut options)?;
         match body.take("chat_template_kwargs") {
             Some(Value::Object(arguments)) => options.arguments.extend(arguments),
             Some(_) => return Err(LineFault::of("chat_template_kwargs", "expected an object")),
             None => {}
         }
         let prompt = format.render_prompt(messages, &options);
-        Ok(prompt.map_err(|error| LineFault::of("messages", error))?.into())
+        Ok(prompt.map_err(|error| prompt_fault(&error))?.into())
     }
 
     /// The prompt of a completion, and its text if `echo` is true.

@@ -82,6 +82,9 @@ impl BatchResult {
 
     fn choice(&self, index: usize, outcome: &Outcome) -> Value {
         let finish = match &outcome.reason {
+            StopReason::EndOfGeneration(_) | StopReason::StopString(_) if !outcome.tool_calls.is_empty() => {
+                "tool_calls"
+            }
             StopReason::EndOfGeneration(_) | StopReason::StopString(_) | StopReason::Complete => "stop",
             StopReason::MaxTokens | StopReason::ContextFull => "length",
             other => other.name(),

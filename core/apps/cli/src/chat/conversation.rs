@@ -12,7 +12,8 @@ use crate::screen::echo::EchoOff;
 use crate::screen::report;
 use crate::{interrupt, output, prompt};
 use clap::ValueEnum;
-use menagerie::engine::{ChatMessage, ChatSession, Request, StateFile, StopReason, TextPipeline};
+use menagerie::engine::{ChatMessage, ChatSession, Request, StateFile, StopReason, TextPipeline, ToolCall};
+use menagerie::loaders::CallSupportError;
 use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use menagerie_entries::{nearest, nearest_clause};
@@ -49,6 +50,19 @@ pub(crate) struct ChatConversation<'a> {
     state: Option<StateFile>,
     /// Size of the saved state in bytes; `None` if the conversation has changed since.
     kept: Option<u64>,
+    /// Results of the calls in the last answer, as far as they are typed.
+    results: Vec<ChatMessage>,
+}
+
+/// What is answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ConversationTurn<'m> {
+    /// A message of the user.
+    Message(&'m str),
+    /// The results of all calls in the last answer.
+    Results,
+    /// The last message again.
+    Again,
 }
 
 impl<'a> ChatConversation<'a> {
@@ -64,6 +78,11 @@ impl<'a> ChatConversation<'a> {
         if let Ok(format) = pipeline.chat_format() {
             let probe = [ChatMessage::user("?")];
             note_without_effect(&options, &|options| Some(format.render_prompt(&probe, options).ok()?.text));
+            if let Err(error) = format.render_prompt(&probe, &options)
+                && error.0.is::<CallSupportError>()
+            {
+                return Err(error.into());
+            }
         }
         chat.options_mut().render = options;
         let state = arguments.state.open(pipeline, installed)?;
@@ -75,7 +94,7 @@ impl<'a> ChatConversation<'a> {
         }
         let request =
             arguments.sampling.request(pipeline.sampling_defaults(), installed, Arc::clone(&cancel))?;
-        Ok(Self {
+        let conversation = Self {
             pipeline,
             installed,
             chat,
@@ -86,7 +105,10 @@ impl<'a> ChatConversation<'a> {
             verbose: arguments.verbose,
             state,
             kept: None,
-        })
+            results: Vec::new(),
+        };
+        conversation.ask_for_result();
+        Ok(conversation)
     }
 
     /// Saves the conversation, if there is a state file, and prints a note.
@@ -126,7 +148,7 @@ impl<'a> ChatConversation<'a> {
         }
         if !line.starts_with('/') {
             let message = line.trim();
-            return if message.is_empty() { Ok(true) } else { self.answer(Some(message)).map(|()| true) };
+            return if message.is_empty() { Ok(true) } else { self.message(message).map(|()| true) };
         }
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
@@ -135,7 +157,7 @@ impl<'a> ChatConversation<'a> {
             "/help" | "/?" => output::write(&help())?,
             "/reset" | "/clear" => self.reset()?,
             "/system" => self.system(rest)?,
-            "/regen" => self.answer(None)?,
+            "/regen" => self.answer(ConversationTurn::Again)?,
             "/set" => self.set(rest)?,
             "/show" => output::write(&self.show())?,
             "/save" => self.save(rest, false)?,
@@ -146,39 +168,77 @@ impl<'a> ChatConversation<'a> {
         Ok(true)
     }
 
-    fn answer(&mut self, message: Option<&str>) -> Result<(), Failure> {
+    /// A message of the user, or the result of a call that waits for it.
+    fn message(&mut self, message: &str) -> Result<(), Failure> {
+        let Some(call) = self.waiting_call().cloned() else {
+            return self.answer(ConversationTurn::Message(message));
+        };
+        self.results.push(ChatMessage::tool_result(&call, message));
+        match self.waiting_call() {
+            Some(_) => {
+                self.ask_for_result();
+                Ok(())
+            }
+            None => self.answer(ConversationTurn::Results),
+        }
+    }
+
+    /// The first call of the last answer that has no result.
+    fn waiting_call(&self) -> Option<&ToolCall> {
+        self.chat.messages().last()?.tool_calls.get(self.results.len())
+    }
+
+    /// Asks for the result of the next call, if there is one.
+    fn ask_for_result(&self) {
+        let Some(call) = self.waiting_call() else { return };
+        let calls = self.chat.messages().last().map_or(0, |message| message.tool_calls.len());
+        let place =
+            if calls > 1 { format!(" (call {} of {calls})", self.results.len() + 1) } else { String::new() };
+        report::note(&format!("the next message is the result of {}{place}", call.name));
+    }
+
+    fn answer(&mut self, turn: ConversationTurn<'_>) -> Result<(), Failure> {
+        let results = std::mem::take(&mut self.results);
         let _quiet = EchoOff::begin();
         let (mut out, mut remarks) = (std::io::stdout(), std::io::stderr());
         let streams = AnswerStreams::of_process(&mut out, &mut remarks);
         let mut printer = Printer::new(streams, self.display, Arc::clone(&self.cancel));
         let mut sink = |event: menagerie::engine::Event| printer.event(event);
-        let outcome = match message {
-            Some(message) => self.chat.send(message, &self.request, &mut sink),
-            None => self.chat.regenerate(&self.request, &mut sink),
+        let outcome = match turn {
+            ConversationTurn::Message(message) => self.chat.send(message, &self.request, &mut sink),
+            ConversationTurn::Results => self.chat.send_messages(results, &self.request, &mut sink),
+            ConversationTurn::Again => self.chat.regenerate(&self.request, &mut sink),
         }?;
         // Save first: the terminal may be gone.
         let kept = self.changed();
         let shown = printer.finish(&outcome, self.pipeline.context(), true);
         Failure::of_all([shown, kept])?;
         if outcome.reason == StopReason::Cancelled {
-            let nothing = outcome.text.is_empty() && outcome.reasoning.is_empty();
-            report::note(match (nothing, message) {
-                (true, Some(_)) => {
+            let texts = outcome.text.is_empty() && outcome.reasoning.is_empty();
+            report::note(match (texts && outcome.tool_calls.is_empty(), turn) {
+                (true, ConversationTurn::Again) => {
+                    "stopped before the answer started; the old answer is kept"
+                }
+                (true, ConversationTurn::Message(_)) => {
                     "stopped before the answer started; the message is not part of the conversation"
                 }
-                (true, None) => "stopped before the answer started; the old answer is kept",
+                (true, ConversationTurn::Results) => {
+                    "stopped before the answer started; the results are not part of the conversation"
+                }
                 (false, _) => "stopped; the partial answer stays in the conversation",
             });
         }
         if self.verbose {
             report::line(&format!("{}; seed {}; {}", outcome.statistics, outcome.seed, outcome.reason));
         }
+        self.ask_for_result();
         Ok(())
     }
 
     fn reset(&mut self) -> Result<(), Failure> {
         let messages = self.chat.messages().iter().filter(|message| message.role != "system").count();
         self.chat.reset();
+        self.results.clear();
         report::note(&format!("{} forgotten", output::counted(messages, "message")));
         self.changed()
     }
@@ -296,10 +356,12 @@ impl<'a> ChatConversation<'a> {
         }
         let text = prompt::read_file(Path::new(file))?;
         self.chat.load_json(&text).map_err(|error| Failure::about(file, error))?;
+        self.results.clear();
         report::note(&format!(
             "loaded {} from {file}",
             output::counted(self.chat.messages().len(), "message")
         ));
+        self.ask_for_result();
         self.changed()
     }
 }

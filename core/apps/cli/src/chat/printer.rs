@@ -76,6 +76,10 @@ pub(crate) struct Printer<'a> {
     cancel: Arc<AtomicBool>,
     bar: PromptBar,
     in_reasoning: bool,
+    /// Whether the last character of the answer so far is a newline.
+    line_ended: bool,
+    /// Whether something of the answer was written.
+    begun: bool,
     tokens: Vec<AnswerToken>,
     failed: Option<Failure>,
 }
@@ -88,7 +92,17 @@ impl<'a> Printer<'a> {
         cancel: Arc<AtomicBool>,
     ) -> Self {
         let bar = PromptBar::new(streams.watched);
-        Self { streams, display, cancel, bar, in_reasoning: false, tokens: Vec::new(), failed: None }
+        Self {
+            streams,
+            display,
+            cancel,
+            bar,
+            in_reasoning: false,
+            line_ended: false,
+            begun: false,
+            tokens: Vec::new(),
+            failed: None,
+        }
     }
 
     /// One event of a generation.
@@ -100,6 +114,9 @@ impl<'a> Printer<'a> {
             }
             Event::Text(text) => self.separate(false).and_then(|()| self.write(&text)),
             Event::Reasoning(text) => self.separate(true).and_then(|()| self.reason(&text)),
+            Event::CallBegin { name, .. } => self.separate(false).and_then(|()| self.call(&name)),
+            Event::CallArguments { text, .. } => self.write(&text),
+            Event::CallEnd { .. } => self.write("\n"),
             Event::Notice(text) => {
                 self.bar.clear();
                 self.note(&text)
@@ -125,7 +142,16 @@ impl<'a> Printer<'a> {
         self.remark(&format!("{}\n", shown.json()))
     }
 
+    /// The beginning of a call, on a line of its own.
+    fn call(&mut self, name: &str) -> Result<(), Failure> {
+        if self.begun && !self.line_ended {
+            self.write("\n")?;
+        }
+        self.write(&format!("[call] {name} "))
+    }
+
     fn write(&mut self, text: &str) -> Result<(), Failure> {
+        (self.begun, self.line_ended) = (true, text.ends_with('\n'));
         self.streams.out.write(text, Style::new())
     }
 
@@ -189,7 +215,7 @@ impl<'a> Printer<'a> {
         if self.in_reasoning {
             self.reason("\n")?;
         }
-        if !outcome.text.ends_with('\n') {
+        if !self.line_ended {
             self.write("\n")?;
         }
         if !self.tokens.is_empty() {
@@ -211,7 +237,10 @@ impl Drop for Printer<'_> {
 
 /// The note for an answer without text, which explains why it is empty.
 fn empty(outcome: &Outcome, reasoning: Reasoning) -> Option<String> {
-    if !outcome.text.trim().is_empty() || outcome.reason == StopReason::Cancelled {
+    if !outcome.text.trim().is_empty()
+        || !outcome.tool_calls.is_empty()
+        || outcome.reason == StopReason::Cancelled
+    {
         return None;
     }
     let place = if outcome.reasoning.is_empty() { "before it started" } else { "during the reasoning" };

@@ -59,6 +59,12 @@ impl Runnable for RenderCommand {
                 .with_tools(given.tools.clone())
                 .with_extra(given.arguments.clone())
         };
+        if given.tools.is_some() && !given.unverified_calls {
+            let (tables, _) = tokenizer_tables(&environment)?;
+            if let Err(error) = template.call_support(&tables) {
+                report::note(&format!("`run` and `chat` refuse these tools: {error}"));
+            }
+        }
         note_without_effect(&given, &|given| template.render(&messages, &options(given)).ok());
         match template.render(&messages, &options(&given)) {
             Ok(prompt) => output::data(&prompt),

@@ -205,6 +205,7 @@ impl RunCommand {
             "architecture": pipeline.architecture(),
             "text": outcome.text,
             "reasoning": Some(&outcome.reasoning).filter(|reasoning| !reasoning.is_empty()),
+            "tool_calls": outcome.tool_calls,
             "stop": stop,
             "seed": outcome.seed,
             "tokens": tokens,

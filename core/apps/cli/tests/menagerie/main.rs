@@ -55,6 +55,7 @@ mod states;
 mod templates;
 #[cfg(target_os = "linux")]
 mod terminals;
+mod tool_calls;
 mod unknown_names;
 mod written_folders;
 

@@ -21,7 +21,7 @@ fn templates_are_given_variables_and_tools() {
     let tokens = |extra: &[&str]| prompt_tokens(home.path(), &model, extra);
     let plain = tokens(&[]);
     assert!(tokens(&["--template-var", "think=true"]) > plain);
-    assert!(tokens(&["--tools", "tools.json"]) > plain);
+    assert!(tokens(&["--tools", "tools.json", "--accept-unverified-calls"]) > plain);
     assert!(tokens(&["--system", "Be brief."]) > plain);
     assert!(tokens(&["--chat-template", "short.jinja"]) < plain);
     let call = menagerie(home.path(), &["run", &model, "hi", "-n", "1", "--template-var", "unknown=1"]);
@@ -37,7 +37,15 @@ fn templates_are_given_variables_and_tools() {
     }
     // P21: what a template does not look at is said wherever one is used.
     std::fs::write(home.path().join("m.json"), r#"[{"role": "user", "content": "hi"}]"#).unwrap();
-    let blind = ["--chat-template", "short.jinja", "--tools", "tools.json", "--template-var", "think=true"];
+    let blind = [
+        "--chat-template",
+        "short.jinja",
+        "--tools",
+        "tools.json",
+        "--accept-unverified-calls",
+        "--template-var",
+        "think=true",
+    ];
     for command in [&["run", &model, "hi", "-n", "1"][..], &["chat", &model], &["render", &model, "m.json"]] {
         let call = menagerie(home.path(), &[command, &blind].concat());
         for option in ["--tools", "--template-var think"] {
