@@ -17,6 +17,7 @@ macro_rules! messages {
     };
 }
 
+mod calls;
 mod files;
 mod hub;
 mod kinds;

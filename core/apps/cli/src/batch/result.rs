@@ -103,6 +103,12 @@ impl BatchResult {
                 if !reasoning.is_empty() {
                     message["reasoning_content"] = reasoning.clone().into();
                 }
+                if !outcome.tool_calls.is_empty() {
+                    message["tool_calls"] = json!(outcome.tool_calls);
+                    if text.is_empty() {
+                        message["content"] = Value::Null;
+                    }
+                }
                 choice["message"] = message;
             }
             AnswerFormat::Completion => {
