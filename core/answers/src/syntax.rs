@@ -104,7 +104,7 @@ impl AnswerSyntax {
     }
 
     /// Whether a text is part of a marker, so that a control token with this text belongs to the answer.
-    pub fn is_marker(&self, text: &str) -> bool {
+    pub(crate) fn is_marker(&self, text: &str) -> bool {
         let has = |marker: &str| marker.contains(text);
         !text.is_empty()
             && (self.reasoning.iter().any(|tags| has(&tags.open) || has(&tags.close))

@@ -80,19 +80,9 @@ impl ToolSet {
         Ok(set)
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.tools.is_empty()
-    }
-
     /// Whether a tool has this name.
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.tools.contains_key(name)
-    }
-
-    /// Names and schemas of the parameters, sorted by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.tools.iter().map(|(name, schema)| (name.as_str(), schema))
     }
 
     /// How the value of a parameter is written. Parameters that the schema does not declare are text.

@@ -27,7 +27,7 @@ pub use safetensors::{
     SafetensorsTensor, Shards,
 };
 pub use segment::Segment;
-pub use tables::{ReasoningPair, TableError, TableFault, TokenizerTables};
+pub use tables::{TableError, TableFault, TokenizerTables};
 pub use template::{ChatTemplate, RenderOptions, TemplateError};
 pub use tokenizer::{
     CodecEntry, CodecKind, CodecToken, CodecVocabulary, Special, TextCodec, TextDecoder, TokenKind,

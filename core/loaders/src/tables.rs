@@ -13,9 +13,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use crate::tokenizer::CodecKind;
-pub use entries::ReasoningPair;
 pub(crate) use entries::{
-    Algorithm, CallEntry, ContentPair, FillIn, NotEnd, PreTokenizerEntry, RankedKind, StripAfter,
+    Algorithm, CallEntry, ContentPair, FillIn, NotEnd, PreTokenizerEntry, RankedKind, ReasoningPair, StripAfter,
     VocabularyKind,
 };
 pub use error::{TableError, TableFault};
@@ -35,8 +34,8 @@ const BUILT_IN: [(&str, &str); 7] = [
     ("specs/tokenizers/chats.toml", include_str!("../tables/chats.toml")),
 ];
 
-/// Pre-tokenizers, vocabulary algorithms, end-of-generation and fill-in-the-middle texts, reasoning tags, formats of calls,
-/// chat templates.
+/// Pre-tokenizers, vocabulary algorithms, end-of-generation and fill-in-the-middle texts, reasoning tags, formats of
+/// calls, chat templates.
 ///
 /// The built-in files and those of spec folders (`<folder>/tokenizers/*.toml`) have the same format, which
 /// `specs/tokenizers/README.md` describes; any file may contain any of the tables.
@@ -137,7 +136,7 @@ impl TokenizerTables {
     }
 
     /// The tags of reasoning, the most common first.
-    pub fn reasoning(&self) -> impl Iterator<Item = &ReasoningPair> {
+    pub(crate) fn reasoning(&self) -> impl Iterator<Item = &ReasoningPair> {
         self.reasoning.iter().map(|held| &held.value)
     }
 

@@ -118,8 +118,8 @@ impl ChatSession {
         self.answer(Reversal::Unsaid(1), request)
     }
 
-    /// Sends messages, for example the results of calls ([`ChatMessage::tool_result`]), and generates the answer; `sink`
-    /// as in [`Self::send`].
+    /// Sends messages, for example the results of calls ([`ChatMessage::tool_result`]), and generates the answer.
+    /// `sink` is as in [`Self::send`].
     ///
     /// # Errors
     /// As [`Self::send`]; the conversation is then unchanged.

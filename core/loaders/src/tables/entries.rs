@@ -104,13 +104,13 @@ pub(crate) struct RankedKind {
 
 /// The tags around a model's reasoning (`[[reasoning]]`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReasoningPair {
+pub(crate) struct ReasoningPair {
     /// Opening tag.
-    pub open: String,
+    pub(crate) open: String,
     /// Closing tag.
-    pub close: String,
+    pub(crate) close: String,
     /// Whether it is used for every model, not only if the chat template contains one of the two.
-    pub always: bool,
+    pub(crate) always: bool,
 }
 
 /// Markers around text of an answer (`[[content]]`).

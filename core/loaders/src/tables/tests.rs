@@ -63,6 +63,23 @@ fn faults_have_a_place() {
         ("[[not_end]]\ntext = 'a'\nbeside = ['b']", "not_end[0].beside[0]: expected a list, found a string"),
         ("[[fill_in_the_middle]]\nkey = 'k'", "fill_in_the_middle[0].texts: missing"),
         ("[[strip_after]]\ntokens = ['a']", "strip_after[0].model: missing"),
+        ("[[chat_template]]\nname = 'a'", "chat_template[0].source: missing"),
+        ("[[chat_template]]\nname = 'a'\nsource = '{% for %}'", "chat_template[0]: "),
+    ];
+    cases.into_iter().for_each(refused);
+}
+
+/// A faulty file, and a part of its error.
+fn refused((text, part): (&str, &str)) {
+    let mut tables = built_in();
+    let error = tables.add("t.toml", text, false).unwrap_err().to_string();
+    assert!(error.contains(part), "{part:?} is not in {error:?}");
+    assert!(tables.added().next().is_none(), "a faulty file changes nothing");
+}
+
+#[test]
+fn faults_of_calls_have_a_place() {
+    let cases = [
         ("[[content]]\nclose = '<a>'", "content[0].open: missing"),
         ("[[call]]\nname = 'c'\nwhere = ['a']", "call[0].call: missing"),
         ("[[call]]\nname = 'c'\ncall = '<c>${object}'", "call[0]: `${object}` requires the key `object`"),
@@ -85,15 +102,8 @@ fn faults_have_a_place() {
             "[[call]]\nname = 'c'\ncall = '<c>${name}:${arguments}'\nid_length = 0",
             "call[0].id_length: expected a number from 1 to 64",
         ),
-        ("[[chat_template]]\nname = 'a'", "chat_template[0].source: missing"),
-        ("[[chat_template]]\nname = 'a'\nsource = '{% for %}'", "chat_template[0]: "),
     ];
-    for (text, part) in cases {
-        let mut tables = built_in();
-        let error = tables.add("t.toml", text, false).unwrap_err().to_string();
-        assert!(error.contains(part), "{part:?} is not in {error:?}");
-        assert!(tables.added().next().is_none(), "a faulty file changes nothing");
-    }
+    cases.into_iter().for_each(refused);
 }
 
 /// Every table with a definition that differs from the built-in one.

@@ -24,9 +24,9 @@ use std::io::IsTerminal;
 ///
 /// /help lists the commands: /regen, /reset, /system, /set, /show, /save, /load, /exit. Put a message of several lines
 /// between """ and """, or end each line except the last with \. A message that begins with a space is never a command.
-/// With --tools, a call of a tool is printed, and the next message is its result. Ctrl-C stops an answer and keeps the conversation. When the context is full, the oldest turns after the system message
-/// are dropped, with a note. The input history is saved in menagerie/history in the state folder ($XDG_STATE_HOME or
-/// ~/.local/state). With --state the conversation is saved after each answer and continued the next time, even if the
+/// With --tools, a call of a tool is printed, and the next message is its result. Ctrl-C stops an answer and keeps the
+/// conversation. When the context is full, the oldest turns after the system message are dropped, with a note. The input
+/// history is saved in menagerie/history in the state folder ($XDG_STATE_HOME or ~/.local/state). With --state the conversation is saved after each answer and continued the next time, even if the
 /// terminal was closed.
 #[derive(Args)]
 pub(crate) struct ChatCommand {
