@@ -30,8 +30,11 @@ fn rows(seen: &[Seen]) -> (usize, usize) {
     (of(false), of(true))
 }
 
+/// Tokens by request.
+type Answers = BTreeMap<RequestId, Vec<u32>>;
+
 /// The answers, and the rows of each step.
-fn run(queue: &mut Queue, model: &FakeModel) -> (BTreeMap<RequestId, Vec<u32>>, Vec<(usize, usize)>) {
+fn run(queue: &mut Queue, model: &FakeModel) -> (Answers, Vec<(usize, usize)>) {
     let (mut answers, mut steps) = (BTreeMap::new(), Vec::new());
     model.take_seen();
     while !queue.is_idle() {
