@@ -224,7 +224,11 @@ impl ChainHead {
     fn round(&mut self, session: &Arc<ChainSession>, message: &StatesMessage) -> Result<Vec<u8>, StageFault> {
         self.open(session)?;
         let (request, epoch) = (session.number, session.epoch());
-        let wait = WaitContext { by: self.by(), session: Some((session, epoch)), cancelled: Cancellation::default() };
+        let wait = WaitContext {
+            by: self.by(),
+            session: Some((session, epoch)),
+            cancelled: Cancellation::default(),
+        };
         let step = self.next_step();
         let header = FrameHeader { request, epoch, step, ..FrameHeader::of(FrameKind::States) };
         self.send(header, message.encode(), &wait)?;
