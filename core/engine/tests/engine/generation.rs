@@ -3,7 +3,8 @@
 use crate::byte_text::{END, END_OF_TURN, THINK, THOUGHT, VOCABULARY, ids, thinking};
 use crate::fixture::{engine, session};
 use menagerie_engine::{
-    Event, GenerateError, Outcome, RenderedPrompt, Request, SamplingOptions, Scheduler, Session, StopReason,
+    AnswerSyntax, Event, GenerateError, Outcome, RenderedPrompt, Request, SamplingOptions, Scheduler,
+    Session, StopReason,
 };
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;
