@@ -46,7 +46,7 @@ impl ObjectReader {
     ) -> ReaderStep {
         match std::mem::take(&mut self.place) {
             ObjectPlace::InKey(scanner, key) => self.in_key(scanner, key, call, held, parts),
-            ObjectPlace::Value(role, scanner, text) if role == ObjectRole::Arguments => {
+            ObjectPlace::Value(ObjectRole::Arguments, scanner, text) => {
                 self.in_arguments(scanner, text, call, held, parts)
             }
             ObjectPlace::Value(role, scanner, text) => {
