@@ -171,7 +171,9 @@ pub enum SamplingError {
     #[error(transparent)]
     Constraint(#[from] ConstraintError),
     /// Every token is forbidden.
-    #[error("no token is allowed: every logit is -inf; check the logit biases, the penalties and the constraint")]
+    #[error(
+        "no token is allowed: every logit is -inf; check the logit biases, the penalties and the constraint"
+    )]
     NothingLeft,
 }
 
