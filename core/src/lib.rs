@@ -252,6 +252,8 @@ pub use menagerie_convert as convert;
 pub use menagerie_cpu as cpu;
 pub use menagerie_engine as engine;
 pub use menagerie_files as files;
+#[cfg(feature = "grammar")]
+pub use menagerie_grammar as grammar;
 #[cfg(feature = "hub")]
 pub use menagerie_hub as hub;
 pub use menagerie_kernels as kernels;

@@ -2,8 +2,9 @@
 
 use menagerie::adapters::AdapterError;
 use menagerie::assembly::PlanError;
-use menagerie::engine::{GenerateError, MissingCapability, SamplingError, StateFileError};
+use menagerie::engine::{ConstraintError, GenerateError, MissingCapability, SamplingError, StateFileError};
 use menagerie::gguf::{FileType, GgmlType};
+use menagerie::grammar::GrammarError;
 use menagerie::measure::ControlVectorError;
 use menagerie::model::{KvType, ModelError};
 use menagerie::open::{LoadError, MemoryEstimate};
@@ -193,6 +194,32 @@ fn sampling() {
             message: "dropped every token".to_owned()
         },
         SamplingError::NothingLeft,
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn constraints() {
+    let (what, place) = ("JSON schema", "/properties/tags".to_owned());
+    let said = messages![
+        ConstraintError::TooComplex {
+            limit: "its rules exceed the limit on the steps of a token".to_owned()
+        },
+        ConstraintError::DeadEnd,
+        ConstraintError::ReasoningEnd { token: 17 },
+        ConstraintError::Failed { reason: "the parser stopped".to_owned() },
+        GrammarError::Schema {
+            at: place,
+            keyword: "`not`".to_owned(),
+            reason: "is not supported: describe what is allowed, with enum, const or a pattern".to_owned(),
+        },
+        GrammarError::TooLarge { what, bytes: 70_000, most: 65_536 },
+        GrammarError::TooDeep { what, most: 64 },
+        GrammarError::Lark { line: 3, reason: "`%llguidance` is not supported: remove it".to_owned() },
+        GrammarError::Invalid { what, reason: "regex parse error: unclosed group".to_owned() },
+        GrammarError::Vocabulary {
+            reason: "it has 0 tokens; the number must be from 1 to 2097152".to_owned()
+        },
     ];
     insta::assert_snapshot!(said);
 }

@@ -34,6 +34,7 @@ pages! {
         "x-lora" => "docs/x-lora.md",
         "mixtures" => "docs/mixtures.md",
         "control-vectors" => "docs/control-vectors.md",
+        "structured-output" => "docs/structured-output.md",
         "batch" => "docs/batch.md",
         "tool-calls" => "docs/tool-calls.md",
         "stages" => "docs/stages.md",

@@ -1,0 +1,79 @@
+//! [`CompiledGrammar`]: a constraint over llguidance's parser.
+
+use llguidance::Matcher;
+use llguidance::api::StopReason;
+use llguidance::toktrie::SimpleVob;
+use menagerie_engine::{Constraint, ConstraintError, ConstraintState};
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+/// A compiled source. Each answer gets a copy of its parser at the beginning.
+pub(crate) struct CompiledGrammar {
+    what: &'static str,
+    beginning: Mutex<Matcher>,
+}
+
+impl CompiledGrammar {
+    pub(crate) fn new(what: &'static str, beginning: Matcher) -> Self {
+        Self { what, beginning: Mutex::new(beginning) }
+    }
+}
+
+impl fmt::Debug for CompiledGrammar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CompiledGrammar({})", self.what)
+    }
+}
+
+impl Constraint for CompiledGrammar {
+    fn start(&self) -> Result<Box<dyn ConstraintState>, ConstraintError> {
+        let matcher = self.beginning.lock().unwrap_or_else(PoisonError::into_inner).deep_clone();
+        Ok(Box::new(GrammarPosition { matcher, mask: SimpleVob::default() }))
+    }
+}
+
+/// The position of an answer in a grammar.
+struct GrammarPosition {
+    matcher: Matcher,
+    mask: SimpleVob,
+}
+
+impl ConstraintState for GrammarPosition {
+    fn allowed(&mut self) -> Result<Option<&[u32]>, ConstraintError> {
+        self.mask = self.matcher.compute_mask_or_eos().map_err(|error| named(&error.to_string()))?;
+        Ok(Some(self.mask.as_slice()))
+    }
+
+    fn accept(&mut self, token: u32) -> Result<(), ConstraintError> {
+        let was_allowed = (token as usize) < self.mask.len() && self.mask.is_allowed(token);
+        self.matcher.consume_token(token).map_err(|error| match named(&error.to_string()) {
+            // A token of the mask is refused only where a limit is exceeded on the way.
+            ConstraintError::Failed { .. } if was_allowed => {
+                ConstraintError::TooComplex { limit: RULES.to_owned() }
+            }
+            other => other,
+        })
+    }
+
+    fn is_complete(&self) -> bool {
+        self.matcher.stop_reason() == StopReason::NoExtension
+    }
+}
+
+const RULES: &str = "its rules exceed the limit on the steps of a token";
+
+/// An error of the parser by its name; its text may quote the answer.
+fn named(error: &str) -> ConstraintError {
+    let exceeded = |limit: &str| ConstraintError::TooComplex { limit: limit.to_owned() };
+    if error.starts_with("lexer error") {
+        exceeded("its terminals and regular expressions exceed the limit on states or steps")
+    } else if error.starts_with("parser error") {
+        exceeded(RULES)
+    } else if error.starts_with("NoExtension") {
+        ConstraintError::DeadEnd
+    } else if error.starts_with("Parser Error") {
+        ConstraintError::Failed { reason: "a token was taken that may not come next".to_owned() }
+    } else {
+        ConstraintError::Failed { reason: "the parser stopped".to_owned() }
+    }
+}
