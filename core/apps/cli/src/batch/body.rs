@@ -149,7 +149,6 @@ impl RequestBody {
         self.only("stream", &[json!(false)])?;
         self.only("echo", &[json!(false)])?;
         self.only("best_of", &[json!(1)])?;
-        self.only("response_format", &[json!({ "type": "text" })])?;
         self.only("modalities", &[json!(["text"])])?;
         match self.0.keys().next() {
             Some(name) => Err(LineFault::of(name, "this field is not supported; remove it from the request")),
@@ -194,7 +193,7 @@ mod tests {
             "model": "any", "user": "u", "temperature": 0.5, "top_p": 0.25, "top_k": 7, "presence_penalty": -1.5,
             "frequency_penalty": 2, "seed": -1, "max_completion_tokens": 9, "max_tokens": 11, "stop": "END",
             "logit_bias": { "5": -100, "6": 2.5 }, "logprobs": true, "top_logprobs": 3, "stream": false,
-            "response_format": { "type": "text" }, "tools": null,
+            "tools": null,
         }));
         let request = body.request(&Request::default()).unwrap();
         let sampling = &request.sampling;
@@ -211,7 +210,6 @@ mod tests {
         for (fields, field) in [
             (json!({ "functions": [] }), "functions"),
             (json!({ "stream": true }), "stream"),
-            (json!({ "response_format": { "type": "json_object" } }), "response_format"),
             (json!({ "temperature": "hot" }), "temperature"),
             (json!({ "max_tokens": -1 }), "max_tokens"),
             (json!({ "seed": 1.5 }), "seed"),

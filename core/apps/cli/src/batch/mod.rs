@@ -11,6 +11,7 @@ pub(crate) mod messages;
 pub(crate) mod models;
 pub(crate) mod output;
 pub(crate) mod request;
+pub(crate) mod response_format;
 pub(crate) mod result;
 mod result_file;
 mod retry;

@@ -2,6 +2,7 @@
 
 use crate::batch::body::{LineFault, RequestBody};
 use crate::batch::messages::{messages_of, prompt_fault, tools_of};
+use crate::batch::response_format::ResponseFormats;
 use menagerie::engine::{ChatCapable, ChatMessage, Prompt, RenderOptions, Request, TextPipeline};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub(crate) struct BatchRequests<'a> {
     pub(crate) render: RenderOptions,
     /// Number of answers to a line without the field `n`.
     pub(crate) answers: usize,
+    pub(crate) formats: ResponseFormats,
 }
 
 /// The form of an answer.
@@ -181,6 +183,13 @@ impl BatchRequests<'_> {
             AnswerFormat::Completion => body.count("logprobs")?,
         };
         request.logprobs = logprobs.or(request.logprobs);
+        request.constraint = self.formats.constraint(&mut body)?;
+        if request.ignore_eos && request.constraint.is_some() {
+            return Err(LineFault::of(
+                "ignore_eos",
+                "a constrained answer ends where its response_format ends",
+            ));
+        }
         let answers = body.count("n")?.unwrap_or(self.answers);
         if !(1..=MOST_ANSWERS).contains(&answers) {
             return Err(LineFault::of(

@@ -12,7 +12,9 @@ use crate::screen::echo::EchoOff;
 use crate::screen::report;
 use crate::{interrupt, output, prompt};
 use clap::ValueEnum;
-use menagerie::engine::{ChatMessage, ChatSession, Request, StateFile, StopReason, TextPipeline, ToolCall};
+use menagerie::engine::{
+    ChatMessage, ChatSession, Constraint, Request, StateFile, StopReason, TextPipeline, ToolCall,
+};
 use menagerie::loaders::CallSupportError;
 use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
@@ -29,6 +31,8 @@ pub(crate) struct ConversationArguments<'a> {
     pub(crate) system: Option<&'a str>,
     pub(crate) template: &'a TemplateArguments,
     pub(crate) sampling: &'a SamplingArguments,
+    /// What every answer must fit.
+    pub(crate) constraint: Option<&'a Arc<dyn Constraint>>,
     pub(crate) display: DisplayArguments,
     /// Whether statistics are printed after each answer.
     pub(crate) verbose: bool,
@@ -92,8 +96,10 @@ impl<'a> ChatConversation<'a> {
         if let Some(system) = arguments.system {
             chat.set_system(system);
         }
-        let request =
-            arguments.sampling.request(pipeline.sampling_defaults(), installed, Arc::clone(&cancel))?;
+        let request = arguments
+            .sampling
+            .request(pipeline.sampling_defaults(), installed, Arc::clone(&cancel))?
+            .with_constraint(arguments.constraint.cloned());
         let conversation = Self {
             pipeline,
             installed,
@@ -289,11 +295,11 @@ impl<'a> ChatConversation<'a> {
                 let names = [SamplingArguments::names(), vec!["reasoning".to_owned()]].concat();
                 Failure::Usage(reason).with_help(&format!("the options of /set are {}", names.join(", ")))
             })?;
-            self.request = changed.request(
-                self.pipeline.sampling_defaults(),
-                self.installed,
-                Arc::clone(&self.cancel),
-            )?;
+            let defaults = self.pipeline.sampling_defaults();
+            let constraint = self.request.constraint.clone();
+            self.request = changed
+                .request(defaults, self.installed, Arc::clone(&self.cancel))?
+                .with_constraint(constraint);
             self.sampling = changed;
         }
         report::note(&format!("{name} is {value}"));

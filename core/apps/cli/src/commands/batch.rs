@@ -13,6 +13,7 @@ use crate::batch::input::BatchInput;
 use crate::batch::models::{BatchModelOptions, BatchModels};
 use crate::batch::output::{BatchOutput, EarlierResults};
 use crate::batch::request::BatchRequests;
+use crate::batch::response_format::ResponseFormats;
 use crate::batch::result::request_id;
 use crate::batch::vectors::BatchVectors;
 use crate::batch::work::BatchWork;
@@ -198,7 +199,8 @@ impl BatchCommand {
     ) -> Result<BatchRequests<'a>, Failure> {
         let format = if self.raw { None } else { answer::chat_format(pipeline, &self.template)? };
         let render = self.template.render_options()?;
-        Ok(BatchRequests { pipeline, format, defaults, render, answers: self.answers as usize })
+        let formats = ResponseFormats::new(pipeline.tokenizer().ok());
+        Ok(BatchRequests { pipeline, format, defaults, render, answers: self.answers as usize, formats })
     }
 
     /// The error of a stage that failed while lines were being computed; the next run computes them.

@@ -1,5 +1,6 @@
 //! `chat MODEL`: a conversation on the terminal.
 
+use crate::arguments::constraint::{ConstraintArguments, constraint};
 use crate::arguments::display::DisplayArguments;
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::metrics::MetricsArgument;
@@ -17,8 +18,10 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::screen::report;
 use clap::Args;
+use menagerie::engine::Constraint;
 use menagerie::registry::Environment;
 use std::io::IsTerminal;
+use std::sync::Arc;
 
 /// Chat with a model that has a chat template
 ///
@@ -53,6 +56,8 @@ pub(crate) struct ChatCommand {
     #[command(flatten)]
     pub(crate) display: DisplayArguments,
     #[command(flatten)]
+    pub(crate) constraint: ConstraintArguments,
+    #[command(flatten)]
     pub(crate) sampling: SamplingArguments,
 }
 
@@ -65,6 +70,7 @@ impl Runnable for ChatCommand {
         self.observe.check(model)?;
         self.metrics.check()?;
         self.hooks.check(installed).and_then(|()| self.sampling.check(installed))?;
+        let source = self.constraint.source()?;
         let mut pipeline = opening.clone().with_template(&self.template)?.open_text()?;
         self.hooks.install(&mut pipeline, installed)?;
         let observing = self.observe.begin(model, &mut pipeline)?;
@@ -76,7 +82,9 @@ impl Runnable for ChatCommand {
             )
             .with_help(&format!("{}; or continue plain text with `menagerie run --raw`", advice())));
         }
-        let mut conversation = ChatConversation::begin(&pipeline, self.conversation(installed))?;
+        let constraint = constraint(source.as_ref(), &pipeline)?;
+        let arguments = self.conversation(installed, constraint.as_ref());
+        let mut conversation = ChatConversation::begin(&pipeline, arguments)?;
         let mut lines = ChatLines::of_process(!self.display.no_history)?;
         if std::io::stdin().is_terminal() {
             let (name, context) = (pipeline.name(), pipeline.context());
@@ -94,12 +102,17 @@ impl Runnable for ChatCommand {
 }
 
 impl ChatCommand {
-    fn conversation<'a>(&'a self, installed: &'a Environment) -> ConversationArguments<'a> {
+    fn conversation<'a>(
+        &'a self,
+        installed: &'a Environment,
+        constraint: Option<&'a Arc<dyn Constraint>>,
+    ) -> ConversationArguments<'a> {
         ConversationArguments {
             state: &self.state,
             system: self.system.as_deref(),
             template: &self.template,
             sampling: &self.sampling,
+            constraint,
             display: self.display,
             verbose: self.verbose,
             installed,

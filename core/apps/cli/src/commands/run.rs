@@ -1,5 +1,6 @@
 //! `run MODEL [PROMPT]`: streams the answer to one prompt.
 
+use crate::arguments::constraint::{ConstraintArguments, constraint};
 use crate::arguments::display::DisplayArguments;
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::metrics::MetricsArgument;
@@ -19,7 +20,7 @@ use crate::screen::report;
 use crate::{interrupt, output, prompt};
 use clap::Args;
 use menagerie::engine::{
-    Event, Outcome, Request, Session, StateFile, StateFileError, StopReason, TextPipeline,
+    Constraint, Event, Outcome, Request, Session, StateFile, StateFileError, StopReason, TextPipeline,
 };
 use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
@@ -70,6 +71,8 @@ pub(crate) struct RunCommand {
     #[command(flatten)]
     display: DisplayArguments,
     #[command(flatten)]
+    constraint: ConstraintArguments,
+    #[command(flatten)]
     sampling: SamplingArguments,
 }
 
@@ -89,11 +92,14 @@ impl Runnable for RunCommand {
         self.observe.check(model)?;
         self.metrics.check()?;
         self.hooks.check(installed).and_then(|()| self.sampling.check(installed))?;
+        let source = self.constraint.source()?;
         let mut pipeline = opening.clone().with_template(&self.template)?.open_text()?;
         self.hooks.install(&mut pipeline, installed)?;
         let observing = self.observe.begin(model, &mut pipeline)?;
         let metrics = self.metrics.watch(&mut pipeline)?;
-        let answered = self.answer(&pipeline, &prompt, observing, installed);
+        let constraint = constraint(source.as_ref(), &pipeline)?;
+        let asked = RunPrompt { text: &prompt, constraint };
+        let answered = self.answer(&pipeline, asked, observing, installed);
         Failure::of_all([answered, metrics.write()])
     }
 
@@ -106,16 +112,17 @@ impl RunCommand {
     fn answer(
         &self,
         pipeline: &LoadedModel<TextPipeline>,
-        prompt: &str,
+        asked: RunPrompt,
         observing: Observers,
         installed: &Environment,
     ) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
         let _orderly = interrupt::orderly()?;
         let request = self.sampling.request(pipeline.sampling_defaults(), installed, Arc::clone(&cancel))?;
+        let request = request.with_constraint(asked.constraint);
         // `--raw` with a system message from the configuration file: there is no template for the message.
         let system = self.system.as_deref().filter(|_| !self.raw);
-        let prompt = answer::prompt(pipeline, prompt, self.raw, system, &self.template)?;
+        let prompt = answer::prompt(pipeline, asked.text, self.raw, system, &self.template)?;
         let mut session = pipeline.session()?;
         let state = self.state.open(pipeline, installed)?;
         let resumed = state.as_ref().map_or(Ok(0), |file| resume(file, &mut session))?;
@@ -217,6 +224,7 @@ impl RunCommand {
                 "prompt": statistics.prefill.as_secs_f64(),
                 "generation": statistics.decode.as_secs_f64(),
                 "first_token": statistics.time_to_first_token.map(|time| time.as_secs_f64()),
+                "constraint": statistics.constraint.map(|time| time.as_secs_f64()),
             },
         })
     }
@@ -239,10 +247,17 @@ impl RunCommand {
             template: self.template,
             verbose: self.verbose,
             display: self.display,
+            constraint: self.constraint,
             sampling: self.sampling,
         }
         .run(context)
     }
+}
+
+/// What is asked on the command line.
+struct RunPrompt<'a> {
+    text: &'a str,
+    constraint: Option<Arc<dyn Constraint>>,
 }
 
 /// A prompt and its options for a session.

@@ -11,6 +11,7 @@ mod batches;
 mod captures;
 mod chat;
 mod completions;
+mod constrained;
 mod control_vectors;
 mod defaults;
 mod embed;

@@ -1,0 +1,117 @@
+//! [`ResponseFormats`]: the field `response_format` of a line, as a constraint of its answers.
+
+use crate::batch::body::{LineFault, RequestBody};
+use menagerie::engine::{Constraint, Tokenizing};
+use menagerie::grammar::{GrammarCompiler, GrammarSource};
+use serde_json::{Map, Value, json};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+const FIELD: &str = "response_format";
+const SCHEMA: &str = "response_format.json_schema";
+/// The number of newest schemas whose constraints are kept: lines often have the same one.
+const KEPT: usize = 16;
+
+/// Compiles formats; the newest ones are kept.
+pub(crate) struct ResponseFormats {
+    /// `None` without a tokenizer.
+    compiler: Option<GrammarCompiler>,
+    kept: RefCell<VecDeque<(Value, Arc<dyn Constraint>)>>,
+}
+
+impl ResponseFormats {
+    pub(crate) fn new(tokenizer: Option<&Arc<dyn Tokenizing>>) -> Self {
+        let compiler = tokenizer.map(|tokenizer| GrammarCompiler::new(Arc::clone(tokenizer)));
+        Self { compiler, kept: RefCell::default() }
+    }
+
+    /// Removes the field and returns its constraint; `None` for text.
+    pub(crate) fn constraint(
+        &self,
+        body: &mut RequestBody,
+    ) -> Result<Option<Arc<dyn Constraint>>, LineFault> {
+        let Some(schema) = body.take(FIELD).map(|format| schema_of(&format)).transpose()?.flatten() else {
+            return Ok(None);
+        };
+        let mut kept = self.kept.borrow_mut();
+        if let Some((_, constraint)) = kept.iter().find(|(known, _)| *known == schema) {
+            return Ok(Some(Arc::clone(constraint)));
+        }
+        let Some(compiler) = &self.compiler else {
+            return Err(LineFault::of(FIELD, "the model has no tokenizer"));
+        };
+        let source = GrammarSource::json_schema(&schema);
+        let constraint = source.and_then(|source| compiler.constraint(&source));
+        let constraint = constraint.map_err(|error| LineFault::of(FIELD, error))?;
+        kept.push_front((schema, Arc::clone(&constraint)));
+        kept.truncate(KEPT);
+        Ok(Some(constraint))
+    }
+}
+
+/// The schema of a format; `None` for text.
+fn schema_of(format: &Value) -> Result<Option<Value>, LineFault> {
+    let fields = format.as_object().ok_or_else(|| LineFault::of(FIELD, "expected an object"))?;
+    let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
+    let (known, schema): (&[&str], _) = match kind {
+        "text" => (&["type"], None),
+        "json_object" => (&["type"], Some(json!({ "type": "object" }))),
+        "json_schema" => (&["type", "json_schema"], Some(inner_schema(fields)?)),
+        _ => {
+            let reason = format!(
+                "type is {}; only text, json_object and json_schema are supported",
+                fields.get("type").unwrap_or(&Value::Null)
+            );
+            return Err(LineFault::of(FIELD, reason));
+        }
+    };
+    only(FIELD, fields, known)?;
+    Ok(schema)
+}
+
+/// `schema` of `json_schema`. `name` and `description` are notes, and the schema is enforced with or without `strict`.
+fn inner_schema(fields: &Map<String, Value>) -> Result<Value, LineFault> {
+    let Some(inner) = fields.get("json_schema").and_then(Value::as_object) else {
+        return Err(LineFault::of(SCHEMA, "expected an object with the field schema"));
+    };
+    only(SCHEMA, inner, &["name", "description", "schema", "strict"])?;
+    inner.get("schema").cloned().ok_or_else(|| LineFault::of(SCHEMA, "the field schema is missing"))
+}
+
+fn only(place: &str, fields: &Map<String, Value>, known: &[&str]) -> Result<(), LineFault> {
+    match fields.keys().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => {
+            let reason = "this field is not supported; remove it from the request";
+            Err(LineFault::of(&format!("{place}.{name}"), reason))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_are_schemas_or_are_refused_by_name() {
+        let schema = json!({ "type": "array" });
+        let whole = json!({ "name": "n", "strict": false, "schema": schema });
+        assert_eq!(schema_of(&json!({ "type": "text" })), Ok(None));
+        assert_eq!(schema_of(&json!({ "type": "json_object" })), Ok(Some(json!({ "type": "object" }))));
+        assert_eq!(schema_of(&json!({ "type": "json_schema", "json_schema": whole })), Ok(Some(schema)));
+        for (format, field) in [
+            (json!("json"), "response_format"),
+            (json!({ "type": "grammar" }), "response_format"),
+            (json!({ "type": "json_object", "schema": {} }), "response_format.schema"),
+            (json!({ "type": "json_schema" }), "response_format.json_schema"),
+            (json!({ "type": "json_schema", "json_schema": { "name": "n" } }), "response_format.json_schema"),
+            (
+                json!({ "type": "json_schema", "json_schema": { "schema": {}, "lenient": true } }),
+                "response_format.json_schema.lenient",
+            ),
+        ] {
+            assert_eq!(schema_of(&format).unwrap_err().field.as_deref(), Some(field), "{format}");
+        }
+    }
+}
