@@ -14,8 +14,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::tokenizer::CodecKind;
 pub(crate) use entries::{
-    Algorithm, CallEntry, ContentPair, FillIn, NotEnd, PreTokenizerEntry, RankedKind, ReasoningPair, StripAfter,
-    VocabularyKind,
+    Algorithm, CallEntry, ContentPair, FillIn, NotEnd, PreTokenizerEntry, RankedKind, ReasoningPair,
+    StripAfter, VocabularyKind,
 };
 pub use error::{TableError, TableFault};
 use menagerie_answers::{AnswerSyntax, CallFormat, ReasoningTags};

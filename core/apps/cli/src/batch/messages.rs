@@ -130,7 +130,9 @@ impl MessageFields<'_> {
                 Value::String(text) => text.clone(),
                 object @ Value::Object(_) => object.to_string(),
                 _ => {
-                    return Err(self.fault(&place("function.arguments"), "expected the text of a JSON object"));
+                    return Err(
+                        self.fault(&place("function.arguments"), "expected the text of a JSON object")
+                    );
                 }
             };
             let call = ToolCall { id, name, arguments };
