@@ -91,7 +91,9 @@ impl AnswerText {
     /// # Errors
     /// The token also begins the answer.
     pub(crate) fn left_reasoning(&self, id: u32) -> Result<bool, ConstraintError> {
-        let Some(watch) = self.watch.as_ref().filter(|watch| !watch.is_in_reasoning()) else { return Ok(false) };
+        let Some(watch) = self.watch.as_ref().filter(|watch| !watch.is_in_reasoning()) else {
+            return Ok(false);
+        };
         // The end of the token may be a part of a character, which is still held back.
         match watch.is_before_answer() && !self.piece(id).contains(char::REPLACEMENT_CHARACTER) {
             true => Ok(true),

@@ -99,7 +99,9 @@ impl GenerationFactory {
         let tokenizer = self.tokenizer.as_deref();
         let phase = match tokenizer {
             Some(_) if parser.is_in_reasoning() => ConstraintPhase::Reasoning,
-            Some(tokenizer) => ConstraintPhase::First(self.openings.tokens(tokenizer, parser.reasoning_openings())),
+            Some(tokenizer) => {
+                ConstraintPhase::First(self.openings.tokens(tokenizer, parser.reasoning_openings()))
+            }
             None => ConstraintPhase::Answer,
         };
         let ends = tokenizer.map_or(&[][..], |tokenizer| tokenizer.end_of_generation());

@@ -3,7 +3,7 @@
 use crate::byte_text::{Bytes, END, END_OF_TURN, THINK, THOUGHT, VOCABULARY, ids, thinking};
 use crate::fixture::{engine, mixing, session};
 use menagerie_engine::{
-    Constraint, ConstraintError, ConstraintState, Event, GenerateError, Outcome, Prompt, Queue,
+    AnswerSyntax, Constraint, ConstraintError, ConstraintState, Event, GenerateError, Outcome, Prompt, Queue,
     RenderedPrompt, Request, SamplingError, SamplingOptions, Scheduler, SchedulerOptions, StopReason,
 };
 use menagerie_testkit::FakeModel;
@@ -133,12 +133,9 @@ fn what_does_not_go_with_a_constraint_is_refused() {
 }
 
 fn reasoning_prompt(open: bool) -> RenderedPrompt {
-    RenderedPrompt {
-        tokens: PROMPT.to_vec(),
-        reasoning_tags: vec![thinking()],
-        reasoning_open: open.then(thinking),
-        ..RenderedPrompt::default()
-    }
+    let mut syntax = AnswerSyntax::of_reasoning(vec![thinking()]);
+    syntax.reasoning_open = open.then(thinking);
+    RenderedPrompt { tokens: PROMPT.to_vec(), syntax, ..RenderedPrompt::default() }
 }
 
 /// The constraint begins after the reasoning and does not see its tokens, whether the prompt or the model begins it.
