@@ -17,8 +17,8 @@ const MOST_LEXER_STATES: usize = 50_000;
 
 /// Compiles sources to constraints over the tokens of one model.
 ///
-/// The trie of the vocabulary is built when the first source is compiled (0.2 to 1.3 seconds, `docs/structured-output.md`)
-/// and shared by all constraints. Keep the compiler beside the pipeline; it is cheap until then.
+/// The trie of the vocabulary is built when the first source is compiled, which takes up to a second or two for a large
+/// vocabulary, and is shared by all constraints. Keep the compiler beside the pipeline; it is cheap until then.
 pub struct GrammarCompiler {
     tokenizer: Arc<dyn Tokenizing>,
     factory: Mutex<Option<Arc<ParserFactory>>>,
