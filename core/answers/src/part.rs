@@ -39,6 +39,7 @@ pub enum AnswerPart {
 
 /// How an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AnswerEnd {
     /// The model ended it.
     Model,

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod after_marker;
+mod compilation;
 mod compiler;
 mod error;
 mod in_place;

@@ -1,5 +1,10 @@
 //! How deep brackets are nested in a text.
 
+/// The most bytes of a schema, a regular expression or a grammar.
+pub(crate) const MOST_BYTES: usize = 64 * 1024;
+/// The deepest nesting of a schema, a regular expression or a grammar.
+pub(crate) const MOST_LEVELS: usize = 64;
+
 /// The deepest nesting of brackets in a regular expression or grammar. Escaped brackets do not count; those in strings
 /// and classes of characters count, so the depth may be overestimated, and never underestimated.
 pub(crate) fn depth(text: &str) -> usize {

@@ -3,9 +3,8 @@
 use crate::error::GrammarError;
 use crate::in_place::InPlaceGraph;
 use crate::keywords::{Keyword, keyword};
-use crate::nesting;
+use crate::nesting::{self, MOST_BYTES, MOST_LEVELS};
 use crate::numbers::{check_bound, check_factor};
-use crate::source::{MOST_BYTES, MOST_LEVELS};
 use crate::string_format::{StringFormat, format_of};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;

@@ -1,16 +1,12 @@
 //! [`GrammarSource`]: a schema, a regular expression or a grammar, checked without a model.
 
-use crate::compiler::compiles_over_bytes;
+use crate::compilation::compiles_over_bytes;
 use crate::error::GrammarError;
 use crate::lark_text::CheckedLark;
+use crate::nesting::{MOST_BYTES, MOST_LEVELS};
 use crate::{nesting, schema};
 use llguidance::api::TopLevelGrammar;
 use serde_json::{Value, json};
-
-/// The most bytes of a schema, a regular expression or a grammar.
-pub(crate) const MOST_BYTES: usize = 64 * 1024;
-/// The deepest nesting of a schema, a regular expression or a grammar.
-pub(crate) const MOST_LEVELS: usize = 64;
 
 /// A JSON schema, a regular expression or a Lark grammar that an answer must fit. It is checked without a model, so that
 /// its errors are known before one is opened.
@@ -73,7 +69,7 @@ impl GrammarSource {
     }
 
     fn compiled(self) -> Result<Self, GrammarError> {
-        compiles_over_bytes(&self).map(|()| self)
+        compiles_over_bytes(self.what(), self.grammar()).map(|()| self)
     }
 
     /// `JSON schema`, `regular expression` or `Lark grammar`.

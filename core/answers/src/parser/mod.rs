@@ -95,6 +95,11 @@ impl AnswerParser {
         matches!(self.place, AnswerPlace::Before) && self.after_block && self.held.trim().is_empty()
     }
 
+    /// Whether it reads calls of tools.
+    pub fn reads_calls(&self) -> bool {
+        self.syntax.calls.is_some()
+    }
+
     /// Whether a text is part of a marker, so that a control token with this text belongs to the answer.
     pub fn is_marker(&self, text: &str) -> bool {
         self.syntax.is_marker(text)

@@ -95,6 +95,11 @@ impl GenerationFactory {
                     .to_owned(),
             ));
         }
+        if parser.reads_calls() {
+            return Err(GenerateError::Options(
+                "a constrained answer cannot call tools: leave out the constraint or the tools".to_owned(),
+            ));
+        }
         let state = constraint.start().map_err(SamplingError::from)?;
         let tokenizer = self.tokenizer.as_deref();
         let phase = match tokenizer {

@@ -194,7 +194,7 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
-        assert_eq!((heads.len(), heads.iter().collect::<BTreeSet<_>>().len()), (20, 20));
+        assert_eq!((heads.len(), heads.iter().collect::<BTreeSet<_>>().len()), (21, 21));
         assert!(Metrics::write(&mut text, &[(&[("le", "1")], &first)]).is_err());
     }
 }

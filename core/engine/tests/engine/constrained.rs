@@ -2,9 +2,11 @@
 
 use crate::byte_text::{Bytes, END, END_OF_TURN, THINK, THOUGHT, VOCABULARY, ids, thinking};
 use crate::fixture::{engine, mixing, session};
+use menagerie_answers::{CallFormat, CallKeys};
 use menagerie_engine::{
-    AnswerSyntax, Constraint, ConstraintError, ConstraintState, Event, GenerateError, Outcome, Prompt, Queue,
-    RenderedPrompt, Request, SamplingError, SamplingOptions, Scheduler, SchedulerOptions, StopReason,
+    AnswerSyntax, CallSyntax, Constraint, ConstraintError, ConstraintState, Event, GenerateError, Outcome,
+    Prompt, Queue, RenderedPrompt, Request, SamplingError, SamplingOptions, Scheduler, SchedulerOptions,
+    StopReason, ToolSet,
 };
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;
@@ -136,6 +138,20 @@ fn reasoning_prompt(open: bool) -> RenderedPrompt {
     let mut syntax = AnswerSyntax::of_reasoning(vec![thinking()]);
     syntax.reasoning_open = open.then(thinking);
     RenderedPrompt { tokens: PROMPT.to_vec(), syntax, ..RenderedPrompt::default() }
+}
+
+#[test]
+fn an_answer_that_may_call_tools_cannot_be_constrained() {
+    let mut keys = CallKeys::default();
+    (keys.name, keys.calls) = ("own".to_owned(), vec!["<c>${name} ${arguments}</c>".to_owned()]);
+    let tools = Arc::new(ToolSet::new(&[serde_json::json!({ "name": "f" })]).unwrap());
+    let calls = CallSyntax::new(Arc::new(CallFormat::new(keys).unwrap()), tools, 3);
+    let syntax = AnswerSyntax::default().with_calls(calls);
+    let prompt = RenderedPrompt { tokens: PROMPT.to_vec(), syntax, ..RenderedPrompt::default() };
+    let mut session = session(&saying(&ids("ab")), 64);
+    let error = session.generate(&prompt, &constrained(&["ab"]), |_| {}).unwrap_err().to_string();
+    assert!(error.contains("cannot call tools"), "{error}");
+    assert_eq!(session.generate(&prompt, &Request::greedy(2), |_| {}).unwrap().text, "ab");
 }
 
 /// The constraint begins after the reasoning and does not see its tokens, whether the prompt or the model begins it.

@@ -7,7 +7,7 @@ pub enum CallSupportError {
     /// No entry fits.
     #[error(
         "{template}: no [[call]] entry fits this chat template, so calls of tools could not be read; add one as \
-         tokenizers/<name>.toml of a spec folder (specs/tokenizers/README.md)"
+         tokenizers/<name>.toml of a spec folder (`menagerie guide tool-calls`)"
     )]
     Unknown {
         /// The template.

@@ -18,7 +18,7 @@ pub(crate) struct ConstraintArguments {
     ///
     /// After reasoning, if the model reasons. A keyword that cannot be enforced is an error. Members come in the order
     /// of the schema. An answer that reaches the limit on tokens (-n) is cut off.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["grammar", "regex", "ignore_eos"])]
+    #[arg(long, hide_short_help = true, value_name = "FILE", conflicts_with_all = ["grammar", "regex", "ignore_eos"])]
     json_schema: Option<PathBuf>,
     /// Answer in text that fits the grammar in this file (llguidance's variant of Lark)
     #[arg(long, hide_short_help = true, value_name = "FILE", conflicts_with_all = ["regex", "ignore_eos"])]
