@@ -3,6 +3,7 @@
 use crate::format_fault::CallFormatFault;
 use crate::literal::FixedText;
 use crate::pattern::{ArgumentForm, Step, check, steps, with_opening};
+use menagerie_random::SplitMix64;
 
 /// The texts of a format, as an entry `[[call]]` of the tables has them; `specs/tokenizers/README.md` describes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -173,10 +174,7 @@ impl CallFormat {
     }
 }
 
-/// Mixes the bits of a number (the finalizer of SplitMix64).
+/// Mixes the bits of a number.
 fn mixed(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    number ^ (number >> 31)
+    SplitMix64::new(number).bits()
 }

@@ -25,6 +25,7 @@ mod tool;
 pub use call::ToolCall;
 pub use format::{CallFormat, CallKeys, ObjectKeys};
 pub use format_fault::CallFormatFault;
+pub use literal::overlap;
 pub use parser::AnswerParser;
 pub use part::{AnswerEnd, AnswerPart};
 pub use syntax::{AnswerSyntax, CallSyntax, ContentTags, ReasoningTags};

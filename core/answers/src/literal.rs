@@ -89,7 +89,7 @@ impl FixedText {
 }
 
 /// The length in bytes of the longest end of `text` that is a proper prefix of `word`.
-pub(crate) fn overlap(text: &str, word: &str) -> usize {
+pub fn overlap(text: &str, word: &str) -> usize {
     let ends = word.char_indices().map(|(index, _)| index).skip(1);
     ends.filter(|&end| text.ends_with(&word[..end])).max().unwrap_or(0)
 }

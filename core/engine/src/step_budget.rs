@@ -187,7 +187,7 @@ mod tests {
         for time in [Duration::ZERO, BOUND, Duration::MAX] {
             let mut budget = StepBudget::default();
             assert_eq!(budget.rows(Some(time)), MIN_ROWS, "nothing is known yet");
-            // Of steps without logits nobody knows when they end; of few rows nobody knows what many cost.
+            // The end of a step without logits is unknown, and the time of a few rows does not predict that of many.
             budget.measured(step(512, false), Duration::from_micros(1));
             budget.measured(step(MIN_ROWS - 1, true), Duration::from_micros(1));
             assert_eq!(budget.rows(Some(time)), MIN_ROWS);

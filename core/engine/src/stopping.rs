@@ -1,6 +1,7 @@
 //! When an answer ends: [`StopReason`]; [`StopConditions`] on tokens and lengths; [`StopMatcher`] on text that arrives
 //! in pieces.
 
+use menagerie_answers::overlap;
 use std::fmt;
 
 /// Why a generation ended.
@@ -121,12 +122,6 @@ impl StopMatcher {
     pub(crate) fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
-}
-
-/// The length in bytes of the longest end of `text` that is a proper prefix of `string`.
-fn overlap(text: &str, string: &str) -> usize {
-    let ends = string.char_indices().map(|(index, _)| index).skip(1);
-    ends.filter(|&end| text.ends_with(&string[..end])).max().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How deep brackets are nested in a text.
+//! Limits of the size and the nesting of a source, and the nesting of brackets in a text.
 
 /// The most bytes of a schema, a regular expression or a grammar.
 pub(crate) const MOST_BYTES: usize = 64 * 1024;

@@ -1,8 +1,9 @@
 //! [`ArgumentReader`]: arguments with a tag around each, whose values have no quotes.
 
 use super::call_reader::{CallReader, ReaderStep, next_in, shown};
+use super::first_match;
 use crate::json_scan::escape_into;
-use crate::literal::{FixedText, MOST_SPACE, Match, overlap};
+use crate::literal::{FixedText, Match, overlap};
 use crate::literal_value::{ValueForm, to_json};
 use crate::part::AnswerPart;
 use crate::tool::ValueKind;
@@ -70,11 +71,9 @@ impl ArgumentReader {
         parts: &mut Vec<AnswerPart>,
         next: &[FixedText],
     ) -> ReaderStep {
-        let space = held.len() - held.trim_start().len();
-        if space > MOST_SPACE {
-            return ReaderStep::Failed("there is too much white space in it".to_owned());
+        if let Err(failed) = call.skip_space(held, parts) {
+            return failed;
         }
-        call.take(held, space, parts);
         let format = Arc::clone(&call.calls.format);
         let leads = |form: usize| format.forms()[form].0.lead.matches(held);
         for form in 0..format.forms().len() {
@@ -89,14 +88,11 @@ impl ArgumentReader {
                 }
             }
         }
-        for literal in next {
-            match literal.matches(held) {
-                Match::No => {}
-                Match::Partial => return ReaderStep::Wait,
-                Match::Full(_) => return call.end_object(parts),
-            }
+        match first_match(next.iter().map(|literal| literal.matches(held))) {
+            Match::No => ReaderStep::Failed(format!("{} is not an argument", next_in(held))),
+            Match::Partial => ReaderStep::Wait,
+            Match::Full(_) => call.end_object(parts),
         }
-        ReaderStep::Failed(format!("{} is not an argument", next_in(held)))
     }
 
     fn key(

@@ -6,7 +6,7 @@ use super::argument::ArgumentReader;
 use super::object::ObjectReader;
 use super::pair::PairReader;
 use crate::format::CallFormat;
-use crate::json_scan::{JsonScanner, Scan};
+use crate::json_scan::JsonScanner;
 use crate::literal::{MOST_SPACE, Match};
 use crate::part::{AnswerEnd, AnswerPart};
 use crate::pattern::{Step, is_id_character};
@@ -186,9 +186,7 @@ impl CallReader {
             return waiting;
         }
         let done = match step {
-            Step::Name => self.name_step(held, parts),
-            Step::Id => self.id_step(held, parts),
-            Step::Index => self.index_step(held, parts),
+            Step::Name | Step::Id | Step::Index => self.word_step(step, held, parts),
             Step::Arguments => self.arguments_step(held, parts),
             Step::Object => self.object_step(held, parts),
             Step::Args => {
@@ -255,15 +253,11 @@ impl CallReader {
 
     /// Skips white space; returns a step if nothing else is there yet, or too much of it.
     fn space(&mut self, held: &mut String, parts: &mut Vec<AnswerPart>) -> Option<ReaderStep> {
-        let space = held.len() - held.trim_start().len();
-        if space > MOST_SPACE {
-            return Some(ReaderStep::Failed("there is too much white space in it".to_owned()));
-        }
-        if space == held.len() {
+        // White space alone stays held, so that its length is limited however it arrives.
+        if held.trim_start().is_empty() && held.len() <= MOST_SPACE {
             return Some(ReaderStep::Wait);
         }
-        self.take(held, space, parts);
-        None
+        self.skip_space(held, parts).err()
     }
 
     /// The bytes of a word at the beginning of the held text, once its end is there.
@@ -275,34 +269,24 @@ impl CallReader {
         }
     }
 
-    fn name_step(&mut self, held: &mut String, parts: &mut Vec<AnswerPart>) -> ReaderStep {
-        match Self::word(held, is_name_character) {
-            Ok(length) => {
-                self.name = Some(self.take(held, length, parts));
-                ReaderStep::Done
-            }
-            Err(step) => step,
+    /// The name, an id or the number of the call.
+    fn word_step(&mut self, step: &Step, held: &mut String, parts: &mut Vec<AnswerPart>) -> ReaderStep {
+        let is_part = match step {
+            Step::Name => is_name_character,
+            Step::Id => is_id_character,
+            _ => |character: char| character.is_ascii_digit(),
+        };
+        let length = match Self::word(held, is_part) {
+            Ok(length) => length,
+            Err(step) => return step,
+        };
+        let word = self.take(held, length, parts);
+        match step {
+            Step::Name => self.name = Some(word),
+            Step::Id => self.id = Some(word),
+            _ => {}
         }
-    }
-
-    fn id_step(&mut self, held: &mut String, parts: &mut Vec<AnswerPart>) -> ReaderStep {
-        match Self::word(held, is_id_character) {
-            Ok(length) => {
-                self.id = Some(self.take(held, length, parts));
-                ReaderStep::Done
-            }
-            Err(step) => step,
-        }
-    }
-
-    fn index_step(&mut self, held: &mut String, parts: &mut Vec<AnswerPart>) -> ReaderStep {
-        match Self::word(held, |character| character.is_ascii_digit()) {
-            Ok(length) => {
-                self.take(held, length, parts);
-                ReaderStep::Done
-            }
-            Err(step) => step,
-        }
+        ReaderStep::Done
     }
 
     fn arguments_step(&mut self, held: &mut String, parts: &mut Vec<AnswerPart>) -> ReaderStep {
@@ -315,17 +299,17 @@ impl CallReader {
             }
             self.work = Work::Json(JsonScanner::new());
         }
-        let Work::Json(scanner) = &mut self.work else { return ReaderStep::Wait };
-        let (length, done) = match scanner.feed(held) {
-            Scan::More => (held.len(), ReaderStep::Wait),
-            Scan::Done(length) => (length, ReaderStep::Done),
-            Scan::Invalid(at) => {
-                (at, ReaderStep::Failed(format!("{} is not JSON there", next_in(&held[at..]))))
-            }
+        let Work::Json(mut scanner) = std::mem::replace(&mut self.work, Work::None) else {
+            return ReaderStep::Wait;
         };
-        let text = self.take(held, length, parts);
+        let (text, done) = self.scan(&mut scanner, held, parts);
+        self.work = Work::Json(scanner);
         self.emit(&text, parts);
-        done
+        match done {
+            Ok(true) => ReaderStep::Done,
+            Ok(false) => ReaderStep::Wait,
+            Err(failed) => failed,
+        }
     }
 
     fn object_step(&mut self, held: &mut String, parts: &mut Vec<AnswerPart>) -> ReaderStep {

@@ -1,7 +1,7 @@
 //! [`ObjectReader`]: a JSON object that has the name and the arguments of a call.
 
 use super::call_reader::{CallReader, ReaderStep, next_in, shown};
-use crate::json_scan::{JsonScanner, Scan};
+use crate::json_scan::JsonScanner;
 use crate::part::AnswerPart;
 use serde_json::{Map, Value};
 
@@ -102,23 +102,6 @@ impl ObjectReader {
         ReaderStep::Done
     }
 
-    /// Feeds a scanner; returns the text that belongs to the value, and whether it is complete, or why it is not JSON.
-    fn scan(
-        scanner: &mut JsonScanner,
-        call: &mut CallReader,
-        held: &mut String,
-        parts: &mut Vec<AnswerPart>,
-    ) -> (String, Result<bool, ReaderStep>) {
-        let (length, done) = match scanner.feed(held) {
-            Scan::More => (held.len(), Ok(false)),
-            Scan::Done(length) => (length, Ok(true)),
-            Scan::Invalid(at) => {
-                (at, Err(ReaderStep::Failed(format!("{} is not JSON there", next_in(&held[at..])))))
-            }
-        };
-        (call.take(held, length, parts), done)
-    }
-
     fn in_key(
         &mut self,
         mut scanner: JsonScanner,
@@ -127,7 +110,7 @@ impl ObjectReader {
         held: &mut String,
         parts: &mut Vec<AnswerPart>,
     ) -> ReaderStep {
-        let (text, done) = Self::scan(&mut scanner, call, held, parts);
+        let (text, done) = call.scan(&mut scanner, held, parts);
         let done = match done {
             Ok(done) => done,
             Err(failed) => return failed,
@@ -169,7 +152,7 @@ impl ObjectReader {
         held: &mut String,
         parts: &mut Vec<AnswerPart>,
     ) -> ReaderStep {
-        let (text, done) = Self::scan(&mut scanner, call, held, parts);
+        let (text, done) = call.scan(&mut scanner, held, parts);
         let done = match done {
             Ok(done) => done,
             Err(failed) => return failed,
@@ -231,7 +214,7 @@ impl ObjectReader {
         {
             return failed;
         }
-        let (text, done) = Self::scan(&mut scanner, call, held, parts);
+        let (text, done) = call.scan(&mut scanner, held, parts);
         if whole {
             call.emit(&text, parts);
         } else {

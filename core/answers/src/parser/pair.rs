@@ -2,7 +2,8 @@
 
 use super::argument::{LONGEST_KEY, LONGEST_VALUE};
 use super::call_reader::{CallReader, ReaderStep, next_in, shown};
-use crate::literal::{FixedText, MOST_SPACE, Match};
+use super::first_match;
+use crate::literal::{FixedText, Match};
 use crate::literal_value::{ValueForm, ValueScanner, to_json};
 use crate::part::AnswerPart;
 use std::sync::Arc;
@@ -54,20 +55,16 @@ impl PairReader {
         (call, held, parts): (&mut CallReader, &mut String, &mut Vec<AnswerPart>),
         next: &[FixedText],
     ) -> ReaderStep {
-        let space = held.len() - held.trim_start().len();
-        if space > MOST_SPACE {
-            return ReaderStep::Failed("there is too much white space in it".to_owned());
+        if let Err(failed) = call.skip_space(held, parts) {
+            return failed;
         }
-        call.take(held, space, parts);
-        for literal in next {
-            match literal.matches(held) {
-                Match::No => {}
-                Match::Partial => {
-                    self.place = if after_value { PairPlace::Comma } else { PairPlace::Before };
-                    return ReaderStep::Wait;
-                }
-                Match::Full(_) => return call.end_object(parts),
+        match first_match(next.iter().map(|literal| literal.matches(held))) {
+            Match::No => {}
+            Match::Partial => {
+                self.place = if after_value { PairPlace::Comma } else { PairPlace::Before };
+                return ReaderStep::Wait;
             }
+            Match::Full(_) => return call.end_object(parts),
         }
         match (after_value, held.starts_with(',')) {
             (true, true) => {

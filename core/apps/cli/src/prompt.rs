@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::screen::report;
+use serde_json::Value;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -109,6 +110,14 @@ pub(crate) fn utf8(bytes: Vec<u8>, from: &str) -> Result<String, Failure> {
         let line = error.as_bytes()[..good].iter().filter(|&&byte| byte == b'\n').count() + 1;
         Failure::about(from, format!("byte {good} (line {line}) is not UTF-8"))
             .with_help("convert it to UTF-8, e.g. with iconv")
+    })
+}
+
+/// The JSON in the text of a file.
+pub(crate) fn json(text: &str, file: &Path) -> Result<Value, Failure> {
+    serde_json::from_str(text).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        Failure::Failed(format!("error: {}:{line}:{column}: not JSON\n  {error}", file.display()))
     })
 }
 

@@ -80,8 +80,8 @@ impl Chain {
         self.constraint.as_mut()
     }
 
-    /// Passes a token that was taken to every step. Whoever takes a token calls this once, unless the token ends the
-    /// answer.
+    /// Notes that a token became part of the answer. It must be called once for each such token, and not for the token
+    /// that ends the answer.
     ///
     /// # Errors
     /// The error of the constraint.

@@ -73,7 +73,7 @@ fn prompts_get_the_rows_of_the_time_while_others_decode() {
 }
 
 #[test]
-fn nothing_is_bounded_where_nobody_decodes() {
+fn a_step_without_decoding_sequences_is_not_bounded() {
     let model = Arc::new(FakeModel::new(50, mixing));
     let mut queue = queue(&model, Some(Duration::ZERO));
     queue.submit(text(1000, 1), &Request::greedy(2));

@@ -1,12 +1,11 @@
 //! Answers with a constraint: a fake one that allows a list of texts.
 
 use crate::byte_text::{Bytes, END, END_OF_TURN, THINK, THOUGHT, VOCABULARY, ids, thinking};
-use crate::fixture::{engine, mixing, session};
+use crate::fixture::{eight_sequences, engine, mixing, session};
 use menagerie_answers::{CallFormat, CallKeys};
 use menagerie_engine::{
     AnswerSyntax, CallSyntax, Constraint, ConstraintError, ConstraintState, Event, GenerateError, Outcome,
-    Prompt, Queue, RenderedPrompt, Request, SamplingError, SamplingOptions, Scheduler, SchedulerOptions,
-    StopReason, ToolSet,
+    Prompt, Queue, RenderedPrompt, Request, SamplingError, SamplingOptions, Scheduler, StopReason, ToolSet,
 };
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;
@@ -199,12 +198,7 @@ fn who_exceeds_a_limit_ends_alone() {
 
 fn together(requests: &[Request]) -> Vec<Result<Outcome, GenerateError>> {
     let model = Arc::new(FakeModel::new(VOCABULARY, mixing));
-    let room = SchedulerOptions::default()
-        .with_sequences(8)
-        .with_prefixes(0)
-        .with_capacity_tokens(1024)
-        .with_step_tokens(64);
-    let scheduler = Scheduler::new(engine(&model, 128, 64), Vec::new(), room).unwrap();
+    let scheduler = Scheduler::new(engine(&model, 128, 64), Vec::new(), eight_sequences()).unwrap();
     let mut queue = Queue::new(scheduler, Some(Arc::new(Bytes)));
     for (at, request) in requests.iter().enumerate() {
         queue.submit(vec![at as u32 + 1, 2, 3], request);

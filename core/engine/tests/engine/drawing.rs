@@ -1,9 +1,8 @@
 //! Tokens of several sequences of a step, drawn side by side: the same as alone, on whichever thread.
 
-use crate::fixture::{engine, mixing};
+use crate::fixture::{eight_sequences, engine, mixing};
 use menagerie_engine::{
-    GenerateError, Outcome, Queue, Request, Sampler, SamplerStep, SamplingOptions, Scheduler,
-    SchedulerOptions, StopReason,
+    GenerateError, Outcome, Queue, Request, Sampler, SamplerStep, SamplingOptions, Scheduler, StopReason,
 };
 use menagerie_testkit::FakeModel;
 use std::sync::{Arc, Mutex};
@@ -24,12 +23,8 @@ impl SamplerStep for Where {
 
 fn together(requests: &[(Vec<u32>, Request)]) -> Vec<Result<Outcome, GenerateError>> {
     let model = Arc::new(FakeModel::new(VOCABULARY, mixing));
-    let room = SchedulerOptions::default()
-        .with_sequences(8)
-        .with_prefixes(0)
-        .with_capacity_tokens(1024)
-        .with_step_tokens(64);
-    let mut queue = Queue::new(Scheduler::new(engine(&model, 128, 64), Vec::new(), room).unwrap(), None);
+    let mut queue =
+        Queue::new(Scheduler::new(engine(&model, 128, 64), Vec::new(), eight_sequences()).unwrap(), None);
     for (prompt, request) in requests {
         queue.submit(prompt, request);
     }

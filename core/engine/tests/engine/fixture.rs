@@ -1,7 +1,7 @@
 //! Engines, sessions and lone sequences on a fake model.
 
 use crate::byte_text::Bytes;
-use menagerie_engine::{Engine, GenerateError, LogitRows, Scheduler, Sequence, Session};
+use menagerie_engine::{Engine, GenerateError, LogitRows, Scheduler, SchedulerOptions, Sequence, Session};
 use menagerie_model::KvType;
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;
@@ -19,6 +19,15 @@ pub(crate) fn engine(model: &Arc<FakeModel>, context: usize, chunk: usize) -> Ar
         guard: None,
         adapters: None,
     })
+}
+
+/// Eight sequences that share 1,024 tokens, without cached prefixes, in steps of 64 rows.
+pub(crate) fn eight_sequences() -> SchedulerOptions {
+    SchedulerOptions::default()
+        .with_sequences(8)
+        .with_prefixes(0)
+        .with_capacity_tokens(1024)
+        .with_step_tokens(64)
 }
 
 /// A session over bytes.

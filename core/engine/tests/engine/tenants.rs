@@ -45,7 +45,7 @@ fn a_thousand_requests_of_one_tenant_do_not_hold_up_another() {
     }
 }
 
-/// However many requests each has and whoever came first, tenants share the places evenly while all have requests.
+/// Tenants share the places evenly while all have requests, independent of the numbers and the order of the requests.
 #[test]
 fn places_are_shared_evenly() {
     let mut queue = queue(6);

@@ -1,8 +1,9 @@
-//! What is reported of a call that is read.
+//! What is taken from the text of a call, and what is reported of it.
 
-use super::{CallPurpose, CallReader, ReaderStep, shown};
+use super::{CallPurpose, CallReader, ReaderStep, next_in, shown};
 use crate::call::ToolCall;
-use crate::json_scan::escape_into;
+use crate::json_scan::{JsonScanner, Scan, escape_into};
+use crate::literal::MOST_SPACE;
 use crate::part::{AnswerPart, push_text};
 
 impl CallReader {
@@ -23,6 +24,41 @@ impl CallReader {
             CallPurpose::Text => push_text(parts, AnswerPart::Text(text.clone())),
         }
         text
+    }
+
+    /// Removes white space at the beginning of the held text.
+    ///
+    /// # Errors
+    /// There is too much of it.
+    pub(in crate::parser) fn skip_space(
+        &mut self,
+        held: &mut String,
+        parts: &mut Vec<AnswerPart>,
+    ) -> Result<(), ReaderStep> {
+        let space = held.len() - held.trim_start().len();
+        if space > MOST_SPACE {
+            return Err(ReaderStep::Failed("there is too much white space in it".to_owned()));
+        }
+        self.take(held, space, parts);
+        Ok(())
+    }
+
+    /// Feeds a scanner and removes what it has read. Returns the text that belongs to the value, and whether the value
+    /// is complete, or why it is not JSON.
+    pub(in crate::parser) fn scan(
+        &mut self,
+        scanner: &mut JsonScanner,
+        held: &mut String,
+        parts: &mut Vec<AnswerPart>,
+    ) -> (String, Result<bool, ReaderStep>) {
+        let (length, done) = match scanner.feed(held) {
+            Scan::More => (held.len(), Ok(false)),
+            Scan::Done(length) => (length, Ok(true)),
+            Scan::Invalid(at) => {
+                (at, Err(ReaderStep::Failed(format!("{} is not JSON there", next_in(&held[at..])))))
+            }
+        };
+        (self.take(held, length, parts), done)
     }
 
     /// The name of the tool.

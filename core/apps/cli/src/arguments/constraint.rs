@@ -56,12 +56,8 @@ fn refused(file: impl fmt::Display, error: &GrammarError) -> Failure {
 }
 
 fn json_of(file: &Path) -> Result<Value, Failure> {
-    let name = file.display();
-    let text = prompt::utf8(prompt::read_bytes(file)?, &name.to_string())?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    serde_json::from_str(text).map_err(|error| {
-        Failure::about(format!("{name}:{}:{}", error.line(), error.column()), format!("not JSON: {error}"))
-    })
+    let text = prompt::utf8(prompt::read_bytes(file)?, &file.display().to_string())?;
+    prompt::json(text.strip_prefix('\u{feff}').unwrap_or(&text), file)
 }
 
 /// The constraint over the tokens of a model.

@@ -131,15 +131,7 @@ pub(crate) fn note_without_effect(
 /// Reads a JSON list, or an object that has one under `key`; `-` is standard input.
 pub(crate) fn read_list(file: &Path, key: &str) -> Result<Vec<Value>, Failure> {
     let text = prompt::read_file(file)?;
-    let value: Value = serde_json::from_str(&text).map_err(|error| {
-        Failure::Failed(format!(
-            "error: {}:{}:{}: not JSON\n  {error}",
-            file.display(),
-            error.line(),
-            error.column()
-        ))
-    })?;
-    let list = match value {
+    let list = match prompt::json(&text, file)? {
         Value::Object(mut object) => object.remove(key).unwrap_or_default(),
         other => other,
     };

@@ -158,6 +158,7 @@ pub(crate) fn fault_of(error: GenerateError) -> LineFault {
         | GenerateError::PastPositions { .. }
         | GenerateError::TokenOutOfRange { .. }
         | GenerateError::Sampling(_)
+        | GenerateError::Options(_)
         | GenerateError::Chunked { .. } => LineFault::whole(error),
         other => LineFault::while_running(other),
     }
@@ -210,6 +211,13 @@ fn usage(outcomes: &[Outcome]) -> Value {
 mod tests {
     use super::*;
     use menagerie::engine::TokenLogprob;
+
+    /// Options that do not go together are a fault of the line.
+    #[test]
+    fn a_fault_of_options_is_one_of_the_request() {
+        assert_eq!(fault_of(GenerateError::Options("a constraint and tools".to_owned())).status, 400);
+        assert_eq!(fault_of(GenerateError::Cancelled).status, 500);
+    }
 
     /// A character of two tokens has the bytes of each; a control token has none (OpenAI's reference of chat
     /// completions: `bytes` is null where a token has no bytes).

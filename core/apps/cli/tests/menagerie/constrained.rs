@@ -67,7 +67,7 @@ fn what_cannot_be_enforced_is_refused_before_a_model_is_opened() {
         (&["--regex", "a", "--grammar", "bad.lark"], 2, "cannot be used with"),
         (&["--regex", "a", "--ignore-eos"], 2, "cannot be used with"),
     ] {
-        // The model does not exist: what is wrong with it is not what is said.
+        // The file is not a model either; the error is about the constraint, which is checked first.
         std::fs::write(home.path().join("none.gguf"), "").unwrap();
         let call = run(home.path(), "none.gguf", arguments);
         assert_eq!(call.code, Some(code), "{call:?}");
