@@ -1,9 +1,8 @@
 //! Conversations: history, full context, regeneration, saving.
 
 use crate::byte_text::{END, Format, VOCABULARY};
-use crate::fixture::session;
-use menagerie_answers::{CallFormat, CallKeys};
-use menagerie_engine::{CallSyntax, ChatMessage, ChatSession, Event, Request, StopReason, ToolSet};
+use crate::fixture::{calls_of_f, session};
+use menagerie_engine::{ChatMessage, ChatSession, Event, Request, StopReason};
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -127,11 +126,7 @@ fn calling(history: &[u32]) -> u32 {
 
 #[test]
 fn a_call_is_reported_and_its_result_is_answered() {
-    let mut keys = CallKeys::default();
-    (keys.name, keys.calls) = ("own".to_owned(), vec!["<c>${name} ${arguments}</c>".to_owned()]);
-    let tools = Arc::new(ToolSet::new(&[serde_json::json!({ "name": "f" })]).unwrap());
-    let calls = CallSyntax::new(Arc::new(CallFormat::new(keys).unwrap()), tools, 3);
-    let format = Format { calls: Some(calls), ..Format::default() };
+    let format = Format { calls: Some(calls_of_f()), ..Format::default() };
     let model = Arc::new(FakeModel::new(VOCABULARY, calling));
     let mut chat = ChatSession::new(session(&model, 256), Arc::new(format));
     let mut events = Vec::new();

@@ -1,11 +1,10 @@
 //! Answers with a constraint: a fake one that allows a list of texts.
 
 use crate::byte_text::{Bytes, END, END_OF_TURN, THINK, THOUGHT, VOCABULARY, ids, thinking};
-use crate::fixture::{eight_sequences, engine, mixing, session};
-use menagerie_answers::{CallFormat, CallKeys};
+use crate::fixture::{calls_of_f, eight_sequences, engine, mixing, session};
 use menagerie_engine::{
-    AnswerSyntax, CallSyntax, Constraint, ConstraintError, ConstraintState, Event, GenerateError, Outcome,
-    Prompt, Queue, RenderedPrompt, Request, SamplingError, SamplingOptions, Scheduler, StopReason, ToolSet,
+    AnswerSyntax, Constraint, ConstraintError, ConstraintState, Event, GenerateError, Outcome, Prompt, Queue,
+    RenderedPrompt, Request, SamplingError, SamplingOptions, Scheduler, StopReason,
 };
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;
@@ -141,11 +140,7 @@ fn reasoning_prompt(open: bool) -> RenderedPrompt {
 
 #[test]
 fn an_answer_that_may_call_tools_cannot_be_constrained() {
-    let mut keys = CallKeys::default();
-    (keys.name, keys.calls) = ("own".to_owned(), vec!["<c>${name} ${arguments}</c>".to_owned()]);
-    let tools = Arc::new(ToolSet::new(&[serde_json::json!({ "name": "f" })]).unwrap());
-    let calls = CallSyntax::new(Arc::new(CallFormat::new(keys).unwrap()), tools, 3);
-    let syntax = AnswerSyntax::default().with_calls(calls);
+    let syntax = AnswerSyntax::default().with_calls(calls_of_f());
     let prompt = RenderedPrompt { tokens: PROMPT.to_vec(), syntax, ..RenderedPrompt::default() };
     let mut session = session(&saying(&ids("ab")), 64);
     let error = session.generate(&prompt, &constrained(&["ab"]), |_| {}).unwrap_err().to_string();
