@@ -1,7 +1,8 @@
 //! Conversations: history, full context, regeneration, saving.
 
 use crate::byte_text::{END, Format, VOCABULARY};
-use crate::fixture::{calls_of_f, session};
+use crate::fixture::session;
+use crate::tools::calls_of_f;
 use menagerie_engine::{ChatMessage, ChatSession, Event, Request, StopReason};
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;

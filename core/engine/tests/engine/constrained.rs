@@ -1,7 +1,8 @@
 //! Answers with a constraint: a fake one that allows a list of texts.
 
 use crate::byte_text::{Bytes, END, END_OF_TURN, THINK, THOUGHT, VOCABULARY, ids, thinking};
-use crate::fixture::{calls_of_f, eight_sequences, engine, mixing, session};
+use crate::fixture::{eight_sequences, engine, mixing, session};
+use crate::tools::calls_of_f;
 use menagerie_engine::{
     AnswerSyntax, Constraint, ConstraintError, ConstraintState, Event, GenerateError, Outcome, Prompt, Queue,
     RenderedPrompt, Request, SamplingError, SamplingOptions, Scheduler, StopReason,

@@ -1,10 +1,7 @@
 //! Engines, sessions and lone sequences on a fake model.
 
 use crate::byte_text::Bytes;
-use menagerie_answers::{CallFormat, CallKeys};
-use menagerie_engine::{
-    CallSyntax, Engine, GenerateError, LogitRows, Scheduler, SchedulerOptions, Sequence, Session, ToolSet,
-};
+use menagerie_engine::{Engine, GenerateError, LogitRows, Scheduler, SchedulerOptions, Sequence, Session};
 use menagerie_model::KvType;
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;
@@ -22,14 +19,6 @@ pub(crate) fn engine(model: &Arc<FakeModel>, context: usize, chunk: usize) -> Ar
         guard: None,
         adapters: None,
     })
-}
-
-/// Calls of a tool `f`, written `<c>f {..}</c>`.
-pub(crate) fn calls_of_f() -> CallSyntax {
-    let mut keys = CallKeys::default();
-    (keys.name, keys.calls) = ("own".to_owned(), vec!["<c>${name} ${arguments}</c>".to_owned()]);
-    let tools = Arc::new(ToolSet::new(&[serde_json::json!({ "name": "f" })]).unwrap());
-    CallSyntax::new(Arc::new(CallFormat::new(keys).unwrap()), tools, 3)
 }
 
 /// Eight sequences that share 1,024 tokens, without cached prefixes, in steps of 64 rows.

@@ -20,4 +20,5 @@ mod queue_random;
 mod rewinding;
 mod sequence;
 mod tenants;
+mod tools;
 mod vector_queue;
