@@ -29,7 +29,7 @@ pub(crate) fn checked(schema: &Value) -> Result<Value, GrammarError> {
     if bytes > MOST_BYTES {
         return Err(GrammarError::TooLarge { what: WHAT, bytes, most: MOST_BYTES });
     }
-    let mut reader = SchemaReader::default();
+    let mut reader = SchemaReader { is_draft_04: names_draft_04(schema), ..SchemaReader::default() };
     let read = reader.read(schema, "")?;
     reader.check_references()?;
     let mut read = match read {
@@ -81,6 +81,8 @@ struct SchemaReader {
     counted: u64,
     /// The version of the language, if it is an older one.
     older: Option<String>,
+    /// Whether that is draft-04, which names a document by `id`.
+    is_draft_04: bool,
     /// The first schema whose meaning is another one in older versions, with its keyword.
     newer: Option<(String, &'static str)>,
 }
@@ -114,7 +116,8 @@ impl SchemaReader {
     fn keyword(&mut self, name: &str, value: &Value, at: &str) -> Result<Option<Value>, GrammarError> {
         let wrong = |reason: String| fault(at, name, reason);
         let expected = |what: &str| fault(at, name, format!("is {}, but must be {what}", shown(value)));
-        let Some(kind) = keyword(name) else {
+        let known = if name == "id" && self.is_draft_04 { Some(Keyword::Identity) } else { keyword(name) };
+        let Some(kind) = known else {
             let reason =
                 "is not a keyword of JSON Schema 2020-12 that is supported: remove it, or correct its name";
             return Err(fault(at, name, reason));
@@ -217,15 +220,17 @@ impl SchemaReader {
         if kind == Keyword::Identity {
             return Ok(());
         }
-        let plain = text.trim_end_matches('#').trim_start_matches("https://").trim_start_matches("http://");
+        let plain = plain_dialect(text);
         match plain {
             "json-schema.org/draft/2020-12/schema" => {}
-            "json-schema.org/draft/2019-09/schema" | "json-schema.org/draft-07/schema" => {
-                self.older = Some(plain.to_owned());
-            }
+            "json-schema.org/draft/2019-09/schema"
+            | "json-schema.org/draft-07/schema"
+            | "json-schema.org/draft-06/schema"
+            | DRAFT_04 => self.older = Some(plain.to_owned()),
             _ => {
-                let reason =
-                    format!("{text:?} is not supported: only JSON Schema 2020-12, 2019-09 and draft-07");
+                let reason = format!(
+                    "{text:?} is not supported: only JSON Schema 2020-12, 2019-09, draft-07, draft-06 and draft-04"
+                );
                 return Err(fault(at, name, reason));
             }
         }
@@ -302,7 +307,7 @@ impl SchemaReader {
         }
         match (&self.older, &self.newer) {
             (Some(dialect), Some((at, keyword)))
-                if *keyword == "prefixItems" || dialect.contains("draft-07") =>
+                if *keyword == "prefixItems" || dialect.contains("draft-0") =>
             {
                 let reason = format!(
                     "has another meaning in {dialect}, which $schema names: use JSON Schema 2020-12, or remove $schema"
@@ -312,6 +317,18 @@ impl SchemaReader {
             _ => Ok(()),
         }
     }
+}
+
+/// The name of draft-04.
+const DRAFT_04: &str = "json-schema.org/draft-04/schema";
+
+/// The name of a version without its protocol and its empty fragment.
+fn plain_dialect(text: &str) -> &str {
+    text.trim_end_matches('#').trim_start_matches("https://").trim_start_matches("http://")
+}
+
+fn names_draft_04(schema: &Value) -> bool {
+    schema.get("$schema").and_then(Value::as_str).is_some_and(|text| plain_dialect(text) == DRAFT_04)
 }
 
 /// Replaces a format that a regular expression enforces.

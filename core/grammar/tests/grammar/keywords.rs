@@ -115,7 +115,22 @@ fn values_that_cannot_be_enforced_are_refused() {
             json!({ "$defs": { "a": { "anyOf": [{ "$ref": "#/$defs/a" }] } }, "$ref": "#/$defs/a" }),
             "describes nothing",
         ),
-        (json!({ "$schema": "http://json-schema.org/draft-04/schema#" }), "only JSON Schema 2020-12"),
+        (json!({ "$schema": "http://json-schema.org/draft-03/schema#" }), "only JSON Schema 2020-12"),
+        (
+            json!({ "$schema": "http://json-schema.org/draft-04/schema#", "items": { "id": "#a" } }),
+            "`id` at /items is supported only at the root",
+        ),
+        (
+            json!({ "$schema": "http://json-schema.org/draft-04/schema#", "minimum": 3, "exclusiveMinimum": true }),
+            "a number since draft 6",
+        ),
+        (
+            json!({
+                "$schema": "http://json-schema.org/draft-04/schema#", "definitions": { "a": {} },
+                "$ref": "#/definitions/a", "type": "string"
+            }),
+            "another meaning",
+        ),
         (
             json!({ "$schema": "http://json-schema.org/draft-07/schema", "type": "array", "prefixItems": [true] }),
             "another meaning",
@@ -147,5 +162,24 @@ fn size_and_depth_are_bounded() {
     for text in ["a".repeat(70_000), "(".repeat(100) + &")".repeat(100)] {
         assert!(GrammarSource::regex(&text).is_err());
         assert!(GrammarSource::lark(&format!("start: /{text}/")).is_err());
+    }
+}
+
+#[test]
+fn older_versions_are_taken_where_they_mean_the_same() {
+    let own = json!({ "type": "object", "properties": { "a": { "type": "integer" } }, "additionalProperties": false });
+    let expected = GrammarSource::json_schema(&own).unwrap();
+    for (version, name) in [
+        ("https://json-schema.org/draft/2019-09/schema", "$id"),
+        ("http://json-schema.org/draft-07/schema#", "$id"),
+        ("http://json-schema.org/draft-06/schema#", "$id"),
+        ("http://json-schema.org/draft-04/schema#", "id"),
+        ("http://json-schema.org/draft-04/schema", "id"),
+    ] {
+        // The name comes before the version that it belongs to.
+        let mut schema = json!({ (name): "https://example.org/a" });
+        schema.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+        schema["$schema"] = json!(version);
+        assert_eq!(GrammarSource::json_schema(&schema).unwrap(), expected, "{version}");
     }
 }
