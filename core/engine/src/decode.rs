@@ -1,4 +1,4 @@
-//! Tokens that follow a prompt one by one.
+//! Tokens that follow a prompt one by one, or several in a step if they were guessed.
 
 use crate::error::GenerateError;
 use crate::scheduler::Scheduler;
@@ -7,13 +7,22 @@ use menagerie_model::InferenceStep;
 use std::ops::Range;
 
 impl Scheduler {
-    /// Adds a token, which the next step computes. Returns whether the whole sequence is computed again: if the token
-    /// exceeds the limit of the short rope regime, all keys get the long one, as in HF transformers.
+    /// Adds a token, which the next step computes, unless the newest step has computed it as a guess. Returns whether
+    /// the whole sequence is computed again: if the token exceeds the limit of the short rope regime, all keys get the
+    /// long one, as in HF transformers.
     ///
     /// # Errors
     /// The context is full, the token is past the vocabulary, the model sees later tokens, or the sequence must be
     /// computed again in one step and is longer than a step.
     pub fn push(&mut self, sequence: &mut Sequence, token: u32) -> Result<bool, GenerateError> {
+        if sequence.accept_drafted(token) {
+            // Its row was computed with the token before it.
+            self.pool.advance(sequence.id, 1)?;
+            sequence.computed += 1;
+            self.counts.accepted += 1;
+            self.costs.accepted();
+            return Ok(false);
+        }
         self.engine.check_tokens(&[token])?;
         let total = sequence.tokens.len() + 1;
         if total > self.engine.context {
@@ -46,7 +55,7 @@ impl Sequence {
         self.uncomputed() > 0 && self.reached() >= self.prompt
     }
 
-    /// The step of the next `rows` tokens after the prompt, all of which produce logits.
+    /// The step of the next `rows` tokens after the prompt, the pending one and guesses; all of them produce logits.
     pub(crate) fn decode_step(&self, rows: usize) -> (InferenceStep, Range<usize>) {
         (InferenceStep::Decode { current_position: self.computed }, 0..rows)
     }

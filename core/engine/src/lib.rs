@@ -23,6 +23,7 @@ mod capability;
 mod chat;
 mod constraint;
 mod decode;
+mod draft;
 mod embed;
 mod engine;
 mod error;
@@ -54,6 +55,7 @@ pub use adapter_choice::AdapterChoice;
 pub use capability::{ChatCapable, TextStream, Tokenizing};
 pub use chat::{ChatEvents, ChatOptions, ChatSession};
 pub use constraint::{Constraint, ConstraintError, ConstraintState};
+pub use draft::{DraftPace, DraftSource, DraftToken, Drafter, MAX_DRAFT, PromptLookup};
 pub use embed::{
     DocumentScores, EmbeddingEngine, EmbeddingOptions, EmbeddingPipeline, Normalization, TextTokens,
     Truncation, VectorCompletion, VectorQueue,

@@ -89,6 +89,8 @@ pub(crate) struct SequenceResult {
 pub(crate) enum OutputRows {
     Nothing,
     LastLogits(Range<usize>),
+    /// Logits of the newest token and of guesses after it, each of which is the last row if the guess before it is right.
+    RowByRow(Range<usize>),
     AllLogits(Range<usize>),
     Embeddings(Range<usize>),
 }
@@ -130,18 +132,48 @@ impl StepResults {
         self.parts.len()
     }
 
-    /// Passes the last rows of logits to `look`, with the index of their sequence, in ascending order.
+    /// Passes the rows of logits that the next [`Self::turn`] passes on to `look`, with the index of their sequence, in
+    /// ascending order.
     pub(crate) fn last_rows(&self, look: &mut dyn FnMut(&[LastRow])) {
         let Ok(values) = self.rows.values() else { return };
         let row = |part: &SequenceResult| match &part.rows {
-            Ok(OutputRows::LastLogits(own)) => {
-                Some((part.index, rows_of(&values, own, self.rows.width).ok()?))
+            Ok(OutputRows::LastLogits(own) | OutputRows::RowByRow(own)) => {
+                let first = own.start..own.end.min(own.start + 1);
+                Some((part.index, rows_of(&values, &first, self.rows.width).ok()?))
             }
             _ => None,
         };
         let mut rows: Vec<_> = self.parts.iter().filter_map(row).collect();
         rows.sort_by_key(|(index, _)| *index);
         look(&rows);
+    }
+
+    /// Passes the output or the error of each sequence to `take`, with its index; of a sequence with guesses only the first
+    /// row. `take` returns whether the sequence takes its next row, too. Returns the results with these rows, if there
+    /// are any.
+    pub(crate) fn turn(
+        self,
+        take: &mut dyn FnMut(usize, Result<StepOutput, GenerateError>) -> bool,
+    ) -> Option<Self> {
+        let Self { rows: step, parts } = self;
+        let mut left = Vec::new();
+        {
+            let values = step.values();
+            for SequenceResult { index, rows } in parts {
+                let (first, rest) = match rows {
+                    Ok(OutputRows::RowByRow(own)) => {
+                        let next = own.end.min(own.start + 1);
+                        (Ok(OutputRows::LastLogits(own.start..next)), next..own.end)
+                    }
+                    rows => (rows, 0..0),
+                };
+                let goes_on = take(index, output_of(first, &values, step.width));
+                if goes_on && !rest.is_empty() {
+                    left.push(SequenceResult { index, rows: Ok(OutputRows::RowByRow(rest)) });
+                }
+            }
+        }
+        (!left.is_empty()).then(|| Self::new(step, left))
     }
 
     /// Passes the output to `take`, for a step of one sequence.
@@ -166,13 +198,21 @@ impl StepResults {
     pub fn each(self, take: &mut dyn FnMut(usize, Result<StepOutput, GenerateError>)) {
         let values = self.rows.values();
         for SequenceResult { index, rows } in self.parts {
-            let output = match (rows, &values) {
-                (Err(error), _) => Err(error),
-                (Ok(_), Err(error)) => Err(GenerateError::Together(error.to_string())),
-                (Ok(own), Ok(values)) => own.among(values, self.rows.width),
-            };
-            take(index, output);
+            take(index, output_of(rows, &values, self.rows.width));
         }
+    }
+}
+
+/// The output of a sequence among the values of a step.
+fn output_of<'v>(
+    rows: Result<OutputRows, GenerateError>,
+    values: &'v Result<Cow<[f32]>, ModelError>,
+    width: usize,
+) -> Result<StepOutput<'v>, GenerateError> {
+    match (rows, values) {
+        (Err(error), _) => Err(error),
+        (Ok(_), Err(error)) => Err(GenerateError::Together(error.to_string())),
+        (Ok(own), Ok(values)) => own.among(values, width),
     }
 }
 
@@ -182,7 +222,9 @@ impl OutputRows {
         Ok(match self {
             Self::Nothing => StepOutput::Nothing,
             Self::LastLogits(rows) => StepOutput::LastLogits(rows_of(values, &rows, width)?),
-            Self::AllLogits(rows) => StepOutput::AllLogits(rows_of(values, &rows, width)?),
+            Self::RowByRow(rows) | Self::AllLogits(rows) => {
+                StepOutput::AllLogits(rows_of(values, &rows, width)?)
+            }
             Self::Embeddings(rows) => StepOutput::Embeddings(rows_of(values, &rows, width)?),
         })
     }

@@ -7,7 +7,7 @@ use crate::error::{GenerateError, MissingCapability};
 use crate::hooks::{Hookable, NamedHook, PipelineHooks, PipelineLifecycle};
 use crate::queue::Queue;
 use crate::sampling::SamplingOptions;
-use crate::scheduler::{Scheduler, SchedulerOptions};
+use crate::scheduler::{Scheduler, SchedulerOptions, check_drafts};
 use crate::session::Session;
 use menagerie_model::{AdapterSet, Compute, KvType, LayerHook, StageTrace, Trace};
 use std::sync::Arc;
@@ -161,6 +161,14 @@ impl TextPipeline {
     /// A step failed, or a stage is gone.
     pub fn stage_traces(&self, trace: &Trace) -> Result<Vec<StageTrace>, GenerateError> {
         Ok(self.engine.model.stage_traces(trace)?)
+    }
+
+    /// Checks that answers can be drafted ([`crate::Request::draft`]).
+    ///
+    /// # Errors
+    /// The reason, which is a property of the model, its device or its hooks.
+    pub fn check_drafts(&self) -> Result<(), GenerateError> {
+        check_drafts(&self.engine, &self.hooks)
     }
 
     /// A session: one sequence with its own state. Sessions share the model without a lock.

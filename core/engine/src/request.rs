@@ -2,6 +2,7 @@
 
 use crate::adapter_choice::AdapterChoice;
 use crate::constraint::Constraint;
+use crate::draft::DraftSource;
 use crate::sampling::SamplingOptions;
 use crate::setters::setters;
 use crate::stats::Statistics;
@@ -36,6 +37,10 @@ pub struct Request {
     pub prompt_logprobs: Option<usize>,
     /// The adapters that act. A session whose sequence had other adapters computes it again.
     pub adapters: AdapterChoice,
+    /// Guesses its next tokens, so that a step computes several of them. The answer is the same as without it, token by
+    /// token. Models with recurrent states, X-LoRA, mixtures that choose for whole prompts, and hooks between layers are
+    /// refused.
+    pub draft: Option<Arc<dyn DraftSource>>,
     /// Its priority among the requests of a [`crate::Queue`]; higher starts first and gives up its memory last.
     pub priority: i32,
     /// The number of the user or client whose request it is: the tenants of a [`crate::Queue`] take turns.
@@ -55,6 +60,7 @@ setters! { Request:
     with_logprobs(logprobs: impl Into<Option<usize>>),
     with_prompt_logprobs(prompt_logprobs: impl Into<Option<usize>>),
     with_adapters(adapters: AdapterChoice),
+    with_draft(draft: impl Into<Option<Arc<dyn DraftSource>>>),
     with_priority(priority: i32),
     with_tenant(tenant: u64),
     with_cancel(cancel: impl Into<Option<Arc<AtomicBool>>>),

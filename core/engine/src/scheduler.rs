@@ -8,6 +8,7 @@
 
 mod answer_start;
 mod commit;
+mod drafts;
 mod forward;
 mod memory;
 mod plan;
@@ -16,11 +17,13 @@ mod rewind;
 mod storage;
 mod swapping;
 
+pub(crate) use drafts::check_drafts;
 pub(crate) use plan::{PlannedRows, load_of};
 pub(crate) use prefix_cache::{MIN_SHARED_TOKENS, PrefixQuery, PrefixSource};
 pub(crate) use storage::{StateRead, StateWrite};
 
 use crate::adapter_choice::AdapterChoice;
+use crate::draft::{DecodeCosts, DraftPace};
 use crate::engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, Engine, with_snapshot_room};
 use crate::error::GenerateError;
 use crate::hooks::PipelineHooks;
@@ -85,6 +88,9 @@ pub struct Scheduler {
     /// The time of steps in which sequences decode.
     step_time: Option<Duration>,
     pub(crate) budget: StepBudget,
+    /// When steps compute guesses of next tokens, and the times that decide it.
+    draft_pace: DraftPace,
+    pub(crate) costs: DecodeCosts,
     /// The most sequences that run at once.
     sequences: usize,
     /// Sequences that have ended, whose state others may start with; the one used last is at the end.
@@ -166,6 +172,8 @@ impl Scheduler {
             step_tokens,
             step_time: None,
             budget: StepBudget::default(),
+            draft_pace: DraftPace::default(),
+            costs: DecodeCosts::default(),
             sequences,
             cached: Vec::new(),
             prefixes: 0,

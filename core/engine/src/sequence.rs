@@ -1,10 +1,12 @@
 //! [`Sequence`]: a handle to the state of one token sequence.
 
 mod answer_start;
+mod draft;
 mod stored;
 mod swapped;
 
 pub(crate) use answer_start::AnswerStart;
+pub(crate) use draft::{ProposedToken, SequenceDraft};
 pub(crate) use stored::{Regime, StateSection, StoredSequence, StoredState};
 pub(crate) use swapped::SwappedState;
 
@@ -66,6 +68,8 @@ pub struct Sequence {
     pub(crate) swapped: Option<Box<SwappedState>>,
     /// The start of its newest answer, in a sequence that may answer the prompt again.
     pub(crate) answer: Option<Box<AnswerStart>>,
+    /// Guesses of its next tokens.
+    pub(crate) draft: SequenceDraft,
 }
 
 /// The order of sequences when rows or pages run out.
@@ -116,6 +120,7 @@ impl Sequence {
             swaps: 0,
             swapped: None,
             answer: None,
+            draft: SequenceDraft::default(),
         }
     }
 
@@ -171,6 +176,7 @@ impl Sequence {
     /// Drops the pending tokens and the swapped state.
     pub(crate) fn forget_pending(&mut self) {
         self.swapped = None;
+        self.draft.clear();
         self.tokens.truncate(self.computed);
     }
 

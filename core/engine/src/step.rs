@@ -7,7 +7,7 @@
 //!   +-- Scheduler::step: plan -> forward -> commit
 //!   |                                   Queue::sample: the next tokens, in parallel
 //!   |                                   |
-//!   +-- Generation::advance: sample -> stop, or feed the token back
+//!   +-- Generation::advance: sample -> stop, or feed the token back (again for each guess that was right)
 //! ```
 
 use crate::error::GenerateError;
@@ -15,7 +15,7 @@ use crate::hooks::{RequestId, StepReport};
 use crate::output::{SequenceResult, StepOutput, StepResults, StepRows};
 use crate::queue::{Completion, Queue};
 use crate::request::{Event, EventResponse};
-use crate::scheduler::{Scheduler, load_of};
+use crate::scheduler::{PlannedRows, Scheduler, load_of};
 use crate::sequence::Sequence;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -32,13 +32,19 @@ impl Queue {
             if !stopped.contains(&id) && sink(id, event).flow().is_break() {
                 stopped.insert(id);
             }
+            !stopped.contains(&id)
         };
         self.steps += 1;
         self.end_cancelled(&mut filtered);
         self.admit();
-        if let Some(step) = self.compute() {
-            self.sample(&step);
-            self.advance(step, &mut filtered);
+        let mut left = self.compute();
+        if left.is_some() {
+            let mut ended = Vec::new();
+            while let Some(step) = left {
+                self.sample(&step);
+                left = self.advance(step, &mut ended, &mut filtered);
+            }
+            self.end_all(ended, &mut filtered);
             // Those that were cancelled during the step end with it.
             self.end_cancelled(&mut filtered);
         }
@@ -75,13 +81,16 @@ impl Scheduler {
     ) -> StepResults {
         let start = Instant::now();
         let (plan, failed) = self.plan(sequences);
-        let load = load_of(&plan);
+        let (load, guesses) = (load_of(&plan), plan.iter().map(PlannedRows::guesses).sum());
         let output = self.forward(&plan, sequences, cancel);
         let is_complete = output.is_ok();
         let results = self.commit(plan, sequences, output).with_failed(failed);
         let time = start.elapsed();
         if is_complete {
             self.budget.measured(load, time);
+            if load.prompt == 0 {
+                self.costs.measured(load.decoded, guesses, time);
+            }
         }
         if !self.hooks.lifecycles.is_empty() {
             let ((pages_used, pages_free), state_bytes) = (self.pool.pages(), self.state_bytes());
@@ -117,6 +126,7 @@ fn cancelled(sequences: &mut [&mut Sequence]) -> StepResults {
     let pending = sequences.iter_mut().enumerate().filter(|(_, sequence)| sequence.uncomputed() > 0);
     let forget = |(index, sequence): (usize, &mut &mut Sequence)| {
         sequence.tokens.truncate(sequence.reached());
+        sequence.draft.clear();
         SequenceResult { index, rows: Err(GenerateError::Cancelled) }
     };
     StepResults::new(StepRows::none(), pending.map(forget).collect())

@@ -170,6 +170,12 @@ pub trait Backend: StateMemory + Send + Sync {
         false
     }
 
+    /// Whether the bits of a row depend only on the rows before it in its sequence: not on the other rows of a step, and
+    /// not on the step that computes it.
+    fn has_one_answer(&self) -> bool {
+        false
+    }
+
     /// The same values again.
     fn copy(&self, rows: &Rows) -> Result<Rows>;
 

@@ -93,6 +93,10 @@ impl Backend for CountingBackend {
         self.inner.reads_in_place()
     }
 
+    fn has_one_answer(&self) -> bool {
+        self.inner.has_one_answer()
+    }
+
     fn copy(&self, rows: &Rows) -> Result<Rows> {
         self.count("copy", bytes(rows.rows(), rows.cols()));
         self.inner.copy(rows)

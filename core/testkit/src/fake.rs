@@ -3,7 +3,7 @@
 use crate::fake_backend::{FakeBackend, FakeStates};
 use menagerie_model::{
     Arithmetic, Compute, Executor, InferenceStep, ModelError, ModelShape, Result, RopeRegime, Rows,
-    SequenceRows, StateId, StatePool, StateSpec, StepInput, TransformContext,
+    SequenceFailure, SequenceRows, StateId, StatePool, StateSpec, StepInput, TransformContext,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -45,6 +45,7 @@ pub struct FakeModel {
     is_bidirectional: bool,
     takes_whole_prompts: bool,
     broken: Option<(u32, f32)>,
+    failing: Option<u32>,
     seen: Mutex<Vec<Seen>>,
     during: Mutex<Option<During>>,
 }
@@ -67,6 +68,7 @@ impl FakeModel {
             is_bidirectional: false,
             takes_whole_prompts: false,
             broken: None,
+            failing: None,
             seen: Mutex::default(),
             during: Mutex::default(),
         }
@@ -113,6 +115,11 @@ impl FakeModel {
     /// The same with `value` instead of the highest logit after the token `id`.
     pub fn broken_after(self, id: u32, value: f32) -> Self {
         Self { broken: Some((id, value)), ..self }
+    }
+
+    /// The same; the rows of a sequence cannot be used in a step that has this token of it.
+    pub fn failing_on(self, id: u32) -> Self {
+        Self { failing: Some(id), ..self }
     }
 
     /// The compute settings of fake models.
@@ -213,8 +220,12 @@ impl Executor for FakeModel {
         let layout = context.layout;
         context.states.prepare(layout)?;
         let mut rows = Vec::new();
-        for part in layout.sequences() {
+        for (index, part) in layout.sequences().iter().enumerate() {
             let own = &tokens[part.rows.clone()];
+            if let Some(row) = own.iter().position(|id| Some(*id) == self.failing) {
+                let error = ModelError::Unsupported("a fake failure".to_owned());
+                context.fail(SequenceFailure { index, position: part.first_position + row, error })?;
+            }
             self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(Seen {
                 step: part.step,
                 tokens: own.to_vec(),

@@ -143,6 +143,11 @@ impl Backend for CpuBackend {
         true
     }
 
+    /// Products of halves as bfloat16 may differ between one row and several.
+    fn has_one_answer(&self) -> bool {
+        self.cpu.half_prompts() == HalfPrompts::Float32
+    }
+
     fn read<'a>(&self, rows: &'a Rows) -> Result<Cow<'a, [f32]>> {
         values(rows).map(Cow::Borrowed)
     }

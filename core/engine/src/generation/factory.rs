@@ -6,10 +6,11 @@ use super::breaker_cache::BreakerCache;
 use super::prompt_scores::PromptScores;
 use super::reasoning_openings::ReasoningOpenings;
 use crate::capability::Tokenizing;
-use crate::engine::Engine;
+use crate::draft::Drafting;
 use crate::error::{GenerateError, MissingCapability};
 use crate::request::Request;
 use crate::sampling::{Chain, ConstraintPhase, ConstraintStep, SamplingError};
+use crate::scheduler::{Scheduler, check_drafts};
 use crate::stats::Statistics;
 use crate::stopping::StopConditions;
 use menagerie_answers::AnswerParser;
@@ -32,17 +33,21 @@ impl GenerationFactory {
         self.tokenizer.as_deref()
     }
 
-    /// A generation that answers `request` on `engine`; `parser` finds the parts of the answer.
+    /// A generation that answers `request` on the engine of `scheduler`; `parser` finds the parts of the answer.
     ///
     /// # Errors
-    /// An option out of its range, a bias for a token past the vocabulary, stop strings without a tokenizer, or a
-    /// constraint that cannot be started.
+    /// An option out of its range, a bias for a token past the vocabulary, stop strings without a tokenizer, a
+    /// constraint that cannot be started, or drafts that are not possible.
     pub(crate) fn generation(
         &mut self,
-        engine: &Engine,
+        scheduler: &Scheduler,
         request: &Request,
         parser: AnswerParser,
     ) -> Result<Generation, GenerateError> {
+        let engine = scheduler.engine();
+        if request.draft.is_some() {
+            check_drafts(engine, scheduler.hooks())?;
+        }
         let constraint = self.constraint(request, &parser)?;
         let tokenizer = self.tokenizer.as_deref();
         let breakers = self.breakers.breakers(tokenizer, &request.sampling);
@@ -69,6 +74,7 @@ impl GenerationFactory {
                 .map(|first| PromptScores::new(first, request.logprobs.unwrap_or_default())),
             cancel: request.cancel.clone(),
             samples_anywhere: sampling.samplers.is_empty(),
+            drafting: request.draft.as_ref().map(|source| Drafting::new(&**source)).transpose()?,
             notes_start: false,
             tokens: Vec::new(),
             sampled: None,
@@ -77,6 +83,7 @@ impl GenerationFactory {
             decode_start: None,
             reprefills_before: 0,
             preemptions_before: [0; 2],
+            drafts_before: [0; 2],
             progress: None,
         })
     }

@@ -3,6 +3,7 @@
 mod answer_text;
 mod breaker_cache;
 mod constrained;
+mod drafts;
 mod factory;
 mod prompt_scores;
 mod reasoning_openings;
@@ -12,6 +13,7 @@ pub(crate) use factory::GenerationFactory;
 use answer_text::AnswerText;
 use prompt_scores::PromptScores;
 
+use crate::draft::Drafting;
 use crate::error::GenerateError;
 use crate::hooks::{RequestArrival, RequestProgress, RequestStart};
 use crate::output::StepOutput;
@@ -40,6 +42,8 @@ pub(crate) struct Generation {
     cancel: Option<Arc<AtomicBool>>,
     /// Whether its tokens may be sampled on another thread.
     samples_anywhere: bool,
+    /// Guesses its next tokens, if requested.
+    drafting: Option<Drafting>,
     /// Whether the sequence remembers where the answer starts, so that another answer to the same prompt is cheap.
     notes_start: bool,
     tokens: Vec<u32>,
@@ -51,6 +55,7 @@ pub(crate) struct Generation {
     decode_start: Option<Instant>,
     reprefills_before: usize,
     preemptions_before: [usize; 2],
+    drafts_before: [usize; 2],
     /// Reports to the pipeline's lifecycles, from the start of the prompt to the end.
     progress: Option<RequestProgress>,
 }
@@ -109,6 +114,7 @@ impl Generation {
     pub(crate) fn begin(&mut self, arrival: RequestArrival, sequence: &Sequence, queued: Duration) {
         self.reprefills_before = sequence.reprefills();
         self.preemptions_before = [sequence.preemptions(), sequence.swaps()];
+        self.drafts_before = [sequence.draft.drafted, sequence.draft.accepted];
         self.chain.begin(sequence.prompt);
         let (prompt_tokens, cached_tokens) = (sequence.prompt, sequence.cached());
         (self.statistics.prompt_tokens, self.statistics.cached_tokens) = (prompt_tokens, cached_tokens);
@@ -175,6 +181,7 @@ impl Generation {
                     );
                     sink(Event::Notice(notice));
                 }
+                self.propose(id, sequence);
                 Ok(None)
             }
         }
@@ -241,6 +248,9 @@ impl Generation {
         self.statistics.reprefills = sequence.reprefills() - self.reprefills_before;
         self.statistics.preemptions = sequence.preemptions() - preemptions;
         self.statistics.set_aside = sequence.swaps() - swaps;
+        let [drafted, accepted] = self.drafts_before;
+        self.statistics.drafted_tokens = sequence.draft.drafted - drafted;
+        self.statistics.accepted_tokens = sequence.draft.accepted - accepted;
         self.statistics.constraint = self.chain.constraint().map(|constraint| constraint.time());
         sink(Event::Done { reason: reason.clone() });
         Ok(Outcome {

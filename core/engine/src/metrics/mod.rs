@@ -113,6 +113,10 @@ pub struct Metrics {
     pub steps: Counter,
     /// Rows of all steps.
     pub rows: Counter,
+    /// Guesses of next tokens that steps computed.
+    pub drafted: Counter,
+    /// Those of them that became tokens of answers.
+    pub accepted: Counter,
     /// Bytes of state that hold tokens, after the newest step.
     pub state_bytes: Gauge,
     /// Pages of state that hold tokens, after the newest step.
@@ -187,6 +191,8 @@ impl PipelineLifecycle for Metrics {
         self.preemptions.add(done.preemptions);
         self.set_aside.add(done.set_aside);
         self.evictions.add(done.evictions);
+        self.drafted.add(done.drafted);
+        self.accepted.add(done.accepted);
     }
 
     fn ends(&self, request: RequestId, end: &RequestEnd) {

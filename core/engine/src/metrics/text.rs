@@ -39,7 +39,7 @@ struct Samples<'a> {
 impl Samples<'_> {
     fn write(&mut self) -> fmt::Result {
         self.ended()?;
-        let counters: [(&str, &str, Read<Counter>); 9] = [
+        let counters: [(&str, &str, Read<Counter>); 11] = [
             ("prompt_tokens_total", "tokens of prompts", |of| &of.prompt_tokens),
             ("cached_tokens_total", "tokens of prompts whose state existed already", |of| &of.cached_tokens),
             ("generated_tokens_total", "tokens generated", |of| &of.generated_tokens),
@@ -53,6 +53,8 @@ impl Samples<'_> {
             ("evictions_total", "cached sequences that were dropped for their memory", |of| &of.evictions),
             ("steps_total", "steps", |of| &of.steps),
             ("step_rows_total", "rows of all steps", |of| &of.rows),
+            ("drafted_tokens_total", "guesses of next tokens that steps computed", |of| &of.drafted),
+            ("accepted_tokens_total", "guesses that became tokens of answers", |of| &of.accepted),
         ];
         for (name, what, read) in counters {
             self.numbers("counter", name, what, |of| read(of).get())?;
@@ -163,7 +165,7 @@ mod tests {
             let of = |end: &str| bare.strip_suffix(end).is_some_and(|base| announced.contains(base));
             assert!(announced.contains(bare) || of("_bucket") || of("_sum") || of("_count"), "{line}");
         }
-        assert_eq!(kinds, 21);
+        assert_eq!(kinds, 23);
         for line in [
             "menagerie_prompt_tokens_total 7",
             "menagerie_requests_total{outcome=\"stop\"} 2",
@@ -194,7 +196,7 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
-        assert_eq!((heads.len(), heads.iter().collect::<BTreeSet<_>>().len()), (21, 21));
+        assert_eq!((heads.len(), heads.iter().collect::<BTreeSet<_>>().len()), (23, 23));
         assert!(Metrics::write(&mut text, &[(&[("le", "1")], &first)]).is_err());
     }
 }

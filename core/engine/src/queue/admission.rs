@@ -135,7 +135,7 @@ impl Queue {
         parser: AnswerParser,
         source: PrefixSource,
     ) -> Result<(Box<Generation>, Sequence), GenerateError> {
-        let generation = self.factory.generation(self.scheduler.engine(), request, parser)?;
+        let generation = self.factory.generation(&self.scheduler, request, parser)?;
         let query = self.scheduler.prefix_query(prompt, &request.adapters);
         let running = self.running.iter().map(|one| &one.sequence);
         let alike = running.clone().filter(|sequence| query.matches(sequence));

@@ -59,6 +59,12 @@ pub struct Queue {
     pub(crate) scheduler: Scheduler,
 }
 
+/// The index of a running request, and how it ended.
+pub(crate) type EndedRequest = (usize, Result<StopReason, GenerateError>);
+
+/// Receives the events of requests, and returns whether it still listens to the request.
+pub(crate) type EventSink<'s> = &'s mut dyn FnMut(RequestId, Event) -> bool;
+
 /// A request that computes its prompt or its answer.
 pub(crate) struct RunningRequest {
     pub(crate) id: RequestId,
@@ -162,39 +168,47 @@ impl Queue {
         (!sequences.is_empty()).then(|| self.scheduler.step_for_each(&mut sequences, &flags))
     }
 
-    /// Passes the results of a step to the requests, and ends those that are complete.
-    pub(crate) fn advance(&mut self, step: StepResults, sink: &mut dyn FnMut(RequestId, Event)) {
-        let mut over = Vec::new();
+    /// Passes the results of a step to the requests: one row each. Adds those that are complete to `ended`. Returns the
+    /// rows that are left of requests whose guesses were right. `sink` returns whether it still listens to the request.
+    pub(crate) fn advance(
+        &mut self,
+        step: StepResults,
+        ended: &mut Vec<EndedRequest>,
+        sink: EventSink,
+    ) -> Option<StepResults> {
         let Self { running, scheduler, .. } = self;
-        step.each(&mut |index, output| {
+        step.turn(&mut |index, output| {
             let RunningRequest { id, generation, sequence, .. } = &mut running[index];
             if generation.is_cancelled() {
-                over.push((index, Ok(StopReason::Cancelled)));
-                return;
+                ended.push((index, Ok(StopReason::Cancelled)));
+                return false;
             }
-            let sink = &mut |event| sink(*id, event);
+            let mut listens = true;
+            let sink = &mut |event| listens &= sink(*id, event);
             match output.and_then(|output| generation.advance(scheduler, sequence, output, sink)) {
-                Ok(None) => {}
-                Ok(Some(reason)) => over.push((index, Ok(reason))),
-                Err(error) => over.push((index, Err(error))),
+                Ok(None) => return listens && sequence.has_next_row(),
+                Ok(Some(reason)) => ended.push((index, Ok(reason))),
+                Err(error) => ended.push((index, Err(error))),
             }
-        });
-        over.sort_by_key(|(index, _)| Reverse(*index));
-        over.into_iter().for_each(|(index, ending)| self.end(index, ending, sink));
+            false
+        })
+    }
+
+    /// Ends the requests that are complete after a step.
+    pub(crate) fn end_all(&mut self, mut ended: Vec<EndedRequest>, sink: EventSink) {
+        ended.sort_by_key(|(index, _)| Reverse(*index));
+        ended.into_iter().for_each(|(index, ending)| self.end(index, ending, sink));
     }
 
     /// Ends a running request. Its sequence is kept for requests with the same prefix, unless the request failed or was
     /// cancelled.
-    fn end(
-        &mut self,
-        index: usize,
-        ending: Result<StopReason, GenerateError>,
-        sink: &mut dyn FnMut(RequestId, Event),
-    ) {
+    fn end(&mut self, index: usize, ending: Result<StopReason, GenerateError>, sink: EventSink) {
         let RunningRequest { id, tenant, mut generation, mut sequence } = self.running.remove(index);
         self.waiting.served(tenant, self.steps);
         self.cancelled.remove(&id);
-        let result = generation.finish(ending, &mut sequence, &mut |event| sink(id, event));
+        let result = generation.finish(ending, &mut sequence, &mut |event| {
+            sink(id, event);
+        });
         let is_useful = result.as_ref().is_ok_and(|outcome| outcome.reason != StopReason::Cancelled);
         let released = match is_useful {
             true => self.scheduler.retire(sequence),
@@ -206,7 +220,7 @@ impl Queue {
     }
 
     /// Ends the requests that were cancelled.
-    pub(crate) fn end_cancelled(&mut self, sink: &mut dyn FnMut(RequestId, Event)) {
+    pub(crate) fn end_cancelled(&mut self, sink: EventSink) {
         for index in (0..self.running.len()).rev() {
             let RunningRequest { id, generation, .. } = &self.running[index];
             if generation.is_cancelled() || self.cancelled.contains(id) {

@@ -11,7 +11,8 @@ use std::ops::Range;
 
 impl Scheduler {
     /// Appends the computed rows to their sequences, except those that failed or whose logits are not finite. An error
-    /// of the whole forward pass is reported for every sequence in it.
+    /// of the whole forward pass is reported for every sequence in it. Rows of guesses become part of a sequence when it
+    /// takes their tokens ([`Self::push`]).
     pub(crate) fn commit(
         &mut self,
         plan: Vec<PlannedRows>,
@@ -30,16 +31,21 @@ impl Scheduler {
             next = own.end;
             let sequence = &mut *sequences[planned.index];
             let result = match failures.iter().position(|failure| failure.index == place) {
+                // A guess is the reason. The next step computes the token alone.
+                Some(at) if planned.guesses() > 0 && failures[at].position > sequence.computed => {
+                    sequence.draft.clear();
+                    continue;
+                }
                 Some(at) => {
                     let failure = failures.swap_remove(at);
                     Err(self.recover_to(sequence, failure.position, failure.error.into()))
                 }
                 None => {
-                    let result = self.commit_one(sequence, &planned, &rows, &own);
+                    let result = self.commit_one(sequence, &planned, &rows, own);
                     result.map_err(|error| self.recover(sequence, error))
                 }
             };
-            parts.push(SequenceResult { index: planned.index, rows: result.map(|()| planned.output(own)) });
+            parts.push(SequenceResult { index: planned.index, rows: result });
         }
         StepResults::new(rows, parts)
     }
@@ -49,20 +55,37 @@ impl Scheduler {
         sequence: &mut Sequence,
         planned: &PlannedRows,
         made: &StepRows,
-        own: &Range<usize>,
-    ) -> Result<(), GenerateError> {
-        if !own.is_empty() {
+        own: Range<usize>,
+    ) -> Result<OutputRows, GenerateError> {
+        let guesses = planned.guesses();
+        let (certain, rows) = (own.start..own.end - guesses, planned.rows.len() - guesses);
+        if !certain.is_empty() {
             let (first, kv_type) = (sequence.computed + planned.logits.start, self.engine.kv_type);
-            made.show(own, |values, width| check_finite(values, width, first, kv_type))?;
+            made.show(&certain, |values, width| check_finite(values, width, first, kv_type))?;
         }
-        self.pool.advance(sequence.id, planned.rows.len())?;
-        sequence.computed += planned.rows.len();
+        let usable = self.usable_guesses(certain.end..own.end, made)?;
+        self.pool.advance(sequence.id, rows)?;
+        sequence.computed += rows;
+        sequence.draft.computed(guesses, usable);
         self.counts.rows += planned.rows.len() as u64;
+        self.counts.drafted += guesses as u64;
         self.keep_prefix_at_boundary(sequence)?;
         if matches!(planned.step, InferenceStep::Prefill { .. }) {
             self.take_snapshot(sequence)?;
         }
-        Ok(())
+        Ok(planned.output(own.start..own.end - (guesses - usable)))
+    }
+
+    /// The number of rows of guesses before the first one that is not finite. If the answer takes that guess, the next
+    /// step computes it again, and its error is that of the answer.
+    fn usable_guesses(&self, rows: Range<usize>, made: &StepRows) -> Result<usize, GenerateError> {
+        let mut usable = 0;
+        made.show(&rows, |values, width| {
+            let finite = |row: &&[f32]| check_finite(row, width, 0, self.engine.kv_type).is_ok();
+            usable = values.chunks_exact(width.max(1)).take_while(finite).count();
+            Ok(())
+        })?;
+        Ok(usable)
     }
 
     /// Results after a forward pass that failed: its error for the first sequence, an error that names it for the
@@ -88,6 +111,7 @@ impl PlannedRows {
     fn output(&self, own: Range<usize>) -> OutputRows {
         match (self.step, self.logit_rows) {
             _ if own.is_empty() => OutputRows::Nothing,
+            (InferenceStep::Decode { .. }, _) if own.len() > 1 => OutputRows::RowByRow(own),
             (InferenceStep::Decode { .. }, _) | (InferenceStep::Prefill { .. }, LogitRows::Last) => {
                 OutputRows::LastLogits(own)
             }

@@ -49,7 +49,8 @@ impl Scheduler {
         let layout = SequenceLayout::new(plan.iter().map(part).collect())?;
         let fed = |planned: &PlannedRows| {
             let sequence = &sequences[planned.index];
-            sequence.tokens[sequence.computed..][..planned.rows.len()].iter().copied()
+            let guesses = sequence.draft.proposed().iter().map(|guess| guess.id);
+            sequence.tokens[sequence.computed..].iter().copied().chain(guesses).take(planned.rows.len())
         };
         let flags = plan.iter().map(|planned| cancel.get(planned.index).copied().flatten());
         let flags: Vec<&AtomicBool> = flags.collect::<Option<_>>().unwrap_or_default();

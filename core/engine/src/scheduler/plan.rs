@@ -24,6 +24,16 @@ pub(crate) struct PlannedRows {
     pub(super) logit_rows: LogitRows,
 }
 
+impl PlannedRows {
+    /// The number of its rows that are guesses: those after the first row of a sequence that decodes.
+    pub(crate) fn guesses(&self) -> usize {
+        match self.step {
+            InferenceStep::Decode { .. } => self.rows.len().saturating_sub(1),
+            InferenceStep::Prefill { .. } => 0,
+        }
+    }
+}
+
 /// The rows of a planned step.
 pub(crate) fn load_of(plan: &[PlannedRows]) -> StepLoad {
     let mut load = StepLoad::default();
@@ -39,7 +49,7 @@ pub(crate) fn load_of(plan: &[PlannedRows]) -> StepLoad {
 
 impl Scheduler {
     /// Distributes the rows of a step and reserves pages for them, most urgent sequence first. A sequence that does
-    /// not fit even alone fails; the others without pages wait for a later step.
+    /// not fit even alone fails; the others without pages wait for a later step. What is left may go to guesses.
     pub(crate) fn plan(
         &mut self,
         sequences: &mut [&mut Sequence],
@@ -73,6 +83,7 @@ impl Scheduler {
                 }
             }
         }
+        self.add_drafts(&mut plan, sequences);
         self.counts.steps += u64::from(!plan.is_empty());
         (plan, failed)
     }

@@ -193,6 +193,8 @@ impl Scheduler {
     /// The sequence belongs to another scheduler.
     pub(crate) fn retire(&mut self, mut sequence: Sequence) -> Result<(), GenerateError> {
         sequence.forget_pending();
+        // Frees pages of guesses that were wrong.
+        self.pool.truncate(sequence.id, sequence.computed)?;
         sequence.chunk_boundaries.clear();
         let anywhere = self.engine.rewinds_anywhere();
         let covers = |whole: &Sequence, part: &Sequence| {

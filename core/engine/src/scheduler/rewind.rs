@@ -16,6 +16,7 @@ impl Scheduler {
         // The state in a failed stage is lost as a whole.
         let len = if self.pool.is_lost(sequence.id)? { 0 } else { len.min(sequence.computed) };
         sequence.swapped = None;
+        sequence.draft.clear();
         let stays = len == sequence.computed || len == 0;
         if !stays && (self.engine.is_recurrent() || len < self.pool.shortest(sequence.id)?) {
             return self.restore(sequence, len);

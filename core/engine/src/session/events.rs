@@ -4,6 +4,7 @@ use super::Session;
 use crate::error::GenerateError;
 use crate::generation::Generation;
 use crate::hooks::{RequestArrival, RequestKind};
+use crate::output::StepResults;
 use crate::prompt::Prompt;
 use crate::request::{Event, EventResponse, Outcome, Request};
 use crate::stopping::StopReason;
@@ -34,6 +35,8 @@ pub struct Events<'s> {
     session: &'s mut Session,
     /// `None` after its end.
     generation: Option<Box<Generation>>,
+    /// Rows of the last step for guesses that were right.
+    rest: Option<StepResults>,
     /// Events of the last step that `next` has not returned yet.
     pending: VecDeque<Event>,
     result: Option<Result<Outcome, GenerateError>>,
@@ -53,7 +56,7 @@ impl<'s> Events<'s> {
                 (None, Some(Err(error)))
             }
         };
-        Self { session, generation, pending: VecDeque::new(), result }
+        Self { session, generation, rest: None, pending: VecDeque::new(), result }
     }
 
     /// Only the text of the answer, in pieces of whole characters.
@@ -95,21 +98,22 @@ impl<'s> Events<'s> {
         }
     }
 
-    /// Computes one step of the generation.
+    /// Takes one row of the newest step, or computes one step of the generation.
     fn advance(&mut self) {
         let Some(generation) = &mut self.generation else { return };
         let Session { scheduler, sequence, .. } = &mut *self.session;
         let mut ending = generation.is_cancelled().then_some(Ok(StopReason::Cancelled));
         if ending.is_none() {
-            let step = match sequence.take_known_logits() {
+            let step = match self.rest.take().or_else(|| sequence.take_known_logits()) {
                 Some(step) => step,
                 None => scheduler.step(&mut [&mut *sequence], generation.cancel_flag().map(|flag| &**flag)),
             };
             let sink = &mut |event| self.pending.push_back(event);
-            step.each(&mut |_, output| {
+            self.rest = step.turn(&mut |_, output| {
                 let advanced =
                     output.and_then(|output| generation.advance(scheduler, sequence, output, sink));
                 ending = advanced.transpose();
+                ending.is_none() && sequence.has_next_row()
             });
         }
         if let Some(ending) = ending {
@@ -131,7 +135,7 @@ impl<'s> Events<'s> {
 fn begin(session: &mut Session, prompt: Prompt, request: &Request) -> Result<Box<Generation>, GenerateError> {
     let Session { scheduler, sequence, factory } = session;
     let (prompt, splitter) = prompt.encoded(factory.tokenizer())?;
-    let generation = factory.generation(scheduler.engine(), request, splitter)?;
+    let generation = factory.generation(scheduler, request, splitter)?;
     sequence.set_priority(request.priority);
     scheduler.adapt(sequence, &request.adapters)?;
     scheduler.begin_scored(sequence, &prompt, request.prompt_logprobs)?;

@@ -20,6 +20,10 @@ pub struct SchedulerCounts {
     pub set_aside_tokens: u64,
     /// Cached sequences that were dropped for their pages or their place.
     pub evictions: u64,
+    /// Guesses of next tokens that steps computed.
+    pub drafted: u64,
+    /// Those of them that became tokens of answers.
+    pub accepted: u64,
 }
 
 impl SchedulerCounts {
@@ -34,6 +38,8 @@ impl SchedulerCounts {
             set_aside,
             set_aside_tokens,
             evictions,
+            drafted,
+            accepted,
         } = *self;
         Self {
             steps: steps - before.steps,
@@ -44,6 +50,8 @@ impl SchedulerCounts {
             set_aside: set_aside - before.set_aside,
             set_aside_tokens: set_aside_tokens - before.set_aside_tokens,
             evictions: evictions - before.evictions,
+            drafted: drafted - before.drafted,
+            accepted: accepted - before.accepted,
         }
     }
 }

@@ -33,6 +33,10 @@ pub struct Statistics {
     pub constraint: Option<Duration>,
     /// The preemptions in which its state was swapped out and in again instead of being computed again.
     pub set_aside: usize,
+    /// Guesses of its next tokens that steps computed.
+    pub drafted_tokens: usize,
+    /// Those of them that became tokens of the answer.
+    pub accepted_tokens: usize,
 }
 
 impl Statistics {
@@ -70,6 +74,9 @@ impl fmt::Display for Statistics {
         }
         if let Some(time) = self.constraint {
             write!(f, " · constraint {:.3} s", time.as_secs_f64())?;
+        }
+        if self.drafted_tokens > 0 {
+            write!(f, " · drafted {}, accepted {}", self.drafted_tokens, self.accepted_tokens)?;
         }
         if self.reprefills > 0 {
             write!(f, " · prefilled again {} times for the rope regime", self.reprefills)?;

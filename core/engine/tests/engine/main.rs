@@ -8,6 +8,8 @@ mod byte_text;
 mod cancelling;
 mod chat;
 mod constrained;
+mod drafts;
+mod drafts_together;
 mod drawing;
 mod embedding;
 mod encoder;

@@ -1,7 +1,10 @@
 //! Ten thousand random operations on a queue whose pool is too small, beside answers computed without any state.
 
+use crate::drafts::all_guesses;
 use crate::fixture::{engine, mixing};
-use menagerie_engine::{Event, GenerateError, Queue, Request, RequestId, Scheduler, StopReason};
+use menagerie_engine::{
+    DraftPace, DraftSource, Event, GenerateError, Queue, Request, RequestId, Scheduler, StopReason,
+};
 use menagerie_random::SplitMix64;
 use menagerie_testkit::FakeModel;
 use std::collections::BTreeMap;
@@ -75,15 +78,23 @@ fn check_scores(
     }
 }
 
-/// `aside`: bytes of memory for what gave way.
-fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
+/// Guesses for an answer, of a random kind.
+fn guesses(random: &mut SplitMix64, prompt: &[u32], tokens: usize, window: usize) -> Arc<dyn DraftSource> {
+    let text = [prompt, &answer(prompt, tokens, window)].concat();
+    let mut all = all_guesses(&text);
+    all.swap_remove(random.below(all.len()))
+}
+
+/// `aside`: bytes of memory for what gave way; `drafts`: whether next tokens are guessed.
+fn run(model: FakeModel, window: usize, seed: u64, aside: usize, drafts: bool) {
     let model = Arc::new(model);
     let engine = engine(&model, CONTEXT, 16);
     let room = engine.pool_options(PLACES + PREFIXES, CAPACITY).with_page_len(8);
     let scheduler = Scheduler::with_pool(engine, Vec::new(), room, STEP)
         .unwrap()
         .with_prefixes(PREFIXES)
-        .with_swap_bytes(aside);
+        .with_swap_bytes(aside)
+        .with_draft_pace(DraftPace::Always);
     let mut queue = Queue::new(scheduler, None);
     let mut random = SplitMix64::new(seed);
     let (mut earlier, mut open) = (Vec::new(), BTreeMap::<RequestId, Asked>::new());
@@ -98,7 +109,8 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
                 let request = Request::greedy(tokens)
                     .with_priority(random.below(3) as i32)
                     .with_tenant(random.below(3) as u64)
-                    .with_prompt_logprobs(scored);
+                    .with_prompt_logprobs(scored)
+                    .with_draft(drafts.then(|| guesses(&mut random, &prompt, tokens, window)));
                 let id = queue.submit(&prompt, &request);
                 earlier.push(prompt.clone());
                 open.insert(id, (prompt, tokens, scored));
@@ -154,6 +166,7 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
         // There is never memory for all of them.
         assert!(counts.set_aside < counts.preemptions && counts.preempted_tokens > 0, "{counts:?}");
     }
+    assert_eq!((counts.drafted > 5000, counts.accepted > 1000), (drafts, drafts), "{counts:?}");
     assert!(counts.shared > 200 && counts.evictions > 100, "{counts:?}");
     queue.scheduler_mut().forget().unwrap();
     assert_eq!(queue.scheduler().state_bytes(), 0, "no page is lost");
@@ -162,24 +175,33 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize) {
 #[test]
 fn ten_thousand_operations_of_a_queue_are_what_the_script_says() {
     for seed in [0x9e37_79b9_7f4a_7c15, 0x1234_5678_9abc_def1] {
-        run(FakeModel::new(50, mixing), usize::MAX, seed, 0);
+        run(FakeModel::new(50, mixing), usize::MAX, seed, 0, false);
     }
 }
 
 #[test]
 fn ten_thousand_operations_with_states_set_aside_are_too() {
     for seed in [0x9e37_79b9_7f4a_7c15, 0x1234_5678_9abc_def1] {
-        run(FakeModel::new(50, mixing), usize::MAX, seed, 300);
-        run(FakeModel::new(50, mixing).recurrent(), usize::MAX, seed, 300);
+        run(FakeModel::new(50, mixing), usize::MAX, seed, 300, false);
+        run(FakeModel::new(50, mixing).recurrent(), usize::MAX, seed, 300, false);
     }
 }
 
 #[test]
 fn ten_thousand_operations_with_a_recurrent_state_are_too() {
-    run(FakeModel::new(50, mixing).recurrent(), usize::MAX, 0x9e37_79b9_7f4a_7c15, 0);
+    run(FakeModel::new(50, mixing).recurrent(), usize::MAX, 0x9e37_79b9_7f4a_7c15, 0, false);
 }
 
 #[test]
 fn ten_thousand_operations_with_a_window_are_too() {
-    run(FakeModel::new(50, mixing).windowed(11), 11, 0x9e37_79b9_7f4a_7c15, 300);
+    run(FakeModel::new(50, mixing).windowed(11), 11, 0x9e37_79b9_7f4a_7c15, 300, false);
+}
+
+/// The same answers, whatever is guessed, while sequences give way, share prefixes and are cancelled.
+#[test]
+fn ten_thousand_operations_with_drafts_are_too() {
+    for aside in [0, 300] {
+        run(FakeModel::new(50, mixing), usize::MAX, 0x1234_5678_9abc_def1, aside, true);
+        run(FakeModel::new(50, mixing).windowed(11), 11, 0x9e37_79b9_7f4a_7c15, aside, true);
+    }
 }

@@ -1,0 +1,183 @@
+//! [`DecodeCosts`]: how long steps take that only decode, by their rows.
+
+use std::time::Duration;
+
+/// The most rows of a step whose time is known.
+const MOST_ROWS: usize = 32;
+
+/// The share of the newest measurement in an estimate.
+const NEWEST: f64 = 0.3;
+
+/// The assumed time of each additional row, as a share of the time without it, until a step with that many rows was
+/// measured. It is less than on most machines, so that such steps are tried where many guesses are right.
+const ASSUMED_RISE: f64 = 0.15;
+
+/// The share of its distance to the assumption that an estimate moves with each step of fewer rows. A measurement that
+/// something else delayed is forgotten in some hundreds of steps.
+const FORGOTTEN: f64 = 0.003;
+
+/// The least predicted gain for which guesses are computed.
+const LEAST_GAIN: f64 = 1.1;
+
+/// The most that guesses may lose, as a share of the time of all steps, and in steps. A loss comes from steps that were
+/// tried and whose guesses were wrong. Where it is larger, no guesses are computed for a while.
+const MOST_LOSS: f64 = 0.02;
+const FREE_LOSS: f64 = 1.0;
+
+/// Seconds of steps that only decode, by the number of their rows.
+#[derive(Clone, Debug)]
+pub(crate) struct DecodeCosts {
+    seconds: [Option<f64>; MOST_ROWS + 1],
+    /// Seconds of all steps.
+    spent: f64,
+    /// Seconds that guesses have cost, less those that right guesses have saved.
+    lost: f64,
+    /// Seconds that each right guess of the newest step saves.
+    saving: f64,
+}
+
+impl Default for DecodeCosts {
+    fn default() -> Self {
+        Self { seconds: [None; MOST_ROWS + 1], spent: 0.0, lost: 0.0, saving: 0.0 }
+    }
+}
+
+impl DecodeCosts {
+    /// Learns from a step that only decoded; `guesses` of its `rows` rows were guesses.
+    pub(crate) fn measured(&mut self, rows: usize, guesses: usize, time: Duration) {
+        let time = time.as_secs_f64();
+        self.spent += time;
+        let certain = rows.saturating_sub(guesses);
+        let alone = self.seconds.get(certain).copied().flatten().filter(|_| guesses > 0).unwrap_or(time);
+        self.lost += time - alone;
+        self.saving = alone / certain.max(1) as f64;
+        let Some(known) = self.seconds.get_mut(rows) else { return };
+        let own = known.map_or(time, |known| known + NEWEST * (time - known));
+        *known = Some(own);
+        for (more, seconds) in self.seconds.iter_mut().enumerate().skip(rows + 1) {
+            if let Some(seconds) = seconds {
+                *seconds -= FORGOTTEN * (*seconds - assumed(own, rows, more)).max(0.0);
+            }
+        }
+    }
+
+    /// A guess of the newest step was right.
+    pub(crate) fn accepted(&mut self) {
+        // What was saved pays for no later loss.
+        self.lost = (self.lost - self.saving).max(0.0);
+    }
+
+    /// The number of guesses to compute in a step that has `rows` rows without them. `chances` are the probabilities that
+    /// the guesses are reached and right, descending.
+    pub(crate) fn worthwhile(&self, rows: usize, chances: &[f64]) -> usize {
+        let Some(alone) = self.seconds.get(rows).copied().flatten().filter(|_| rows > 0) else { return 0 };
+        if self.lost > MOST_LOSS * self.spent + FREE_LOSS * alone {
+            return 0;
+        }
+        let (mut best, mut count) = (LEAST_GAIN, 0);
+        let (mut tokens, mut slowest) = (rows as f64, alone);
+        for (more, chance) in (1..).zip(chances) {
+            let Some(known) = self.seconds.get(rows + more) else { break };
+            tokens += chance;
+            // More rows never take less time than fewer.
+            slowest = slowest.max(known.unwrap_or_else(|| assumed(alone, rows, rows + more)));
+            let gain = tokens / rows as f64 * alone / slowest;
+            if gain > best {
+                (best, count) = (gain, more);
+            }
+        }
+        count
+    }
+}
+
+/// The assumed seconds of a step of `more` rows, if one of `rows` rows takes `seconds`.
+fn assumed(seconds: f64, rows: usize, more: usize) -> f64 {
+    seconds * (1.0 + ASSUMED_RISE * (more.saturating_sub(rows)) as f64 / rows.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costs(milliseconds: &[u64]) -> DecodeCosts {
+        let mut costs = DecodeCosts::default();
+        for (rows, time) in (1..).zip(milliseconds) {
+            costs.measured(rows, 0, Duration::from_millis(*time));
+        }
+        costs
+    }
+
+    /// Cumulative chances of guesses that are each right with this probability.
+    fn chances(rate: f64) -> Vec<f64> {
+        (1..=8).map(|index| rate.powi(index)).collect()
+    }
+
+    #[test]
+    fn nothing_is_computed_before_a_plain_step_was_measured() {
+        assert_eq!(DecodeCosts::default().worthwhile(1, &chances(1.0)), 0);
+        assert_eq!(costs(&[100]).worthwhile(0, &chances(1.0)), 0);
+        assert_eq!(costs(&[100]).worthwhile(2, &chances(1.0)), 0);
+    }
+
+    #[test]
+    fn the_number_of_guesses_follows_the_costs_and_the_chances() {
+        let steep = costs(&[100, 300, 300, 300, 400, 400, 400, 400, 400]);
+        let flat = costs(&[100, 110, 115, 120, 130, 140, 150, 160, 170]);
+        let none: &[f64] = &[];
+        for (chances, expected) in [
+            (none, [0, 0]),
+            (&[0.05, 0.01], [0, 0]),
+            (&chances(0.3), [0, 2]),
+            (&chances(0.6), [0, 3]),
+            (&chances(0.98), [8, 8]),
+        ] {
+            assert_eq!([steep.worthwhile(1, chances), flat.worthwhile(1, chances)], expected, "{chances:?}");
+        }
+    }
+
+    /// Where more rows cost as much more as they bring, guesses end by themselves.
+    #[test]
+    fn many_sequences_compute_no_guesses_where_arithmetic_is_the_limit() {
+        let times: Vec<u64> = (1..=32).map(|rows| 100 * rows).collect();
+        let bound = costs(&times);
+        for rows in [1, 4, 16] {
+            assert_eq!(bound.worthwhile(rows, &chances(0.9)), 0, "{rows}");
+        }
+        assert_eq!(bound.worthwhile(33, &[1.0; 8]), 0, "the time of so many rows is not known");
+        assert_eq!(costs(&[100; 32]).worthwhile(30, &[1.0; 8]), 0, "two more rows bring less than a tenth");
+        assert_eq!(costs(&[100; 32]).worthwhile(10, &[1.0; 8]), 8);
+    }
+
+    /// Guesses that cost more than they bring end, and are tried again after some time.
+    #[test]
+    fn losses_are_bounded() {
+        let mut costs = costs(&[100, 120, 120]);
+        let sure = [0.9, 0.8];
+        let mut drafted = 0;
+        for _ in 0..1000 {
+            let guesses = costs.worthwhile(1, &sure);
+            let time = if guesses > 0 { 200 } else { 100 };
+            costs.seconds[3] = Some(0.12);
+            costs.measured(1 + guesses, guesses, Duration::from_millis(time));
+            drafted += usize::from(guesses > 0);
+        }
+        assert!((15..=25).contains(&drafted), "{drafted} steps, each of which loses a step");
+        for _ in 0..100 {
+            costs.measured(3, 2, Duration::from_millis(120));
+            (0..2).for_each(|_| costs.accepted());
+        }
+        assert_eq!(costs.worthwhile(1, &sure), 2, "right guesses make up for it");
+    }
+
+    /// An unknown number of rows is tried where the guesses are good, and a delayed measurement is forgotten.
+    #[test]
+    fn unknown_costs_are_tried_and_bad_measurements_forgotten() {
+        let mut costs = costs(&[100]);
+        assert_eq!(costs.worthwhile(1, &chances(0.2)), 0, "bad guesses are not tried");
+        assert!(costs.worthwhile(1, &chances(0.7)) > 0);
+        costs.measured(2, 0, Duration::from_millis(1000));
+        assert_eq!(costs.worthwhile(1, &chances(0.7)), 0, "more rows take at least as long");
+        (0..1500).for_each(|_| costs.measured(1, 0, Duration::from_millis(100)));
+        assert!(costs.worthwhile(1, &chances(0.7)) > 0);
+    }
+}

@@ -1,0 +1,76 @@
+//! [`SequenceDraft`]: guesses of the next tokens of a sequence, and the rows that a step computed for them.
+
+use super::Sequence;
+use std::collections::VecDeque;
+
+/// Guesses of the next tokens of a sequence. They decide which rows a step computes, and never what the answer is.
+#[derive(Debug, Default)]
+pub(crate) struct SequenceDraft {
+    /// Guesses of the tokens after the pending one.
+    proposed: Vec<ProposedToken>,
+    /// Guesses whose rows exist after the last computed token, and which the answer has not reached.
+    ahead: VecDeque<u32>,
+    /// The number of guesses that were computed so far.
+    pub(crate) drafted: usize,
+    /// Those of them that became part of the sequence.
+    pub(crate) accepted: usize,
+}
+
+/// A guess.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ProposedToken {
+    pub(crate) id: u32,
+    /// The estimated probability that this guess and all guesses before it are right.
+    pub(crate) chance: f64,
+}
+
+impl SequenceDraft {
+    /// Proposes these guesses for the next step, instead of earlier ones.
+    pub(crate) fn propose(&mut self, tokens: Vec<ProposedToken>) {
+        self.proposed = tokens;
+    }
+
+    /// The guesses for the next step.
+    pub(crate) fn proposed(&self) -> &[ProposedToken] {
+        &self.proposed
+    }
+
+    /// Drops all guesses, and the rows of those that were computed.
+    pub(crate) fn clear(&mut self) {
+        self.proposed.clear();
+        self.ahead.clear();
+    }
+
+    /// A step has computed `rows` rows of guesses, of which the first `usable` have logits.
+    pub(crate) fn computed(&mut self, rows: usize, usable: usize) {
+        self.drafted += rows;
+        self.ahead = self.proposed.drain(..).take(usable).map(|token| token.id).collect();
+    }
+
+    /// Whether `token` is the next guess whose row is computed; it then becomes part of the sequence. Otherwise the other
+    /// rows are useless.
+    fn accepts(&mut self, token: u32) -> bool {
+        if self.ahead.pop_front() == Some(token) {
+            self.accepted += 1;
+            return true;
+        }
+        self.clear();
+        false
+    }
+}
+
+impl Sequence {
+    /// Takes the next token of the answer if its row is computed already. The row still has to be made part of the state.
+    pub(crate) fn accept_drafted(&mut self, token: u32) -> bool {
+        let accepted = self.draft.accepts(token);
+        if accepted {
+            self.tokens.push(token);
+        }
+        accepted
+    }
+
+    /// Whether the newest step has more rows for it: its last token was a guess that was right.
+    pub(crate) fn has_next_row(&self) -> bool {
+        self.pending() == 0
+    }
+}
