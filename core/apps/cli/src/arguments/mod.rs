@@ -7,6 +7,7 @@ mod adapters;
 pub(crate) mod capture;
 pub(crate) mod constraint;
 pub(crate) mod display;
+pub(crate) mod draft;
 pub(crate) mod hooks;
 pub(crate) mod key_setting;
 mod layer_range;

@@ -13,7 +13,7 @@ use crate::screen::report;
 use crate::{interrupt, output, prompt};
 use clap::ValueEnum;
 use menagerie::engine::{
-    ChatMessage, ChatSession, Constraint, Request, StateFile, StopReason, TextPipeline, ToolCall,
+    ChatMessage, ChatSession, Constraint, DraftSource, Request, StateFile, StopReason, TextPipeline, ToolCall,
 };
 use menagerie::loaders::CallSupportError;
 use menagerie::open::LoadedModel;
@@ -33,6 +33,7 @@ pub(crate) struct ConversationArguments<'a> {
     pub(crate) sampling: &'a SamplingArguments,
     /// What every answer must fit.
     pub(crate) constraint: Option<&'a Arc<dyn Constraint>>,
+    pub(crate) draft: Option<&'a Arc<dyn DraftSource>>,
     pub(crate) display: DisplayArguments,
     /// Whether statistics are printed after each answer.
     pub(crate) verbose: bool,
@@ -99,7 +100,8 @@ impl<'a> ChatConversation<'a> {
         let request = arguments
             .sampling
             .request(pipeline.sampling_defaults(), installed, Arc::clone(&cancel))?
-            .with_constraint(arguments.constraint.cloned());
+            .with_constraint(arguments.constraint.cloned())
+            .with_draft(arguments.draft.cloned());
         let conversation = Self {
             pipeline,
             installed,
@@ -296,10 +298,11 @@ impl<'a> ChatConversation<'a> {
                 Failure::Usage(reason).with_help(&format!("the options of /set are {}", names.join(", ")))
             })?;
             let defaults = self.pipeline.sampling_defaults();
-            let constraint = self.request.constraint.clone();
+            let (constraint, draft) = (self.request.constraint.clone(), self.request.draft.clone());
             self.request = changed
                 .request(defaults, self.installed, Arc::clone(&self.cancel))?
-                .with_constraint(constraint);
+                .with_constraint(constraint)
+                .with_draft(draft);
             self.sampling = changed;
         }
         report::note(&format!("{name} is {value}"));

@@ -1,5 +1,6 @@
 //! `batch MODEL IN OUT`: answers many requests together.
 
+use crate::arguments::draft::DraftArguments;
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::metrics::MetricsArgument;
 use crate::arguments::model::{ModelArguments, device_options};
@@ -100,6 +101,8 @@ pub(crate) struct BatchCommand {
     #[command(flatten)]
     template: TemplateArguments,
     #[command(flatten)]
+    draft: DraftArguments,
+    #[command(flatten)]
     sampling: SamplingArguments,
 }
 
@@ -161,8 +164,10 @@ impl BatchCommand {
     ) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
         let text = models.text.as_ref().ok();
-        let defaults = text
-            .map(|pipeline| self.sampling.request(pipeline.sampling_defaults(), installed, cancel.clone()));
+        let defaults = text.map(|pipeline| {
+            let request = self.sampling.request(pipeline.sampling_defaults(), installed, cancel.clone())?;
+            Ok::<_, Failure>(request.with_draft(self.draft.source(pipeline)?))
+        });
         let defaults = defaults.transpose()?;
         let made = self.made(models, defaults.as_ref(), installed)?;
         let earlier = match (self.force, self.retry_failed) {

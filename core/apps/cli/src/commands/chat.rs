@@ -2,6 +2,7 @@
 
 use crate::arguments::constraint::{ConstraintArguments, constraint};
 use crate::arguments::display::DisplayArguments;
+use crate::arguments::draft::DraftArguments;
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::metrics::MetricsArgument;
 use crate::arguments::model::ModelArguments;
@@ -18,7 +19,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::screen::report;
 use clap::Args;
-use menagerie::engine::Constraint;
+use menagerie::engine::{Constraint, DraftSource};
 use menagerie::registry::Environment;
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ pub(crate) struct ChatCommand {
     #[command(flatten)]
     pub(crate) constraint: ConstraintArguments,
     #[command(flatten)]
+    pub(crate) draft: DraftArguments,
+    #[command(flatten)]
     pub(crate) sampling: SamplingArguments,
 }
 
@@ -83,7 +86,8 @@ impl Runnable for ChatCommand {
             .with_help(&format!("{}; or continue plain text with `menagerie run --raw`", advice())));
         }
         let constraint = constraint(source.as_ref(), &pipeline)?;
-        let arguments = self.conversation(installed, constraint.as_ref());
+        let draft = self.draft.source(&pipeline)?;
+        let arguments = self.conversation(installed, constraint.as_ref(), draft.as_ref());
         let mut conversation = ChatConversation::begin(&pipeline, arguments)?;
         let mut lines = ChatLines::of_process(!self.display.no_history)?;
         if std::io::stdin().is_terminal() {
@@ -106,6 +110,7 @@ impl ChatCommand {
         &'a self,
         installed: &'a Environment,
         constraint: Option<&'a Arc<dyn Constraint>>,
+        draft: Option<&'a Arc<dyn DraftSource>>,
     ) -> ConversationArguments<'a> {
         ConversationArguments {
             state: &self.state,
@@ -113,6 +118,7 @@ impl ChatCommand {
             template: &self.template,
             sampling: &self.sampling,
             constraint,
+            draft,
             display: self.display,
             verbose: self.verbose,
             installed,

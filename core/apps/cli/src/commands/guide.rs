@@ -35,6 +35,7 @@ pages! {
         "mixtures" => "docs/mixtures.md",
         "control-vectors" => "docs/control-vectors.md",
         "structured-output" => "docs/structured-output.md",
+        "speculation" => "docs/speculation.md",
         "batch" => "docs/batch.md",
         "tool-calls" => "docs/tool-calls.md",
         "stages" => "docs/stages.md",

@@ -2,6 +2,7 @@
 
 use crate::arguments::constraint::{ConstraintArguments, constraint};
 use crate::arguments::display::DisplayArguments;
+use crate::arguments::draft::DraftArguments;
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::metrics::MetricsArgument;
 use crate::arguments::model::ModelArguments;
@@ -20,7 +21,8 @@ use crate::screen::report;
 use crate::{interrupt, output, prompt};
 use clap::Args;
 use menagerie::engine::{
-    Constraint, Event, Outcome, Request, Session, StateFile, StateFileError, StopReason, TextPipeline,
+    Constraint, DraftSource, Event, Outcome, Request, Session, StateFile, StateFileError, StopReason,
+    TextPipeline,
 };
 use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
@@ -73,6 +75,8 @@ pub(crate) struct RunCommand {
     #[command(flatten)]
     constraint: ConstraintArguments,
     #[command(flatten)]
+    draft: DraftArguments,
+    #[command(flatten)]
     sampling: SamplingArguments,
 }
 
@@ -98,7 +102,7 @@ impl Runnable for RunCommand {
         let observing = self.observe.begin(model, &mut pipeline)?;
         let metrics = self.metrics.watch(&mut pipeline)?;
         let constraint = constraint(source.as_ref(), &pipeline)?;
-        let asked = RunPrompt { text: &prompt, constraint };
+        let asked = RunPrompt { text: &prompt, constraint, draft: self.draft.source(&pipeline)? };
         let answered = self.answer(&pipeline, asked, observing, installed);
         Failure::of_all([answered, metrics.write()])
     }
@@ -119,7 +123,7 @@ impl RunCommand {
         let cancel = interrupt::flag()?;
         let _orderly = interrupt::orderly()?;
         let request = self.sampling.request(pipeline.sampling_defaults(), installed, Arc::clone(&cancel))?;
-        let request = request.with_constraint(asked.constraint);
+        let request = request.with_constraint(asked.constraint).with_draft(asked.draft);
         // `--raw` with a system message from the configuration file: there is no template for the message.
         let system = self.system.as_deref().filter(|_| !self.raw);
         let prompt = answer::prompt(pipeline, asked.text, self.raw, system, &self.template)?;
@@ -220,6 +224,8 @@ impl RunCommand {
             "prompt_tokens": statistics.prompt_tokens,
             "cached_tokens": statistics.cached_tokens,
             "generated_tokens": statistics.generated_tokens,
+            "drafted_tokens": statistics.drafted_tokens,
+            "accepted_tokens": statistics.accepted_tokens,
             "seconds": {
                 "prompt": statistics.prefill.as_secs_f64(),
                 "generation": statistics.decode.as_secs_f64(),
@@ -248,6 +254,7 @@ impl RunCommand {
             verbose: self.verbose,
             display: self.display,
             constraint: self.constraint,
+            draft: self.draft,
             sampling: self.sampling,
         }
         .run(context)
@@ -258,6 +265,7 @@ impl RunCommand {
 struct RunPrompt<'a> {
     text: &'a str,
     constraint: Option<Arc<dyn Constraint>>,
+    draft: Option<Arc<dyn DraftSource>>,
 }
 
 /// A prompt and its options for a session.
