@@ -2,7 +2,10 @@
 
 use menagerie::adapters::AdapterError;
 use menagerie::assembly::PlanError;
-use menagerie::engine::{ConstraintError, GenerateError, MissingCapability, SamplingError, StateFileError};
+use menagerie::engine::{
+    ConstraintError, DiskCacheError, GenerateError, IdentityError, MissingCapability, SamplingError,
+    StateFileError,
+};
 use menagerie::gguf::{FileType, GgmlType};
 use menagerie::grammar::GrammarError;
 use menagerie::measure::ControlVectorError;
@@ -118,8 +121,21 @@ fn state_files() {
         StateFileError::TooLong { file: file(), tokens: 6000, context: 4096 },
         StateFileError::Conversation { file: file(), messages: 4 },
         StateFileError::OtherSession(file()),
-        StateFileError::Unnamed("adapter \"mine\"".to_owned()),
+        StateFileError::Identity(IdentityError::Unnamed("adapter \"mine\"".to_owned())),
         StateFileError::State { file: file(), source: GenerateError::Cancelled },
+    ];
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn disk_caches() {
+    let full = || std::io::Error::new(std::io::ErrorKind::StorageFull, "no space left on device");
+    let said = messages![
+        DiskCacheError::Folder { folder: "states".to_owned(), action: "make", source: full() },
+        DiskCacheError::Unsupported("they depend on the whole prompt".to_owned()),
+        DiskCacheError::Options("blocks of 0 tokens hold nothing; use 1 or more"),
+        DiskCacheError::State(GenerateError::Cancelled),
+        DiskCacheError::Identity(IdentityError::Unnamed("adapter \"mine\"".to_owned())),
     ];
     insta::assert_snapshot!(said);
 }

@@ -2,8 +2,8 @@
 
 use crate::error::GenerateError;
 use menagerie_model::{
-    AdapterSet, Compute, Executor, KvType, ModelError, PoolOptions, RopeRegime, StatePool, StateSpec,
-    WeightGuard,
+    AdapterSet, Compute, Executor, KvType, ModelError, PoolOptions, RopeRegime, StateId, StatePool,
+    StateSpec, WeightGuard,
 };
 use std::sync::Arc;
 
@@ -84,6 +84,24 @@ impl Engine {
     /// [`GenerateError::TokenOutOfRange`] names the first one that it cannot.
     pub(crate) fn check_tokens(&self, tokens: &[u32]) -> Result<(), GenerateError> {
         check_vocabulary(tokens, self.model.vocabulary())
+    }
+
+    /// Checks that the states can be read, before anything is computed: stages in other processes do not allow it.
+    ///
+    /// # Errors
+    /// The states cannot be read.
+    pub(crate) fn check_readable(&self) -> Result<(), GenerateError> {
+        let mut pool = self.pool(PoolOptions::one_sequence(self.kv_type, 1))?;
+        let sequence = pool.create()?;
+        let states = pool.specs().len();
+        pool.refill(sequence, 1, &vec![0; states])?;
+        for state in (0..states).map(StateId) {
+            match pool.specs()[state.0] {
+                StateSpec::PerToken { .. } => drop(pool.read_rows(state, sequence, 0..1)?),
+                StateSpec::PerSequence { .. } => drop(pool.read_block(state, sequence)?),
+            }
+        }
+        Ok(())
     }
 
     /// The error of a sequence with too many tokens.

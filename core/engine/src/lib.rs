@@ -24,12 +24,14 @@ mod chat;
 mod constraint;
 mod decode;
 mod draft;
+mod disk_cache;
 mod embed;
 mod engine;
 mod error;
 mod evaluation;
 mod generation;
 mod hooks;
+mod identity;
 mod layers;
 mod message;
 mod metrics;
@@ -56,6 +58,9 @@ pub use capability::{ChatCapable, TextStream, Tokenizing};
 pub use chat::{ChatEvents, ChatOptions, ChatSession};
 pub use constraint::{Constraint, ConstraintError, ConstraintState};
 pub use draft::{DraftPace, DraftSource, DraftToken, Drafter, MAX_DRAFT, PromptLookup};
+pub use disk_cache::{
+    CacheFolder, CacheListing, DiskCache, DiskCacheCounts, DiskCacheError, DiskCacheOptions,
+};
 pub use embed::{
     DocumentScores, EmbeddingEngine, EmbeddingOptions, EmbeddingPipeline, Normalization, TextTokens,
     Truncation, VectorCompletion, VectorQueue,
@@ -68,6 +73,9 @@ pub use hooks::{
     LayerProfile, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle, RelayHeader, RelayOptions,
     RelaySequence, RelayedRows, RequestArrival, RequestEnd, RequestId, RequestKind, RequestProgress,
     RequestSpans, RequestStart, ScalingLog, Steering, StepReport, copied_hook, write_trace,
+};
+pub use identity::{
+    AdapterIdentifier, AdapterIdentity, Cacheable, IdentityError, ModelFingerprint, StateIdentity,
 };
 pub use menagerie_answers::{AnswerSyntax, CallSyntax, ReasoningTags, ToolCall, ToolSet};
 pub use menagerie_model::{Arithmetic, KvType, Pooling};
@@ -85,9 +93,6 @@ pub use sequence::{LogitRows, Sequence, snapshot_bytes};
 pub use session::{Events, Session};
 #[doc(hidden)]
 pub use state_file::fuzzing;
-pub use state_file::{
-    AdapterIdentity, Cacheable, ModelFingerprint, ResumedState, SavedConversation, StateFile, StateFileError,
-    StateIdentity,
-};
+pub use state_file::{ResumedState, SavedConversation, StateFile, StateFileError};
 pub use stats::{SchedulerCounts, Statistics};
 pub use stopping::StopReason;

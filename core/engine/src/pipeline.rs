@@ -2,6 +2,7 @@
 
 use crate::capability::{ChatCapable, Tokenizing};
 use crate::chat::ChatSession;
+use crate::disk_cache::DiskCache;
 use crate::engine::Engine;
 use crate::error::{GenerateError, MissingCapability};
 use crate::hooks::{Hookable, NamedHook, PipelineHooks, PipelineLifecycle};
@@ -24,6 +25,7 @@ pub struct TextPipeline {
     tokenizer: Result<Arc<dyn Tokenizing>, MissingCapability>,
     chat_format: Result<Arc<dyn ChatCapable>, MissingCapability>,
     sampling: SamplingOptions,
+    disk: Option<Arc<DiskCache>>,
 }
 
 impl TextPipeline {
@@ -39,6 +41,7 @@ impl TextPipeline {
             tokenizer: Err(missing.clone()),
             chat_format: Err(missing),
             sampling: SamplingOptions::default(),
+            disk: None,
         }
     }
 
@@ -120,6 +123,17 @@ impl TextPipeline {
         self.engine = Arc::new(Engine { adapters, ..(*self.engine).clone() });
     }
 
+    /// Stores the states of sessions and queues that are created later in this cache, which was opened for this
+    /// pipeline, and lets their requests start with states that are in it. `None` = no longer.
+    pub fn cache_on_disk(&mut self, cache: Option<Arc<DiskCache>>) {
+        self.disk = cache;
+    }
+
+    /// The cache on disk of sessions and queues that are created later.
+    pub fn disk_cache(&self) -> Option<&Arc<DiskCache>> {
+        self.disk.as_ref()
+    }
+
     /// Adds a hook to sessions and queues that are created later.
     pub fn add_hook(&mut self, hook: Arc<dyn LayerHook>) {
         self.hooks.layers.push(hook);
@@ -177,6 +191,7 @@ impl TextPipeline {
     /// The state cannot be allocated.
     pub fn session(&self) -> Result<Session, GenerateError> {
         let scheduler = Scheduler::for_one(Arc::clone(&self.engine), self.hooks.clone())?;
+        let scheduler = scheduler.with_disk_cache(self.disk.clone())?;
         Session::new(scheduler, self.tokenizer.as_ref().ok().cloned())
     }
 
@@ -186,6 +201,7 @@ impl TextPipeline {
     /// The state cannot be allocated.
     pub fn queue(&self, options: SchedulerOptions) -> Result<Queue, GenerateError> {
         let scheduler = Scheduler::new(Arc::clone(&self.engine), self.hooks.clone(), options)?;
+        let scheduler = scheduler.with_disk_cache(self.disk.clone())?;
         Ok(Queue::new(scheduler, self.tokenizer.as_ref().ok().cloned()))
     }
 

@@ -36,11 +36,21 @@ impl Scheduler {
         prompt: &[u32],
         scored: Option<usize>,
     ) -> Result<(), GenerateError> {
-        let Some(scored) = scored else { return self.begin(sequence, prompt, LogitRows::Last) };
         // The row before a token predicts it, and the last row predicts the answer.
-        let first = scored.min(prompt.len()).saturating_sub(1);
-        self.begin_within(sequence, prompt, LogitRows::From(first), first)?;
-        sequence.is_scored = true;
+        let first = scored.map(|scored| scored.min(prompt.len()).saturating_sub(1));
+        self.engine.check_prompt(prompt)?;
+        let blocks = self.read_blocks(sequence, prompt, first.unwrap_or(usize::MAX))?;
+        match first {
+            None => self.begin(sequence, prompt, LogitRows::Last)?,
+            Some(first) => {
+                self.begin_within(sequence, prompt, LogitRows::From(first), first)?;
+                sequence.is_scored = true;
+            }
+        }
+        if let Some((blocks, read)) = blocks {
+            sequence.from_disk = read.min(sequence.computed);
+            sequence.blocks = Some(Box::new(blocks));
+        }
         Ok(())
     }
 
@@ -60,6 +70,7 @@ impl Scheduler {
         let regime = self.engine.regime_of(prompt.len());
         sequence.chunk_boundaries.clear();
         sequence.snapshot_positions.clear();
+        (sequence.blocks, sequence.from_disk) = (None, 0);
         let fresh = whole || regime != sequence.regime;
         let kept = if fresh { 0 } else { sequence.computed_prefix_len(prompt).min(reusable) };
         // Generated tokens are part of the prompt now. If prompt rows and generated rows differ, they are computed
@@ -119,7 +130,9 @@ impl Sequence {
     /// The number of rows until the next chunk boundary or snapshot position; at most `rows`.
     pub(crate) fn rows_until_boundary(&self, rows: usize) -> usize {
         let reached = self.reached();
-        let ends = self.chunk_boundaries.iter().chain(&self.snapshot_positions).filter(|end| **end > reached);
+        let stored = self.blocks.iter().flat_map(|blocks| &blocks.snapshots);
+        let ends = self.chunk_boundaries.iter().chain(&self.snapshot_positions).chain(stored);
+        let ends = ends.filter(|end| **end > reached);
         ends.map(|end| end - reached).min().map_or(rows, |left| left.min(rows))
     }
 

@@ -45,6 +45,10 @@ pub struct Request {
     pub priority: i32,
     /// The number of the user or client whose request it is: the tenants of a [`crate::Queue`] take turns.
     pub tenant: u64,
+    /// Separates the state of one user from that of others: a request starts only with state, in memory or on disk, of
+    /// requests with the same salt. So nobody can measure whether a text of somebody else was computed before. `None` =
+    /// shared with all requests without a salt.
+    pub cache_salt: Option<Arc<str>>,
     /// Cancels the generation when it is set, for example by another thread; checked between steps, and between layers
     /// (in a [`crate::Queue`] if all requests of the step are cancelled). The callback of events can stop a generation
     /// without it: see [`crate::Session::generate`].
@@ -63,6 +67,7 @@ setters! { Request:
     with_draft(draft: impl Into<Option<Arc<dyn DraftSource>>>),
     with_priority(priority: i32),
     with_tenant(tenant: u64),
+    with_cache_salt(cache_salt: impl Into<Option<Arc<str>>>),
     with_cancel(cancel: impl Into<Option<Arc<AtomicBool>>>),
 }
 

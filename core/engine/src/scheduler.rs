@@ -8,6 +8,9 @@
 
 mod answer_start;
 mod commit;
+mod disk_blocks;
+mod disk_layout;
+mod disk_states;
 mod drafts;
 mod forward;
 mod memory;
@@ -17,12 +20,14 @@ mod rewind;
 mod storage;
 mod swapping;
 
+use disk_states::DiskStates;
 pub(crate) use drafts::check_drafts;
 pub(crate) use plan::{PlannedRows, load_of};
 pub(crate) use prefix_cache::{MIN_SHARED_TOKENS, PrefixQuery, PrefixSource};
 pub(crate) use storage::{StateRead, StateWrite};
 
 use crate::adapter_choice::AdapterChoice;
+use crate::disk_cache::DiskCache;
 use crate::draft::{DecodeCosts, DraftPace};
 use crate::engine::{DEFAULT_CHUNK, DEFAULT_CONTEXT, Engine, with_snapshot_room};
 use crate::error::GenerateError;
@@ -99,6 +104,8 @@ pub struct Scheduler {
     prefixes: usize,
     /// The most bytes of swapped state.
     swap_bytes: usize,
+    /// Where states are stored for later requests of this and other processes.
+    disk: Option<DiskStates>,
     /// The number of sequences created so far.
     arrivals: u64,
     pub(crate) counts: SchedulerCounts,
@@ -136,6 +143,24 @@ impl Scheduler {
     pub fn with_swap_bytes(mut self, bytes: usize) -> Self {
         self.swap_bytes = bytes;
         self
+    }
+
+    /// Stores the states of requests in this cache, and lets requests start with states that are in it.
+    ///
+    /// # Errors
+    /// The cache was opened for another model; hooks act on prompts and on generated tokens in different ways, so that
+    /// states depend on where a prompt ends.
+    pub fn with_disk_cache(mut self, cache: Option<Arc<DiskCache>>) -> Result<Self, GenerateError> {
+        let Some(cache) = cache else { return Ok(self) };
+        if !self.is_uniform() {
+            return Err(GenerateError::Options(format!(
+                "{}: a hook acts only on prompts or only on generated tokens, so the states cannot be cached on disk; leave \
+                 the hook or the disk cache out",
+                cache.folder().path().display()
+            )));
+        }
+        self.disk = Some(DiskStates::new(cache, &self.engine, &self.pool)?);
+        Ok(self)
     }
 
     /// A scheduler with a pool of these sizes; `step_tokens` is the most rows of a step.
@@ -178,6 +203,7 @@ impl Scheduler {
             cached: Vec::new(),
             prefixes: 0,
             swap_bytes: 0,
+            disk: None,
             arrivals: 0,
             counts,
             told: counts,
@@ -226,6 +252,9 @@ impl Scheduler {
         if done != SchedulerCounts::default() {
             self.told = self.counts;
             self.hooks.counted(&done);
+        }
+        if let Some(disk) = &self.disk {
+            disk.report(&self.hooks);
         }
     }
 
@@ -284,8 +313,11 @@ impl Scheduler {
 }
 
 impl Drop for Scheduler {
-    /// Reports what it did since its last step.
+    /// Waits until its blocks are on disk, and reports what it did since its last step.
     fn drop(&mut self) {
+        if let Some(disk) = &self.disk {
+            disk.flush();
+        }
         self.report_counts();
     }
 }

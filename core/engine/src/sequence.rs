@@ -10,6 +10,7 @@ pub(crate) use draft::{ProposedToken, SequenceDraft};
 pub(crate) use stored::{Regime, StateSection, StoredSequence, StoredState};
 pub(crate) use swapped::SwappedState;
 
+use crate::disk_cache::BlockChain;
 use menagerie_model::{AdapterSet, InferenceStep, RopeRegime, SequenceId, Snapshot, StateSpec};
 use std::ops::Range;
 use std::sync::Arc;
@@ -56,6 +57,12 @@ pub struct Sequence {
     /// Whether the pool keeps pages for them that the windows have left behind.
     pub(crate) retains: bool,
     pub(crate) adapters: Option<Arc<AdapterSet>>,
+    /// Only requests with this salt may start with its state.
+    pub(crate) salt: Option<Arc<str>>,
+    /// Its blocks in the disk cache, if it is stored there.
+    pub(crate) blocks: Option<Box<BlockChain>>,
+    /// Those of the cached tokens that came from the disk.
+    pub(crate) from_disk: usize,
     pub(crate) urgency: Urgency,
     /// Positions where a chunk ends, ascending: other prompts start with the state there.
     pub(crate) chunk_boundaries: Vec<usize>,
@@ -113,6 +120,9 @@ impl Sequence {
             snapshots: Vec::new(),
             retains: false,
             adapters,
+            salt: None,
+            blocks: None,
+            from_disk: 0,
             urgency: Urgency::default(),
             chunk_boundaries: Vec::new(),
             snapshot_positions: Vec::new(),
@@ -133,6 +143,7 @@ impl Sequence {
             regime: self.regime,
             snapshots: self.snapshots.clone(),
             retains: self.retains,
+            salt: self.salt.clone(),
             ..Self::new(id, self.adapters.clone())
         }
     }

@@ -9,37 +9,23 @@ mod container;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
-mod identity;
 
 pub use error::StateFileError;
-pub use identity::{AdapterIdentity, ModelFingerprint, StateIdentity};
 
 use crate::engine::Engine;
 use crate::error::GenerateError;
+use crate::identity::{Cacheable, StateIdentity};
 use crate::message::ChatMessage;
 use crate::scheduler::{StateRead, StateWrite};
 use crate::sequence::{StateSection, StoredSequence};
 use crate::session::Session;
 use container::{ContainerFault, ContainerReader, ContainerWriter};
 use menagerie_files::{AtomicFile, FileLock};
-use menagerie_model::{PoolOptions, StateId, StateSpec};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// A pipeline whose sequences keep state from step to step, which [`StateFile::open`] can save. Encoders keep none.
-pub trait Cacheable {
-    /// The engine that computes the state.
-    fn engine(&self) -> &Arc<Engine>;
-
-    /// Everything that the state depends on, apart from its tokens.
-    ///
-    /// # Errors
-    /// A file cannot be read, or a model or adapter was made in code, so that it cannot be recognized later.
-    fn state_identity(&self) -> Result<StateIdentity, StateFileError>;
-}
 
 /// A file for the state of a session. While it is open, no other process can open it.
 pub struct StateFile {
@@ -132,7 +118,7 @@ impl StateFile {
         }
         let lock = FileLock::beside(path).map_err(|source| StateFileError::system(path, "lock", source))?;
         let lock = lock.ok_or_else(|| StateFileError::InUse(path.display().to_string()))?;
-        check_readable(pipeline.engine()).map_err(|error| StateFileError::state(path, error))?;
+        pipeline.engine().check_readable().map_err(|error| StateFileError::state(path, error))?;
         let identity = pipeline.state_identity()?.with_plugins(plugins);
         Ok(Self { path: path.to_owned(), identity, engine: Arc::clone(pipeline.engine()), _lock: lock })
     }
@@ -270,22 +256,6 @@ fn checked_header(json: &[u8]) -> Result<StateHeader, String> {
         }
         _ => Ok(header),
     }
-}
-
-/// Checks that the states of an engine can be read, before anything is computed: stages in other processes do not
-/// allow it.
-fn check_readable(engine: &Engine) -> Result<(), GenerateError> {
-    let mut pool = engine.pool(PoolOptions::one_sequence(engine.kv_type, 1))?;
-    let sequence = pool.create()?;
-    let states = pool.specs().len();
-    pool.refill(sequence, 1, &vec![0; states])?;
-    for state in (0..states).map(StateId) {
-        match pool.specs()[state.0] {
-            StateSpec::PerToken { .. } => drop(pool.read_rows(state, sequence, 0..1)?),
-            StateSpec::PerSequence { .. } => drop(pool.read_block(state, sequence)?),
-        }
-    }
-    Ok(())
 }
 
 fn length(section: &StateSection, tokens: usize) -> Result<u64, ContainerFault> {

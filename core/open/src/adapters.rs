@@ -5,14 +5,16 @@ mod roles;
 pub(crate) use roles::MixtureRoles;
 
 use crate::error::LoadError;
+use crate::fingerprint;
 use crate::options::AdapterOption;
 use crate::resolved::ResolvedFile;
 use menagerie_adapters::{AdapterFile, FitTarget, XLora, fit, fit_stage};
+use menagerie_engine::{AdapterIdentifier, AdapterIdentity, IdentityError};
 use menagerie_model::{Adapter, AdapterSet, AdapterSite, Compute, NormedExecutor, ScalingLayers, XLoraModel};
 use menagerie_spec::AdapterKind;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 /// The loaded adapters of a model, by name. A generation keeps the sets with which it began, even if their adapters are
 /// unloaded meanwhile.
@@ -28,6 +30,8 @@ struct LoadedAdapter {
     adapter: Arc<Adapter>,
     /// Its file or folder.
     path: PathBuf,
+    /// The hash of its files, once it was needed.
+    files: OnceLock<String>,
 }
 
 impl LoadedAdapters {
@@ -101,14 +105,23 @@ impl LoadedAdapters {
 
     fn put(&self, adapter: Arc<Adapter>, path: PathBuf) {
         let mut loaded = self.loaded.write().unwrap_or_else(PoisonError::into_inner);
-        loaded.insert(adapter.name().to_owned(), LoadedAdapter { adapter, path });
+        loaded.insert(adapter.name().to_owned(), LoadedAdapter { adapter, path, files: OnceLock::new() });
     }
 
-    /// The file or folder of a loaded adapter.
-    pub(crate) fn path_of(&self, adapter: &Arc<Adapter>) -> Option<PathBuf> {
+    /// The identity of a loaded adapter with a weight.
+    fn identity(&self, adapter: &Arc<Adapter>, weight: f32) -> Result<AdapterIdentity, IdentityError> {
         let loaded = self.read();
+        let name = adapter.name().to_owned();
         let found = loaded.values().find(|one| Arc::ptr_eq(&one.adapter, adapter));
-        found.map(|one| one.path.clone())
+        let found = found.ok_or_else(|| IdentityError::Unnamed(format!("adapter \"{name}\"")))?;
+        let files = match found.files.get() {
+            Some(files) => files.clone(),
+            None => {
+                let files = fingerprint::of_files([&found.path]).map_err(fingerprint::unreadable)?;
+                found.files.get_or_init(|| files).clone()
+            }
+        };
+        Ok(AdapterIdentity { name, files, weight })
     }
 
     /// Unloads an adapter; returns whether it was loaded. Generations that use it keep it.
@@ -150,6 +163,12 @@ impl LoadedAdapters {
 
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, LoadedAdapter>> {
         self.loaded.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AdapterIdentifier for LoadedAdapters {
+    fn identities(&self, set: &AdapterSet) -> Result<Vec<AdapterIdentity>, IdentityError> {
+        set.adapters().map(|(adapter, weight)| self.identity(adapter, weight)).collect()
     }
 }
 

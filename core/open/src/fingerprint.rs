@@ -5,14 +5,14 @@ mod file_digest;
 use crate::error::LoadError;
 use crate::resolved::ResolvedFile;
 use file_digest::FileDigest;
-use menagerie_engine::ModelFingerprint;
+use menagerie_engine::{IdentityError, ModelFingerprint};
 use menagerie_model::{Arithmetic, Compute};
 use sha2::{Digest, Sha256};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// The version of the choice of hashed bytes. Every hash of files begins with it, so hashes of different versions differ.
-const SCHEME: &str = "v2";
+const SCHEME: &str = "v3";
 
 /// Extensions of the files that are hashed in a folder.
 const ENDINGS: [&str; 4] = ["gguf", "json", "safetensors", "toml"];
@@ -90,6 +90,11 @@ pub(crate) fn arithmetic_name(compute: &Compute) -> String {
     name
 }
 
+/// A file that cannot be read.
+pub(crate) fn unreadable((path, source): (PathBuf, io::Error)) -> IdentityError {
+    IdentityError::Unreadable { file: path.display().to_string(), source }
+}
+
 pub(crate) fn in_hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -126,7 +131,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("part")).unwrap();
         std::fs::write(folder.path().join("part/a.safetensors"), "weights").unwrap();
         let first = of(folder.path());
-        assert!(first.starts_with("v2:"), "{first}");
+        assert!(first.starts_with("v3:"), "{first}");
         std::fs::write(folder.path().join("README.md"), "words").unwrap();
         assert_eq!(of(folder.path()), first);
         std::fs::write(folder.path().join("part/a.safetensors"), "Weights").unwrap();

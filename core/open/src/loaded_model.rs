@@ -9,12 +9,11 @@ use crate::notice::Notice;
 use crate::opened::OpenedFile;
 use crate::resolved::ResolvedFile;
 use menagerie_engine::{
-    AdapterIdentity, Cacheable, EmbeddingPipeline, Engine, Hookable, PipelineLifecycle, StateFileError,
+    AdapterIdentifier, Cacheable, EmbeddingPipeline, Engine, Hookable, IdentityError, PipelineLifecycle,
     StateIdentity, TextPipeline,
 };
 use menagerie_model::{Adapter, AdapterSet};
 use menagerie_spec::ModelConfig;
-use std::io;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +23,7 @@ pub struct LoadedModel<P> {
     pub(crate) pipeline: P,
     pub(crate) path: PathBuf,
     pub(crate) resolved: ResolvedFile,
-    pub(crate) adapters: LoadedAdapters,
+    pub(crate) adapters: Arc<LoadedAdapters>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) memory: MemoryEstimate,
 }
@@ -118,18 +117,6 @@ impl LoadedModel<TextPipeline> {
         }
         Merge::new(&self.resolved, self.adapters.sites(), adapters, self.pipeline.compute())
     }
-
-    /// The identities of the adapters of a set.
-    fn identities(&self, set: &AdapterSet) -> Result<Vec<AdapterIdentity>, StateFileError> {
-        let of = |(adapter, weight): (&Arc<Adapter>, f32)| {
-            let name = adapter.name().to_owned();
-            let unnamed = || StateFileError::Unnamed(format!("adapter \"{name}\""));
-            let path = self.adapters.path_of(adapter).ok_or_else(unnamed)?;
-            let files = fingerprint::of_files([&path]).map_err(unreadable)?;
-            Ok(AdapterIdentity { name, files, weight })
-        };
-        set.adapters().map(of).collect()
-    }
 }
 
 impl Cacheable for LoadedModel<TextPipeline> {
@@ -137,16 +124,17 @@ impl Cacheable for LoadedModel<TextPipeline> {
         self.pipeline.engine()
     }
 
-    fn state_identity(&self) -> Result<StateIdentity, StateFileError> {
+    fn state_identity(&self) -> Result<StateIdentity, IdentityError> {
         let engine = self.pipeline.engine();
-        let model = fingerprint::of(&self.resolved).map_err(unreadable)?;
-        let adapters = engine.adapters.as_ref().map_or(Ok(Vec::new()), |set| self.identities(set))?;
+        let model = fingerprint::of(&self.resolved).map_err(fingerprint::unreadable)?;
+        let adapters =
+            engine.adapters.as_ref().map_or(Ok(Vec::new()), |set| self.adapters.identities(set))?;
         let arithmetic = fingerprint::arithmetic_name(&engine.compute);
         let identity = StateIdentity::new(engine, model, arithmetic, adapters);
         Ok(identity.with_effects(self.pipeline.hooks().layers.effects()))
     }
-}
 
-fn unreadable((path, source): (PathBuf, io::Error)) -> StateFileError {
-    StateFileError::System { file: path.display().to_string(), action: "read", source }
+    fn adapter_identifier(&self) -> Arc<dyn AdapterIdentifier> {
+        Arc::clone(&self.adapters) as _
+    }
 }

@@ -118,6 +118,7 @@ impl Generation {
         self.chain.begin(sequence.prompt);
         let (prompt_tokens, cached_tokens) = (sequence.prompt, sequence.cached());
         (self.statistics.prompt_tokens, self.statistics.cached_tokens) = (prompt_tokens, cached_tokens);
+        self.statistics.disk_tokens = sequence.from_disk;
         self.statistics.queued = queued;
         let adapters = sequence.adapters();
         self.progress = Some(arrival.initialized(&RequestStart { prompt_tokens, cached_tokens, adapters }));

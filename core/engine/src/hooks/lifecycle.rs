@@ -1,5 +1,6 @@
 //! [`PipelineLifecycle`]: is notified when a request arrives, is initialized and ends.
 
+use crate::disk_cache::DiskCacheCounts;
 use crate::error::GenerateError;
 use crate::request::Outcome;
 use crate::stats::SchedulerCounts;
@@ -143,6 +144,11 @@ pub trait PipelineLifecycle: Send + Sync {
     /// What a scheduler has done since its last report: after each of its steps, and once more when it is dropped. All
     /// reports together count everything, including what happens between steps.
     fn counted(&self, done: &SchedulerCounts) {
+        let _ = done;
+    }
+
+    /// What the disk cache of a scheduler has done since its last report; called as [`Self::counted`].
+    fn disk_counted(&self, done: &DiskCacheCounts) {
         let _ = done;
     }
 

@@ -22,6 +22,7 @@ pub use relay::{RelayHeader, RelayOptions, RelaySequence, RelayedRows};
 pub use scalings::ScalingLog;
 pub use steering::Steering;
 
+use crate::disk_cache::DiskCacheCounts;
 use crate::stats::SchedulerCounts;
 use menagerie_model::{Hooks, LayerHook, Trace};
 use std::sync::Arc;
@@ -46,6 +47,11 @@ impl PipelineHooks {
     /// Reports what a scheduler has done.
     pub(crate) fn counted(&self, done: &SchedulerCounts) {
         self.lifecycles.iter().for_each(|one| one.counted(done));
+    }
+
+    /// Reports what a disk cache has done.
+    pub(crate) fn disk_counted(&self, done: &DiskCacheCounts) {
+        self.lifecycles.iter().for_each(|one| one.disk_counted(done));
     }
 
     /// Only hooks around layers.

@@ -9,6 +9,7 @@ mod text;
 
 use histogram::Histogram;
 
+use crate::disk_cache::DiskCacheCounts;
 use crate::hooks::{PipelineLifecycle, RequestEnd, RequestId, RequestKind, RequestStart, StepReport};
 use crate::request::Outcome;
 use crate::stats::SchedulerCounts;
@@ -109,6 +110,18 @@ pub struct Metrics {
     pub set_aside: Counter,
     /// Cached sequences that were dropped for their memory.
     pub evictions: Counter,
+    /// Prompts that started with state from the disk.
+    pub disk_hits: Counter,
+    /// Prompts of at least one block for which the disk had no longer prefix than memory.
+    pub disk_misses: Counter,
+    /// Tokens whose state was read from the disk.
+    pub disk_tokens: Counter,
+    /// Bytes that the disk cache read.
+    pub disk_read_bytes: Counter,
+    /// Bytes that the disk cache wrote.
+    pub disk_written_bytes: Counter,
+    /// Files of the disk cache that were damaged, blocks that it skipped, and its errors.
+    pub disk_faults: Counter,
     /// Steps.
     pub steps: Counter,
     /// Rows of all steps.
@@ -193,6 +206,15 @@ impl PipelineLifecycle for Metrics {
         self.evictions.add(done.evictions);
         self.drafted.add(done.drafted);
         self.accepted.add(done.accepted);
+    }
+
+    fn disk_counted(&self, done: &DiskCacheCounts) {
+        self.disk_hits.add(done.hits);
+        self.disk_misses.add(done.misses);
+        self.disk_tokens.add(done.read_tokens);
+        self.disk_read_bytes.add(done.read_bytes);
+        self.disk_written_bytes.add(done.written_bytes);
+        self.disk_faults.add(done.damaged + done.skipped + done.faults);
     }
 
     fn ends(&self, request: RequestId, end: &RequestEnd) {

@@ -39,7 +39,7 @@ struct Samples<'a> {
 impl Samples<'_> {
     fn write(&mut self) -> fmt::Result {
         self.ended()?;
-        let counters: [(&str, &str, Read<Counter>); 11] = [
+        let counters: [(&str, &str, Read<Counter>); 17] = [
             ("prompt_tokens_total", "tokens of prompts", |of| &of.prompt_tokens),
             ("cached_tokens_total", "tokens of prompts whose state existed already", |of| &of.cached_tokens),
             ("generated_tokens_total", "tokens generated", |of| &of.generated_tokens),
@@ -51,6 +51,16 @@ impl Samples<'_> {
                 &of.set_aside
             }),
             ("evictions_total", "cached sequences that were dropped for their memory", |of| &of.evictions),
+            ("disk_hits_total", "prompts that started with state from the disk", |of| &of.disk_hits),
+            ("disk_misses_total", "prompts for which the disk had no longer prefix than memory", |of| {
+                &of.disk_misses
+            }),
+            ("disk_tokens_total", "tokens whose state was read from the disk", |of| &of.disk_tokens),
+            ("disk_read_bytes_total", "bytes that the disk cache read", |of| &of.disk_read_bytes),
+            ("disk_written_bytes_total", "bytes that the disk cache wrote", |of| &of.disk_written_bytes),
+            ("disk_faults_total", "damaged files, skipped blocks and errors of the disk cache", |of| {
+                &of.disk_faults
+            }),
             ("steps_total", "steps", |of| &of.steps),
             ("step_rows_total", "rows of all steps", |of| &of.rows),
             ("drafted_tokens_total", "guesses of next tokens that steps computed", |of| &of.drafted),
@@ -165,7 +175,7 @@ mod tests {
             let of = |end: &str| bare.strip_suffix(end).is_some_and(|base| announced.contains(base));
             assert!(announced.contains(bare) || of("_bucket") || of("_sum") || of("_count"), "{line}");
         }
-        assert_eq!(kinds, 23);
+        assert_eq!(kinds, 29);
         for line in [
             "menagerie_prompt_tokens_total 7",
             "menagerie_requests_total{outcome=\"stop\"} 2",
@@ -196,7 +206,7 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
-        assert_eq!((heads.len(), heads.iter().collect::<BTreeSet<_>>().len()), (23, 23));
+        assert_eq!((heads.len(), heads.iter().collect::<BTreeSet<_>>().len()), (29, 29));
         assert!(Metrics::write(&mut text, &[(&[("le", "1")], &first)]).is_err());
     }
 }

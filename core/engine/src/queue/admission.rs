@@ -84,7 +84,7 @@ impl WaitingRequest {
 
     /// The sequences whose state it can start with. The rows that predict tokens which it reports are computed.
     fn prefix_query(&self, scheduler: &Scheduler) -> PrefixQuery<'_> {
-        let query = scheduler.prefix_query(&self.prompt, &self.request.adapters);
+        let query = scheduler.prefix_query(&self.prompt, &self.request);
         query.within(self.request.prompt_logprobs.unwrap_or(usize::MAX))
     }
 }
@@ -136,14 +136,15 @@ impl Queue {
         source: PrefixSource,
     ) -> Result<(Box<Generation>, Sequence), GenerateError> {
         let generation = self.factory.generation(&self.scheduler, request, parser)?;
-        let query = self.scheduler.prefix_query(prompt, &request.adapters);
+        let query = self.scheduler.prefix_query(prompt, request);
         let running = self.running.iter().map(|one| &one.sequence);
         let alike = running.clone().filter(|sequence| query.matches(sequence));
         let longest = alike.map(|sequence| sequence.future_prefix_len(prompt)).max().unwrap_or(0);
         let longest = longest.max(self.scheduler.longest_cached_prefix(&query));
         let mut sequence = self.scheduler.create_from(source, running)?;
         sequence.set_priority(request.priority);
-        let begun = self.scheduler.adapt(&mut sequence, &request.adapters);
+        let begun = self.scheduler.set_salt(&mut sequence, request.cache_salt.as_ref());
+        let begun = begun.and_then(|()| self.scheduler.adapt(&mut sequence, &request.adapters));
         let scored = request.prompt_logprobs;
         let begun = begun.and_then(|()| self.scheduler.begin_scored(&mut sequence, prompt, scored));
         if let Err(error) = begun {
@@ -151,7 +152,7 @@ impl Queue {
         }
         self.scheduler.count_shared(sequence.cached());
         if self.scheduler.needs_boundaries() {
-            let query = self.scheduler.prefix_query(prompt, &request.adapters);
+            let query = self.scheduler.prefix_query(prompt, request);
             self.add_chunk_boundaries(&mut sequence, longest, &query, request.tenant);
             self.scheduler.set_snapshot_positions(&mut sequence);
         }

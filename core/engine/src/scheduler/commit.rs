@@ -69,6 +69,7 @@ impl Scheduler {
         sequence.draft.computed(guesses, usable);
         self.counts.rows += planned.rows.len() as u64;
         self.counts.drafted += guesses as u64;
+        self.write_blocks(sequence);
         self.keep_prefix_at_boundary(sequence)?;
         if matches!(planned.step, InferenceStep::Prefill { .. }) {
             self.take_snapshot(sequence)?;

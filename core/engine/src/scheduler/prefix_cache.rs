@@ -4,13 +4,14 @@
 //! If every state keeps a row for each token, a prefix of any length can be shared. Windowed and recurrent states can
 //! be shared only at the lengths where they exist: where a sequence ended, at its snapshots (some are near the end of
 //! its prompt, see `snapshot_positions`), and at chunk boundaries, where it is known that other prompts differ. The
-//! cache compares the tokens themselves, not hashes of them, and the adapters and rope regime that they were computed
-//! with. Hooks and all other options are the same for a whole scheduler.
+//! cache compares the tokens themselves, not hashes of them, the adapters and rope regime that they were computed with,
+//! and the salt of the request. Hooks and all other options are the same for a whole scheduler.
 
 use super::Scheduler;
 use super::memory::release;
 use crate::adapter_choice::AdapterChoice;
 use crate::error::GenerateError;
+use crate::request::Request;
 use crate::sequence::Sequence;
 use menagerie_model::{AdapterSet, RopeRegime, SequenceId};
 use std::sync::Arc;
@@ -18,11 +19,12 @@ use std::sync::Arc;
 /// The fewest shared tokens for which a request waits or a chunk ends.
 pub(crate) const MIN_SHARED_TOKENS: usize = 16;
 
-/// What the state of a prefix depends on: tokens, adapters, rope regime.
+/// What the state of a prefix depends on: tokens, adapters, rope regime; and the salt of the request that may use it.
 pub(crate) struct PrefixQuery<'a> {
     pub(crate) prompt: &'a [u32],
     pub(crate) adapters: Option<Arc<AdapterSet>>,
-    regime: RopeRegime,
+    pub(super) regime: RopeRegime,
+    pub(super) salt: Option<Arc<str>>,
 }
 
 /// The state that a new sequence starts with, and how many tokens it has.
@@ -63,12 +65,16 @@ impl PrefixQuery<'_> {
 
     /// Whether the state of `source` is valid for this prompt.
     pub(crate) fn matches(&self, source: &Sequence) -> bool {
-        source.regime == self.regime && are_same(self.adapters.as_ref(), source.adapters.as_ref())
+        source.regime == self.regime
+            && source.salt == self.salt
+            && are_same(self.adapters.as_ref(), source.adapters.as_ref())
     }
 
     /// Whether the states of both prompts are valid for each other.
     pub(crate) fn is_like(&self, other: &PrefixQuery) -> bool {
-        other.regime == self.regime && are_same(self.adapters.as_ref(), other.adapters.as_ref())
+        other.regime == self.regime
+            && other.salt == self.salt
+            && are_same(self.adapters.as_ref(), other.adapters.as_ref())
     }
 }
 
@@ -83,9 +89,26 @@ impl Scheduler {
     }
 
     /// The query for the prefix of a prompt.
-    pub(crate) fn prefix_query<'a>(&self, prompt: &'a [u32], adapted: &AdapterChoice) -> PrefixQuery<'a> {
+    pub(crate) fn prefix_query<'a>(&self, prompt: &'a [u32], request: &Request) -> PrefixQuery<'a> {
         let regime = self.engine.regime_of(prompt.len());
-        PrefixQuery { prompt, adapters: self.adapters_of(adapted), regime }
+        let adapters = self.adapters_of(&request.adapters);
+        PrefixQuery { prompt, adapters, regime, salt: request.cache_salt.clone() }
+    }
+
+    /// Sets the salt of a sequence. If it changes, every token is dropped.
+    ///
+    /// # Errors
+    /// The sequence belongs to another scheduler.
+    pub(crate) fn set_salt(
+        &mut self,
+        sequence: &mut Sequence,
+        salt: Option<&Arc<str>>,
+    ) -> Result<(), GenerateError> {
+        if sequence.salt.as_ref() != salt {
+            self.reset(sequence)?;
+            sequence.salt = salt.cloned();
+        }
+        Ok(())
     }
 
     /// The sequence that holds the most tokens of the prompt.
@@ -131,7 +154,7 @@ impl Scheduler {
     }
 
     /// The number of tokens that a sequence with the state of `source` would start with.
-    fn reach(&self, source: &Sequence, start: &PrefixQuery) -> Result<usize, GenerateError> {
+    pub(super) fn reach(&self, source: &Sequence, start: &PrefixQuery) -> Result<usize, GenerateError> {
         if self.pool.is_lost(source.id)? {
             return Ok(0);
         }
@@ -199,6 +222,7 @@ impl Scheduler {
         let anywhere = self.engine.rewinds_anywhere();
         let covers = |whole: &Sequence, part: &Sequence| {
             let alike = whole.regime == part.regime
+                && whole.salt == part.salt
                 && are_same(whole.adapters.as_ref(), part.adapters.as_ref())
                 && whole.tokens.starts_with(&part.tokens);
             alike && (anywhere || whole.computed == part.computed)

@@ -53,7 +53,8 @@ fn others() -> AdapterChoice {
 /// The source of the prefix of a prompt with `len` tokens.
 fn source(scheduler: &Scheduler, len: usize, adapters: &AdapterChoice) -> PrefixSource {
     let prompt = prompt(len);
-    scheduler.prefix_source(&scheduler.prefix_query(&prompt, adapters), std::iter::empty()).unwrap()
+    let request = Request::default().with_adapters(adapters.clone());
+    scheduler.prefix_source(&scheduler.prefix_query(&prompt, &request), std::iter::empty()).unwrap()
 }
 
 /// A sequence with the cached state, without the check of the search.

@@ -137,6 +137,7 @@ fn begin(session: &mut Session, prompt: Prompt, request: &Request) -> Result<Box
     let (prompt, splitter) = prompt.encoded(factory.tokenizer())?;
     let generation = factory.generation(scheduler, request, splitter)?;
     sequence.set_priority(request.priority);
+    scheduler.set_salt(sequence, request.cache_salt.as_ref())?;
     scheduler.adapt(sequence, &request.adapters)?;
     scheduler.begin_scored(sequence, &prompt, request.prompt_logprobs)?;
     Ok(Box::new(generation.with_noted_start()))

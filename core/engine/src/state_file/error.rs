@@ -2,6 +2,7 @@
 
 use super::container::ContainerFault;
 use crate::error::GenerateError;
+use crate::identity::IdentityError;
 use std::io;
 use std::path::Path;
 
@@ -69,9 +70,9 @@ pub enum StateFileError {
         "{0}: the file was opened for another model or with other adapters than those of the session; open it for the session's pipeline"
     )]
     OtherSession(String),
-    /// Something without a file cannot be recognized later.
-    #[error("{0} was made in code and has no file that identifies it, so its state cannot be saved")]
-    Unnamed(String),
+    /// Something that the state depends on cannot be identified.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
     /// The states cannot be read or written.
     #[error("{file}: {source}")]
     State {

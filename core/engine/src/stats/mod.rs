@@ -15,6 +15,8 @@ pub struct Statistics {
     pub prompt_tokens: usize,
     /// Tokens of the prompt whose state existed already.
     pub cached_tokens: usize,
+    /// Those of the cached tokens whose state was read from the disk.
+    pub disk_tokens: usize,
     /// Generated tokens, including the one that ended the generation.
     pub generated_tokens: usize,
     /// Time until the logits after the prompt.
@@ -59,7 +61,11 @@ impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "prompt {} tokens", self.prompt_tokens)?;
         if self.cached_tokens > 0 {
-            write!(f, " ({} cached)", self.cached_tokens)?;
+            write!(f, " ({} cached", self.cached_tokens)?;
+            if self.disk_tokens > 0 {
+                write!(f, ", {} from disk", self.disk_tokens)?;
+            }
+            write!(f, ")")?;
         }
         write!(f, " in {:.2} s", self.prefill.as_secs_f64())?;
         if let Some(rate) = self.prefill_rate() {

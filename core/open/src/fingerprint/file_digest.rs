@@ -3,7 +3,8 @@
 //! Files of up to 4 MiB are hashed whole. Of a larger GGUF or safetensors file these bytes are hashed:
 //!
 //! - the whole header, which has names, types, shapes and offsets of all tensors, and metadata;
-//! - of every tensor the first, the middle and the last 4 KiB; all of a tensor of up to 12 KiB.
+//! - all of every tensor of up to 256 KiB, as norms, biases and gates are;
+//! - of a larger tensor the first, the middle and the last 4 KiB.
 //!
 //! A larger file in another format is hashed whole.
 
@@ -17,6 +18,9 @@ use std::path::{Path, PathBuf};
 
 /// Files up to this many bytes are hashed whole.
 const WHOLE: u64 = 4 << 20;
+
+/// Tensors up to this many bytes are hashed whole.
+const WHOLE_TENSOR: u64 = 256 << 10;
 
 /// Bytes of one sample.
 const SAMPLE: u64 = 4096;
@@ -139,7 +143,7 @@ impl FileLayout {
 /// The first, the middle and the last bytes of a tensor, or all bytes of a small one.
 fn samples(tensor: Range<u64>) -> Vec<Range<u64>> {
     let Range { start, end } = tensor;
-    if end - start <= 3 * SAMPLE {
+    if end - start <= WHOLE_TENSOR {
         return std::iter::once(start..end).collect();
     }
     let middle = start + (end - start - SAMPLE) / 2;
@@ -158,7 +162,7 @@ mod tests {
     }
 
     /// Bytes of the tensors of the files below: some are hashed whole, some by samples.
-    const SIZES: [usize; 6] = [1 << 20, 4, 12 << 10, 16 << 10, 1028, 5 << 20];
+    const SIZES: [usize; 6] = [1 << 20, 4, 12 << 10, 256 << 10, 1028, 5 << 20];
 
     /// A model in two files, with the same tensors in both.
     fn split(folder: &Path) -> Vec<PathBuf> {
@@ -216,8 +220,8 @@ mod tests {
                     of(&paths)
                 };
                 let ends = tensors.iter().flat_map(|one| [one.start, (one.start + one.end) / 2, one.end - 1]);
-                let whole = tensors.iter().find(|one| one.end - one.start == 12 << 10).unwrap();
-                let seen = (20..header).step_by(97).chain(ends).chain([whole.start + 4500]);
+                let whole = tensors.iter().find(|one| one.end - one.start == 256 << 10).unwrap();
+                let seen = (20..header).step_by(97).chain(ends).chain([whole.start + 4500, whole.end - 5000]);
                 for place in seen {
                     assert_ne!(with(place), first, "byte {place} of {}", path.display());
                 }

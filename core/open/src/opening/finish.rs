@@ -95,5 +95,6 @@ pub(super) fn finish<M: PipelineModel>(
         notices: &mut notices,
     };
     let (pipeline, adapters) = model.into_pipeline(parts)?;
+    let adapters = Arc::new(adapters);
     Ok(LoadedModel { pipeline, path: request.path.clone(), resolved, adapters, notices, memory })
 }

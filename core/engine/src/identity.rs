@@ -1,7 +1,52 @@
 //! [`StateIdentity`]: everything that a state depends on, apart from its tokens.
 
 use crate::engine::Engine;
+use menagerie_model::AdapterSet;
 use serde::{Deserialize, Serialize};
+use std::io;
+use std::sync::Arc;
+
+/// A pipeline whose sequences keep state from step to step, which [`crate::StateFile`] and [`crate::DiskCache`] can
+/// store. Encoders keep none.
+pub trait Cacheable {
+    /// The engine that computes the state.
+    fn engine(&self) -> &Arc<Engine>;
+
+    /// Everything that the state depends on, apart from its tokens.
+    ///
+    /// # Errors
+    /// A file cannot be read, or a model or adapter was made in code, so that it cannot be recognized later.
+    fn state_identity(&self) -> Result<StateIdentity, IdentityError>;
+
+    /// Identifies the adapters that requests choose.
+    fn adapter_identifier(&self) -> Arc<dyn AdapterIdentifier>;
+}
+
+/// Identifies adapters by their files.
+pub trait AdapterIdentifier: Send + Sync {
+    /// The identities of the adapters of a set, in order.
+    ///
+    /// # Errors
+    /// A file cannot be read, or an adapter has none.
+    fn identities(&self, set: &AdapterSet) -> Result<Vec<AdapterIdentity>, IdentityError>;
+}
+
+/// Why something that a state depends on cannot be identified.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdentityError {
+    /// An error of the operating system.
+    #[error("{file}: cannot read it: {source}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Something without a file cannot be recognized later.
+    #[error("{0} was made in code and has no file that identifies it, so its state cannot be saved")]
+    Unnamed(String),
+}
 
 /// The version of the order of arithmetic. It increases whenever the results of a kernel change.
 const ORDER: u32 = 1;
@@ -17,7 +62,7 @@ pub struct StateIdentity {
     architecture: String,
     /// Hash of the resolved model: spec, keys of the file, `--set`, and the types of the tensors.
     config: String,
-    /// Hash of the model's files: of large ones their header and samples of every tensor.
+    /// Hash of the model's files: of large ones their header, small tensors, and samples of large tensors.
     weights: String,
     /// Hash of the files beside them that change the model: X-LoRA, experts and gate of a mixture, an importance matrix.
     beside: Option<String>,
@@ -54,7 +99,7 @@ pub struct ModelFingerprint {
     pub architecture: String,
     /// Of the resolved model: spec, keys of the file, `--set`, and the types of the tensors.
     pub config: String,
-    /// Of the model's files: of large ones their header and samples of every tensor.
+    /// Of the model's files: of large ones their header, small tensors, and samples of large tensors.
     pub weights: String,
     /// Of the files beside them that change the model: X-LoRA, experts and gate of a mixture, an importance matrix.
     pub beside: Option<String>,
@@ -97,8 +142,30 @@ impl StateIdentity {
         Self { plugins, ..self }
     }
 
+    /// Sets the adapters, in order.
+    pub(crate) fn with_adapters(self, adapters: Vec<AdapterIdentity>) -> Self {
+        Self { adapters, ..self }
+    }
+
+    /// Id of the spec.
+    pub(crate) fn architecture(&self) -> &str {
+        &self.architecture
+    }
+
+    /// The options that states depend on, for listings.
+    pub(crate) fn summary(&self) -> String {
+        let mut parts = vec![self.kv_type.clone(), self.device.clone(), self.arithmetic.clone()];
+        if !self.adapters.is_empty() {
+            parts.push(format!("adapters {}", listed(&self.adapters)));
+        }
+        if !self.effects.is_empty() {
+            parts.push("with hooks".to_owned());
+        }
+        parts.join(", ")
+    }
+
     /// The differences to `now`, as phrases.
-    pub(super) fn differences(&self, now: &Self) -> Vec<String> {
+    pub(crate) fn differences(&self, now: &Self) -> Vec<String> {
         let Self {
             engine,
             architecture,
