@@ -4,6 +4,7 @@
 //! model.
 
 mod adapters;
+pub(crate) mod cache;
 pub(crate) mod capture;
 pub(crate) mod constraint;
 pub(crate) mod display;

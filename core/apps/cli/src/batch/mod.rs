@@ -15,6 +15,6 @@ pub(crate) mod response_format;
 pub(crate) mod result;
 mod result_file;
 mod retry;
-mod tally;
+pub(crate) mod tally;
 pub(crate) mod vectors;
 pub(crate) mod work;

@@ -1,7 +1,8 @@
 //! [`BatchTally`]: counts of a batch run, as text and as JSON.
 
+use crate::arguments::cache::OpenCache;
 use crate::output;
-use menagerie::engine::SchedulerCounts;
+use menagerie::engine::{DiskCacheCounts, SchedulerCounts};
 use serde_json::{Value, json};
 use std::time::Instant;
 
@@ -11,6 +12,12 @@ pub(crate) struct BatchTally {
     failed: usize,
     tokens: usize,
     started: Instant,
+}
+
+/// What the scheduler and the cache on disk did, if there are any.
+pub(crate) struct BatchCounts {
+    pub(crate) scheduler: Option<SchedulerCounts>,
+    pub(crate) disk_cache: Option<DiskCacheCounts>,
 }
 
 impl BatchTally {
@@ -41,27 +48,30 @@ impl BatchTally {
     }
 
     /// The summary as one line of text.
-    pub(crate) fn line(&self, counts: Option<&SchedulerCounts>) -> String {
+    pub(crate) fn line(&self, counts: &BatchCounts) -> String {
         let seconds = self.started.elapsed().as_secs_f64();
         let answers = output::counted(self.answered, "answer");
-        let Some(counts) = counts else { return format!("{answers} in {seconds:.1} s") };
+        let Some(scheduler) = &counts.scheduler else { return format!("{answers} in {seconds:.1} s") };
+        let disk = counts.disk_cache.as_ref();
+        let disk = disk.map_or_else(String::new, |disk| format!("; {}", OpenCache::line(disk)));
         format!(
             "{answers} in {seconds:.1} s: {} generated ({:.1}/s), {} from shared prefixes; after preemption {} restored and {} \
-             recomputed",
+             recomputed{disk}",
             output::counted(self.tokens, "token"),
             self.rate(),
-            output::counted(counts.shared as usize, "token"),
-            counts.set_aside_tokens,
-            counts.preempted_tokens,
+            output::counted(scheduler.shared as usize, "token"),
+            scheduler.set_aside_tokens,
+            scheduler.preempted_tokens,
         )
     }
 
     /// The summary as JSON; `[answered, failed]` are the lines of the whole file.
-    pub(crate) fn json(&self, [answered, failed]: [usize; 2], counts: Option<&SchedulerCounts>) -> Value {
+    pub(crate) fn json(&self, [answered, failed]: [usize; 2], counts: &BatchCounts) -> Value {
         json!({
             "results": { "answered": answered, "failed": failed },
             "answered": self.answered, "failed": self.failed, "generated_tokens": self.tokens,
-            "seconds": self.started.elapsed().as_secs_f64(), "tokens_per_second": self.rate(), "scheduler": counts,
+            "seconds": self.started.elapsed().as_secs_f64(), "tokens_per_second": self.rate(), "scheduler": counts.scheduler,
+            "disk_cache": counts.disk_cache,
         })
     }
 

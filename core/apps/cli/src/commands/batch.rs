@@ -1,5 +1,6 @@
 //! `batch MODEL IN OUT`: answers many requests together.
 
+use crate::arguments::cache::{CacheArguments, OpenCache};
 use crate::arguments::draft::DraftArguments;
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::metrics::MetricsArgument;
@@ -16,6 +17,7 @@ use crate::batch::output::{BatchOutput, EarlierResults};
 use crate::batch::request::BatchRequests;
 use crate::batch::response_format::ResponseFormats;
 use crate::batch::result::request_id;
+use crate::batch::tally::BatchCounts;
 use crate::batch::vectors::BatchVectors;
 use crate::batch::work::BatchWork;
 use crate::chat::answer;
@@ -25,9 +27,7 @@ use crate::output::output_file::{is_device, may_write};
 use crate::screen::report;
 use crate::{interrupt, output};
 use clap::Args;
-use menagerie::engine::{
-    EmbeddingOptions, Hookable, Normalization, Request, SchedulerCounts, SchedulerOptions, TextPipeline,
-};
+use menagerie::engine::{EmbeddingOptions, Hookable, Normalization, Request, SchedulerOptions, TextPipeline};
 use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use serde_json::{Map, Value, json};
@@ -97,6 +97,8 @@ pub(crate) struct BatchCommand {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    cache: CacheArguments,
+    #[command(flatten)]
     metrics: MetricsArgument,
     #[command(flatten)]
     template: TemplateArguments,
@@ -142,9 +144,14 @@ impl Runnable for BatchCommand {
         let text = models.text.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
         let vectors = models.vectors.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
         let metrics = self.metrics.watch_all(text.into_iter().chain(vectors))?;
+        self.cache.check_text(&models.text)?;
+        let cache = match &mut models.text {
+            Ok(pipeline) => self.cache.install(pipeline, installed)?,
+            Err(_) => OpenCache::default(),
+        };
         // After a signal there is time to complete the current line and OUT.
         let orderly = interrupt::orderly()?;
-        let ended = self.answer(&models, input, installed);
+        let ended = self.answer(&models, input, installed, &cache);
         drop(orderly);
         Failure::of_all([ended, metrics.write()])
     }
@@ -161,6 +168,7 @@ impl BatchCommand {
         models: &BatchModels,
         input: BatchInput,
         installed: &Environment,
+        cache: &OpenCache,
     ) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
         let text = models.text.as_ref().ok();
@@ -194,7 +202,8 @@ impl BatchCommand {
             text.map(|pipeline| Ok::<_, Failure>(pipeline.queue(self.room(pipeline)?)?)).transpose()?;
         let done = work.run(queue.as_mut(), self.parallel as usize + AHEAD, &cancel);
         let counts = queue.map(|queue| *queue.scheduler().counts());
-        self.end(work, done, counts, &cancel)
+        let counts = BatchCounts { scheduler: counts, disk_cache: cache.finish() };
+        self.end(work, done, &counts, &cancel)
     }
 
     fn requests<'a>(
@@ -315,7 +324,7 @@ impl BatchCommand {
         &self,
         work: BatchWork,
         done: Result<Option<String>, Failure>,
-        counts: Option<SchedulerCounts>,
+        counts: &BatchCounts,
         cancel: &Arc<AtomicBool>,
     ) -> Result<(), Failure> {
         let open = work.open();
@@ -332,9 +341,9 @@ impl BatchCommand {
             return Err(self.ended_by(&fault, open));
         }
         if self.json {
-            output::json(&tally.json([answered, failed], counts.as_ref()))?;
+            output::json(&tally.json([answered, failed], counts))?;
         } else if tally.lines() > 0 {
-            report::line(&tally.line(counts.as_ref()));
+            report::line(&tally.line(counts));
         }
         if failed == 0 {
             return Ok(());

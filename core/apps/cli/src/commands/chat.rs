@@ -1,5 +1,6 @@
 //! `chat MODEL`: a conversation on the terminal.
 
+use crate::arguments::cache::{CacheArguments, OpenCache};
 use crate::arguments::constraint::{ConstraintArguments, constraint};
 use crate::arguments::display::DisplayArguments;
 use crate::arguments::draft::DraftArguments;
@@ -41,6 +42,8 @@ pub(crate) struct ChatCommand {
     #[command(flatten)]
     pub(crate) state: StateArgument,
     #[command(flatten)]
+    pub(crate) cache: CacheArguments,
+    #[command(flatten)]
     pub(crate) metrics: MetricsArgument,
     #[command(flatten)]
     pub(crate) hooks: HookArguments,
@@ -78,6 +81,7 @@ impl Runnable for ChatCommand {
         self.hooks.install(&mut pipeline, installed)?;
         let observing = self.observe.begin(model, &mut pipeline)?;
         let metrics = self.metrics.watch(&mut pipeline)?;
+        let cache = self.cache.install(&mut pipeline, installed)?;
         if answer::chat_format(&pipeline, &self.template)?.is_none() {
             return Err(Failure::about(
                 &self.model.model,
@@ -95,7 +99,8 @@ impl Runnable for ChatCommand {
             report::line(&format!("{name}; context {context} tokens; /help lists commands"));
         }
         let _kept = interrupt::conversation()?;
-        let ended = talk(&mut conversation, &mut lines);
+        let ended = talk(&mut conversation, &mut lines, &cache);
+        cache.finish();
         let seen = observing.finish(&pipeline, [conversation.tokens(), &[]]);
         Failure::of_all([ended, conversation.keep(), metrics.write(), seen])
     }
@@ -127,7 +132,11 @@ impl ChatCommand {
 }
 
 /// Handles messages and commands until the user leaves.
-fn talk(conversation: &mut ChatConversation, lines: &mut ChatLines) -> Result<(), Failure> {
+fn talk(
+    conversation: &mut ChatConversation,
+    lines: &mut ChatLines,
+    cache: &OpenCache,
+) -> Result<(), Failure> {
     let mut interrupted = false;
     loop {
         let line = match lines.next()? {
@@ -149,6 +158,7 @@ fn talk(conversation: &mut ChatConversation, lines: &mut ChatLines) -> Result<()
             Err(Failure::Usage(message) | Failure::Failed(message)) => report::error(&message),
             Err(failure) => return Err(failure),
         }
+        cache.note_fault();
         if interrupt::is_ending() {
             return Err(Failure::Interrupted);
         }

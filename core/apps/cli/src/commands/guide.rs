@@ -39,6 +39,7 @@ pages! {
         "batch" => "docs/batch.md",
         "tool-calls" => "docs/tool-calls.md",
         "stages" => "docs/stages.md",
+        "prefix-cache" => "docs/prefix-cache.md",
         "state" => "docs/state.md",
         "quantization" => "docs/quantization.md",
         "convert" => "docs/convert.md",

@@ -2,6 +2,7 @@
 
 mod batch;
 mod bench;
+mod cache;
 mod chat;
 mod check;
 mod compare;
@@ -110,6 +111,7 @@ commands! {
     Pull(pull::PullCommand),
     #[cfg(feature = "hub")]
     Models(models::ModelsCommand),
+    Cache(cache::CacheCommand),
     Doctor(doctor::DoctorCommand),
     Guide(guide::GuideCommand),
     Completions(completions::CompletionsCommand),

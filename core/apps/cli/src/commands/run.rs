@@ -1,5 +1,6 @@
 //! `run MODEL [PROMPT]`: streams the answer to one prompt.
 
+use crate::arguments::cache::{CacheArguments, OpenCache};
 use crate::arguments::constraint::{ConstraintArguments, constraint};
 use crate::arguments::display::DisplayArguments;
 use crate::arguments::draft::DraftArguments;
@@ -61,6 +62,8 @@ pub(crate) struct RunCommand {
     #[command(flatten)]
     state: StateArgument,
     #[command(flatten)]
+    cache: CacheArguments,
+    #[command(flatten)]
     metrics: MetricsArgument,
     /// System message
     #[arg(long, value_name = "TEXT", conflicts_with = "raw", help_heading = "Chat")]
@@ -101,9 +104,11 @@ impl Runnable for RunCommand {
         self.hooks.install(&mut pipeline, installed)?;
         let observing = self.observe.begin(model, &mut pipeline)?;
         let metrics = self.metrics.watch(&mut pipeline)?;
+        let cache = self.cache.install(&mut pipeline, installed)?;
         let constraint = constraint(source.as_ref(), &pipeline)?;
         let asked = RunPrompt { text: &prompt, constraint, draft: self.draft.source(&pipeline)? };
         let answered = self.answer(&pipeline, asked, observing, installed);
+        self.say_cached(&cache);
         Failure::of_all([answered, metrics.write()])
     }
 
@@ -203,6 +208,15 @@ impl RunCommand {
         }
     }
 
+    /// Waits until the cache on disk is written, and says with --verbose what it did.
+    fn say_cached(&self, cache: &OpenCache) {
+        if let Some(counts) = cache.finish()
+            && self.verbose
+        {
+            report::line(&OpenCache::line(&counts));
+        }
+    }
+
     fn report(&self, pipeline: &LoadedModel<TextPipeline>, outcome: &Outcome, tokens: Vec<Value>) -> Value {
         let statistics = &outcome.statistics;
         let stop = match &outcome.reason {
@@ -223,6 +237,7 @@ impl RunCommand {
             "context": pipeline.context(),
             "prompt_tokens": statistics.prompt_tokens,
             "cached_tokens": statistics.cached_tokens,
+            "disk_tokens": statistics.disk_tokens,
             "generated_tokens": statistics.generated_tokens,
             "drafted_tokens": statistics.drafted_tokens,
             "accepted_tokens": statistics.accepted_tokens,
@@ -246,6 +261,7 @@ impl RunCommand {
             model: self.model,
             stages: self.stages,
             state: self.state,
+            cache: self.cache,
             metrics: self.metrics,
             hooks: self.hooks,
             observe: self.observe,

@@ -117,7 +117,9 @@ fn calls() -> Vec<(&'static str, Vec<Vec<String>>)> {
         ("synth --shape list", &["synth llama --shape list --json"]),
         ("control-vector show", &["control-vector show VECTOR --json"]),
     ];
-    let more: [(&'static str, &[&str]); 4] = [
+    let more: [(&'static str, &[&str]); 6] = [
+        ("cache list", &["cache list . --json"]),
+        ("cache clear", &["cache clear . --json"]),
         ("plugin list", &["plugin list --json"]),
         ("doctor", &["doctor --json"]),
         ("guide", &["guide --json"]),

@@ -14,6 +14,7 @@ mod completions;
 mod constrained;
 mod control_vectors;
 mod defaults;
+mod disk_cache;
 mod drafts;
 mod embed;
 mod fingerprints;
