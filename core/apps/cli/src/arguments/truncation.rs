@@ -4,6 +4,7 @@ use crate::output;
 use crate::screen::report;
 use clap::Args;
 use menagerie::engine::{GenerateError, TextTokens, Truncation};
+use menagerie_openai::cut_ids;
 
 /// Whether long texts are truncated.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -28,16 +29,6 @@ impl TruncationArgument {
     pub(crate) fn cut(self, ids: Vec<u32>, context: usize) -> TextTokens {
         cut_ids(ids, context, self.truncation())
     }
-}
-
-/// Token ids, truncated to a context if `truncation` allows it.
-pub(crate) fn cut_ids(mut tokens: Vec<u32>, context: usize, truncation: Truncation) -> TextTokens {
-    let cut = match truncation {
-        Truncation::Refuse => 0,
-        Truncation::End => tokens.len().saturating_sub(context),
-    };
-    tokens.truncate(tokens.len() - cut);
-    TextTokens { tokens, second: None, cut }
 }
 
 /// The message of an error; for a text that is too long, with the option that truncates it.

@@ -1,17 +1,13 @@
 //! The parts of `batch`: it reads requests from a file, runs them in a queue, and writes results to another file.
 //!
-//! In reading order: `input` finds the lines, `body`, `messages` and `request` convert them to requests, `models` opens the models,
-//! `work` runs the batch, `result` and `vectors` build the results, `output` writes them.
+//! In reading order: `input` finds the lines (the crate `menagerie-openai` converts them to requests), `models` opens the
+//! models, `work` runs the batch, `result` and `vectors` build the results, `output` writes them.
 
-pub(crate) mod body;
 mod checksum;
 pub(crate) mod identity;
 pub(crate) mod input;
-pub(crate) mod messages;
 pub(crate) mod models;
 pub(crate) mod output;
-pub(crate) mod request;
-pub(crate) mod response_format;
 pub(crate) mod result;
 mod result_file;
 mod retry;

@@ -1,11 +1,12 @@
 //! [`BatchResult`]: collects the answers of a line and formats them as OpenAI does.
 
-use crate::batch::body::LineFault;
 use crate::batch::input::LinePlace;
-use crate::batch::request::AnswerFormat;
-use crate::chat::printer::AnswerToken;
-use menagerie::engine::{GenerateError, Outcome, StopReason};
-use serde_json::{Map, Value, json};
+use menagerie::engine::{GenerateError, Outcome};
+use menagerie_openai::{
+    AnswerFormat, AnswerToken, LineFault, answer_usage, chat_logprobs, chat_message, completion_logprobs,
+    fault_of, finish_reason,
+};
+use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The answers of a line.
@@ -76,91 +77,28 @@ impl BatchResult {
         body["model"] = model.into();
         body["choices"] =
             outcomes.iter().enumerate().map(|(index, outcome)| self.choice(index, outcome)).collect();
-        body["usage"] = usage(&outcomes);
+        body["usage"] = answer_usage(&outcomes);
         (line(&self.place, 200, body), true)
     }
 
     fn choice(&self, index: usize, outcome: &Outcome) -> Value {
-        let finish = match &outcome.reason {
-            StopReason::EndOfGeneration(_) | StopReason::StopString(_) if !outcome.tool_calls.is_empty() => {
-                "tool_calls"
-            }
-            StopReason::EndOfGeneration(_) | StopReason::StopString(_) | StopReason::Complete => "stop",
-            StopReason::MaxTokens | StopReason::ContextFull => "length",
-            other => other.name(),
-        };
         let shown = &self.shown[index];
         let is_shown = !shown.is_empty() || !self.prompt.is_empty();
+        let echo = self.echo.as_deref();
         let logprobs = is_shown.then(|| match self.shape {
             AnswerFormat::Chat => chat_logprobs(shown),
-            AnswerFormat::Completion => self.completion_logprobs(shown),
+            AnswerFormat::Completion => completion_logprobs(echo, &self.prompt, shown),
         });
-        let mut choice = json!({ "index": index, "logprobs": logprobs, "finish_reason": finish });
-        let Outcome { text, reasoning, .. } = outcome;
+        let mut choice =
+            json!({ "index": index, "logprobs": logprobs, "finish_reason": finish_reason(outcome) });
         match self.shape {
-            AnswerFormat::Chat => {
-                let mut message = json!({ "role": "assistant", "content": text });
-                if !reasoning.is_empty() {
-                    message["reasoning_content"] = reasoning.clone().into();
-                }
-                if !outcome.tool_calls.is_empty() {
-                    message["tool_calls"] = json!(outcome.tool_calls);
-                    if text.is_empty() {
-                        message["content"] = Value::Null;
-                    }
-                }
-                choice["message"] = message;
-            }
+            AnswerFormat::Chat => choice["message"] = chat_message(outcome),
             AnswerFormat::Completion => {
-                let echo = self.echo.as_deref().unwrap_or_default();
-                choice["text"] = format!("{echo}{reasoning}{text}").into();
+                let Outcome { text, reasoning, .. } = outcome;
+                choice["text"] = format!("{}{reasoning}{text}", echo.unwrap_or_default()).into();
             }
         }
         choice
-    }
-
-    /// The tokens of the prompt, if they are requested, and of an answer.
-    fn completion_logprobs(&self, shown: &[AnswerToken]) -> Value {
-        // Characters of the tokens of the prompt that its text does not have: a space that the vocabulary puts before a text.
-        let echoed = self.echo.as_deref().map_or(0, |echo| echo.chars().count());
-        let added = self.prompt.iter().map(started).sum::<usize>().saturating_sub(echoed);
-        let shown: Vec<&AnswerToken> = self.prompt.iter().chain(shown).collect();
-        let offsets = shown.iter().scan(0, |next: &mut usize, token| {
-            let offset = *next;
-            *next += started(token);
-            Some(offset.saturating_sub(added))
-        });
-        // The first token of a prompt has no probability.
-        let top = |shown: &&AnswerToken| -> Option<Map<String, Value>> {
-            shown.logprob?;
-            Some(shown.top.iter().map(|top| (top.piece.clone(), json!(top.logprob))).collect())
-        };
-        json!({
-            "text_offset": offsets.collect::<Vec<_>>(),
-            "tokens": shown.iter().map(|shown| &shown.piece).collect::<Vec<_>>(),
-            "token_logprobs": shown.iter().map(|shown| shown.logprob).collect::<Vec<_>>(),
-            "top_logprobs": shown.iter().map(top).collect::<Vec<_>>(),
-        })
-    }
-}
-
-/// The number of characters that begin in a token.
-fn started(token: &AnswerToken) -> usize {
-    // Other bytes continue a character (RFC 3629).
-    token.bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count()
-}
-
-/// Classifies an error: caused by the request, or by the model.
-pub(crate) fn fault_of(error: GenerateError) -> LineFault {
-    match error {
-        GenerateError::EmptyPrompt
-        | GenerateError::PromptTooLong { .. }
-        | GenerateError::PastPositions { .. }
-        | GenerateError::TokenOutOfRange { .. }
-        | GenerateError::Sampling(_)
-        | GenerateError::Options(_)
-        | GenerateError::Chunked { .. } => LineFault::whole(error),
-        other => LineFault::while_running(other),
     }
 }
 
@@ -179,61 +117,4 @@ pub(crate) fn line(place: &LinePlace, status: u16, body: Value) -> Value {
         "response": { "status_code": status, "request_id": request_id(place), "body": body },
         "error": null,
     })
-}
-
-fn chat_logprobs(shown: &[AnswerToken]) -> Value {
-    let token = |piece: &str, bytes: &[u8], logprob: Option<f32>| {
-        // Control tokens have no bytes in the text: null, as OpenAI's reference says.
-        let bytes = (!bytes.is_empty()).then_some(bytes);
-        json!({ "token": piece, "logprob": logprob, "bytes": bytes })
-    };
-    let one = |shown: &AnswerToken| {
-        let mut value = token(&shown.piece, &shown.bytes, shown.logprob);
-        let top = shown.top.iter().map(|top| token(&top.piece, &top.bytes, Some(top.logprob)));
-        value["top_logprobs"] = top.collect();
-        value
-    };
-    json!({ "content": shown.iter().map(one).collect::<Vec<_>>() })
-}
-
-/// Token counts; the prompt counts once for all answers.
-fn usage(outcomes: &[Outcome]) -> Value {
-    let prompt = outcomes.first().map_or(0, |outcome| outcome.statistics.prompt_tokens);
-    let cached = outcomes.iter().map(|outcome| outcome.statistics.cached_tokens).min().unwrap_or(0);
-    let made: usize = outcomes.iter().map(|outcome| outcome.statistics.generated_tokens).sum();
-    json!({
-        "prompt_tokens": prompt, "completion_tokens": made, "total_tokens": prompt + made,
-        "prompt_tokens_details": { "cached_tokens": cached },
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use menagerie::engine::TokenLogprob;
-
-    /// Options that do not go together are a fault of the line.
-    #[test]
-    fn a_fault_of_options_is_one_of_the_request() {
-        assert_eq!(fault_of(GenerateError::Options("a constraint and tools".to_owned())).status, 400);
-        assert_eq!(fault_of(GenerateError::Cancelled).status, 500);
-    }
-
-    /// A character of two tokens has the bytes of each; a control token has none (OpenAI's reference of chat
-    /// completions: `bytes` is null where a token has no bytes).
-    #[test]
-    fn log_probabilities_have_the_bytes_of_tokens() {
-        let end = TokenLogprob { id: 2, piece: "</s>".to_owned(), bytes: Vec::new(), logprob: -1.0 };
-        let half = |bytes: &[u8]| AnswerToken {
-            id: 1,
-            piece: "\u{fffd}".to_owned(),
-            bytes: bytes.to_vec(),
-            logprob: Some(-0.5),
-            top: vec![end.clone()],
-        };
-        let value = chat_logprobs(&[half(&[0xC3]), half(&[0xA9])]);
-        let content = &value["content"];
-        assert_eq!((&content[0]["bytes"], &content[1]["bytes"]), (&json!([0xC3]), &json!([0xA9])));
-        assert_eq!(content[0]["top_logprobs"], json!([{ "token": "</s>", "logprob": -1.0, "bytes": null }]));
-    }
 }

@@ -1,18 +1,16 @@
 //! [`BatchWork`]: a running batch, from lines to results.
 
-use crate::batch::body::LineFault;
 use crate::batch::input::{BatchInput, LineKind};
 use crate::batch::output::BatchOutput;
-use crate::batch::request::{BatchRequest, BatchRequests};
 use crate::batch::result::{BatchResult, fault_line};
 use crate::batch::tally::BatchTally;
 use crate::batch::vectors::BatchVectors;
-use crate::chat::printer::AnswerToken;
 use crate::failure::Failure;
 use crate::screen::progress;
 use indicatif::ProgressBar;
 use menagerie::engine::{Completion, Event, GenerateError, Queue, RequestId, StopReason};
 use menagerie::open::stage_fault;
+use menagerie_openai::{AnswerToken, BatchRequest, BatchRequests, LineFault};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,41 +8,16 @@ use crate::screen::progress::PromptBar;
 use crate::screen::style::{OutputStream, paint};
 use crate::screen::{report, style};
 use anstyle::Style;
-use menagerie::engine::{Event, Outcome, StopReason, TokenLogprob};
+use menagerie::engine::{Event, Outcome, StopReason};
+use menagerie_openai::AnswerToken;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A token with its log probability.
-#[derive(Clone, Debug)]
-pub(crate) struct AnswerToken {
-    pub(crate) id: u32,
-    pub(crate) piece: String,
-    /// The bytes that it adds to the text.
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) logprob: Option<f32>,
-    pub(crate) top: Vec<TokenLogprob>,
-}
-
-impl AnswerToken {
-    /// `{"id", "token", "logprob", "top"}`; the last two only if they were requested.
-    pub(crate) fn json(&self) -> serde_json::Value {
-        let mut value = serde_json::json!({ "id": self.id, "token": self.piece });
-        if let Some(logprob) = self.logprob {
-            value["logprob"] = logprob.into();
-            let one =
-                |t: &TokenLogprob| serde_json::json!({ "id": t.id, "token": t.piece, "logprob": t.logprob });
-            value["top"] = self.top.iter().map(one).collect();
-        }
-        value
-    }
-
-    /// The row in the table of log probabilities.
-    fn row(&self) -> Vec<String> {
-        let others: Vec<String> =
-            self.top.iter().map(|t| format!("{:?} {:.2}", t.piece, t.logprob)).collect();
-        let own = self.logprob.map(|logprob| format!("{logprob:.3}")).unwrap_or_default();
-        vec![format!("{:?}", self.piece), own, others.join("  ")]
-    }
+/// The row of a token in the table of log probabilities.
+fn row(token: &AnswerToken) -> Vec<String> {
+    let others: Vec<String> = token.top.iter().map(|t| format!("{:?} {:.2}", t.piece, t.logprob)).collect();
+    let own = token.logprob.map(|logprob| format!("{logprob:.3}")).unwrap_or_default();
+    vec![format!("{:?}", token.piece), own, others.join("  ")]
 }
 
 /// The streams for the answer and for everything else.
@@ -219,7 +194,7 @@ impl<'a> Printer<'a> {
             self.write("\n")?;
         }
         if !self.tokens.is_empty() {
-            let rows: Vec<Vec<String>> = self.tokens.iter().map(AnswerToken::row).collect();
+            let rows: Vec<Vec<String>> = self.tokens.iter().map(row).collect();
             let table = output::table_text(&["token", "logprob", "most likely"], &rows);
             self.remark(&table)?;
         }
@@ -276,6 +251,7 @@ fn cut(reason: &StopReason, context: usize, limit_noted: bool) -> Option<String>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use menagerie::engine::TokenLogprob;
     use crate::screen::open_line::OpenLine;
     use std::io::Write;
     use std::sync::Mutex;

@@ -13,7 +13,7 @@ use crate::arguments::stages::StageArguments;
 use crate::arguments::state::{StateArgument, keep, take_up};
 use crate::arguments::template::TemplateArguments;
 use crate::chat::answer;
-use crate::chat::printer::{AnswerStreams, AnswerToken, Printer};
+use crate::chat::printer::{AnswerStreams, Printer};
 use crate::commands::chat::ChatCommand;
 use crate::commands::{CommandContext, Runnable};
 use crate::failure::Failure;
@@ -27,6 +27,7 @@ use menagerie::engine::{
 };
 use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
+use menagerie_openai::AnswerToken;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;

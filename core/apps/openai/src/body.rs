@@ -6,51 +6,53 @@ use std::fmt;
 
 /// The reason why a line gets an error instead of an answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LineFault {
+pub struct LineFault {
     /// An HTTP status: 400 for an error in the line, 500 for an error of the model.
-    pub(crate) status: u16,
-    pub(crate) message: String,
+    pub status: u16,
+    /// The reason.
+    pub message: String,
     /// The field that has the error.
-    pub(crate) field: Option<String>,
+    pub field: Option<String>,
 }
 
 impl LineFault {
     /// An error in a field.
-    pub(crate) fn of(field: &str, reason: impl fmt::Display) -> Self {
+    pub fn of(field: &str, reason: impl fmt::Display) -> Self {
         Self { status: 400, message: format!("{field}: {reason}"), field: Some(field.to_owned()) }
     }
 
     /// An error in the line as a whole.
-    pub(crate) fn whole(reason: impl fmt::Display) -> Self {
+    pub fn whole(reason: impl fmt::Display) -> Self {
         Self { status: 400, message: reason.to_string(), field: None }
     }
 
     /// An error while the line was computed.
-    pub(crate) fn while_running(reason: impl fmt::Display) -> Self {
+    pub fn while_running(reason: impl fmt::Display) -> Self {
         Self { status: 500, message: reason.to_string(), field: None }
     }
 }
 
 /// The fields that have not been read yet; fields that are null are left out.
-pub(crate) struct RequestBody(Map<String, Value>);
+pub struct RequestBody(Map<String, Value>);
 
 /// Fields that do not change the answer.
 const WITHOUT_EFFECT: [&str; 6] = ["model", "user", "metadata", "store", "service_tier", "safety_identifier"];
 
 impl RequestBody {
-    pub(crate) fn new(fields: Map<String, Value>) -> Self {
+    /// A body with these fields.
+    pub fn new(fields: Map<String, Value>) -> Self {
         let mut body = Self(fields.into_iter().filter(|(_, value)| !value.is_null()).collect());
         body.0.retain(|name, _| !WITHOUT_EFFECT.contains(&name.as_str()));
         body
     }
 
     /// Removes and returns a field.
-    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
+    pub fn take(&mut self, name: &str) -> Option<Value> {
         self.0.remove(name)
     }
 
     /// Whether the body has a field.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
@@ -64,19 +66,25 @@ impl RequestBody {
     }
 
     /// Removes and returns a count.
-    pub(crate) fn count(&mut self, name: &str) -> Result<Option<usize>, LineFault> {
+    ///
+    /// # Errors
+    /// The field is not a whole number from 0.
+    pub fn count(&mut self, name: &str) -> Result<Option<usize>, LineFault> {
         let count = |value: Value| value.as_u64().and_then(|count| usize::try_from(count).ok()).ok_or(value);
         let wrong = |found| LineFault::of(name, format!("{found} is not a whole number from 0"));
         self.take(name).map(count).transpose().map_err(wrong)
     }
 
     /// The text of a field, if it is a string.
-    pub(crate) fn text(&self, name: &str) -> Option<String> {
+    pub fn text(&self, name: &str) -> Option<String> {
         self.0.get(name).and_then(Value::as_str).map(str::to_owned)
     }
 
     /// Removes and returns a boolean.
-    pub(crate) fn flag(&mut self, name: &str) -> Result<Option<bool>, LineFault> {
+    ///
+    /// # Errors
+    /// The field is not a boolean.
+    pub fn flag(&mut self, name: &str) -> Result<Option<bool>, LineFault> {
         let flag = |value: Value| value.as_bool().ok_or(value);
         self.take(name)
             .map(flag)
@@ -96,7 +104,10 @@ impl RequestBody {
     }
 
     /// The sampling and stop options, with `defaults` for the rest.
-    pub(crate) fn request(&mut self, defaults: &Request) -> Result<Request, LineFault> {
+    ///
+    /// # Errors
+    /// The value of a field is invalid.
+    pub fn request(&mut self, defaults: &Request) -> Result<Request, LineFault> {
         let mut request = defaults.clone();
         let sampling = &mut request.sampling;
         for (name, slot) in [
@@ -134,7 +145,10 @@ impl RequestBody {
     }
 
     /// Log probabilities of a chat completion: `logprobs` enables them, `top_logprobs` is the number of alternatives.
-    pub(crate) fn chat_logprobs(&mut self) -> Result<Option<usize>, LineFault> {
+    ///
+    /// # Errors
+    /// The value of a field is invalid.
+    pub fn chat_logprobs(&mut self) -> Result<Option<usize>, LineFault> {
         let (wanted, top) = (self.flag("logprobs")?, self.count("top_logprobs")?);
         match (wanted, top) {
             (Some(true), top) => Ok(Some(top.unwrap_or(0))),
@@ -144,7 +158,10 @@ impl RequestBody {
     }
 
     /// Refuses requests for other forms of answers, and fields that nothing has read.
-    pub(crate) fn finish(mut self) -> Result<(), LineFault> {
+    ///
+    /// # Errors
+    /// The field that is not supported.
+    pub fn finish(mut self) -> Result<(), LineFault> {
         use serde_json::json;
         self.only("stream", &[json!(false)])?;
         self.only("echo", &[json!(false)])?;

@@ -1,28 +1,31 @@
 //! [`BatchRequests`]: from a line of a batch to requests for the queue.
 
-use crate::batch::body::{LineFault, RequestBody};
-use crate::batch::messages::{messages_of, prompt_fault, tools_of};
-use crate::batch::response_format::ResponseFormats;
+use crate::body::{LineFault, RequestBody};
+use crate::messages::{messages_of, prompt_fault, tools_of};
+use crate::response_format::ResponseFormats;
 use menagerie::engine::{ChatCapable, ChatMessage, Prompt, RenderOptions, Request, TextPipeline};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// Converts lines to requests.
-pub(crate) struct BatchRequests<'a> {
-    pub(crate) pipeline: &'a TextPipeline,
+pub struct BatchRequests<'a> {
+    /// The model.
+    pub pipeline: &'a TextPipeline,
     /// The chat template; without one, plain prompts are continued as text.
-    pub(crate) format: Option<&'a Arc<dyn ChatCapable>>,
+    pub format: Option<&'a Arc<dyn ChatCapable>>,
     /// Values of fields that a line leaves out.
-    pub(crate) defaults: Request,
-    pub(crate) render: RenderOptions,
+    pub defaults: Request,
+    /// Tools and variables of the chat template.
+    pub render: RenderOptions,
     /// Number of answers to a line without the field `n`.
-    pub(crate) answers: usize,
-    pub(crate) formats: ResponseFormats,
+    pub answers: usize,
+    /// Constraints of answers.
+    pub formats: ResponseFormats,
 }
 
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AnswerFormat {
+pub enum AnswerFormat {
     /// A message.
     Chat,
     /// Text.
@@ -30,13 +33,16 @@ pub(crate) enum AnswerFormat {
 }
 
 /// The prompt of a line, and a request for each answer to it.
-pub(crate) struct BatchRequest {
-    pub(crate) shape: AnswerFormat,
-    pub(crate) prompt: Prompt<'static>,
+pub struct BatchRequest {
+    /// The form of the answers.
+    pub shape: AnswerFormat,
+    /// The prompt.
+    pub prompt: Prompt<'static>,
     /// The text of the prompt, if answers begin with it. The first request then reports the tokens of the prompt, if log
     /// probabilities are requested.
-    pub(crate) echo: Option<String>,
-    pub(crate) answers: Vec<Request>,
+    pub echo: Option<String>,
+    /// A request for each answer.
+    pub answers: Vec<Request>,
 }
 
 /// Maximum number of answers to one line; each answer is a sequence.
@@ -44,7 +50,10 @@ const MOST_ANSWERS: usize = 128;
 
 impl BatchRequests<'_> {
     /// The requests of a line; `None` is a line that is not JSON.
-    pub(crate) fn of(&self, line: Option<Value>) -> Result<BatchRequest, LineFault> {
+    ///
+    /// # Errors
+    /// What is wrong in the line, or not supported.
+    pub fn of(&self, line: Option<Value>) -> Result<BatchRequest, LineFault> {
         let fields = match line {
             None => return Err(LineFault::whole("the line is not JSON")),
             Some(Value::String(text)) => Map::from_iter([("prompt".to_owned(), Value::String(text))]),
@@ -216,7 +225,10 @@ impl BatchRequests<'_> {
 }
 
 /// The `url` and the body of a line in the format of OpenAI's batches: `custom_id`, `method`, `url`, `body`.
-pub(crate) fn opened(mut fields: Map<String, Value>) -> Result<(String, RequestBody), LineFault> {
+///
+/// # Errors
+/// A field is missing or not supported.
+pub fn opened(mut fields: Map<String, Value>) -> Result<(String, RequestBody), LineFault> {
     if fields.get("custom_id").and_then(Value::as_str).is_none_or(str::is_empty) {
         return Err(LineFault::of("custom_id", "expected a string, which identifies the answer"));
     }

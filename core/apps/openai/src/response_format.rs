@@ -1,6 +1,6 @@
 //! [`ResponseFormats`]: the field `response_format` of a line, as a constraint of its answers.
 
-use crate::batch::body::{LineFault, RequestBody};
+use crate::body::{LineFault, RequestBody};
 use menagerie::engine::{Constraint, Tokenizing};
 use menagerie::grammar::{GrammarCompiler, GrammarSource};
 use serde_json::{Map, Value, json};
@@ -14,20 +14,24 @@ const SCHEMA: &str = "response_format.json_schema";
 const KEPT: usize = 16;
 
 /// Compiles formats; the newest ones are kept.
-pub(crate) struct ResponseFormats {
+pub struct ResponseFormats {
     /// `None` without a tokenizer.
     compiler: Option<GrammarCompiler>,
     kept: RefCell<VecDeque<(Value, Arc<dyn Constraint>)>>,
 }
 
 impl ResponseFormats {
-    pub(crate) fn new(tokenizer: Option<&Arc<dyn Tokenizing>>) -> Self {
+    /// Formats of a model with this tokenizer.
+    pub fn new(tokenizer: Option<&Arc<dyn Tokenizing>>) -> Self {
         let compiler = tokenizer.map(|tokenizer| GrammarCompiler::new(Arc::clone(tokenizer)));
         Self { compiler, kept: RefCell::default() }
     }
 
     /// Removes the field and returns its constraint; `None` for text.
-    pub(crate) fn constraint(
+    ///
+    /// # Errors
+    /// The format is invalid, not supported, or the model has no tokenizer.
+    pub fn constraint(
         &self,
         body: &mut RequestBody,
     ) -> Result<Option<Arc<dyn Constraint>>, LineFault> {

@@ -1,6 +1,6 @@
 //! Messages and tools of a chat completion.
 
-use crate::batch::body::{LineFault, RequestBody};
+use crate::body::{LineFault, RequestBody};
 use menagerie::engine::{ChatMessage, RenderOptions, TextError, ToolCall, ToolSet};
 use menagerie::loaders::CallSupportError;
 use serde_json::{Map, Value};
@@ -11,7 +11,10 @@ const FIELDS: [&str; 7] =
     ["role", "content", "reasoning_content", "reasoning", "tool_calls", "tool_call_id", "name"];
 
 /// The messages of a chat completion. Contents are text.
-pub(crate) fn messages_of(messages: &Value) -> Result<Vec<ChatMessage>, LineFault> {
+///
+/// # Errors
+/// A message has an error, or a field that is not supported.
+pub fn messages_of(messages: &Value) -> Result<Vec<ChatMessage>, LineFault> {
     let list = messages.as_array().filter(|list| !list.is_empty());
     let list = list.ok_or_else(|| LineFault::of("messages", "expected a list of messages"))?;
     let mut calls = HashSet::new();
@@ -149,7 +152,10 @@ impl MessageFields<'_> {
 }
 
 /// Adds the fields about tools to the options of a prompt.
-pub(crate) fn tools_of(body: &mut RequestBody, options: &mut RenderOptions) -> Result<(), LineFault> {
+///
+/// # Errors
+/// The value of a field is invalid or not supported.
+pub fn tools_of(body: &mut RequestBody, options: &mut RenderOptions) -> Result<(), LineFault> {
     match body.take("tools") {
         Some(Value::Array(tools)) => {
             let other = tools.iter().position(|tool| tool.get("type").is_some_and(|kind| kind != "function"));
@@ -180,7 +186,7 @@ pub(crate) fn tools_of(body: &mut RequestBody, options: &mut RenderOptions) -> R
 }
 
 /// The error of a prompt: of the tools, if their calls could not be read.
-pub(crate) fn prompt_fault(error: &TextError) -> LineFault {
+pub fn prompt_fault(error: &TextError) -> LineFault {
     let of_tools = error.0.downcast_ref::<CallSupportError>().is_some();
     LineFault::of(if of_tools { "tools" } else { "messages" }, error)
 }
