@@ -182,7 +182,8 @@ fn every_trait_is_implemented_asked_for_and_called() {
 fn nothing_is_asynchronous() {
     let words = [concat!("asy", "nc fn"), concat!("asy", "nc move"), concat!(".aw", "ait")];
     let mut faults = Vec::new();
-    for source in sources() {
+    // A server waits for many clients at once, and polls what it awaits.
+    for source in sources().into_iter().filter(|source| !source.inside.starts_with("core/apps/server/")) {
         for (number, line) in source.lines.iter().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
             if words.iter().any(|word| code.contains(word)) {

@@ -70,7 +70,11 @@ impl RequestBody {
     /// # Errors
     /// The field is not a whole number from 0.
     pub fn count(&mut self, name: &str) -> Result<Option<usize>, LineFault> {
-        let count = |value: Value| value.as_u64().and_then(|count| usize::try_from(count).ok()).ok_or(value);
+        // Some clients write every number with a fraction.
+        let whole =
+            |value: f64| (value.fract() == 0.0 && (0.0..9e15).contains(&value)).then_some(value as u64);
+        let number = |value: &Value| value.as_u64().or_else(|| whole(value.as_f64()?));
+        let count = |value: Value| number(&value).and_then(|count| usize::try_from(count).ok()).ok_or(value);
         let wrong = |found| LineFault::of(name, format!("{found} is not a whole number from 0"));
         self.take(name).map(count).transpose().map_err(wrong)
     }

@@ -107,8 +107,12 @@ pub fn cut_ids(mut tokens: Vec<u32>, context: usize, truncation: Truncation) -> 
     TextTokens { tokens, second: None, cut }
 }
 
-/// The field `truncate`: `true` or `"END"` truncates long texts at the end, `false` or `"NONE"` refuses them.
-fn truncation_of(field: Option<Value>, otherwise: Truncation) -> Result<Truncation, LineFault> {
+/// The field `truncate`: `true` or `"END"` truncates long texts at the end, `false` or `"NONE"` refuses them. `otherwise`
+/// applies without it.
+///
+/// # Errors
+/// Another value.
+pub fn truncation_of(field: Option<Value>, otherwise: Truncation) -> Result<Truncation, LineFault> {
     match field {
         None => Ok(otherwise),
         Some(Value::Bool(true)) => Ok(Truncation::End),

@@ -18,7 +18,7 @@ mod response_format;
 pub use answer::{answer_usage, chat_logprobs, chat_message, completion_logprobs, fault_of, finish_reason};
 pub use answer_token::AnswerToken;
 pub use body::{LineFault, RequestBody};
-pub use embeddings::{EmbeddingBody, VectorForm, cut_ids, embedding_list};
+pub use embeddings::{EmbeddingBody, VectorForm, cut_ids, embedding_list, truncation_of};
 pub use messages::{messages_of, prompt_fault, tools_of};
 pub use request::{AnswerFormat, BatchRequest, BatchRequests, opened};
 pub use response_format::ResponseFormats;

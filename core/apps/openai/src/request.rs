@@ -20,7 +20,7 @@ pub struct BatchRequests<'a> {
     /// Number of answers to a line without the field `n`.
     pub answers: usize,
     /// Constraints of answers.
-    pub formats: ResponseFormats,
+    pub formats: Arc<ResponseFormats>,
 }
 
 /// The form of an answer.
@@ -71,13 +71,10 @@ impl BatchRequests<'_> {
 
     /// A line in the format of OpenAI's batches.
     fn openai(&self, fields: Map<String, Value>) -> Result<BatchRequest, LineFault> {
-        let (url, mut body) = opened(fields)?;
+        let (url, body) = opened(fields)?;
         match url.as_str() {
             "/v1/chat/completions" => self.chat(body),
-            "/v1/completions" => {
-                let (prompt, echo) = self.completion_prompt(&mut body)?;
-                self.batch_request(body, AnswerFormat::Completion, prompt, echo)
-            }
+            "/v1/completions" => self.completion(body),
             other => Err(LineFault::of(
                 "url",
                 format!(
@@ -98,8 +95,7 @@ impl BatchRequests<'_> {
                     let prompt = self.text_prompt(&mut body, true)?;
                     return self.batch_request(body, AnswerFormat::Chat, prompt, None);
                 }
-                let (prompt, echo) = self.completion_prompt(&mut body)?;
-                self.batch_request(body, AnswerFormat::Completion, prompt, echo)
+                self.completion(body)
             }
             (true, true) => {
                 Err(LineFault::of("prompt", "the line has messages too; give only one of the two"))
@@ -108,11 +104,24 @@ impl BatchRequests<'_> {
         }
     }
 
-    fn chat(&self, mut body: RequestBody) -> Result<BatchRequest, LineFault> {
+    /// The request of the body of a chat completion.
+    ///
+    /// # Errors
+    /// A field has an error or is not supported, or the model has no chat template.
+    pub fn chat(&self, mut body: RequestBody) -> Result<BatchRequest, LineFault> {
         let messages = body.take("messages").unwrap_or_default();
         let messages = messages_of(&messages)?;
         let prompt = self.rendered(&mut body, &messages)?;
         self.batch_request(body, AnswerFormat::Chat, prompt, None)
+    }
+
+    /// The request of the body of a completion.
+    ///
+    /// # Errors
+    /// A field has an error or is not supported, or the prompt cannot be tokenized.
+    pub fn completion(&self, mut body: RequestBody) -> Result<BatchRequest, LineFault> {
+        let (prompt, echo) = self.completion_prompt(&mut body)?;
+        self.batch_request(body, AnswerFormat::Completion, prompt, echo)
     }
 
     fn rendered(

@@ -4,9 +4,8 @@ use crate::body::{LineFault, RequestBody};
 use menagerie::engine::{Constraint, Tokenizing};
 use menagerie::grammar::{GrammarCompiler, GrammarSource};
 use serde_json::{Map, Value, json};
-use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const FIELD: &str = "response_format";
 const SCHEMA: &str = "response_format.json_schema";
@@ -17,29 +16,26 @@ const KEPT: usize = 16;
 pub struct ResponseFormats {
     /// `None` without a tokenizer.
     compiler: Option<GrammarCompiler>,
-    kept: RefCell<VecDeque<(Value, Arc<dyn Constraint>)>>,
+    kept: Mutex<VecDeque<(Value, Arc<dyn Constraint>)>>,
 }
 
 impl ResponseFormats {
     /// Formats of a model with this tokenizer.
     pub fn new(tokenizer: Option<&Arc<dyn Tokenizing>>) -> Self {
         let compiler = tokenizer.map(|tokenizer| GrammarCompiler::new(Arc::clone(tokenizer)));
-        Self { compiler, kept: RefCell::default() }
+        Self { compiler, kept: Mutex::default() }
     }
 
     /// Removes the field and returns its constraint; `None` for text.
     ///
     /// # Errors
     /// The format is invalid, not supported, or the model has no tokenizer.
-    pub fn constraint(
-        &self,
-        body: &mut RequestBody,
-    ) -> Result<Option<Arc<dyn Constraint>>, LineFault> {
+    pub fn constraint(&self, body: &mut RequestBody) -> Result<Option<Arc<dyn Constraint>>, LineFault> {
         let Some(schema) = body.take(FIELD).map(|format| schema_of(&format)).transpose()?.flatten() else {
             return Ok(None);
         };
-        let mut kept = self.kept.borrow_mut();
-        if let Some((_, constraint)) = kept.iter().find(|(known, _)| *known == schema) {
+        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, constraint)) = kept().iter().find(|(known, _)| *known == schema) {
             return Ok(Some(Arc::clone(constraint)));
         }
         let Some(compiler) = &self.compiler else {
@@ -48,6 +44,8 @@ impl ResponseFormats {
         let source = GrammarSource::json_schema(&schema);
         let constraint = source.and_then(|source| compiler.constraint(&source));
         let constraint = constraint.map_err(|error| LineFault::of(FIELD, error))?;
+        // Another thread may have compiled the same schema meanwhile, which costs time and changes nothing.
+        let mut kept = kept();
         kept.push_front((schema, Arc::clone(&constraint)));
         kept.truncate(KEPT);
         Ok(Some(constraint))

@@ -25,8 +25,11 @@ pub(crate) mod opening;
 pub(crate) mod plugins;
 pub(crate) mod pooling;
 mod profile;
+pub(crate) mod queue_size;
 pub(crate) mod sampling;
 pub(crate) mod scored_text;
+#[cfg(feature = "serve")]
+pub(crate) mod server;
 pub(crate) mod spec_reference;
 pub(crate) mod specs;
 pub(crate) mod stages;

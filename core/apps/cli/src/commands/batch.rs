@@ -6,6 +6,7 @@ use crate::arguments::hooks::HookArguments;
 use crate::arguments::metrics::MetricsArgument;
 use crate::arguments::model::{ModelArguments, device_options};
 use crate::arguments::pooling::PoolingArgument;
+use crate::arguments::queue_size::QueueArguments;
 use crate::arguments::sampling::{SamplingArguments, sampling_line};
 use crate::arguments::stages::StageArguments;
 use crate::arguments::template::TemplateArguments;
@@ -25,7 +26,7 @@ use crate::output::output_file::{is_device, may_write};
 use crate::screen::report;
 use crate::{interrupt, output};
 use clap::Args;
-use menagerie::engine::{EmbeddingOptions, Hookable, Normalization, Request, SchedulerOptions, TextPipeline};
+use menagerie::engine::{EmbeddingOptions, Hookable, Normalization, Request, TextPipeline};
 use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use menagerie_openai::{BatchRequests, ResponseFormats};
@@ -59,25 +60,11 @@ pub(crate) struct BatchCommand {
     /// File for the results (JSON lines); - for standard output
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Number of requests that are computed at the same time
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    parallel: u32,
+    #[command(flatten)]
+    queue: QueueArguments,
     /// Number of answers to a request without the field n; they share the prompt and have consecutive seeds
     #[arg(long, hide_short_help = true, visible_alias = "n", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
     answers: u32,
-    /// Maximum number of tokens per step for all requests together; smaller steps reduce the time to the next token
-    /// [default: the value of --chunk]
-    #[arg(long, hide_short_help = true, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
-    step_tokens: Option<u32>,
-    /// Size of the KV cache for all requests together in tokens, in pages of 256. The last page of each running request and
-    /// of each cached prefix may be partly empty, so memory for 2 x --parallel - 1 more pages is allocated. Requests that do
-    /// not fit are preempted and recomputed later [default: one context per request, at most half of the free memory]
-    #[arg(long, hide_short_help = true, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
-    cache_tokens: Option<u32>,
-    /// Memory in MiB for the swapped state of preempted requests; state that does not fit is recomputed [default: an eighth
-    /// of the free memory]
-    #[arg(long, hide_short_help = true, value_name = "MIB")]
-    aside_memory: Option<u32>,
     /// Pooling of token vectors into one vector per text, for /v1/embeddings [default: from the model file]
     #[arg(long, hide_short_help = true, value_enum, value_name = "HOW")]
     pooling: Option<PoolingArgument>,
@@ -109,9 +96,6 @@ pub(crate) struct BatchCommand {
 
 /// Number of requests that are read ahead, because some may share a prefix.
 const AHEAD: usize = 64;
-
-/// The default share of free memory for swapped states.
-const ASIDE_SHARE: u64 = 8;
 
 impl Runnable for BatchCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
@@ -197,9 +181,10 @@ impl BatchCommand {
             .map(|pipeline| BatchVectors::new(pipeline, options, self.truncation.truncation()))
             .map_err(String::clone);
         let mut work = BatchWork::new(input, out, left, requests, vectors);
-        let mut queue =
-            text.map(|pipeline| Ok::<_, Failure>(pipeline.queue(self.room(pipeline)?)?)).transpose()?;
-        let done = work.run(queue.as_mut(), self.parallel as usize + AHEAD, &cancel);
+        let mut queue = text
+            .map(|pipeline| Ok::<_, Failure>(pipeline.queue(self.queue.scheduler(pipeline))?))
+            .transpose()?;
+        let done = work.run(queue.as_mut(), self.queue.parallel as usize + AHEAD, &cancel);
         let counts = queue.map(|queue| *queue.scheduler().counts());
         let counts = BatchCounts { scheduler: counts, disk_cache: cache.finish() };
         self.end(work, done, &counts, &cancel)
@@ -212,7 +197,7 @@ impl BatchCommand {
     ) -> Result<BatchRequests<'a>, Failure> {
         let format = if self.raw { None } else { answer::chat_format(pipeline, &self.template)? };
         let render = self.template.render_options()?;
-        let formats = ResponseFormats::new(pipeline.tokenizer().ok());
+        let formats = Arc::new(ResponseFormats::new(pipeline.tokenizer().ok()));
         Ok(BatchRequests { pipeline, format, defaults, render, answers: self.answers as usize, formats })
     }
 
@@ -224,41 +209,6 @@ impl BatchCommand {
             true => "name a file for OUT: the same command can then continue where it stopped",
             false => "run the same command again: it continues where it stopped",
         })
-    }
-
-    /// The sizes of the scheduler and its memory.
-    fn room(&self, pipeline: &LoadedModel<TextPipeline>) -> Result<SchedulerOptions, Failure> {
-        let engine = pipeline.engine();
-        let parallel = self.parallel as usize;
-        let step_tokens = self.step_tokens.map_or(engine.chunk, |tokens| tokens as usize);
-        let free = engine.compute.backend.free_memory();
-        let aside = match (self.aside_memory, free) {
-            (Some(mib), _) => u64::from(mib) << 20,
-            (None, free) => free.unwrap_or(0) / ASIDE_SHARE,
-        };
-        let options = |capacity_tokens| {
-            SchedulerOptions::default()
-                .with_sequences(parallel)
-                .with_prefixes(parallel)
-                .with_capacity_tokens(capacity_tokens)
-                .with_step_tokens(step_tokens)
-                .with_swap_bytes(usize::try_from(aside).unwrap_or(usize::MAX))
-        };
-        if let Some(tokens) = self.cache_tokens {
-            return Ok(options(tokens as usize));
-        }
-        let mut capacity = engine.context.saturating_mul(parallel);
-        let half = free.map(|free| free / 2);
-        let bytes = |capacity| {
-            let room = engine.pool_options(2 * parallel, capacity).with_step_tokens(step_tokens);
-            room.with_sets(engine.model.state_sets()).memory(engine.model.states())
-        };
-        while capacity > engine.context
-            && half.is_some_and(|half| bytes(capacity).is_ok_and(|bytes| bytes > half))
-        {
-            capacity = (capacity / 2).max(engine.context);
-        }
-        Ok(options(capacity))
     }
 
     /// Everything besides the line that an answer depends on.

@@ -1,0 +1,153 @@
+//! [`ApiFault`]: why a request has no answer, as OpenAI's interface says it.
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use menagerie::engine::GenerateError;
+use menagerie_openai::{LineFault, fault_of};
+use serde_json::{Value, json};
+use std::fmt::Display;
+use std::time::Duration;
+
+/// An error of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ApiFault {
+    pub(crate) status: u16,
+    message: String,
+    kind: &'static str,
+    /// The field that has the error.
+    param: Option<String>,
+    code: Option<&'static str>,
+    /// More fields of the error.
+    details: Vec<(&'static str, usize)>,
+    /// Milliseconds after which the same request may succeed.
+    retry_after: Option<u32>,
+}
+
+impl ApiFault {
+    pub(crate) fn new(status: u16, message: impl Display) -> Self {
+        let kind = match status {
+            401 => "authentication_error",
+            403 => "permission_error",
+            429 => "rate_limit_error",
+            ..500 => "invalid_request_error",
+            _ => "server_error",
+        };
+        let (message, details) = (message.to_string(), Vec::new());
+        Self { status, message, kind, param: None, code: None, details, retry_after: None }
+    }
+
+    pub(crate) fn with_code(self, code: &'static str) -> Self {
+        Self { code: Some(code), ..self }
+    }
+
+    pub(crate) fn with_param(self, param: &str) -> Self {
+        Self { param: Some(param.to_owned()), ..self }
+    }
+
+    pub(crate) fn with_retry_after(self, time: Duration) -> Self {
+        Self { retry_after: u32::try_from(time.as_millis()).ok(), ..self }
+    }
+
+    fn with_detail(mut self, name: &'static str, value: usize) -> Self {
+        self.details.push((name, value));
+        self
+    }
+
+    /// The error of a prompt that is too long.
+    fn too_long(message: &str, tokens: usize, context: usize) -> Self {
+        let fault = Self::new(400, message).with_code("context_length_exceeded");
+        fault.with_detail("n_prompt_tokens", tokens).with_detail("n_ctx", context)
+    }
+
+    /// The server ends.
+    pub(crate) fn shutting_down() -> Self {
+        Self::new(503, "the server is shutting down; send the request again to another one, or later")
+            .with_code("shutting_down")
+            .with_retry_after(Duration::from_secs(5))
+    }
+
+    /// A thread of the server failed.
+    pub(crate) fn of_panic(what: &str) -> Self {
+        Self::new(500, format!("{what} (a defect: please report it)"))
+    }
+
+    /// The body of the answer.
+    pub(crate) fn json(&self) -> Value {
+        let mut error =
+            json!({ "message": self.message, "type": self.kind, "param": self.param, "code": self.code });
+        for (name, value) in &self.details {
+            error[*name] = (*value).into();
+        }
+        json!({ "error": error })
+    }
+}
+
+impl From<LineFault> for ApiFault {
+    fn from(fault: LineFault) -> Self {
+        Self { param: fault.field, ..Self::new(fault.status, fault.message) }
+    }
+}
+
+impl From<GenerateError> for ApiFault {
+    fn from(error: GenerateError) -> Self {
+        match error {
+            GenerateError::PromptTooLong { tokens, context } => {
+                Self::too_long(&error.to_string(), tokens, context)
+            }
+            GenerateError::PastPositions { tokens, positions } => {
+                Self::too_long(&error.to_string(), tokens, positions)
+            }
+            // The engine is cancelled only by clients that are gone, and at the end of the server.
+            GenerateError::Cancelled => Self::shutting_down(),
+            GenerateError::EmptyText | GenerateError::Missing(_) => Self::new(400, error),
+            other => fault_of(other).into(),
+        }
+    }
+}
+
+impl IntoResponse for ApiFault {
+    fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::from(self.json().to_string()));
+        *response.status_mut() =
+            StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(millis) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(millis.div_ceil(1000)));
+            headers.insert(HeaderName::from_static("retry-after-ms"), HeaderValue::from(millis));
+        } else if self.status >= 500 {
+            // Clients send a request with an error of this kind again up to three times, unless they are told not to.
+            headers.insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
+        }
+        if self.status == 401 {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_has_all_keys_and_an_error_that_recurs_is_not_sent_again() {
+        let fault = ApiFault::from(LineFault::of("top_p", "wrong"));
+        let error = json!({
+            "message": "top_p: wrong", "type": "invalid_request_error", "param": "top_p", "code": null,
+        });
+        assert_eq!(fault.json(), json!({ "error": error }));
+        let long = ApiFault::from(GenerateError::PromptTooLong { tokens: 9, context: 8 });
+        assert_eq!((long.status, &long.json()["error"]["code"]), (400, &json!("context_length_exceeded")));
+        assert_eq!(long.json()["error"]["n_prompt_tokens"], 9);
+        let headers = |fault: ApiFault| fault.into_response().headers().clone();
+        assert_eq!(headers(ApiFault::new(500, "x"))["x-should-retry"], "false");
+        let later = headers(ApiFault::new(429, "x").with_retry_after(Duration::from_millis(1500)));
+        assert_eq!(
+            (&later["retry-after"], &later["retry-after-ms"]),
+            (&"2".parse().unwrap(), &"1500".parse().unwrap())
+        );
+        assert!(!later.contains_key("x-should-retry"));
+    }
+}

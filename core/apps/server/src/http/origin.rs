@@ -1,0 +1,45 @@
+//! Web pages of other servers: refused, unless they are allowed (`--cors`).
+
+use crate::fault::ApiFault;
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+
+/// Headers that scripts of other pages may read.
+const EXPOSED: &str = "x-request-id, x-menagerie-ignored, x-should-retry, retry-after, retry-after-ms";
+
+/// The origin of the page that sends a request, if it is allowed; `None` for other clients.
+///
+/// A browser sends requests of any page to any server, and only hides the answers. So requests of pages that are not
+/// allowed are refused before they cost anything.
+pub(super) fn allowed(headers: &HeaderMap, origins: &[String]) -> Result<Option<HeaderValue>, ApiFault> {
+    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(None) };
+    if origins.iter().any(|known| known == "*" || known.as_bytes() == origin.as_bytes()) {
+        return Ok(Some(origin.clone()));
+    }
+    let shown = String::from_utf8_lossy(origin.as_bytes());
+    let reason =
+        format!("web pages of {shown} may not use this server; start it with --cors {shown} to allow it");
+    Err(ApiFault::new(403, reason).with_code("origin_not_allowed"))
+}
+
+/// The answer to the question whether a page may send a request.
+pub(super) fn preflight(asked: &HeaderMap) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    if let Some(wanted) = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    }
+    response
+}
+
+/// Lets the page of an allowed origin read an answer.
+pub(super) fn mark(response: &mut Response, origin: HeaderValue) {
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+}

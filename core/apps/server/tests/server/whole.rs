@@ -1,0 +1,109 @@
+//! Whole answers, and the smaller routes.
+
+use crate::client::{get, post, post_with};
+use crate::fake::{model, served};
+use crate::running::Running;
+use serde_json::{Value, json};
+
+fn server() -> Running {
+    Running::new(vec![
+        served("m", &model(), 2),
+        served("other", &model(), 2).with_names(["second".to_owned()]),
+    ])
+}
+
+#[test]
+fn a_chat_completion_has_every_key() {
+    let server = server();
+    let messages = json!([{ "role": "user", "content": "abc" }]);
+    let body = json!({ "model": "m", "messages": messages, "user": "u", "store": false, "max_tokens": 2.0 });
+    let reply = post(server.address, "/v1/chat/completions", &body);
+    assert_eq!(reply.headers["x-menagerie-ignored"], "user, store");
+    let answer = reply.good();
+    assert_eq!((&answer["object"], &answer["model"]), (&json!("chat.completion"), &json!("m")));
+    let message = json!({ "role": "assistant", "content": "cb", "refusal": null });
+    let choice = json!({ "message": message, "logprobs": null, "index": 0, "finish_reason": "length" });
+    assert_eq!(answer["choices"], json!([choice]));
+    let usage = json!({
+        "prompt_tokens": 8, "completion_tokens": 2, "total_tokens": 10,
+        "prompt_tokens_details": { "cached_tokens": 0 },
+        "completion_tokens_details": {
+            "reasoning_tokens": 0, "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0,
+        },
+    });
+    assert_eq!(answer["usage"], usage);
+    // The same without the version.
+    assert_eq!(post(server.address, "/chat/completions", &body).good()["choices"], answer["choices"]);
+}
+
+#[test]
+fn the_tokens_of_a_prompt_are_shown() {
+    let server = server();
+    let body = json!({ "model": "m", "prompt": "abc", "echo": true, "logprobs": 1, "max_tokens": 0 });
+    let choice = post(server.address, "/v1/completions", &body).good()["choices"][0].clone();
+    assert_eq!((&choice["text"], &choice["finish_reason"]), (&json!("abc"), &json!("length")));
+    let logprobs = &choice["logprobs"];
+    assert_eq!((&logprobs["tokens"], &logprobs["text_offset"]), (&json!(["a", "b", "c"]), &json!([0, 1, 2])));
+    assert!(logprobs["token_logprobs"][0].is_null() && logprobs["token_logprobs"][1].is_f64());
+    let mut streamed = body;
+    streamed["stream"] = true.into();
+    assert_eq!(post(server.address, "/v1/completions", &streamed).error()["param"], "echo");
+}
+
+#[test]
+fn models_have_names() {
+    let server = server();
+    let list = get(server.address, "/v1/models").good();
+    let ids: Vec<&Value> = list["data"].as_array().unwrap().iter().map(|model| &model["id"]).collect();
+    assert_eq!((&list["object"], ids), (&json!("list"), vec![&json!("m"), &json!("other")]));
+    let one = get(server.address, "/models/second").good();
+    assert_eq!((&one["id"], &one["object"]), (&json!("other"), &json!("model")));
+    assert_eq!(
+        (&one["context_length"], &one["capabilities"]),
+        (&json!(4096), &json!(["completions", "chat"]))
+    );
+    let missing = get(server.address, "/v1/models/none");
+    assert_eq!((missing.status, &missing.error()["code"]), (404, &json!("model_not_found")));
+    // By its other name, it answers under its id.
+    let body = json!({ "model": "second", "prompt": "a", "max_tokens": 1 });
+    assert_eq!(post(server.address, "/v1/completions", &body).good()["model"], "other");
+}
+
+#[test]
+fn texts_and_tokens() {
+    let server = server();
+    let post = |path: &str, body: Value| post(server.address, path, &body);
+    let tokens = post("/tokenize", json!({ "model": "m", "content": "aé" })).good();
+    assert_eq!(tokens, json!({ "tokens": [97, 195, 169] }));
+    let pieces = post("/tokenize", json!({ "model": "m", "content": "aé", "with_pieces": true })).good();
+    let (whole, half) = (json!({ "id": 97, "piece": "a" }), json!({ "id": 195, "piece": [195] }));
+    assert_eq!((&pieces["tokens"][0], &pieces["tokens"][1]), (&whole, &half));
+    let special = post("/tokenize", json!({ "model": "m", "content": "a", "parse_special": true }));
+    assert_eq!(special.error()["param"], "parse_special");
+    let text = post("/detokenize", json!({ "model": "m", "tokens": [97, 195, 169] })).good();
+    assert_eq!(text, json!({ "content": "aé" }));
+    let messages = json!([{ "role": "system", "content": "be" }, { "role": "user", "content": "hi" }]);
+    let prompt = post("/apply-template", json!({ "model": "m", "messages": messages })).good();
+    assert_eq!(prompt, json!({ "prompt": "S:be;U:hi;A:" }));
+}
+
+#[test]
+fn health_metrics_and_the_log() {
+    let server = server();
+    for path in ["/health", "/livez", "/readyz"] {
+        assert_eq!(get(server.address, path).good(), json!({ "status": "ok" }));
+    }
+    let body = json!({ "model": "m", "prompt": "abc", "max_tokens": 3 }).to_string();
+    let reply = post_with(server.address, "/v1/completions", &[("x-request-id", "mine-1")], &body);
+    assert_eq!(reply.headers["x-request-id"], "mine-1");
+    assert_eq!(server.metric("menagerie_generated_tokens_total{model=\"m\"}"), 3);
+    assert_eq!(server.metric("menagerie_generated_tokens_total{model=\"other\"}"), 0);
+    let answered = "menagerie_http_requests_total{route=\"/v1/completions\",status=\"200\"}";
+    assert_eq!(server.metric(answered), 1);
+    let lines = server.log.lock().unwrap().clone();
+    let lines = lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let own = lines.filter(|line| line["id"] == "mine-1").collect::<Vec<_>>();
+    assert_eq!(own.len(), 1);
+    assert_eq!((&own[0]["status"], &own[0]["path"]), (&json!(200), &json!("/v1/completions")));
+    assert_eq!((&own[0]["bytes"], &own[0]["peer"]), (&json!(reply.body.len()), &json!("127.0.0.1")));
+}
