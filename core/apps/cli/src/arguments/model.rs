@@ -134,6 +134,12 @@ impl ModelArguments {
             .with_stages(self.stages.clone())
     }
 
+    /// The same arguments for another model.
+    #[cfg(feature = "serve")]
+    pub(crate) fn for_model(&self, model: NameOrPath) -> Self {
+        Self { model, ..self.clone() }
+    }
+
     /// The same arguments with the stages that are requested.
     pub(crate) fn staged(&self, stages: &StageArguments) -> Result<Self, Failure> {
         Ok(Self { stages: stages.options()?, ..self.clone() })

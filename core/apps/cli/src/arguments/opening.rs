@@ -11,12 +11,18 @@ use menagerie::ModelBuilder;
 use menagerie::assembly::open_model;
 use menagerie::engine::{EmbeddingPipeline, TextPipeline};
 use menagerie::files::path_text;
+#[cfg(feature = "serve")]
+use menagerie::model::Backend;
 use menagerie::model::LinearWrapper;
+#[cfg(feature = "serve")]
+use menagerie::open::Device;
 use menagerie::open::{
     GateOption, LoadError, LoadOptions, LoadedModel, MixtureOption, ModelSource, ResolvedFile,
 };
 use menagerie::registry::Environment;
 use menagerie::spec::ArchSpec;
+#[cfg(feature = "serve")]
+use menagerie::spec::config::OutputConfig;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -87,6 +93,15 @@ impl<'a> ModelOpening<'a> {
         Ok(self)
     }
 
+    /// On a device that another model has open.
+    #[cfg(feature = "serve")]
+    pub(crate) fn with_backend(mut self, backend: Arc<dyn Backend>) -> Self {
+        self.options.placement.device = Device::Given(backend);
+        // They are those of the other model.
+        self.options.placement.threads = None;
+        self
+    }
+
     /// With another gate of the mixture.
     pub(crate) fn with_gate(mut self, gate: GateOption) -> Self {
         self.options.composition.mixture =
@@ -124,14 +139,20 @@ impl<'a> ModelOpening<'a> {
 
     /// Opens the model for embeddings. Ctrl-C ends the process while the model loads.
     pub(crate) fn open_embedding(&self) -> Result<LoadedModel<EmbeddingPipeline>, Failure> {
+        self.refuse_adapters()?;
+        self.open(ModelBuilder::open_embedding)
+    }
+
+    /// Refuses adapters, for embeddings.
+    pub(crate) fn refuse_adapters(&self) -> Result<(), Failure> {
         self.arguments.refuse_lora()?;
         let of_recipe = self.source.ingredients.iter().flat_map(|ingredients| &ingredients.adapters);
-        if self.options.composition.adapters.iter().chain(of_recipe).next().is_some() {
-            return Err(Failure::about(&self.arguments.model, NO_ADAPTERS).with_help(
+        match self.options.composition.adapters.iter().chain(of_recipe).next() {
+            None => Ok(()),
+            Some(_) => Err(Failure::about(&self.arguments.model, NO_ADAPTERS).with_help(
                 "use the base model of the recipe, or merge the adapters into a model with `menagerie merge`",
-            ));
+            )),
         }
-        self.open(ModelBuilder::open_embedding)
     }
 
     fn open<P>(
@@ -172,11 +193,22 @@ impl<'a> ModelOpening<'a> {
         })
     }
 
-    /// The training context length that the model states.
-    fn trained_context(&self) -> Result<usize, Failure> {
+    /// The output that the model states.
+    #[cfg(feature = "serve")]
+    pub(crate) fn stated_output(&self) -> Result<OutputConfig, Failure> {
+        Ok(self.resolved()?.config().output.clone())
+    }
+
+    /// The file with its spec.
+    fn resolved(&self) -> Result<ResolvedFile, Failure> {
         let keys = self.source.keys(self.options.keys.clone());
         let file = open_model(self.path(), self.environment.entries(), true)?;
-        let stated = ResolvedFile::new(file, &self.environment, keys)?.config().context_length;
+        Ok(ResolvedFile::new(file, &self.environment, keys)?)
+    }
+
+    /// The training context length that the model states.
+    fn trained_context(&self) -> Result<usize, Failure> {
+        let stated = self.resolved()?.config().context_length;
         stated.filter(|&tokens| tokens > 0).ok_or_else(|| {
             Failure::about(path_text(self.path()), "the file does not state its training context length")
                 .with_help("give -c TOKENS")

@@ -83,7 +83,7 @@ impl BatchModelOptions<'_> {
 }
 
 /// The reason why a model does not generate text.
-fn no_text(pipeline: &LoadedModel<EmbeddingPipeline>) -> Option<String> {
+pub(crate) fn no_text(pipeline: &LoadedModel<EmbeddingPipeline>) -> Option<String> {
     let output = &pipeline.resolved().config().output;
     if output.classifier.is_some() {
         return Some("the model is a reranker: its head outputs scores and cannot generate text".to_owned());
@@ -93,7 +93,10 @@ fn no_text(pipeline: &LoadedModel<EmbeddingPipeline>) -> Option<String> {
 }
 
 /// The reason why a model does not output embeddings.
-fn no_vectors(pipeline: &LoadedModel<EmbeddingPipeline>, asked: Option<PoolingArgument>) -> Option<String> {
+pub(crate) fn no_vectors(
+    pipeline: &LoadedModel<EmbeddingPipeline>,
+    asked: Option<PoolingArgument>,
+) -> Option<String> {
     let model = &pipeline.engine().model;
     let pooling = asked.map_or(model.pooling, PoolingArgument::pooling);
     if asked.is_none() && model.classifier.is_some() {

@@ -37,6 +37,7 @@ pages! {
         "structured-output" => "docs/structured-output.md",
         "speculation" => "docs/speculation.md",
         "batch" => "docs/batch.md",
+        "server" => "docs/server.md",
         "tool-calls" => "docs/tool-calls.md",
         "stages" => "docs/stages.md",
         "prefix-cache" => "docs/prefix-cache.md",

@@ -30,6 +30,8 @@ mod render;
 mod rerank;
 mod run;
 mod runnable;
+#[cfg(feature = "serve")]
+mod serve;
 mod show;
 mod spec;
 mod synth;
@@ -91,6 +93,8 @@ commands! {
     Run(run::RunCommand),
     Chat(chat::ChatCommand),
     Batch(batch::BatchCommand),
+    #[cfg(feature = "serve")]
+    Serve(serve::ServeCommand),
     Tokenize(tokenize::TokenizeCommand),
     Render(render::RenderCommand),
     Logits(logits::LogitsCommand),

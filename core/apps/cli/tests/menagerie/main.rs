@@ -45,6 +45,8 @@ mod quality;
 mod raw_paths;
 mod recipe_files;
 mod recipes;
+#[cfg(feature = "serve")]
+mod serve;
 mod short_help;
 mod signals;
 mod spec_commands;

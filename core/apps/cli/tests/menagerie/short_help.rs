@@ -3,7 +3,7 @@
 use super::menagerie;
 
 /// Commands with many options, and those of them that people use most.
-const COMMANDS: [(&[&str], &[&str]); 20] = [
+const COMMANDS: &[(&[&str], &[&str])] = &[
     (
         &["run"],
         &[
@@ -24,6 +24,8 @@ const COMMANDS: [(&[&str], &[&str]); 20] = [
     ),
     (&["chat"], &["--state", "--system", "--context", "--threads", "--temp", "--max-tokens"]),
     (&["batch"], &["--parallel", "--raw", "--force", "--json", "--max-tokens", "--temp", "--context"]),
+    #[cfg(feature = "serve")]
+    (&["serve"], &["--listen", "--parallel", "--queue", "--api-key-file", "--log", "--alias", "--context"]),
     (&["embed"], &["--file", "--lines", "--normalize", "--out", "--pooling"]),
     (&["rerank"], &["--file", "--json"]),
     (&["logits"], &["--tokens", "--prompt", "--out"]),
@@ -54,7 +56,7 @@ fn options(help: &str) -> Vec<&str> {
 #[test]
 fn the_short_help_has_what_people_use_and_the_long_one_everything() {
     let home = tempfile::tempdir().unwrap();
-    for (command, used) in COMMANDS {
+    for &(command, used) in COMMANDS {
         let short = menagerie(home.path(), &[command, &["-h"]].concat()).good();
         let long = menagerie(home.path(), &[command, &["--help"]].concat()).good();
         let (few, all) = (options(&short), options(&long));

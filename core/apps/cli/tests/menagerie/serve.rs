@@ -1,0 +1,153 @@
+//! `serve`: the process, its options, and the same answers as `batch`.
+
+use super::{Changed, TEMPLATE, chat_model, fixture, menagerie};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A server process. It is killed when this is dropped.
+struct Serving {
+    child: Child,
+    address: String,
+}
+
+impl Serving {
+    fn new(home: &Path, arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_menagerie"));
+        command.arg("serve").args(arguments).args(["--listen", "127.0.0.1:0", "-t", "1"]).current_dir(home);
+        command.env_clear().env("HOME", home).env("HF_HUB_OFFLINE", "1");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening on http://").unwrap_or_else(|| panic!("{line:?}"));
+        Self { address: address.to_owned(), child }
+    }
+
+    /// Status and body of an answer.
+    fn send(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let length = body.len();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        );
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.send("POST", path, &body.to_string());
+        assert_eq!(status, 200, "{answer}");
+        answer
+    }
+
+    /// Ends the process by SIGTERM; returns its exit code and its log.
+    #[cfg(unix)]
+    fn end(mut self) -> (Option<i32>, String) {
+        let kill = format!("kill -TERM {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        let mut log = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        (self.child.wait().unwrap().code(), log)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn answers_are_those_of_batch() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    let body = |text: &str| {
+        let messages = json!([{ "role": "user", "content": text }]);
+        json!({ "model": "changed", "messages": messages, "temperature": 1, "top_k": 0, "seed": 3, "max_tokens": 12,
+            "n": 2, "logprobs": true, "top_logprobs": 1 })
+    };
+    let texts = ["one", "two and more", "three"];
+    let lines: Vec<String> = texts
+        .iter()
+        .map(|text| {
+            json!({ "custom_id": text, "method": "POST", "url": "/v1/chat/completions", "body": body(text) })
+                .to_string()
+        })
+        .collect();
+    std::fs::write(home.path().join("in.jsonl"), lines.join("\n")).unwrap();
+    menagerie(home.path(), &["batch", &model, "in.jsonl", "out.jsonl", "-t", "1"]).good();
+    let out = std::fs::read_to_string(home.path().join("out.jsonl")).unwrap();
+    let batch: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let server = Serving::new(home.path(), &[&model]);
+    for text in texts {
+        let line = batch.iter().find(|line| line["custom_id"] == text).unwrap();
+        let (wanted, found) = (&line["response"]["body"], server.post("/v1/chat/completions", &body(text)));
+        for index in 0..2 {
+            let (wanted, found) = (&wanted["choices"][index], &found["choices"][index]);
+            assert_eq!(found["message"]["content"], wanted["message"]["content"]);
+            assert_eq!(found["finish_reason"], wanted["finish_reason"]);
+            // Control tokens, and the one that ends an answer, are not part of its text.
+            let wanted = wanted["logprobs"]["content"].as_array().unwrap().iter();
+            let wanted: Vec<&Value> = wanted.filter(|token| !token["bytes"].is_null()).collect();
+            let shown: Vec<&Value> = found["logprobs"]["content"].as_array().unwrap().iter().collect();
+            assert_eq!(shown, wanted);
+        }
+        assert_eq!(found["usage"]["completion_tokens"], wanted["usage"]["completion_tokens"]);
+    }
+    #[cfg(unix)]
+    {
+        let (code, log) = server.end();
+        assert_eq!(code, Some(0), "{log}");
+        let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 3, "{log}");
+        assert!(lines.iter().all(|line| line["path"] == "/v1/chat/completions" && line["status"] == 200));
+    }
+}
+
+#[test]
+fn several_models_have_their_own_abilities() {
+    let home = tempfile::tempdir().unwrap();
+    let text =
+        Changed::of("base/llama/model-f32.gguf").set("tokenizer.chat_template", TEMPLATE).write(home.path());
+    let encoder = fixture("zoo/bert/model-f16.gguf");
+    let ranker = fixture("zoo/bert-rank/model-f16.gguf");
+    let models = [text.as_str(), encoder.to_str().unwrap(), ranker.to_str().unwrap()];
+    let names = ["--alias", "talk", "--alias", "vectors", "--alias", "rank", "--log", "off"];
+    let server = Serving::new(home.path(), &[&models[..], &names].concat());
+    let (_, list) = server.send("GET", "/v1/models", "");
+    let abilities = |at: usize| list["data"][at]["capabilities"].clone();
+    assert_eq!(abilities(0), json!(["completions", "chat"]));
+    assert_eq!((abilities(1), abilities(2)), (json!(["embeddings"]), json!(["rerank"])));
+    assert_eq!(list["data"][0]["id"], "talk");
+    server.post("/v1/completions", &json!({ "model": "changed", "prompt": "a", "max_tokens": 2 }));
+    let vector = server.post("/v1/embeddings", &json!({ "model": "vectors", "input": [[5, 6, 7]] }));
+    let vector: Vec<f32> = serde_json::from_value(vector["data"][0]["embedding"].clone()).unwrap();
+    let length = vector.iter().map(|value| value * value).sum::<f32>();
+    assert!((length - 1.0).abs() < 1e-4, "{length}");
+    let scores =
+        server.post("/v1/rerank", &json!({ "model": "rank", "query": "a", "documents": ["b", "c d"] }));
+    assert_eq!(scores["results"].as_array().unwrap().len(), 2);
+    #[cfg(unix)]
+    assert_eq!(server.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn a_server_that_others_could_use_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    let serve = |more: &[&str]| menagerie(home.path(), &[&["serve", &model], more].concat());
+    serve(&["--listen", "0.0.0.0:0"]).fails_with(&["0.0.0.0:0", "--api-key-file", "--insecure"]);
+    serve(&["--listen", "nowhere"]).fails_with(&["cannot listen on nowhere"]);
+    serve(&["--api-key-file", "none.txt"]).fails_with(&["none.txt"]);
+    std::fs::write(home.path().join("keys.txt"), "# nobody\n").unwrap();
+    serve(&["--api-key-file", "keys.txt"]).fails_with(&["keys.txt", "one per line"]);
+    serve(&["--alias", "a", "--alias", "b"]).refused_with(&["--alias", "1 model"]);
+    serve(&["--parallel", "0"]).refused_with(&["--parallel"]);
+    serve(&[&model, "--listen", "127.0.0.1:0"]).fails_with(&["two models have the name changed", "--alias"]);
+}
