@@ -23,8 +23,8 @@ mod capability;
 mod chat;
 mod constraint;
 mod decode;
-mod draft;
 mod disk_cache;
+mod draft;
 mod embed;
 mod engine;
 mod error;
@@ -57,10 +57,10 @@ pub use adapter_choice::AdapterChoice;
 pub use capability::{ChatCapable, TextStream, Tokenizing};
 pub use chat::{ChatEvents, ChatOptions, ChatSession};
 pub use constraint::{Constraint, ConstraintError, ConstraintState};
-pub use draft::{DraftPace, DraftSource, DraftToken, Drafter, MAX_DRAFT, PromptLookup};
 pub use disk_cache::{
     CacheFolder, CacheListing, DiskCache, DiskCacheCounts, DiskCacheError, DiskCacheOptions,
 };
+pub use draft::{DraftPace, DraftSource, DraftToken, Drafter, MAX_DRAFT, PromptLookup};
 pub use embed::{
     DocumentScores, EmbeddingEngine, EmbeddingOptions, EmbeddingPipeline, Normalization, TextTokens,
     Truncation, VectorCompletion, VectorQueue,

@@ -1,6 +1,7 @@
 //! [`ApiKeys`]: the keys with which clients may use the server.
 
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 /// Keys, as their SHA-256. Their order numbers the clients.
@@ -30,6 +31,13 @@ impl ApiKeys {
         }
         found
     }
+
+    /// What separates the states of the client with this number from those of others, also after the order of the keys
+    /// has changed. `None` without keys.
+    pub(crate) fn salt(&self, number: u64) -> Option<Arc<str>> {
+        let key = self.0.get(usize::try_from(number).ok()?.checked_sub(1)?)?;
+        Some(key.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+    }
 }
 
 fn digest(key: &str) -> [u8; 32] {
@@ -46,5 +54,13 @@ mod tests {
         assert_eq!((keys.number("first"), keys.number("second")), (Some(1), Some(2)));
         assert_eq!((keys.number("# of the team"), keys.number(""), keys.number("firs")), (None, None, None));
         assert!(ApiKeys::parse("\n# none\n").is_empty());
+    }
+
+    #[test]
+    fn a_salt_belongs_to_a_key_and_not_to_its_place() {
+        let (keys, turned) = (ApiKeys::parse("first\nsecond"), ApiKeys::parse("second\nfirst"));
+        assert_eq!((keys.salt(1), keys.salt(2)), (turned.salt(2), turned.salt(1)));
+        assert!(keys.salt(1).is_some() && keys.salt(1) != keys.salt(2));
+        assert_eq!((keys.salt(0), keys.salt(3)), (None, None));
     }
 }

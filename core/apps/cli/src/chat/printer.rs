@@ -251,8 +251,8 @@ fn cut(reason: &StopReason, context: usize, limit_noted: bool) -> Option<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use menagerie::engine::TokenLogprob;
     use crate::screen::open_line::OpenLine;
+    use menagerie::engine::TokenLogprob;
     use std::io::Write;
     use std::sync::Mutex;
 

@@ -1,5 +1,7 @@
 //! `serve MODEL..`: models over HTTP.
 
+use crate::arguments::cache::CacheArguments;
+use crate::arguments::draft::DraftArguments;
 use crate::arguments::model::ModelArguments;
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::opening::ModelOpening;
@@ -52,7 +54,11 @@ pub(crate) struct ServeCommand {
     #[command(flatten)]
     truncation: TruncationArgument,
     #[command(flatten)]
+    cache: CacheArguments,
+    #[command(flatten)]
     template: TemplateArguments,
+    #[command(flatten)]
+    draft: DraftArguments,
     #[command(flatten)]
     sampling: SamplingArguments,
 }
@@ -82,9 +88,10 @@ impl Runnable for ServeCommand {
         // An address that cannot be used is refused before the models are loaded.
         let socket = ServerSocket::bind(&self.server.listen, &options)?;
         let (mut served, mut backend, mut names) = (Vec::new(), None, Vec::new());
+        let (mut caches, mut no_text) = (Vec::new(), Ok(()));
         for (number, model) in models.iter().enumerate() {
             let id = self.alias.get(number).cloned().unwrap_or_else(|| own_name(&model.model));
-            let pipelines = self.open(model, backend.clone(), installed)?;
+            let mut pipelines = self.open(model, backend.clone(), installed)?;
             // All models compute on one device, whose threads take turns.
             backend = backend.or_else(|| Some(Arc::clone(&pipelines.backend)));
             let others = [model.model.to_string(), own_name(&model.model)];
@@ -92,7 +99,14 @@ impl Runnable for ServeCommand {
                 others.into_iter().filter(|name| !names.contains(name) && !self.alias.contains(name));
             let others: Vec<String> = others.collect();
             names.extend(others.iter().cloned().chain([id.clone()]));
+            match &mut pipelines.text {
+                Ok(pipeline) => caches.push(self.cache.install(pipeline, installed)?),
+                Err(reason) => no_text = Err(reason.clone()),
+            }
             served.push(self.served(id, pipelines, installed)?.with_names(others));
+        }
+        if caches.is_empty() {
+            self.cache.check_text(&no_text)?;
         }
         let server = Server::start(socket, served, options)?;
         output::line(&format!("listening on http://{}", server.address()))?;
@@ -100,6 +114,9 @@ impl Runnable for ServeCommand {
         let orderly = interrupt::orderly()?;
         let stop = interrupt::flag()?;
         let ended = server.run(&stop);
+        for cache in &caches {
+            cache.finish();
+        }
         drop(orderly);
         Ok(ended?)
     }
@@ -158,6 +175,7 @@ impl ServeCommand {
                 // A request that nobody waits for any more is cancelled by the server.
                 let cancel = Arc::default();
                 let defaults = self.sampling.request(pipeline.sampling_defaults(), installed, cancel)?;
+                let defaults = defaults.with_draft(self.draft.source(&pipeline)?);
                 let scheduler = self.queue.scheduler(&pipeline).with_step_time(self.server.step_time());
                 let service =
                     TextService::new(defaults, scheduler).with_render(self.template.render_options()?);

@@ -56,7 +56,8 @@ async fn answer(app: &ServerApp, request: Request, format: AnswerFormat) -> Resu
     drop(first);
     let prefix = if format == AnswerFormat::Chat { "chatcmpl-" } else { "cmpl-" };
     let head = AnswerHead { format, id: app.id(prefix), created: seconds(), model: model.id.clone() };
-    let (answering, echoes) = begin(&model, prompts, tenant)?;
+    let salt = app.options.keys.salt(tenant);
+    let (answering, echoes) = begin(&model, prompts, (tenant, salt))?;
     let mut response = match stream.is_stream {
         true => streamed(answering, ChunkWriter::new(head, stream.has_usage, echoes)).await?,
         false => whole(answering, WholeAnswer::new(head, echoes)).await?,
@@ -65,11 +66,12 @@ async fn answer(app: &ServerApp, request: Request, format: AnswerFormat) -> Resu
     Ok(response)
 }
 
-/// Sends prompts to the thread of the model. Also returns the text with which each answer begins.
+/// Sends the prompts of a tenant to the thread of the model; the salt separates its states from those of others. Also
+/// returns the text with which each answer begins.
 fn begin(
     model: &Arc<EngineModel>,
     prompts: Vec<BatchRequest>,
-    tenant: u64,
+    (tenant, salt): (u64, Option<Arc<str>>),
 ) -> Result<(Answering, Vec<Option<String>>), ApiFault> {
     let groups: Vec<usize> = prompts.iter().map(|prompt| prompt.answers.len()).collect();
     let admission = model.worker.admit(groups.iter().sum())?;
@@ -77,8 +79,10 @@ fn begin(
     let mut echoes = Vec::new();
     let own = |BatchRequest { prompt, answers, echo, .. }: BatchRequest| {
         echoes.extend(answers.iter().map(|_| echo.clone()));
-        let answers = answers.into_iter().map(|one| one.with_tenant(tenant).with_cancel(guard.flag()));
-        (prompt, answers.collect())
+        let marked = |one: menagerie::engine::Request| {
+            one.with_tenant(tenant).with_cache_salt(salt.clone()).with_cancel(guard.flag())
+        };
+        (prompt, answers.into_iter().map(marked).collect())
     };
     let prompts = prompts.into_iter().map(own).collect();
     model.worker.send(EngineJob::Answers(AnswersJob { prompts, sink, admission }))?;
