@@ -189,7 +189,7 @@ fn limits_end_tokens_and_stop_strings_end_a_drafted_answer_where_they_end_anothe
 #[test]
 fn a_session_goes_on_after_a_drafted_answer() {
     let model = Arc::new(FakeModel::new(VOCABULARY, mixing));
-    let windowed = Arc::new(FakeModel::new(VOCABULARY, |seen| mixing(seen)).windowed(9));
+    let windowed = Arc::new(FakeModel::new(VOCABULARY, mixing).windowed(9));
     for model in [model, windowed] {
         let (mut plain, mut drafted) = (always(&model, 128), always(&model, 128));
         let mut text: Vec<u32> = vec![4, 8, 15];
