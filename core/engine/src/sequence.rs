@@ -191,6 +191,20 @@ impl Sequence {
         self.tokens.truncate(self.computed);
     }
 
+    /// Takes the next token of the answer if its row is computed already. The row still has to be made part of the state.
+    pub(crate) fn accept_drafted(&mut self, token: u32) -> bool {
+        let accepted = self.draft.accepts(token);
+        if accepted {
+            self.tokens.push(token);
+        }
+        accepted
+    }
+
+    /// Whether the newest step has more rows for it: its last token was a guess that was right.
+    pub(crate) fn has_next_row(&self) -> bool {
+        self.pending() == 0
+    }
+
     /// The tokens of the prompt that were computed before it arrived.
     pub fn cached(&self) -> usize {
         self.cached

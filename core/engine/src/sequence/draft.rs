@@ -1,6 +1,5 @@
 //! [`SequenceDraft`]: guesses of the next tokens of a sequence, and the rows that a step computed for them.
 
-use super::Sequence;
 use std::collections::VecDeque;
 
 /// Guesses of the next tokens of a sequence. They decide which rows a step computes, and never what the answer is.
@@ -49,28 +48,12 @@ impl SequenceDraft {
 
     /// Whether `token` is the next guess whose row is computed; it then becomes part of the sequence. Otherwise the other
     /// rows are useless.
-    fn accepts(&mut self, token: u32) -> bool {
+    pub(super) fn accepts(&mut self, token: u32) -> bool {
         if self.ahead.pop_front() == Some(token) {
             self.accepted += 1;
             return true;
         }
         self.clear();
         false
-    }
-}
-
-impl Sequence {
-    /// Takes the next token of the answer if its row is computed already. The row still has to be made part of the state.
-    pub(crate) fn accept_drafted(&mut self, token: u32) -> bool {
-        let accepted = self.draft.accepts(token);
-        if accepted {
-            self.tokens.push(token);
-        }
-        accepted
-    }
-
-    /// Whether the newest step has more rows for it: its last token was a guess that was right.
-    pub(crate) fn has_next_row(&self) -> bool {
-        self.pending() == 0
     }
 }
