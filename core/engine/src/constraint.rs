@@ -29,6 +29,13 @@ pub trait ConstraintState: Send {
 
     /// Whether the answer is whole and no token may follow.
     fn is_complete(&self) -> bool;
+
+    /// Tokens that are known to come next, one after the other, as far as that costs little; at most `most`. They are
+    /// guesses: [`Self::allowed`] decides. By default none.
+    fn forced(&mut self, most: usize) -> Vec<u32> {
+        let _ = most;
+        Vec::new()
+    }
 }
 
 /// An answer cannot be constrained any further; it ends with this error. The messages do not quote the answer.

@@ -58,6 +58,13 @@ impl ConstraintState for GrammarPosition {
     fn is_complete(&self) -> bool {
         self.matcher.stop_reason() == StopReason::NoExtension
     }
+
+    fn forced(&mut self, most: usize) -> Vec<u32> {
+        // The parser keeps what it finds for the next mask, so that nothing is computed twice.
+        let mut tokens = self.matcher.compute_ff_tokens();
+        tokens.truncate(most);
+        tokens
+    }
 }
 
 const RULES: &str = "its rules exceed the limit on the steps of a token";

@@ -3,7 +3,11 @@
 use super::acceptance::AcceptanceRates;
 use super::{DraftSource, DraftToken, Drafter, MAX_DRAFT};
 use crate::error::GenerateError;
+use crate::sampling::ConstraintStep;
 use crate::sequence::ProposedToken;
+
+/// The grade of tokens that a constraint forces.
+const FORCED: u8 = DraftToken::GRADES - 1;
 
 /// Guesses the next tokens of an answer. Guesses are compared with the answer whether or not a step computes them.
 pub(crate) struct Drafting {
@@ -34,9 +38,20 @@ impl Drafting {
         }
     }
 
-    /// New guesses of the tokens after `tokens`.
-    pub(crate) fn propose(&mut self, tokens: &[u32]) -> Vec<ProposedToken> {
+    /// New guesses of the tokens after `tokens`: those that the constraint of the answer forces, or else
+    /// those of the source.
+    pub(crate) fn propose(
+        &mut self,
+        tokens: &[u32],
+        constraint: Option<&mut ConstraintStep>,
+    ) -> Vec<ProposedToken> {
         self.rest = self.drafter.draft(tokens, MAX_DRAFT);
+        if let Some(constraint) = constraint {
+            let forced = constraint.forced(MAX_DRAFT);
+            if !forced.is_empty() {
+                self.rest = forced.into_iter().map(|id| DraftToken { id, grade: FORCED }).collect();
+            }
+        }
         self.rest.truncate(MAX_DRAFT);
         let mut chance = 1.0;
         let proposed = self.rest.iter().map(|guess| {

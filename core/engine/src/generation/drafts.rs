@@ -10,7 +10,7 @@ impl Generation {
         let Some(drafting) = &mut self.drafting else { return };
         drafting.came(id);
         if !sequence.has_next_row() {
-            let proposed = drafting.propose(&sequence.tokens);
+            let proposed = drafting.propose(&sequence.tokens, self.chain.constraint_mut());
             sequence.draft.propose(proposed);
         }
     }

@@ -47,6 +47,21 @@ impl ConstraintStep {
         self.phase == ConstraintPhase::Answer && self.state.is_complete()
     }
 
+    /// Tokens that must come next, if the answer has begun; at most `most`.
+    pub(crate) fn forced(&mut self, most: usize) -> Vec<u32> {
+        match self.phase {
+            ConstraintPhase::Answer => self.timed(|state| state.forced(most)),
+            ConstraintPhase::Reasoning | ConstraintPhase::First(_) => Vec::new(),
+        }
+    }
+
+    fn timed<T>(&mut self, ask: impl FnOnce(&mut dyn ConstraintState) -> T) -> T {
+        let start = Instant::now();
+        let answer = ask(&mut *self.state);
+        self.time += start.elapsed();
+        answer
+    }
+
     /// Time that it took so far.
     pub(crate) fn time(&self) -> Duration {
         self.time

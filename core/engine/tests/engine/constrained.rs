@@ -1,13 +1,16 @@
 //! Answers with a constraint: a fake one that allows a list of texts.
 
 use crate::byte_text::{Bytes, END, END_OF_TURN, THINK, THOUGHT, VOCABULARY, ids, thinking};
+use crate::drafts::{Guesses, always};
 use crate::fixture::{eight_sequences, engine, mixing, session};
 use crate::tools::calls_of_f;
 use menagerie_engine::{
-    AnswerSyntax, Constraint, ConstraintError, ConstraintState, Event, GenerateError, Outcome, Prompt, Queue,
-    RenderedPrompt, Request, SamplingError, SamplingOptions, Scheduler, StopReason,
+    AnswerSyntax, Constraint, ConstraintError, ConstraintState, DraftSource, Event, GenerateError, Outcome,
+    Prompt, PromptLookup, Queue, RenderedPrompt, Request, SamplingError, SamplingOptions, Scheduler,
+    Statistics, StopReason,
 };
 use menagerie_testkit::FakeModel;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const PROMPT: [u32; 3] = [1, 2, 3];
@@ -62,6 +65,55 @@ impl ConstraintState for TextsState {
 
     fn is_complete(&self) -> bool {
         self.following().all(|byte| byte.is_none())
+    }
+
+    fn forced(&mut self, most: usize) -> Vec<u32> {
+        let taken = self.taken.len();
+        let mut forced = Vec::new();
+        loop {
+            let next: BTreeSet<Option<u8>> = self.following().collect();
+            match next.iter().collect::<Vec<_>>()[..] {
+                [Some(byte)] if forced.len() < most => {
+                    forced.push(u32::from(*byte));
+                    self.taken.push(*byte);
+                }
+                _ => break,
+            }
+        }
+        self.taken.truncate(taken);
+        forced
+    }
+}
+
+/// Forced tokens are guesses, beside guesses that the constraint forbids: the answer is the same, in fewer steps.
+#[test]
+fn forced_tokens_are_computed_together_and_change_nothing() {
+    let reasoning = [ids("hm"), vec![THOUGHT]].concat();
+    for (prompt, answer) in [(false, ids("zz")), (true, [reasoning, ids("<no")].concat())] {
+        for allowed in
+            [&["a long text, and no other"][..], &["yes, of course", "yes, certainly"], &["a", "ab", "abc"]]
+        {
+            let mut plain = None;
+            let wrong: Arc<dyn DraftSource> = Arc::new(Guesses::Always(u32::from(b'#')));
+            let lookup: Arc<dyn DraftSource> = Arc::new(PromptLookup::default());
+            for draft in [None, Some(wrong), Some(lookup)] {
+                let mut session = always(&saying(&answer), 64);
+                let request =
+                    constrained(allowed).with_max_tokens(60).with_logprobs(2).with_draft(draft.clone());
+                let mut events = Vec::new();
+                let mut outcome = match prompt {
+                    true => session.generate(reasoning_prompt(true), &request, |event| events.push(event)),
+                    false => session.generate(&PROMPT, &request, |event| events.push(event)),
+                }
+                .unwrap();
+                let accepted = outcome.statistics.accepted_tokens;
+                let has_forced = draft.is_some() && allowed.len() < 3;
+                assert!(accepted > 0 || !has_forced, "{allowed:?} {draft:?}");
+                (outcome.statistics, outcome.seed) = (Statistics::default(), 0);
+                let found = (outcome, events);
+                assert_eq!(plain.get_or_insert(found.clone()), &found, "{allowed:?} {draft:?}");
+            }
+        }
     }
 }
 
