@@ -1,6 +1,6 @@
 //! Tools, and formats of calls.
 
-use menagerie::answers::{CallFormatFault, ToolFault};
+use menagerie::answers::{CallFormatFault, CallShapeFault, ToolFault};
 use menagerie::loaders::CallSupportError;
 
 #[test]
@@ -17,6 +17,14 @@ fn calls() {
         ToolFault::NoName { index: 0 },
         ToolFault::Name { index: 1, name: "a b".to_owned() },
         ToolFault::Twice { index: 1, name: "look_up".to_owned() },
+        CallShapeFault::NoTool,
+        CallShapeFault::UnknownTool { name: "rm".to_owned(), known: "look_up, now".to_owned() },
+        CallShapeFault::Parameters {
+            tool: "look_up".to_owned(),
+            at: "/properties/text".to_owned(),
+            part: "`pattern`".to_owned(),
+            reason: "cannot be enforced where texts are written without quotes: remove it".to_owned(),
+        },
         CallSupportError::Unknown { template: template() },
         CallSupportError::Several { template: template(), names: "`hermes`, `glm-4.5`".to_owned() },
         CallSupportError::Lost {

@@ -217,11 +217,17 @@ fn sampling() {
 #[test]
 fn constraints() {
     let (what, place) = ("JSON schema", "/properties/tags".to_owned());
+    let schema = GrammarError::Schema {
+        at: String::new(),
+        keyword: "`not`".to_owned(),
+        reason: "is not supported: describe what is allowed, with enum, const or a pattern".to_owned(),
+    };
     let said = messages![
         ConstraintError::TooComplex {
             limit: "its rules exceed the limit on the steps of a token".to_owned()
         },
         ConstraintError::DeadEnd,
+        ConstraintError::Marker { marker: ">>>all\n".to_owned() },
         ConstraintError::ReasoningEnd { token: 17 },
         ConstraintError::Failed { reason: "the parser stopped".to_owned() },
         GrammarError::Schema {
@@ -233,6 +239,12 @@ fn constraints() {
         GrammarError::TooDeep { what, most: 64 },
         GrammarError::Lark { line: 3, reason: "`%llguidance` is not supported: remove it".to_owned() },
         GrammarError::Invalid { what, reason: "regex parse error: unclosed group".to_owned() },
+        GrammarError::Tool { tool: "look_up".to_owned(), error: Box::new(schema) },
+        GrammarError::Calls {
+            format: "llama-3-json".to_owned(),
+            reason: "its calls begin without a marker, so that they cannot be told from text in time"
+                .to_owned()
+        },
         GrammarError::Vocabulary {
             reason: "it has 0 tokens; the number must be from 1 to 2097152".to_owned()
         },

@@ -60,6 +60,8 @@ pub struct CallFormat {
     further: Vec<Vec<Step>>,
     close: FixedText,
     forms: Vec<(ArgumentForm, bool)>,
+    /// The forms of a call, without what is around all calls.
+    calls: Vec<Vec<Step>>,
 }
 
 impl CallFormat {
@@ -103,7 +105,7 @@ impl CallFormat {
             further.extend(between.chain(calls.iter().cloned()));
             further.dedup();
         }
-        Ok(Self { first, further, close: FixedText::new(&keys.close), forms, keys })
+        Ok(Self { first, further, close: FixedText::new(&keys.close), forms, keys, calls })
     }
 
     /// Its name.
@@ -140,6 +142,11 @@ impl CallFormat {
     /// The programs of calls after another one.
     pub(crate) fn further(&self) -> &[Vec<Step>] {
         &self.further
+    }
+
+    /// The forms of a call, without what is around all calls.
+    pub(crate) fn forms_of_calls(&self) -> &[Vec<Step>] {
+        &self.calls
     }
 
     /// What follows all calls.

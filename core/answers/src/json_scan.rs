@@ -120,6 +120,15 @@ impl JsonScanner {
         self.begun
     }
 
+    /// Whether the text so far ends in a string of an object or a list.
+    pub(crate) fn is_in_nested_string(&self) -> bool {
+        let is_text = matches!(
+            self.token,
+            JsonToken::Text { .. } | JsonToken::Escape { .. } | JsonToken::Unicode { .. }
+        );
+        is_text && !self.open.is_empty()
+    }
+
     /// Scans more text.
     pub(crate) fn feed(&mut self, text: &str) -> Scan {
         for (at, byte) in text.bytes().enumerate() {

@@ -19,14 +19,16 @@ mod literal_value;
 mod parser;
 mod part;
 mod pattern;
+mod shape;
 mod syntax;
 mod tool;
 
-pub use call::ToolCall;
+pub use call::{ToolCall, ToolCallFault};
 pub use format::{CallFormat, CallKeys, ObjectKeys};
 pub use format_fault::CallFormatFault;
 pub use literal::overlap;
 pub use parser::AnswerParser;
 pub use part::{AnswerEnd, AnswerPart};
+pub use shape::{CallLimits, CallShape, CallShapeFault, UntilText};
 pub use syntax::{AnswerSyntax, CallSyntax, ContentTags, ReasoningTags};
 pub use tool::{ToolFault, ToolSet};

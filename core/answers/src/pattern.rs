@@ -4,6 +4,9 @@ use crate::format_fault::CallFormatFault;
 use crate::literal::FixedText;
 use crate::tool::is_name_character;
 
+/// The most bytes of the name of an argument.
+pub(crate) const LONGEST_KEY: usize = 256;
+
 /// A step of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {

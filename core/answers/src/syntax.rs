@@ -21,12 +21,16 @@ impl ReasoningTags {
 }
 
 /// The markers around text of the answer, which are not part of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContentTags {
     /// Opening marker.
     pub open: String,
     /// Closing marker; `None`: only the opening marker is removed.
     pub close: Option<String>,
+    /// Whether the text of an answer is always behind this marker, so that a constrained answer begins behind it.
+    pub answer: bool,
+    /// Whether the model writes this marker between its reasoning and whatever follows.
+    pub after_reasoning: bool,
 }
 
 /// The calls of an answer: their format, and the tools that may be called.
@@ -89,6 +93,16 @@ impl AnswerSyntax {
         let open = ReasoningTags::left_open(&self.reasoning, end).cloned();
         let begun = if open.is_some() { String::new() } else { self.begun_marker(end) };
         Self { reasoning_open: open, begun, ..self }
+    }
+
+    /// What the model writes between its reasoning and what follows.
+    pub fn after_reasoning(&self) -> &str {
+        self.content.iter().find(|tags| tags.after_reasoning).map_or("", |tags| &tags.open)
+    }
+
+    /// The marker behind which the text of an answer is; empty if there is none, or if it may be left out.
+    pub fn answer_opening(&self) -> &str {
+        self.content.iter().find(|tags| tags.answer).map_or("", |tags| &tags.open)
     }
 
     /// The longest end of `prompt` that is a proper beginning of the opening marker of a text, if there is a call with

@@ -80,8 +80,13 @@ impl ToolSet {
         Ok(set)
     }
 
+    /// The names of the tools, and the JSON schemas of their parameters; `null`: the tool has none.
+    pub fn schemas(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.tools.iter().map(|(name, schema)| (name.as_str(), schema))
+    }
+
     /// Whether a tool has this name.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         self.tools.contains_key(name)
     }
 

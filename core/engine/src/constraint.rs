@@ -3,6 +3,19 @@
 
 use std::fmt;
 
+/// The part of an answer that a constraint is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConstraintScope {
+    /// The text of the answer, after the reasoning. Such an answer calls no tools.
+    #[default]
+    Text,
+    /// The whole answer after the reasoning, which consists of calls of tools.
+    Calls,
+    /// An answer from the beginning of its first call on. Everything before it is free, and so is an answer without calls.
+    CallsInText,
+}
+
 /// A set of answers, as sequences of tokens of one model: those that fit a grammar. It is shared by requests.
 pub trait Constraint: fmt::Debug + Send + Sync {
     /// Starts an answer.
@@ -10,6 +23,19 @@ pub trait Constraint: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`ConstraintError::TooComplex`].
     fn start(&self) -> Result<Box<dyn ConstraintState>, ConstraintError>;
+
+    /// Starts an answer whose first text is already written. `None`: no answer begins with this text.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    fn start_after(&self, written: &str) -> Result<Option<Box<dyn ConstraintState>>, ConstraintError> {
+        if written.is_empty() { self.start().map(Some) } else { Ok(None) }
+    }
+
+    /// The part of the answer that must fit.
+    fn scope(&self) -> ConstraintScope {
+        ConstraintScope::Text
+    }
 }
 
 /// The position of an answer in its constraint.
@@ -53,6 +79,14 @@ pub enum ConstraintError {
         "no token of the model continues an answer that fits the constraint: check the schema or grammar"
     )]
     DeadEnd,
+    /// A marker before the answer that the tokens of the model cannot write exactly.
+    #[error(
+        "the tokens of the model do not write {marker:?}, after which the answer begins: leave out the constraint"
+    )]
+    Marker {
+        /// The marker.
+        marker: String,
+    },
     /// The token that ends the reasoning also begins the answer.
     #[error(
         "the token that ends the model's reasoning ({token}) also begins the answer, which the constraint has not seen: \

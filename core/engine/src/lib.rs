@@ -56,7 +56,7 @@ mod stopping;
 pub use adapter_choice::AdapterChoice;
 pub use capability::{ChatCapable, TextStream, Tokenizing};
 pub use chat::{ChatEvents, ChatOptions, ChatSession};
-pub use constraint::{Constraint, ConstraintError, ConstraintState};
+pub use constraint::{Constraint, ConstraintError, ConstraintScope, ConstraintState};
 pub use disk_cache::{
     CacheFolder, CacheListing, DiskCache, DiskCacheCounts, DiskCacheError, DiskCacheOptions,
 };
@@ -77,7 +77,10 @@ pub use hooks::{
 pub use identity::{
     AdapterIdentifier, AdapterIdentity, Cacheable, IdentityError, ModelFingerprint, StateIdentity,
 };
-pub use menagerie_answers::{AnswerSyntax, CallSyntax, ReasoningTags, ToolCall, ToolSet};
+pub use menagerie_answers::{
+    AnswerSyntax, CallLimits, CallShape, CallShapeFault, CallSyntax, ReasoningTags, ToolCall, ToolSet,
+    UntilText,
+};
 pub use menagerie_model::{Arithmetic, KvType, Pooling};
 pub use message::{ChatMessage, RenderOptions, RenderedPrompt};
 pub use metrics::{Counter, Gauge, Metrics, Outcomes};

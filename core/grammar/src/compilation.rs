@@ -86,8 +86,11 @@ fn shortened(error: &str) -> String {
             .to_owned();
     }
     let plain = error.split("<backtrace>").next().unwrap_or_default();
+    // A regular expression is quoted with marks below it, which need its line breaks.
+    let is_marks = |line: &str| line.chars().all(|mark| matches!(mark, '^' | '-' | '~' | ' '));
     let lines = plain.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('<'));
-    let text = lines.take(4).collect::<Vec<_>>().join("; ");
+    let lines = lines.filter(|line| !is_marks(line)).map(|line| line.strip_prefix("error: ").unwrap_or(line));
+    let text = lines.take(4).collect::<Vec<_>>().join("; ").replace(":; ", ": ");
     match text.char_indices().nth(MOST) {
         Some((end, _)) => format!("{} …", &text[..end]),
         None => text,

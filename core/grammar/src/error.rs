@@ -1,5 +1,7 @@
 //! [`GrammarError`]: why a schema, a regular expression or a grammar cannot constrain an answer.
 
+use menagerie_engine::CallShapeFault;
+
 /// Why a schema, a regular expression or a grammar cannot constrain an answer. It never quotes an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -46,6 +48,25 @@ pub enum GrammarError {
         /// `JSON schema`, `regular expression` or `Lark grammar`.
         what: &'static str,
         /// The reason.
+        reason: String,
+    },
+    /// The parameters of a tool cannot be enforced.
+    #[error("tool `{tool}`: {error}")]
+    Tool {
+        /// The tool.
+        tool: String,
+        /// Why.
+        error: Box<GrammarError>,
+    },
+    /// The calls of tools cannot be described.
+    #[error(transparent)]
+    Shape(#[from] CallShapeFault),
+    /// A format of calls cannot be constrained with this model.
+    #[error("calls in the format `{format}` cannot be constrained: {reason}")]
+    Calls {
+        /// The format.
+        format: String,
+        /// Why.
         reason: String,
     },
     /// The vocabulary of the model cannot be used.

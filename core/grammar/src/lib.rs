@@ -17,18 +17,25 @@
 //! # }
 //! ```
 //!
+//! [`GrammarCompiler::calls`] makes a constraint of the format in which a model calls tools, and of the schemas of the
+//! tools.
+//!
 //! The crate llguidance computes which tokens may come next. Everything that it would ignore, or would not enforce, is
 //! refused here by name before it is compiled.
 #![forbid(unsafe_code)]
 
 mod after_marker;
+mod call_lark;
+mod calls;
 mod compilation;
 mod compiler;
+mod control_tokens;
 mod error;
 mod in_place;
 mod keywords;
 mod lark_text;
 mod matcher;
+mod model_parts;
 mod nesting;
 mod numbers;
 mod schema;

@@ -1,21 +1,34 @@
 //! [`CompiledGrammar`]: a constraint over llguidance's parser.
 
+use crate::model_parts::ModelParts;
 use llguidance::Matcher;
 use llguidance::api::StopReason;
 use llguidance::toktrie::SimpleVob;
-use menagerie_engine::{Constraint, ConstraintError, ConstraintState};
+use menagerie_engine::{Constraint, ConstraintError, ConstraintScope, ConstraintState};
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A compiled source. Each answer gets a copy of its parser at the beginning.
 pub(crate) struct CompiledGrammar {
     what: &'static str,
+    scope: ConstraintScope,
     beginning: Mutex<Matcher>,
+    model: Arc<ModelParts>,
 }
 
 impl CompiledGrammar {
-    pub(crate) fn new(what: &'static str, beginning: Matcher) -> Self {
-        Self { what, beginning: Mutex::new(beginning) }
+    pub(crate) fn new(
+        what: &'static str,
+        scope: ConstraintScope,
+        beginning: Matcher,
+        model: Arc<ModelParts>,
+    ) -> Self {
+        Self { what, scope, beginning: Mutex::new(beginning), model }
+    }
+
+    fn position(&self) -> GrammarPosition {
+        let matcher = self.beginning.lock().unwrap_or_else(PoisonError::into_inner).deep_clone();
+        GrammarPosition { matcher, mask: SimpleVob::default() }
     }
 }
 
@@ -27,8 +40,21 @@ impl fmt::Debug for CompiledGrammar {
 
 impl Constraint for CompiledGrammar {
     fn start(&self) -> Result<Box<dyn ConstraintState>, ConstraintError> {
-        let matcher = self.beginning.lock().unwrap_or_else(PoisonError::into_inner).deep_clone();
-        Ok(Box::new(GrammarPosition { matcher, mask: SimpleVob::default() }))
+        Ok(Box::new(self.position()))
+    }
+
+    fn start_after(&self, written: &str) -> Result<Option<Box<dyn ConstraintState>>, ConstraintError> {
+        let Some(tokens) = self.model.controls.tokens_of(written, &self.model.vocabulary) else {
+            return Ok(None);
+        };
+        let mut position = self.position();
+        let taken =
+            position.matcher.try_consume_tokens(&tokens).map_err(|error| named(&error.to_string()))?;
+        Ok(if taken == tokens.len() { Some(Box::new(position)) } else { None })
+    }
+
+    fn scope(&self) -> ConstraintScope {
+        self.scope
     }
 }
 

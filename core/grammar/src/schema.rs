@@ -127,7 +127,9 @@ impl SchemaReader {
             Keyword::Unsupported(advice) => return Err(wrong(format!("is not supported: {advice}"))),
             Keyword::Unique if *value == json!(false) => return Ok(None),
             Keyword::Unique => {
-                return Err(wrong("is not supported: the items would not differ; remove it".into()));
+                return Err(wrong(
+                    "is not supported, because an answer could have equal items: remove it".into(),
+                ));
             }
             Keyword::Identity | Keyword::Dialect => {
                 self.check_root(kind, name, value, at)?;

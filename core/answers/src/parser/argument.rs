@@ -2,16 +2,14 @@
 
 use super::call_reader::{CallReader, ReaderStep, next_in, shown};
 use super::first_match;
-use crate::json_scan::escape_into;
+use crate::json_scan::{JsonScanner, Scan, escape_into};
 use crate::literal::{FixedText, Match, overlap};
 use crate::literal_value::{ValueForm, to_json};
 use crate::part::AnswerPart;
+use crate::pattern::LONGEST_KEY;
 use crate::tool::ValueKind;
 use serde_json::Value;
 use std::sync::Arc;
-
-/// The most bytes of a key.
-pub(super) const LONGEST_KEY: usize = 256;
 
 /// The most bytes of a value that is not text.
 pub(super) const LONGEST_VALUE: usize = 1 << 20;
@@ -32,9 +30,35 @@ enum ArgumentPlace {
     /// Before the value of this form.
     BeforeValue(usize, String),
     /// In the value: form, whether it is in CDATA, how it is written, what of it is kept.
-    Value(usize, bool, ValueKind, String),
+    Value(usize, bool, ValueKind, KeptValue),
     /// After CDATA.
     AfterValue(usize),
+}
+
+/// The value of an argument that is no plain text, as far as it is read.
+#[derive(Clone, Debug)]
+struct KeptValue {
+    text: String,
+    scanner: JsonScanner,
+    scan: Scan,
+}
+
+impl KeptValue {
+    fn new() -> Self {
+        Self { text: String::new(), scanner: JsonScanner::new(), scan: Scan::More }
+    }
+
+    fn push(&mut self, text: &str) {
+        self.text.push_str(text);
+        if self.scan == Scan::More {
+            self.scan = self.scanner.feed(text);
+        }
+    }
+
+    /// Whether it ends in a string of an object or a list, to which also the text of a tag belongs.
+    fn is_in_string(&self) -> bool {
+        self.scan == Scan::More && self.scanner.is_in_nested_string()
+    }
 }
 
 /// Reads arguments in the forms of a format.
@@ -181,13 +205,13 @@ impl ArgumentReader {
         if kind == ValueKind::Text {
             call.emit("\"", parts);
         }
-        self.place = ArgumentPlace::Value(form, cdata, kind, String::new());
+        self.place = ArgumentPlace::Value(form, cdata, kind, KeptValue::new());
         ReaderStep::Again
     }
 
     fn value(
         &mut self,
-        (form, cdata, kind, mut kept): (usize, bool, ValueKind, String),
+        (form, cdata, kind, mut kept): (usize, bool, ValueKind, KeptValue),
         call: &mut CallReader,
         held: &mut String,
         parts: &mut Vec<AnswerPart>,
@@ -206,19 +230,24 @@ impl ArgumentReader {
             escape_into(&mut escaped, &text);
             call.emit(&escaped, parts);
         } else {
-            kept.push_str(&text);
+            kept.push(&text);
         }
-        if kept.len() > LONGEST_VALUE {
+        if kept.text.len() > LONGEST_VALUE {
             return ReaderStep::Failed(format!("a value has more than {LONGEST_VALUE} bytes"));
         }
         let Some(at) = found else {
             self.place = ArgumentPlace::Value(form, cdata, kind, kept);
             return ReaderStep::Wait;
         };
-        call.take(held, at - length + end.len(), parts);
+        let tag = call.take(held, at - length + end.len(), parts);
+        if kept.is_in_string() {
+            kept.push(&tag);
+            self.place = ArgumentPlace::Value(form, cdata, kind, kept);
+            return ReaderStep::Again;
+        }
         match kind {
             ValueKind::Text => call.emit("\"", parts),
-            _ => call.emit(&as_json(&kept, kind), parts),
+            _ => call.emit(&as_json(&kept.text, kind), parts),
         }
         self.place = if cdata { ArgumentPlace::AfterValue(form) } else { ArgumentPlace::Before };
         ReaderStep::Again

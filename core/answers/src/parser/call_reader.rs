@@ -166,7 +166,9 @@ impl CallReader {
         let programs = self.program_list(&format);
         let step = self.programs.first().and_then(|&program| programs[program].get(self.at));
         let Some(step) = step else { return self.end(parts) };
-        if let Step::Fixed(_) = step {
+        // Where one form has text and another a hole, the text is compared first.
+        let has_text = |&program: &usize| matches!(programs[program].get(self.at), Some(Step::Fixed(_)));
+        if self.programs.iter().any(has_text) {
             return self.literal(programs, held, parts);
         }
         match step {

@@ -55,6 +55,10 @@ pub struct AnswerParser {
     calls: usize,
     /// The texts with which a call begins in the middle of text.
     starts: Vec<String>,
+    /// Whether a call counts in a reasoning block.
+    reasoning_calls: bool,
+    /// The text from the beginning of a call on that began with the newest text, outside of reasoning.
+    begun_call: Option<String>,
 }
 
 impl AnswerParser {
@@ -70,8 +74,32 @@ impl AnswerParser {
         };
         let marked = syntax.calls.iter().filter(|calls| !calls.format.keys().bare);
         let starts = marked.flat_map(|calls| calls.format.start_words()).collect();
-        let held = syntax.begun.clone();
-        Self { syntax: syntax.clone(), place, held, after_block: false, calls: 0, starts }
+        Self {
+            syntax: syntax.clone(),
+            place,
+            held: syntax.begun.clone(),
+            after_block: false,
+            calls: 0,
+            starts,
+            reasoning_calls: true,
+            begun_call: None,
+        }
+    }
+
+    /// The same for an answer whose calls begin only after the reasoning: what looks like a call in it is reasoning.
+    #[must_use]
+    pub fn with_calls_after_reasoning(self) -> Self {
+        Self { reasoning_calls: false, ..self }
+    }
+
+    /// What surrounds the parts of the answer.
+    pub fn syntax(&self) -> &AnswerSyntax {
+        &self.syntax
+    }
+
+    /// If a call began with the text that was added last, and not in reasoning: the text from its beginning on.
+    pub fn begun_call(&self) -> Option<&str> {
+        self.begun_call.as_deref()
     }
 
     /// A parser for which everything is text.
@@ -109,10 +137,14 @@ impl AnswerParser {
     pub fn push(&mut self, text: &str) -> Vec<AnswerPart> {
         let mut parts = Vec::new();
         let mut rest = text;
+        self.begun_call = None;
         while !rest.is_empty() {
             let cut = rest.char_indices().map(|(at, _)| at).nth(PIECE).unwrap_or(rest.len());
             let (piece, after) = rest.split_at(cut);
             self.held.push_str(piece);
+            if let Some(begun) = &mut self.begun_call {
+                begun.push_str(piece);
+            }
             while self.advance(&mut parts) {}
             rest = after;
         }
@@ -205,6 +237,8 @@ impl AnswerParser {
         let mut reader = CallReader::new(calls, further, index, before);
         if matches!(surroundings, CallSurroundings::Reasoning(_)) {
             reader.require_declared();
+        } else {
+            self.begun_call = Some(self.held.clone());
         }
         self.place = AnswerPlace::Call(Box::new(reader), surroundings);
         true
@@ -265,7 +299,7 @@ impl AnswerParser {
             self.held.drain(..self.held.len() - self.held.trim_start().len());
         }
         let close = self.syntax.reasoning[index].close.clone();
-        let found = self.find(&[close.as_str()]);
+        let found = self.find(&[close.as_str()], self.reasoning_calls);
         let (end, stop) = match &found {
             Found::Marker(at) => {
                 self.release(*at, parts, AnswerPart::Reasoning);
@@ -303,7 +337,7 @@ impl AnswerParser {
             return false;
         }
         let markers: Vec<&str> = close.iter().map(String::as_str).collect();
-        let (end, stop) = match self.find(&markers) {
+        let (end, stop) = match self.find(&markers, true) {
             Found::Marker(at) => {
                 let length = close.as_ref().map_or(0, String::len);
                 let text: String = self.held.drain(..at).collect();
@@ -366,10 +400,11 @@ impl AnswerParser {
         true
     }
 
-    /// The first marker or beginning of a call in the held text. What may be the beginning of one at its end is not
-    /// passed over.
-    fn find(&self, markers: &[&str]) -> Found {
-        let starts = self.starts.iter().filter(|_| self.next_call().is_some()).map(String::as_str);
+    /// The first marker, or beginning of a call if `calls`, in the held text. What may be the beginning of one at its end
+    /// is not passed over.
+    fn find(&self, markers: &[&str], calls: bool) -> Found {
+        let counts = calls && self.next_call().is_some();
+        let starts = self.starts.iter().filter(|_| counts).map(String::as_str);
         let words = markers.iter().map(|word| (*word, true)).chain(starts.map(|word| (word, false)));
         let mut first: Option<(usize, bool)> = None;
         let mut partial = self.held.len();

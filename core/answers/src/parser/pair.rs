@@ -1,11 +1,12 @@
 //! [`PairReader`]: arguments as `key=value` with Python literals, or as `key:value` with bare keys.
 
-use super::argument::{LONGEST_KEY, LONGEST_VALUE};
+use super::argument::LONGEST_VALUE;
 use super::call_reader::{CallReader, ReaderStep, next_in, shown};
 use super::first_match;
 use crate::literal::{FixedText, Match};
 use crate::literal_value::{ValueForm, ValueScanner, to_json};
 use crate::part::AnswerPart;
+use crate::pattern::LONGEST_KEY;
 use std::sync::Arc;
 
 /// The position in the arguments.

@@ -231,6 +231,54 @@ fn values_without_quotes_are_typed_by_the_schema() {
     assert!(twice.complete().is_empty() && twice.notices[0].contains("\"a\" occurs twice"), "{twice:?}");
 }
 
+/// JSON ends where it ends: a tag in one of its strings belongs to it.
+#[test]
+fn a_tag_in_a_string_of_a_json_argument_is_a_part_of_it() {
+    let options = |value: &str| {
+        format!(
+            "<tool_call><function=get><parameter=options>\n{value}\n</parameter>\n</function></tool_call>"
+        )
+    };
+    let text = options(r#"{"x": "a </parameter> \"</parameter>", "y": ["</parameter>"]}"#);
+    let expected = json!({ "options": { "x": "a </parameter> \"</parameter>", "y": ["</parameter>"] } });
+    assert_eq!(every_cut(&tagged(), &text, AnswerEnd::Model).complete(), [("get", expected)]);
+    // What is no JSON ends at the first tag.
+    let broken = every_cut(&tagged(), &options("{x"), AnswerEnd::Model);
+    assert_eq!(broken.complete(), [("get", json!({ "options": "{x" }))]);
+}
+
+/// Forms of a call that begin with a marker, and with nothing.
+#[test]
+fn a_form_with_a_marker_is_read_beside_one_without() {
+    let calls = vec!["${object}".to_owned(), "<tag>${object}".to_owned()];
+    let syntax = syntax(CallKeys { calls, bare: true, single: true, ..keys("", "", "") });
+    for text in ["{\"name\": \"get\"}", "<tag>{\"name\": \"get\"}", "<tag>\n{\"name\": \"get\"}"] {
+        let answer = every_cut(&syntax, text, AnswerEnd::Model);
+        assert_eq!((answer.complete(), answer.text.as_str()), (vec![("get", json!({}))], ""), "{text}");
+    }
+}
+
+#[test]
+fn a_call_that_begins_in_text_is_told_with_its_text() {
+    let mut parser = AnswerParser::new(&object());
+    parser.push("Well, <tool");
+    assert_eq!(parser.begun_call(), None);
+    parser.push("_call>\n{");
+    assert_eq!(parser.begun_call(), Some("<tool_call>\n{"));
+    parser.push("\"name\"");
+    assert_eq!(parser.begun_call(), None);
+    // Calls in reasoning do not count so, and need not count at all.
+    let mut parser = AnswerParser::new(&object());
+    parser.push("<think>a <tool_call>{\"name\": ");
+    assert_eq!(parser.begun_call(), None);
+    let mut parser = AnswerParser::new(&object()).with_calls_after_reasoning();
+    let call = "<tool_call>{\"name\": \"get\", \"arguments\": {}}</tool_call>";
+    let mut answer = Answer::default();
+    answer.add(parser.push(&format!("<think>{call}</think>{call}")));
+    answer.add(parser.finish(AnswerEnd::Model));
+    assert_eq!((answer.reasoning.as_str(), answer.complete().len()), (call, 1));
+}
+
 #[test]
 fn python_calls_count_at_the_beginning_only() {
     let answer = every_cut(
@@ -253,8 +301,11 @@ fn python_calls_count_at_the_beginning_only() {
 #[test]
 fn channels_are_tags() {
     let reasoning = ReasoningTags { open: "<|channel|>analysis<|message|>".into(), close: "<|end|>".into() };
-    let content =
-        |open: &str, close: Option<&str>| ContentTags { open: open.into(), close: close.map(Into::into) };
+    let content = |open: &str, close: Option<&str>| ContentTags {
+        open: open.into(),
+        close: close.map(Into::into),
+        ..ContentTags::default()
+    };
     let call = " to=functions.${name}<|channel|>commentary json<|message|>${arguments}<|call|>";
     let also = "<|channel|>commentary to=functions.${name} <|constrain|>json<|message|>${arguments}<|call|>";
     let calls = vec![call.to_owned(), also.to_owned(), also.replace(" <|constrain|>json", "")];
@@ -292,7 +343,7 @@ fn channels_are_tags() {
 
 #[test]
 fn a_prompt_may_end_with_the_beginning_of_a_marker() {
-    let all = ContentTags { open: ">>>all\n".to_owned(), close: None };
+    let all = ContentTags { open: ">>>all\n".to_owned(), ..ContentTags::default() };
     let syntax =
         syntax(keys("", ">>>${name}\n${arguments}", "")).with_content(vec![all]).after_prompt("x\n\n>>>");
     assert_eq!(syntax.begun, ">>>");

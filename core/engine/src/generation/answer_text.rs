@@ -15,7 +15,8 @@ pub(crate) struct AnswerText {
     stream: Option<Box<dyn TextStream + Send>>,
     stop: StopMatcher,
     parser: AnswerParser,
-    /// Finds the end of the reasoning for a constraint: gets all text at once, also what is held back for a stop string.
+    /// Finds the end of the reasoning, or a call, for a constraint: gets all text at once, also what is held back for a
+    /// stop string.
     watch: Option<AnswerParser>,
     pub(crate) answer: String,
     pub(crate) reasoning: String,
@@ -38,7 +39,7 @@ impl AnswerText {
         }
     }
 
-    /// The same, with [`Self::left_reasoning`] if `watched`.
+    /// The same, with [`Self::left_reasoning`] and [`Self::begun_call`] if `watched`.
     pub(crate) fn with_watch(self, watched: bool) -> Self {
         Self { watch: watched.then(|| self.parser.clone()), ..self }
     }
@@ -101,8 +102,17 @@ impl AnswerText {
         }
     }
 
-    /// Emits what was held back; all text from now on is the answer, also text that looks like a tag of reasoning.
+    /// If the newest token begins a call outside of reasoning: the text of the call so far.
+    pub(crate) fn begun_call(&self) -> Option<&str> {
+        self.watch.as_ref()?.begun_call()
+    }
+
+    /// Emits what was held back; all text from now on is the answer, also text that looks like a tag of reasoning. It
+    /// does nothing if the answer has begun.
     pub(crate) fn begin_answer(&mut self, sink: &mut dyn FnMut(Event)) {
+        if self.watch.is_none() {
+            return;
+        }
         let held = self.stop.finish();
         let parts = self.parser.push(&held);
         self.emit(parts, sink);

@@ -4,12 +4,13 @@ use super::Generation;
 use super::answer_text::AnswerText;
 use super::breaker_cache::BreakerCache;
 use super::prompt_scores::PromptScores;
-use super::reasoning_openings::ReasoningOpenings;
+use super::tag_tokens::TagTokens;
 use crate::capability::Tokenizing;
+use crate::constraint::{ConstraintError, ConstraintScope};
 use crate::draft::Drafting;
 use crate::error::{GenerateError, MissingCapability};
 use crate::request::Request;
-use crate::sampling::{Chain, ConstraintPhase, ConstraintStep, SamplingError};
+use crate::sampling::{AnswerOpening, Chain, ConstraintPhase, ConstraintStep, SamplingError};
 use crate::scheduler::{Scheduler, check_drafts};
 use crate::stats::Statistics;
 use crate::stopping::StopConditions;
@@ -21,12 +22,12 @@ use std::time::Instant;
 pub(crate) struct GenerationFactory {
     tokenizer: Option<Arc<dyn Tokenizing>>,
     breakers: BreakerCache,
-    openings: ReasoningOpenings,
+    tags: TagTokens,
 }
 
 impl GenerationFactory {
     pub(crate) fn new(tokenizer: Option<Arc<dyn Tokenizing>>) -> Self {
-        Self { tokenizer, breakers: BreakerCache::default(), openings: ReasoningOpenings::default() }
+        Self { tokenizer, breakers: BreakerCache::default(), tags: TagTokens::default() }
     }
 
     pub(crate) fn tokenizer(&self) -> Option<&dyn Tokenizing> {
@@ -49,6 +50,11 @@ impl GenerationFactory {
             check_drafts(engine, scheduler.hooks())?;
         }
         let constraint = self.constraint(request, &parser)?;
+        let parser = match constraint.as_ref().map(ConstraintStep::scope) {
+            // What looks like a call in the reasoning must not end it.
+            Some(ConstraintScope::Calls) => parser.with_calls_after_reasoning(),
+            _ => parser,
+        };
         let tokenizer = self.tokenizer.as_deref();
         let breakers = self.breakers.breakers(tokenizer, &request.sampling);
         let ends = tokenizer.map_or(&[][..], |tokenizer| tokenizer.end_of_generation());
@@ -102,21 +108,61 @@ impl GenerationFactory {
                     .to_owned(),
             ));
         }
-        if parser.reads_calls() {
-            return Err(GenerateError::Options(
-                "a constrained answer cannot call tools: leave out the constraint or the tools".to_owned(),
-            ));
+        let scope = constraint.scope();
+        if parser.reads_calls() != (scope != ConstraintScope::Text) {
+            let reason = match scope {
+                ConstraintScope::Text => {
+                    "a constrained answer cannot call tools: leave out the constraint or the tools"
+                }
+                _ => {
+                    "the calls of an answer cannot be constrained without tools: give the tools of the constraint"
+                }
+            };
+            return Err(GenerateError::Options(reason.to_owned()));
         }
-        let state = constraint.start().map_err(SamplingError::from)?;
         let tokenizer = self.tokenizer.as_deref();
-        let phase = match tokenizer {
-            Some(_) if parser.is_in_reasoning() => ConstraintPhase::Reasoning,
-            Some(tokenizer) => {
-                ConstraintPhase::First(self.openings.tokens(tokenizer, parser.reasoning_openings()))
-            }
-            None => ConstraintPhase::Answer,
-        };
         let ends = tokenizer.map_or(&[][..], |tokenizer| tokenizer.end_of_generation());
-        Ok(Some(ConstraintStep::new(state, phase, ends)))
+        let (phase, opening) = match tokenizer {
+            None => (ConstraintPhase::Answer, AnswerOpening::default()),
+            Some(_) if scope == ConstraintScope::CallsInText => {
+                (ConstraintPhase::Free, AnswerOpening::default())
+            }
+            Some(tokenizer) => {
+                let opening =
+                    opening(&mut self.tags, tokenizer, parser, scope).map_err(SamplingError::from)?;
+                let phase = match parser.is_in_reasoning() {
+                    true => ConstraintPhase::Reasoning,
+                    false => {
+                        let tags = parser.reasoning_openings();
+                        ConstraintPhase::First(self.tags.openings(tokenizer, tags))
+                    }
+                };
+                (phase, opening)
+            }
+        };
+        let step = ConstraintStep::new(Arc::clone(constraint), opening, phase, ends);
+        Ok(Some(step.map_err(SamplingError::from)?))
     }
+}
+
+/// What precedes the constrained part of an answer: what the prompt has of it, and the markers of its format.
+fn opening(
+    tags: &mut TagTokens,
+    tokenizer: &dyn Tokenizing,
+    parser: &AnswerParser,
+    scope: ConstraintScope,
+) -> Result<AnswerOpening, ConstraintError> {
+    let syntax = parser.syntax();
+    let after = syntax.after_reasoning();
+    let mut tokens = |marker: &str| {
+        let tokens = tags.marker(tokenizer, marker);
+        tokens.ok_or_else(|| ConstraintError::Marker { marker: marker.to_owned() })
+    };
+    if scope == ConstraintScope::Calls {
+        return Ok(AnswerOpening { written: syntax.begun.clone(), markers: [Vec::new(), tokens(after)?] });
+    }
+    let marker = syntax.answer_opening();
+    let first = tokens(marker.strip_prefix(syntax.begun.as_str()).unwrap_or(marker))?;
+    let later = tokens(&format!("{after}{marker}"))?;
+    Ok(AnswerOpening { written: String::new(), markers: [first, later] })
 }

@@ -6,7 +6,7 @@ mod constrained;
 mod drafts;
 mod factory;
 mod prompt_scores;
-mod reasoning_openings;
+mod tag_tokens;
 
 pub(crate) use factory::GenerationFactory;
 
@@ -236,7 +236,7 @@ impl Generation {
         };
         if !matches!(reason, StopReason::StopString(_)) {
             let end = match reason {
-                StopReason::EndOfGeneration(_) => AnswerEnd::Model,
+                StopReason::EndOfGeneration(_) | StopReason::Complete => AnswerEnd::Model,
                 _ => AnswerEnd::Cut,
             };
             self.text.finish(end, sink);

@@ -11,6 +11,7 @@ mod candidates;
 mod chain;
 mod constraint;
 mod dry;
+mod led_state;
 mod logprob;
 mod options;
 mod penalties;
@@ -30,7 +31,7 @@ pub use sampler::{Sampler, SamplerKind, SamplerStep};
 
 pub(crate) use bias::LogitBias;
 pub(crate) use candidates::{CandidateToken, Candidates};
-pub(crate) use constraint::{ConstraintPhase, ConstraintStep};
+pub(crate) use constraint::{AnswerOpening, ConstraintPhase, ConstraintStep};
 pub(crate) use dry::Dry;
 pub(crate) use penalties::Penalties;
 pub(crate) use pick::{Greedy, Random};

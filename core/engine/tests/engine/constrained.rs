@@ -4,10 +4,11 @@ use crate::byte_text::{Bytes, END, END_OF_TURN, THINK, THOUGHT, VOCABULARY, ids,
 use crate::drafts::{Guesses, always};
 use crate::fixture::{eight_sequences, engine, mixing, session};
 use crate::tools::calls_of_f;
+use menagerie_answers::ContentTags;
 use menagerie_engine::{
-    AnswerSyntax, Constraint, ConstraintError, ConstraintState, DraftSource, Event, GenerateError, Outcome,
-    Prompt, PromptLookup, Queue, RenderedPrompt, Request, SamplingError, SamplingOptions, Scheduler,
-    Statistics, StopReason,
+    AnswerSyntax, Constraint, ConstraintError, ConstraintScope, ConstraintState, DraftSource, Event,
+    GenerateError, Outcome, Prompt, PromptLookup, Queue, RenderedPrompt, Request, SamplingError,
+    SamplingOptions, Scheduler, Statistics, StopReason,
 };
 use menagerie_testkit::FakeModel;
 use std::collections::BTreeSet;
@@ -16,10 +17,11 @@ use std::sync::Arc;
 const PROMPT: [u32; 3] = [1, 2, 3];
 
 /// Allows exactly these texts; the prefix `limit` exceeds a limit.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Texts {
     texts: Vec<&'static str>,
     limit: Option<&'static str>,
+    scope: ConstraintScope,
 }
 
 struct TextsState {
@@ -31,6 +33,16 @@ struct TextsState {
 impl Constraint for Texts {
     fn start(&self) -> Result<Box<dyn ConstraintState>, ConstraintError> {
         Ok(Box::new(TextsState { texts: self.clone(), taken: Vec::new(), mask: Vec::new() }))
+    }
+
+    fn start_after(&self, written: &str) -> Result<Option<Box<dyn ConstraintState>>, ConstraintError> {
+        let state = TextsState { texts: self.clone(), taken: written.as_bytes().to_vec(), mask: Vec::new() };
+        let fits = written.is_empty() || state.following().next().is_some();
+        Ok(fits.then(|| Box::new(state) as Box<dyn ConstraintState>))
+    }
+
+    fn scope(&self) -> ConstraintScope {
+        self.scope
     }
 }
 
@@ -118,7 +130,7 @@ fn forced_tokens_are_computed_together_and_change_nothing() {
 }
 
 fn texts(texts: &[&'static str]) -> Arc<dyn Constraint> {
-    Arc::new(Texts { texts: texts.to_vec(), limit: None })
+    Arc::new(Texts { texts: texts.to_vec(), ..Texts::default() })
 }
 
 fn saying(answer: &[u32]) -> Arc<FakeModel> {
@@ -229,9 +241,82 @@ fn reasoning_is_free_and_the_answer_is_not() {
     assert_eq!((outcome.text.as_str(), outcome.reasoning.as_str()), ("\nja", "a"));
 }
 
+/// A request whose calls of tools are constrained to these texts.
+fn calling(scope: ConstraintScope, allowed: &[&'static str]) -> Request {
+    let texts = Texts { texts: allowed.to_vec(), limit: None, scope };
+    Request::greedy(40).with_constraint(Arc::new(texts) as Arc<dyn Constraint>)
+}
+
+fn calling_prompt(syntax: AnswerSyntax) -> RenderedPrompt {
+    let syntax = syntax.with_calls(calls_of_f());
+    RenderedPrompt { tokens: PROMPT.to_vec(), syntax, ..RenderedPrompt::default() }
+}
+
+/// The whole answer is calls; what looks like a call in the reasoning is reasoning.
+#[test]
+fn calls_that_are_required_begin_after_the_reasoning() {
+    let request = || calling(ConstraintScope::Calls, &["<c>f {}</c>", "<c>f {\"a\": 1}</c>"]);
+    let (outcome, _) = run(&ids("hello"), calling_prompt(AnswerSyntax::default()), request()).unwrap();
+    assert_eq!((outcome.text.as_str(), outcome.reason), ("", StopReason::Complete));
+    assert_eq!(outcome.tool_calls.len(), 1);
+    let mut syntax = AnswerSyntax::of_reasoning(vec![thinking()]);
+    syntax.reasoning_open = Some(thinking());
+    let answer = [ids("a <c>f {}</c> b"), vec![THOUGHT], ids("No.")].concat();
+    let (outcome, _) = run(&answer, calling_prompt(syntax), request()).unwrap();
+    assert_eq!((outcome.reasoning.as_str(), outcome.tool_calls.len()), ("a <c>f {}</c> b", 1));
+    // Without tools there is nothing that reads the calls.
+    let told = run(&ids("a"), &PROMPT, request()).unwrap_err().to_string();
+    assert!(told.contains("without tools"), "{told}");
+}
+
+/// Text is free, and an answer may end in it; from the marker of a call on only the call is allowed.
+#[test]
+fn calls_in_text_are_constrained_from_their_marker_on() {
+    let request = || calling(ConstraintScope::CallsInText, &["<c>f {}</c>"]);
+    let prompt = || calling_prompt(AnswerSyntax::of_reasoning(vec![thinking()]));
+    let (outcome, _) = run(&ids("So: <c>now."), prompt(), request()).unwrap();
+    assert_eq!((outcome.text.as_str(), &outcome.reason), ("So:", &StopReason::Complete));
+    assert_eq!((outcome.tool_calls[0].name.as_str(), outcome.tool_calls.len()), ("f", 1));
+    let (outcome, _) = run(&[ids("So <c"), vec![END]].concat(), prompt(), request()).unwrap();
+    assert_eq!((outcome.text.as_str(), outcome.tool_calls.len()), ("So <c", 0));
+    assert_eq!(outcome.reason, StopReason::EndOfGeneration(END));
+    // A stop string that holds text back does not delay the constraint.
+    let stop = vec!["<c>zzzz".to_owned()];
+    let (outcome, _) = run(&ids("<c>zz"), prompt(), request().with_stop(stop)).unwrap();
+    assert_eq!(outcome.tool_calls.len(), 1);
+    // A call that begins in another way is free, with a note.
+    let other = calling(ConstraintScope::CallsInText, &["<C>f {}</C>"]);
+    let (outcome, events) = run(&[ids("<c>f {}</c>"), vec![END]].concat(), prompt(), other).unwrap();
+    assert_eq!(outcome.tool_calls.len(), 1);
+    let is_note = |event: &Event| matches!(event, Event::Notice(text) if text.contains("not constrained"));
+    assert!(events.iter().any(is_note), "{events:?}");
+}
+
+/// Where the text of an answer is always behind a marker, the marker comes first, also after reasoning.
+#[test]
+fn constrained_text_begins_behind_its_marker() {
+    let tags = |open: &str| ContentTags { open: open.to_owned(), ..ContentTags::default() };
+    let content = vec![
+        ContentTags { answer: true, ..tags("[final]") },
+        ContentTags { after_reasoning: true, ..tags("[next]") },
+    ];
+    let prompt = |open: bool| {
+        let mut prompt = reasoning_prompt(open);
+        prompt.syntax = prompt.syntax.with_content(content.clone());
+        prompt
+    };
+    let (outcome, _) = run(&ids("xxxxxxxn"), prompt(false), constrained(&["yes", "no"])).unwrap();
+    assert_eq!((outcome.text.as_str(), &outcome.reason), ("no", &StopReason::Complete));
+    assert_eq!(outcome.tokens, ids("[final]no"));
+    let answer = [vec![THINK], ids("hm"), vec![THOUGHT]].concat();
+    let (outcome, _) = run(&answer, prompt(false), constrained(&["yes"]).with_max_tokens(40)).unwrap();
+    assert_eq!((outcome.text.as_str(), outcome.reasoning.as_str()), ("yes", "hm"));
+    assert_eq!(outcome.tokens[4..], ids("[next][final]yes"));
+}
+
 #[test]
 fn who_exceeds_a_limit_ends_alone() {
-    let limited = Texts { texts: vec!["abc"], limit: Some("ab") };
+    let limited = Texts { texts: vec!["abc"], limit: Some("ab"), ..Texts::default() };
     let requests = [
         Request::greedy(9).with_constraint(Arc::new(limited) as Arc<dyn Constraint>),
         constrained(&["xyz"]),

@@ -2,7 +2,7 @@
 
 use crate::tokens::{NAMES, fixture, tokenizer};
 use crate::walk::{Walk, ids, walk};
-use menagerie_engine::{Constraint, Tokenizing};
+use menagerie_engine::{Constraint, ConstraintState, Tokenizing};
 use menagerie_grammar::{GrammarCompiler, GrammarSource};
 use menagerie_random::SplitMix64;
 use serde_json::Value;
@@ -25,7 +25,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-fn validator(schema: &Value) -> jsonschema::Validator {
+pub(crate) fn validator(schema: &Value) -> jsonschema::Validator {
     jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)
         .should_validate_formats(true)
@@ -70,20 +70,32 @@ fn parsed(text: &str) -> Value {
 }
 
 /// Whether a text has a number that is no 64-bit float.
-fn has_long_number(text: &str) -> bool {
+pub(crate) fn has_long_number(text: &str) -> bool {
     text.split(|character: char| !character.is_ascii_digit() && character != '.').any(|part| part.len() > 15)
 }
 
 /// Whether the tokens of a text are allowed one after the other, and the end after them.
-fn allows(tokenizer: &dyn Tokenizing, constraint: &dyn Constraint, text: &str) -> Result<(), String> {
-    let mut state = constraint.start().unwrap();
+pub(crate) fn allows(
+    tokenizer: &dyn Tokenizing,
+    constraint: &dyn Constraint,
+    text: &str,
+) -> Result<(), String> {
+    allows_after(tokenizer, &mut *constraint.start().unwrap(), text)
+}
+
+/// The same from a state on.
+pub(crate) fn allows_after(
+    tokenizer: &dyn Tokenizing,
+    state: &mut dyn ConstraintState,
+    text: &str,
+) -> Result<(), String> {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
         let allowed =
             ids(state.allowed().map_err(|error| error.to_string())?.unwrap(), tokenizer.vocabulary());
         let fits = |id: &&u32| {
             let bytes = tokenizer.bytes(**id);
-            !bytes.is_empty() && rest.starts_with(&bytes)
+            !bytes.is_empty() && rest.starts_with(&bytes) && !tokenizer.end_of_generation().contains(id)
         };
         // The longest token that is a part of the text.
         let longest = allowed.iter().filter(fits).max_by_key(|id| tokenizer.bytes(**id).len());

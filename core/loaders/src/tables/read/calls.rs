@@ -13,11 +13,13 @@ const LONGEST_ID: usize = 64;
 
 impl KeyedValue<'_, '_> {
     pub(super) fn content(&self) -> Result<PlacedEntry<ContentPair>, TableError> {
-        self.table(&["open", "close", "where"])?;
+        self.table(&["open", "close", "where", "answer", "after_reasoning"])?;
         let open = self.need("open")?.text()?;
         let close = self.get("close").map(|node| node.text()).transpose()?;
         let template = self.get("where").map_or_else(|| Ok(vec![open.clone()]), |node| node.plain_texts())?;
-        Ok(self.placed(ContentPair { tags: ContentTags { open, close }, template }))
+        let (answer, after_reasoning) = (self.flag("answer")?, self.flag("after_reasoning")?);
+        let tags = ContentTags { open, close, answer, after_reasoning };
+        Ok(self.placed(ContentPair { tags, template }))
     }
 
     pub(super) fn call(&self) -> Result<PlacedEntry<CallEntry>, TableError> {
