@@ -11,7 +11,9 @@ const IMPOSSIBLE: f32 = -9999.0;
 /// `finish_reason` of an answer.
 pub fn finish_reason(outcome: &Outcome) -> &'static str {
     match &outcome.reason {
-        StopReason::EndOfGeneration(_) | StopReason::StopString(_) if !outcome.tool_calls.is_empty() => {
+        StopReason::EndOfGeneration(_) | StopReason::StopString(_) | StopReason::Complete
+            if !outcome.tool_calls.is_empty() =>
+        {
             "tool_calls"
         }
         StopReason::EndOfGeneration(_) | StopReason::StopString(_) | StopReason::Complete => "stop",

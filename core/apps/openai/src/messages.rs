@@ -1,7 +1,7 @@
-//! Messages and tools of a chat completion.
+//! Messages of a chat completion.
 
-use crate::body::{LineFault, RequestBody};
-use menagerie::engine::{ChatMessage, RenderOptions, TextError, ToolCall, ToolSet};
+use crate::body::LineFault;
+use menagerie::engine::{ChatMessage, TextError, ToolCall};
 use menagerie::loaders::CallSupportError;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
@@ -118,70 +118,17 @@ impl MessageFields<'_> {
             return Err(self.fault("tool_calls", "expected a list"));
         };
         let call = |(at, call): (usize, &Value)| {
-            let place = |part: &str| format!("tool_calls[{at}].{part}");
-            if call.get("type").is_some_and(|kind| kind != "function") {
-                return Err(self.fault(&place("type"), "only calls of the type function are supported"));
-            }
-            let text = |value: &Value, part: &str| {
-                let text = value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-                text.ok_or_else(|| self.fault(&place(part), "expected a string that is not empty"))
+            let fault = |part: &str, reason: &dyn std::fmt::Display| {
+                let dot = if part.is_empty() { "" } else { "." };
+                self.fault(&format!("tool_calls[{at}]{dot}{part}"), reason)
             };
-            let function = &call["function"];
-            let (id, name) = (text(&call["id"], "id")?, text(&function["name"], "function.name")?);
-            let arguments = match &function["arguments"] {
-                Value::String(text) if text.trim().is_empty() => "{}".to_owned(),
-                Value::String(text) => text.clone(),
-                object @ Value::Object(_) => object.to_string(),
-                _ => {
-                    return Err(
-                        self.fault(&place("function.arguments"), "expected the text of a JSON object")
-                    );
-                }
-            };
-            let call = ToolCall { id, name, arguments };
-            match call.object() {
-                Ok(_) => Ok(call),
-                Err(error) => {
-                    let reason = format!("expected the text of a JSON object: {error}");
-                    Err(self.fault(&place("function.arguments"), reason))
-                }
+            let call = ToolCall::of_json(call).map_err(|error| fault(error.field(), &error))?;
+            if call.id.is_empty() {
+                return Err(fault("id", &"expected a string that is not empty"));
             }
+            Ok(call)
         };
         list.iter().enumerate().map(call).collect()
-    }
-}
-
-/// Adds the fields about tools to the options of a prompt.
-///
-/// # Errors
-/// The value of a field is invalid or not supported.
-pub fn tools_of(body: &mut RequestBody, options: &mut RenderOptions) -> Result<(), LineFault> {
-    match body.take("tools") {
-        Some(Value::Array(tools)) => {
-            let other = tools.iter().position(|tool| tool.get("type").is_some_and(|kind| kind != "function"));
-            if let Some(index) = other {
-                let reason = "only tools of the type function are supported";
-                return Err(LineFault::of(&format!("tools[{index}].type"), reason));
-            }
-            ToolSet::new(&tools).map_err(|fault| LineFault::of("tools", fault))?;
-            options.tools = Some(tools).filter(|tools| !tools.is_empty());
-        }
-        Some(_) => return Err(LineFault::of("tools", "expected a list")),
-        None => {}
-    }
-    match body.take("tool_choice") {
-        Some(Value::String(choice)) if choice == "none" => options.tools = None,
-        Some(choice) if choice != "auto" => {
-            let reason = format!("{choice} is not supported, only \"auto\" and \"none\"");
-            return Err(LineFault::of("tool_choice", reason));
-        }
-        _ => {}
-    }
-    match body.take("parallel_tool_calls") {
-        Some(value) if value != true => {
-            Err(LineFault::of("parallel_tool_calls", format!("{value} is not supported, only true")))
-        }
-        _ => Ok(()),
     }
 }
 
@@ -244,34 +191,6 @@ mod tests {
             ),
         ] {
             assert_eq!(messages_of(&json!([message])).unwrap_err().field.as_deref(), Some(field));
-        }
-    }
-
-    #[test]
-    fn choices_that_need_a_constraint_are_refused() {
-        let tools = json!([{ "type": "function", "function": { "name": "f" } }]);
-        let read = |fields: Value| {
-            let mut body = RequestBody::new(fields.as_object().unwrap().clone());
-            let mut options = RenderOptions::default();
-            tools_of(&mut body, &mut options).map(|()| options.tools.is_some())
-        };
-        assert_eq!(read(json!({ "tools": tools })), Ok(true));
-        assert_eq!(
-            read(json!({ "tools": tools, "tool_choice": "auto", "parallel_tool_calls": true })),
-            Ok(true)
-        );
-        assert_eq!(read(json!({ "tools": tools, "tool_choice": "none" })), Ok(false));
-        assert_eq!(read(json!({ "tools": [] })), Ok(false));
-        let named = json!({ "type": "function", "function": { "name": "f" } });
-        for (fields, field) in [
-            (json!({ "tools": tools, "tool_choice": "required" }), "tool_choice"),
-            (json!({ "tools": tools, "tool_choice": named }), "tool_choice"),
-            (json!({ "tools": tools, "parallel_tool_calls": false }), "parallel_tool_calls"),
-            (json!({ "tools": [{ "type": "web_search" }] }), "tools[0].type"),
-            (json!({ "tools": [{ "type": "function" }] }), "tools"),
-            (json!({ "tools": {} }), "tools"),
-        ] {
-            assert_eq!(read(fields).unwrap_err().field.as_deref(), Some(field));
         }
     }
 }

@@ -1,8 +1,10 @@
 //! [`BatchRequests`]: from a line of a batch to requests for the queue.
 
 use crate::body::{LineFault, RequestBody};
-use crate::messages::{messages_of, prompt_fault, tools_of};
+use crate::call_choice::CallChoice;
+use crate::messages::{messages_of, prompt_fault};
 use crate::response_format::ResponseFormats;
+use crate::tool_fields::tools_of;
 use menagerie::engine::{ChatCapable, ChatMessage, Prompt, RenderOptions, Request, TextPipeline};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -43,6 +45,16 @@ pub struct BatchRequest {
     pub echo: Option<String>,
     /// A request for each answer.
     pub answers: Vec<Request>,
+}
+
+/// What a line asks for.
+struct AskedPrompt {
+    shape: AnswerFormat,
+    prompt: Prompt<'static>,
+    /// The text of the prompt, if answers begin with it.
+    echo: Option<String>,
+    /// Which tools the answer may or must call; `None` without tools.
+    calls: Option<CallChoice>,
 }
 
 /// Maximum number of answers to one line; each answer is a sequence.
@@ -91,11 +103,12 @@ impl BatchRequests<'_> {
         match (body.has("messages"), body.has("prompt")) {
             (true, false) => self.chat(body),
             (false, true) => {
-                if self.format.is_some() && body.text("prompt").is_some() {
-                    let prompt = self.text_prompt(&mut body, true)?;
-                    return self.batch_request(body, AnswerFormat::Chat, prompt, None);
-                }
-                self.completion(body)
+                let Some(text) = body.text("prompt").filter(|_| self.format.is_some()) else {
+                    return self.completion(body);
+                };
+                body.take("prompt");
+                let asked = self.rendered(&mut body, &[ChatMessage::user(&text)])?;
+                self.batch_request(body, asked)
             }
             (true, true) => {
                 Err(LineFault::of("prompt", "the line has messages too; give only one of the two"))
@@ -111,8 +124,8 @@ impl BatchRequests<'_> {
     pub fn chat(&self, mut body: RequestBody) -> Result<BatchRequest, LineFault> {
         let messages = body.take("messages").unwrap_or_default();
         let messages = messages_of(&messages)?;
-        let prompt = self.rendered(&mut body, &messages)?;
-        self.batch_request(body, AnswerFormat::Chat, prompt, None)
+        let asked = self.rendered(&mut body, &messages)?;
+        self.batch_request(body, asked)
     }
 
     /// The request of the body of a completion.
@@ -120,41 +133,35 @@ impl BatchRequests<'_> {
     /// # Errors
     /// A field has an error or is not supported, or the prompt cannot be tokenized.
     pub fn completion(&self, mut body: RequestBody) -> Result<BatchRequest, LineFault> {
-        let (prompt, echo) = self.completion_prompt(&mut body)?;
-        self.batch_request(body, AnswerFormat::Completion, prompt, echo)
+        let asked = self.completion_prompt(&mut body)?;
+        self.batch_request(body, asked)
     }
 
-    fn rendered(
-        &self,
-        body: &mut RequestBody,
-        messages: &[ChatMessage],
-    ) -> Result<Prompt<'static>, LineFault> {
+    fn rendered(&self, body: &mut RequestBody, messages: &[ChatMessage]) -> Result<AskedPrompt, LineFault> {
         let Some(format) = self.format else {
             return Err(LineFault::of("messages", "the model has no chat template, or --raw disables it"));
         };
         let mut options = self.render.clone();
-        tools_of(body, &mut options)?;
+        let calls = tools_of(body, &mut options)?;
         match body.take("chat_template_kwargs") {
             Some(Value::Object(arguments)) => options.arguments.extend(arguments),
             Some(_) => return Err(LineFault::of("chat_template_kwargs", "expected an object")),
             None => {}
         }
         let prompt = format.render_prompt(messages, &options);
-        Ok(prompt.map_err(|error| prompt_fault(&error))?.into())
+        let prompt = prompt.map_err(|error| prompt_fault(&error))?.into();
+        Ok(AskedPrompt { shape: AnswerFormat::Chat, prompt, echo: None, calls })
     }
 
     /// The prompt of a completion, and its text if `echo` is true.
-    fn completion_prompt(
-        &self,
-        body: &mut RequestBody,
-    ) -> Result<(Prompt<'static>, Option<String>), LineFault> {
+    fn completion_prompt(&self, body: &mut RequestBody) -> Result<AskedPrompt, LineFault> {
         let given = body.text("prompt");
-        let prompt = self.text_prompt(body, false)?;
+        let prompt = self.text_prompt(body)?;
         let echo = body.flag("echo")?.unwrap_or(false).then(|| match (given, &prompt) {
             (None, Prompt::Tokens(ids)) => self.decoded(ids),
             (given, _) => Ok(given.unwrap_or_default()),
         });
-        Ok((prompt, echo.transpose()?))
+        Ok(AskedPrompt { shape: AnswerFormat::Completion, prompt, echo: echo.transpose()?, calls: None })
     }
 
     /// The text of token ids.
@@ -165,13 +172,10 @@ impl BatchRequests<'_> {
         Ok(texts.map_err(|error| LineFault::of("prompt", error))? + &stream.finish())
     }
 
-    /// `prompt`: a string or token ids. A string is a user message if `as_message` is set and there is a template.
-    fn text_prompt(&self, body: &mut RequestBody, as_message: bool) -> Result<Prompt<'static>, LineFault> {
+    /// `prompt`: a string or token ids.
+    fn text_prompt(&self, body: &mut RequestBody) -> Result<Prompt<'static>, LineFault> {
         let wrong = |reason: &str| LineFault::of("prompt", reason);
         match body.take("prompt") {
-            Some(Value::String(text)) if as_message && self.format.is_some() => {
-                self.rendered(body, &[ChatMessage::user(&text)])
-            }
             Some(Value::String(text)) => {
                 let tokenizer = self.pipeline.tokenizer().map_err(|error| LineFault::of("prompt", error))?;
                 let tokens = tokenizer.encode_prompt(&text);
@@ -188,13 +192,8 @@ impl BatchRequests<'_> {
     }
 
     /// One request for each answer; the answers have consecutive seeds.
-    fn batch_request(
-        &self,
-        mut body: RequestBody,
-        shape: AnswerFormat,
-        prompt: Prompt<'static>,
-        echo: Option<String>,
-    ) -> Result<BatchRequest, LineFault> {
+    fn batch_request(&self, mut body: RequestBody, asked: AskedPrompt) -> Result<BatchRequest, LineFault> {
+        let AskedPrompt { shape, prompt, echo, calls } = asked;
         let mut request = body.request(&self.defaults)?;
         let logprobs = match shape {
             AnswerFormat::Chat => body.chat_logprobs()?,
@@ -207,6 +206,9 @@ impl BatchRequests<'_> {
                 "ignore_eos",
                 "a constrained answer ends where its response_format ends",
             ));
+        }
+        if let (None, Some(choice), Prompt::Rendered(rendered)) = (&request.constraint, &calls, &prompt) {
+            request.constraint = self.formats.calls(choice, &rendered.syntax, request.ignore_eos)?;
         }
         let answers = body.count("n")?.unwrap_or(self.answers);
         if !(1..=MOST_ANSWERS).contains(&answers) {

@@ -1,7 +1,8 @@
-//! [`ResponseFormats`]: the field `response_format` of a line, as a constraint of its answers.
+//! [`ResponseFormats`]: the fields `response_format` and `tool_choice` of a line, as a constraint of its answers.
 
 use crate::body::{LineFault, RequestBody};
-use menagerie::engine::{Constraint, Tokenizing};
+use crate::call_choice::CallChoice;
+use menagerie::engine::{AnswerSyntax, CallSyntax, Constraint, Tokenizing};
 use menagerie::grammar::{GrammarCompiler, GrammarSource};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
@@ -17,13 +18,21 @@ pub struct ResponseFormats {
     /// `None` without a tokenizer.
     compiler: Option<GrammarCompiler>,
     kept: Mutex<VecDeque<(Value, Arc<dyn Constraint>)>>,
+    kept_calls: Mutex<VecDeque<KeptCalls>>,
+}
+
+/// The constraint of a choice between the tools of a line.
+struct KeptCalls {
+    choice: CallChoice,
+    syntax: CallSyntax,
+    constraint: Option<Arc<dyn Constraint>>,
 }
 
 impl ResponseFormats {
     /// Formats of a model with this tokenizer.
     pub fn new(tokenizer: Option<&Arc<dyn Tokenizing>>) -> Self {
         let compiler = tokenizer.map(|tokenizer| GrammarCompiler::new(Arc::clone(tokenizer)));
-        Self { compiler, kept: Mutex::default() }
+        Self { compiler, kept: Mutex::default(), kept_calls: Mutex::default() }
     }
 
     /// Removes the field and returns its constraint; `None` for text.
@@ -49,6 +58,38 @@ impl ResponseFormats {
         kept.push_front((schema, Arc::clone(&constraint)));
         kept.truncate(KEPT);
         Ok(Some(constraint))
+    }
+
+    /// The constraint of calls in an answer with this syntax; `None` if they stay free.
+    pub(crate) fn calls(
+        &self,
+        choice: &CallChoice,
+        syntax: &AnswerSyntax,
+        ignores_end: bool,
+    ) -> Result<Option<Arc<dyn Constraint>>, LineFault> {
+        let fault = |reason: &dyn std::fmt::Display| {
+            LineFault::of(if choice.required { "tool_choice" } else { "tools" }, reason)
+        };
+        let Some(compiler) = &self.compiler else { return Err(fault(&"the model has no tokenizer")) };
+        let mut kept = self.kept_calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |kept: &&KeptCalls| {
+            let known =
+                |calls: &CallSyntax| calls.format == kept.syntax.format && calls.tools == kept.syntax.tools;
+            kept.choice == *choice && syntax.calls.as_ref().is_some_and(known)
+        };
+        if let Some(kept) = kept.iter().find(same).filter(|_| !ignores_end) {
+            return Ok(kept.constraint.clone());
+        }
+        let constraint = choice.constraint(compiler, syntax, ignores_end).map_err(|error| fault(&error))?;
+        if let Some(calls) = syntax.calls.clone().filter(|_| !ignores_end) {
+            kept.push_front(KeptCalls {
+                choice: choice.clone(),
+                syntax: calls,
+                constraint: constraint.clone(),
+            });
+            kept.truncate(KEPT);
+        }
+        Ok(constraint)
     }
 }
 

@@ -35,4 +35,5 @@ pub(crate) mod specs;
 pub(crate) mod stages;
 pub(crate) mod state;
 pub(crate) mod template;
+pub(crate) mod tool_choice;
 pub(crate) mod truncation;

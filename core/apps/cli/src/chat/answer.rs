@@ -3,7 +3,7 @@
 use crate::arguments::template::{TemplateArguments, advice, note_without_effect};
 use crate::failure::Failure;
 use crate::screen::report;
-use menagerie::engine::{self, ChatCapable, ChatMessage, RenderedPrompt, TextPipeline};
+use menagerie::engine::{self, ChatCapable, ChatMessage, RenderOptions, RenderedPrompt, TextPipeline};
 use menagerie::open::LoadedModel;
 use std::sync::Arc;
 
@@ -57,14 +57,25 @@ pub(crate) fn has_template(pipeline: &LoadedModel<TextPipeline>) -> bool {
     !matches!(stated, Ok(None)) || resolved.config().chat_fallback.is_some()
 }
 
+/// What `run` asks a model.
+pub(crate) struct RunPrompt<'a> {
+    /// The message of the user, or the text to continue.
+    pub(crate) text: &'a str,
+    /// Whether the text is continued without the chat template.
+    pub(crate) raw: bool,
+    /// The system message.
+    pub(crate) system: Option<&'a str>,
+    /// Tools and variables of the template.
+    pub(crate) options: RenderOptions,
+}
+
 /// A user message rendered with the chat template, or plain text if there is no template or with `raw`.
 pub(crate) fn prompt(
     pipeline: &LoadedModel<TextPipeline>,
-    text: &str,
-    raw: bool,
-    system: Option<&str>,
+    prompt: RunPrompt<'_>,
     template: &TemplateArguments,
 ) -> Result<EncodedPrompt, Failure> {
+    let RunPrompt { text, raw, system, options } = prompt;
     let format = if raw { None } else { chat_format(pipeline, template)? };
     let Some(format) = format else {
         let unused = template.given_names();
@@ -92,7 +103,6 @@ pub(crate) fn prompt(
     };
     let mut messages: Vec<ChatMessage> = system.into_iter().map(ChatMessage::system).collect();
     messages.push(ChatMessage::user(text));
-    let options = template.render_options()?;
     note_without_effect(&options, &|options| Some(format.render_prompt(&messages, options).ok()?.text));
     Ok(EncodedPrompt::Chat(format.render_prompt(&messages, &options)?))
 }

@@ -4,6 +4,7 @@ use crate::arguments::display::{DisplayArguments, Reasoning};
 use crate::arguments::sampling::{SamplingArguments, sampling_line};
 use crate::arguments::state::{StateArgument, keep, take_up};
 use crate::arguments::template::{TemplateArguments, note_without_effect};
+use crate::arguments::tool_choice::call_constraint;
 use crate::chat::printer::{AnswerStreams, Printer};
 use crate::chat::slash_commands::COMMANDS;
 use crate::failure::Failure;
@@ -19,6 +20,7 @@ use menagerie::loaders::CallSupportError;
 use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use menagerie_entries::{nearest, nearest_clause};
+use menagerie_openai::CallChoice;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -80,15 +82,17 @@ impl<'a> ChatConversation<'a> {
         let installed = arguments.installed;
         let mut chat = pipeline.chat()?;
         let options = arguments.template.render_options()?;
+        let mut calls = None;
         if let Ok(format) = pipeline.chat_format() {
             let probe = [ChatMessage::user("?")];
             note_without_effect(&options, &|options| Some(format.render_prompt(&probe, options).ok()?.text));
-            if let Err(error) = format.render_prompt(&probe, &options)
-                && error.0.is::<CallSupportError>()
-            {
-                return Err(error.into());
+            match format.render_prompt(&probe, &options) {
+                Err(error) if error.0.is::<CallSupportError>() => return Err(error.into()),
+                rendered => calls = rendered.ok().map(|prompt| prompt.syntax),
             }
         }
+        let tools = options.tools.as_deref().filter(|tools| !tools.is_empty());
+        let choice = tools.map(CallChoice::auto);
         chat.options_mut().render = options;
         let state = arguments.state.open(pipeline, installed)?;
         if let Some(file) = &state {
@@ -97,11 +101,13 @@ impl<'a> ChatConversation<'a> {
         if let Some(system) = arguments.system {
             chat.set_system(system);
         }
-        let request = arguments
-            .sampling
-            .request(pipeline.sampling_defaults(), installed, Arc::clone(&cancel))?
-            .with_constraint(arguments.constraint.cloned())
-            .with_draft(arguments.draft.cloned());
+        let request =
+            arguments.sampling.request(pipeline.sampling_defaults(), installed, Arc::clone(&cancel))?;
+        let constraint = match (arguments.constraint, calls) {
+            (None, Some(syntax)) => call_constraint(choice.as_ref(), pipeline, &syntax, request.ignore_eos)?,
+            (constraint, _) => constraint.cloned(),
+        };
+        let request = request.with_constraint(constraint).with_draft(arguments.draft.cloned());
         let conversation = Self {
             pipeline,
             installed,

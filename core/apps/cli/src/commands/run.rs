@@ -12,6 +12,7 @@ use crate::arguments::sampling::{SamplingArguments, sampling_line};
 use crate::arguments::stages::StageArguments;
 use crate::arguments::state::{StateArgument, keep, take_up};
 use crate::arguments::template::TemplateArguments;
+use crate::arguments::tool_choice::{ToolChoiceArgument, call_constraint};
 use crate::chat::answer;
 use crate::chat::printer::{AnswerStreams, Printer};
 use crate::commands::chat::ChatCommand;
@@ -71,6 +72,8 @@ pub(crate) struct RunCommand {
     system: Option<String>,
     #[command(flatten)]
     template: TemplateArguments,
+    #[command(flatten)]
+    tool_choice: ToolChoiceArgument,
     /// Print statistics, sampling options and the seed on standard error
     #[arg(short = 'v', long, help_heading = "Display")]
     verbose: bool,
@@ -107,7 +110,7 @@ impl Runnable for RunCommand {
         let metrics = self.metrics.watch(&mut pipeline)?;
         let cache = self.cache.install(&mut pipeline, installed)?;
         let constraint = constraint(source.as_ref(), &pipeline)?;
-        let asked = RunPrompt { text: &prompt, constraint, draft: self.draft.source(&pipeline)? };
+        let asked = RunQuestion { text: &prompt, constraint, draft: self.draft.source(&pipeline)? };
         let answered = self.answer(&pipeline, asked, observing, installed);
         self.say_cached(&cache);
         Failure::of_all([answered, metrics.write()])
@@ -122,17 +125,26 @@ impl RunCommand {
     fn answer(
         &self,
         pipeline: &LoadedModel<TextPipeline>,
-        asked: RunPrompt,
+        asked: RunQuestion,
         observing: Observers,
         installed: &Environment,
     ) -> Result<(), Failure> {
         let cancel = interrupt::flag()?;
         let _orderly = interrupt::orderly()?;
         let request = self.sampling.request(pipeline.sampling_defaults(), installed, Arc::clone(&cancel))?;
-        let request = request.with_constraint(asked.constraint).with_draft(asked.draft);
         // `--raw` with a system message from the configuration file: there is no template for the message.
         let system = self.system.as_deref().filter(|_| !self.raw);
-        let prompt = answer::prompt(pipeline, asked.text, self.raw, system, &self.template)?;
+        let mut options = self.template.render_options()?;
+        let choice = self.tool_choice.apply(&mut options)?;
+        let prompt = answer::RunPrompt { text: asked.text, raw: self.raw, system, options };
+        let prompt = answer::prompt(pipeline, prompt, &self.template)?;
+        let constraint = match (asked.constraint, &prompt) {
+            (None, answer::EncodedPrompt::Chat(prompt)) => {
+                call_constraint(choice.as_ref(), pipeline, &prompt.syntax, request.ignore_eos)?
+            }
+            (constraint, _) => constraint,
+        };
+        let request = request.with_constraint(constraint).with_draft(asked.draft);
         let mut session = pipeline.session()?;
         let state = self.state.open(pipeline, installed)?;
         let resumed = state.as_ref().map_or(Ok(0), |file| resume(file, &mut session))?;
@@ -253,8 +265,9 @@ impl RunCommand {
 
     /// Starts a chat: there is no prompt, and standard input is a terminal.
     fn talk(self, context: &CommandContext) -> Result<(), Failure> {
-        if self.raw || self.json {
-            let option = if self.raw { "--raw" } else { "--json" };
+        let others =
+            [("--raw", self.raw), ("--json", self.json), ("--tool-choice", self.tool_choice.is_given())];
+        if let Some((option, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
             return Err(Failure::Usage(format!("the prompt is missing ({option} does not start a chat)"))
                 .with_help("give it as an argument, with -f FILE or on standard input"));
         }
@@ -279,7 +292,7 @@ impl RunCommand {
 }
 
 /// What is asked on the command line.
-struct RunPrompt<'a> {
+struct RunQuestion<'a> {
     text: &'a str,
     constraint: Option<Arc<dyn Constraint>>,
     draft: Option<Arc<dyn DraftSource>>,

@@ -104,7 +104,7 @@ fn a_batch_has_tools_and_results() {
         line("plain", json!([user]), json!("auto")),
         line("results", json!([user, asked, result]), json!("auto")),
         line("none", json!([user]), json!("none")),
-        line("required", json!([user]), json!("required")),
+        line("unknown-choice", json!([user]), json!("any")),
         line("unknown", json!([user, result]), json!("auto")),
     ];
     std::fs::write(home.path().join("in.jsonl"), lines.join("\n")).unwrap();
@@ -115,7 +115,7 @@ fn a_batch_has_tools_and_results() {
     let of = |id: &str| &lines.iter().find(|line| line["custom_id"] == id).unwrap()["response"];
     let tokens = |id: &str| of(id)["body"]["usage"]["prompt_tokens"].as_u64().unwrap();
     assert!(tokens("none") < tokens("plain") && tokens("plain") < tokens("results"), "{text}");
-    for (id, field) in [("required", "tool_choice"), ("unknown", "messages[1].tool_call_id")] {
+    for (id, field) in [("unknown-choice", "tool_choice"), ("unknown", "messages[1].tool_call_id")] {
         assert_eq!((&of(id)["status_code"], &of(id)["body"]["error"]["param"]), (&json!(400), &json!(field)));
     }
     // Tools of a template whose calls cannot be read are refused by name.
@@ -126,4 +126,125 @@ fn a_batch_has_tools_and_results() {
     menagerie(home.path(), &["batch", &blind, "in.jsonl", "blind.jsonl"]);
     let text = std::fs::read_to_string(home.path().join("blind.jsonl")).unwrap();
     assert!(text.contains("no [[call]] entry fits") && text.contains("\"param\":\"tools\""), "{text}");
+}
+
+/// Tools whose arguments have every kind of value.
+fn two_tools() -> Value {
+    let city = json!({ "type": "string", "maxLength": 6 });
+    let weather = json!({
+        "type": "object", "required": ["city", "days"],
+        "properties": { "city": city, "days": { "type": "integer", "minimum": 1, "maximum": 9 } },
+    });
+    let tool = |name: &str, parameters: &Value| json!({ "type": "function", "function": { "name": name, "description": "d", "parameters": parameters } });
+    json!([tool("get_weather", &weather), tool("now", &json!({ "type": "object", "properties": {} }))])
+}
+
+/// Checks calls of [`two_tools`]; returns their names.
+fn checked_names(calls: &Value) -> Vec<String> {
+    let name = |call: &Value| {
+        let function = &call["function"];
+        let arguments: Value = serde_json::from_str(function["arguments"].as_str().unwrap()).unwrap();
+        match function["name"].as_str().unwrap() {
+            "now" => assert_eq!(arguments, json!({})),
+            name => {
+                assert_eq!(name, "get_weather");
+                assert!((1..=9).contains(&arguments["days"].as_u64().unwrap()), "{arguments}");
+                assert!(arguments["city"].as_str().unwrap().chars().count() <= 6, "{arguments}");
+            }
+        }
+        function["name"].as_str().unwrap().to_owned()
+    };
+    calls.as_array().unwrap().iter().map(name).collect()
+}
+
+/// Weights are random and the temperature is high, so what is not constrained is noise.
+#[test]
+fn a_call_can_be_required() {
+    let home = tempfile::tempdir().unwrap();
+    let model = model(home.path(), TEMPLATE);
+    std::fs::write(home.path().join("two.json"), two_tools().to_string()).unwrap();
+    let run = |choice: &str, seed: &str| {
+        let arguments =
+            ["run", &model, "hi", "-n", "300", "--json", "--tools", "two.json", "--temp", "3", "-t", "1"];
+        menagerie(home.path(), &[&arguments[..], &["--tool-choice", choice, "--seed", seed]].concat())
+    };
+    for seed in ["1", "2", "3"] {
+        let report: Value = serde_json::from_str(&run("required", seed).good()).unwrap();
+        assert!(!checked_names(&report["tool_calls"]).is_empty() && report["text"] == "", "{report}");
+        let report: Value = serde_json::from_str(&run("now", seed).good()).unwrap();
+        assert!(checked_names(&report["tool_calls"]).iter().all(|name| name == "now"), "{report}");
+    }
+    let none: Value = serde_json::from_str(&run("none", "1").good()).unwrap();
+    assert_eq!(none["tool_calls"], json!([]));
+    run("rm", "1").refused_with(&["no tool has the name `rm`", "get_weather, now"]);
+    menagerie(home.path(), &["run", &model, "hi", "--tool-choice", "auto"]).refused_with(&["--tools"]);
+    let unsupported = json!([{ "name": "f", "parameters": { "type": "object", "not": {} } }]);
+    std::fs::write(home.path().join("two.json"), unsupported.to_string()).unwrap();
+    run("required", "1").fails_with(&["tool `f`", "`not`"]);
+    run("auto", "1").good();
+    let strict = json!([{ "name": "f", "strict": true, "parameters": { "type": "object", "not": {} } }]);
+    std::fs::write(home.path().join("two.json"), strict.to_string()).unwrap();
+    run("auto", "1").fails_with(&["tool `f`", "`not`"]);
+}
+
+#[test]
+fn a_line_of_a_batch_chooses_its_tools() {
+    let home = tempfile::tempdir().unwrap();
+    let model = model(home.path(), TEMPLATE);
+    let function = |name: &str| json!({ "type": "function", "function": { "name": name } });
+    let allowed = json!({ "type": "allowed_tools", "allowed_tools": { "mode": "required", "tools": [function("now")] } });
+    let line = |id: &str, more: Value| {
+        let mut body = json!({
+            "messages": [{ "role": "user", "content": "Weather?" }], "tools": two_tools(), "max_tokens": 300,
+            "temperature": 3, "seed": 7,
+        });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "custom_id": id, "method": "POST", "url": "/v1/chat/completions", "body": body }).to_string()
+    };
+    let schema = json!({ "type": "json_object" });
+    let lines = [
+        line("required", json!({ "tool_choice": "required" })),
+        line("named", json!({ "tool_choice": function("get_weather"), "parallel_tool_calls": false })),
+        line("allowed", json!({ "tool_choice": allowed })),
+        line("one", json!({ "tool_choice": "required", "parallel_tool_calls": false })),
+        line("auto", json!({ "max_tokens": 8 })),
+        line("missing", json!({ "tool_choice": function("rm") })),
+        line("both", json!({ "response_format": schema })),
+        line(
+            "unsupported",
+            json!({
+                "tool_choice": "required",
+                "tools": [{ "type": "function", "function": { "name": "f", "parameters": { "uniqueItems": true } } }],
+            }),
+        ),
+    ];
+    std::fs::write(home.path().join("in.jsonl"), lines.join("\n")).unwrap();
+    let done = menagerie(home.path(), &["batch", &model, "in.jsonl", "out.jsonl", "--parallel", "8"]);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    let text = std::fs::read_to_string(home.path().join("out.jsonl")).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |id: &str| &lines.iter().find(|line| line["custom_id"] == id).unwrap()["response"];
+    let names = |id: &str| {
+        let choice = &of(id)["body"]["choices"][0];
+        assert_eq!(
+            (&choice["finish_reason"], &choice["message"]["content"]),
+            (&json!("tool_calls"), &Value::Null),
+            "{text}"
+        );
+        checked_names(&choice["message"]["tool_calls"])
+    };
+    assert!(!names("required").is_empty());
+    assert_eq!(names("named"), ["get_weather"]);
+    assert!(names("allowed").iter().all(|name| name == "now"));
+    assert_eq!(names("one").len(), 1);
+    assert_eq!(of("auto")["body"]["choices"][0]["finish_reason"], "length", "{text}");
+    for (id, field, words) in [
+        ("missing", json!("tool_choice"), "no tool has the name \"rm\""),
+        ("both", Value::Null, "cannot call tools"),
+        ("unsupported", json!("tool_choice"), "tool `f`: JSON schema: `uniqueItems` at the root"),
+    ] {
+        let error = &of(id)["body"]["error"];
+        assert_eq!((&of(id)["status_code"], &error["param"]), (&json!(400), &field), "{error}");
+        assert!(error["message"].as_str().unwrap().contains(words), "{error}");
+    }
 }
