@@ -198,7 +198,7 @@ fn what_was_computed_otherwise_is_not_used() {
     let mut all = vec![
         ("usual", of(fast())),
         ("norm", open(&other, &fast())),
-        ("q8_0", of(fast().with_kv_type(KvType::Q8_0))),
+        ("f16", of(fast().with_kv_type(KvType::F16))),
         ("exact", of(fast().with_arithmetic(Arithmetic::Exact))),
         ("lora", of(fast().with_adapters(vec![lora(1.0)]))),
         ("half of it", of(fast().with_adapters(vec![lora(0.5)]))),

@@ -136,6 +136,8 @@ fn disk_caches() {
         DiskCacheError::Options("blocks of 0 tokens hold nothing; use 1 or more"),
         DiskCacheError::State(GenerateError::Cancelled),
         DiskCacheError::Identity(IdentityError::Unnamed("adapter \"mine\"".to_owned())),
+        IdentityError::Unreadable { file: "m.gguf".to_owned(), source: full() },
+        IdentityError::Unnamed("adapter \"mine\"".to_owned()),
     ];
     insta::assert_snapshot!(said);
 }

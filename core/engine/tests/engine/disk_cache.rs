@@ -246,3 +246,10 @@ fn models_whose_prompts_are_computed_whole_are_refused_and_other_models_too() {
     let said = scheduler.with_disk_cache(Some(one.cache(folder.path()))).err().unwrap().to_string();
     assert!(said.contains("opened for another model"), "{said}");
 }
+
+#[test]
+fn the_limits_are_those_of_the_documentation() {
+    let DiskCacheOptions { max_bytes, max_age, block_tokens, .. } = DiskCacheOptions::default();
+    let days = max_age.map(|age| age.as_secs() / (24 * 3600));
+    assert_eq!((max_bytes >> 20, days, block_tokens), (8192, Some(30), 64));
+}

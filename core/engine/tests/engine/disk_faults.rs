@@ -200,7 +200,7 @@ fn a_kill_while_it_writes_damages_nothing() {
         let wanted = before + 150 + random.below(100);
         while files(folder).len() < wanted {
             assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-            std::thread::sleep(Duration::from_micros(300));
+            std::thread::sleep(Duration::from_millis(2));
         }
         child.kill().unwrap();
         child.wait().unwrap();

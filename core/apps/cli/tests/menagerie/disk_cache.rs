@@ -73,7 +73,7 @@ fn a_second_process_starts_with_the_prompt_of_the_first() {
         said.err
     );
     said.good();
-    let other = run(home, &model, TEXT, &["--cache", "states", "--kv-type", "q8_0"]);
+    let other = run(home, &model, TEXT, &["--cache", "states", "--kv-type", "f16"]);
     assert_eq!(from_disk(&other), 0, "another type of keys and values");
 }
 
@@ -179,7 +179,7 @@ fn the_folder_is_listed_and_cleared() {
     let home = tempfile::tempdir().unwrap();
     let (home, model) = (home.path(), llama());
     run(home, &model, TEXT, &["--cache", "states"]);
-    run(home, &model, TEXT, &["--cache", "states", "--kv-type", "q8_0"]);
+    run(home, &model, TEXT, &["--cache", "states", "--kv-type", "f16"]);
     std::fs::write(home.join("states/notes.txt"), "mine").unwrap();
     let listed: Value =
         serde_json::from_str(&menagerie(home, &["cache", "list", "states", "--json"]).good()).unwrap();
@@ -193,7 +193,7 @@ fn the_folder_is_listed_and_cleared() {
     let bytes: u64 = files(&home.join("states")).iter().map(|path| path.metadata().unwrap().len()).sum();
     assert_eq!(listed["bytes"].as_u64().unwrap(), bytes);
     let table = menagerie(home, &["cache", "list", "states"]).good();
-    assert!(table.contains("llama") && table.contains("q8_0") && table.contains("now"), "{table}");
+    assert!(table.contains("llama") && table.contains("f16, cpu") && table.contains("now"), "{table}");
     let cleared: Value =
         serde_json::from_str(&menagerie(home, &["cache", "clear", "states", "--json"]).good()).unwrap();
     assert_eq!(cleared["bytes"].as_u64().unwrap(), bytes);

@@ -83,7 +83,7 @@ fn a_batch_is_not_continued_with_other_norms() {
     batches::batch(home, text(&model), &["--raw"]).good();
     batches::write(home, "in.jsonl", &lines);
     batches::batch(home, text(&other), &["--raw"])
-        .fails_with(&["made with another model or options: weights was \"v2:"]);
+        .fails_with(&["made with another model or options: weights was \"v3:"]);
     batches::batch(home, text(&model), &["--raw"]).good();
     assert_eq!(batches::results(home, "out.jsonl").len(), 2);
 }
