@@ -20,7 +20,7 @@ use crate::cpu::Cpu;
 use crate::error::KernelError;
 use crate::memory::Scratch;
 use crate::pool::{Pool, SendPointer};
-use crate::simd::dispatch;
+use crate::simd::{LANES, dispatch};
 use biases::DistanceBias;
 use cache::CacheRows;
 use decode::Decode;
@@ -39,6 +39,8 @@ const TASKS_PER_THREAD: usize = 4;
 const BYTES_TOGETHER: usize = 2048;
 /// Multiplications below which a second thread does not pay.
 const SERIAL_BELOW: usize = 160_000;
+/// Floats of unfinished results below which a second thread does not pay to merge them.
+const MERGED_SERIALLY_BELOW: usize = 1 << 15;
 
 /// Scaled dot product attention (Vaswani et al. 2017) of every row of `q`, `[T, heads, key_dim]`, over its own
 /// sequence's cache, into `out`, `[T, heads, value_dim]`. Rows that belong to no sequence are left alone.
@@ -95,10 +97,19 @@ fn run(cpu: &Cpu, call: &AttentionCall) -> Result<(), KernelError> {
     } else {
         cpu.pool().run_with_scratch(tasks.len(), &job)?;
     }
-    for sequence in partials.sequences() {
-        dispatch(cpu, Combine { call, sequence, partials: &partials });
+    // Sixteen heads of a split row in each task.
+    let strips = call.shape.heads.div_ceil(LANES);
+    let merge = |index: usize| {
+        let (sequence, first) = (index / strips, index % strips * LANES);
+        let heads = first..(first + LANES).min(call.shape.heads);
+        dispatch(cpu, Combine { call, sequence, heads, partials: &partials });
+    };
+    let merges = partials.sequences() * strips;
+    if partials.floats() < MERGED_SERIALLY_BELOW {
+        (0..merges).for_each(merge);
+        return Ok(());
     }
-    Ok(())
+    cpu.pool().run(merges, &merge)
 }
 
 /// The checked arguments of a call. Every task writes its own heads and rows of `out`.
@@ -116,8 +127,19 @@ pub(crate) struct AttentionCall<'a> {
 enum AttentionTask {
     /// The rows `first..first + count` of a sequence for one key-value head.
     Many { sequence: usize, kv_head: usize, first: usize, count: usize },
-    /// The only row of a sequence, for `count` key-value heads and the keys of one part.
-    One { sequence: usize, kv_head: usize, count: usize, part: usize },
+    /// The only row of a sequence, for some heads and the keys of one part.
+    One { sequence: usize, heads: HeadGroups, part: usize },
+}
+
+/// The heads of a decode task: all query heads of some key-value heads, or some query heads of one.
+#[derive(Clone, Copy)]
+struct HeadGroups {
+    /// The first key-value head, and how many.
+    kv_head: usize,
+    kv_heads: usize,
+    /// The first query head of each, and how many.
+    first: usize,
+    group: usize,
 }
 
 impl AttentionCall<'_> {
@@ -137,21 +159,16 @@ impl AttentionCall<'_> {
     /// The tasks, longest first, and the memory for the parts of rows that are split.
     fn plan(&self, pool: &Pool) -> (Vec<AttentionTask>, Partials) {
         let kv_heads = self.shape.kv_heads;
-        let together = self.heads_together(pool.threads());
+        let heads = self.decode_heads(pool.threads());
         let (mut tasks, mut partials) = (Vec::new(), Partials::new(self.shape));
         let rows = (ROWS_PER_TASK / self.group()).max(1);
         for (sequence, given) in self.sequences.iter().enumerate() {
             if given.row_count == 1 {
                 let parts = parts::parts(self.shape, given);
                 partials.reserve(sequence, parts.clone());
-                tasks.extend(parts.flat_map(|part| {
-                    (0..kv_heads).step_by(together).map(move |kv_head| AttentionTask::One {
-                        sequence,
-                        kv_head,
-                        count: together.min(kv_heads - kv_head),
-                        part,
-                    })
-                }));
+                let of_part =
+                    |part| heads.iter().map(move |&heads| AttentionTask::One { sequence, heads, part });
+                tasks.extend(parts.flat_map(of_part));
                 continue;
             }
             for block in (0..given.row_count.div_ceil(rows)).rev() {
@@ -162,15 +179,45 @@ impl AttentionCall<'_> {
             }
         }
         partials.allocate(pool.buffers());
+        tasks.sort_by_key(|task| std::cmp::Reverse(self.task_keys(task)));
         (tasks, partials)
+    }
+
+    /// How many keys the rows of a task see, about.
+    fn task_keys(&self, task: &AttentionTask) -> usize {
+        match *task {
+            AttentionTask::Many { sequence, first, count, .. } => {
+                let last = self.sequences[sequence].first_position + first + count - 1;
+                count * self.shape.mask.visible(last, self.sequences[sequence].total()).len()
+            }
+            AttentionTask::One { sequence, part, heads } => {
+                let seen = parts::keys(self.shape, &self.sequences[sequence], part);
+                seen.len() * heads.kv_heads
+            }
+        }
+    }
+
+    /// The heads of the decode tasks of a part. With fewer parts and key-value heads than threads, the query heads of a
+    /// key-value head are divided too. (No result depends on it.)
+    fn decode_heads(&self, threads: usize) -> Vec<HeadGroups> {
+        let (kv_heads, group) = (self.shape.kv_heads, self.group());
+        let single = self.sequences.iter().filter(|sequence| sequence.row_count == 1);
+        let parts: usize = single.map(|sequence| parts::parts(self.shape, sequence).len()).sum();
+        let together = self.heads_together(threads, parts);
+        let share = group.div_ceil((threads / (parts * kv_heads).max(1)).clamp(1, group));
+        let of = |kv_head: usize| {
+            let kv_heads = together.min(kv_heads - kv_head);
+            let firsts = (0..group).step_by(share);
+            firsts.map(move |first| HeadGroups { kv_head, kv_heads, first, group: share.min(group - first) })
+        };
+        (0..kv_heads).step_by(together).flat_map(of).collect()
     }
 
     /// How many key-value heads a decode task computes: all heads of a row if there are enough parts for all threads;
     /// fewer if not, or if rows are so long that the next block would not stay in the second-level cache. (No result
     /// depends on it.)
-    fn heads_together(&self, threads: usize) -> usize {
+    fn heads_together(&self, threads: usize, parts: usize) -> usize {
         let single = self.sequences.iter().filter(|sequence| sequence.row_count == 1);
-        let parts: usize = single.clone().map(|sequence| parts::parts(self.shape, sequence).len()).sum();
         // Heads that read the same rows read as much together as one of them alone.
         let apart = single.filter(|one| one.keys.heads == self.shape.kv_heads);
         let head_bytes = apart.map(|one| one.keys.row_bytes().unwrap_or(0) / self.shape.kv_heads).max();
@@ -183,9 +230,8 @@ impl AttentionCall<'_> {
             AttentionTask::Many { sequence, kv_head, first, count } => {
                 dispatch(cpu, Prefill { call: self, sequence, kv_head, first, count, scratch });
             }
-            AttentionTask::One { sequence, kv_head, count, part } => {
-                let kv_heads = kv_head..kv_head + count;
-                dispatch(cpu, Decode { call: self, sequence, kv_heads, part, partials, scratch });
+            AttentionTask::One { sequence, heads, part } => {
+                dispatch(cpu, Decode { call: self, sequence, heads, part, partials, scratch });
             }
         }
     }

@@ -1,24 +1,24 @@
 //! One row of a sequence against the cache (decode): keys and values are read in place, once for all heads of a
-//! group, part by part.
+//! group that a task has, part by part.
 
 use std::ops::Range;
 
 use super::biases::Distance;
 use super::cache::{Addresses, CacheRows};
 use super::online_softmax::{OnlineSoftmax, TILE_ROWS};
-use super::parts::{HEADER, PART, Partials, last_factor};
+use super::parts::{self, HEADER, Partials, last_factor};
 use super::prefill::WidenBlock;
 use super::rows::{Prefetch, Scores, WeightedSum};
-use super::{AttentionCall, AttentionSequence, BLOCK};
+use super::{AttentionCall, AttentionSequence, BLOCK, HeadGroups};
 use crate::memory::Scratch;
 use crate::simd::{Kernel, LANES, Simd};
 use menagerie_formulas::KvType;
 
-/// The single row of a sequence: some key-value heads with all their query heads, over the keys of one part.
+/// The single row of a sequence: some heads over the keys of one part.
 pub(super) struct Decode<'a> {
     pub(super) call: &'a AttentionCall<'a>,
     pub(super) sequence: usize,
-    pub(super) kv_heads: Range<usize>,
+    pub(super) heads: HeadGroups,
     pub(super) part: usize,
     pub(super) partials: &'a Partials,
     pub(super) scratch: &'a mut Scratch,
@@ -29,15 +29,15 @@ impl Kernel for Decode<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let group = self.call.group();
-        let heads = group * self.kv_heads.len();
+        let HeadGroups { kv_heads, group, .. } = self.heads;
+        let heads = group * kv_heads;
         let key_wide = self.call.shape.key_dim.next_multiple_of(LANES);
         let wide = self.call.shape.value_dim.next_multiple_of(LANES);
-        let each = self.kv_heads.len() * group.div_ceil(TILE_ROWS) * LANES;
+        let each = kv_heads * group.div_ceil(TILE_ROWS) * LANES;
         let factors = group.next_multiple_of(LANES);
         let sizes =
             [heads * key_wide, heads * wide, group * BLOCK, BLOCK * key_wide.max(wide), each, each, factors];
-        let Decode { call, sequence, kv_heads, part, partials, scratch } = self;
+        let Decode { call, sequence, heads, part, partials, scratch } = self;
         let rest = scratch.floats(sizes.iter().sum());
         let (q, rest) = rest.split_at_mut(sizes[0]);
         let (out, rest) = rest.split_at_mut(sizes[1]);
@@ -45,7 +45,7 @@ impl Kernel for Decode<'_> {
         let (tile, rest) = rest.split_at_mut(sizes[3]);
         let (max, rest) = rest.split_at_mut(sizes[4]);
         let (sums, alpha) = rest.split_at_mut(sizes[5]);
-        let task = DecodeTask { call, sequence, kv_heads, part, partials };
+        let task = DecodeTask { call, sequence, heads, part, partials };
         s.call(DecodeLoop { task, q, out, scores, tile, max, sums, alpha });
     }
 }
@@ -54,9 +54,21 @@ impl Kernel for Decode<'_> {
 struct DecodeTask<'a> {
     call: &'a AttentionCall<'a>,
     sequence: usize,
-    kv_heads: Range<usize>,
+    heads: HeadGroups,
     part: usize,
     partials: &'a Partials,
+}
+
+impl DecodeTask<'_> {
+    /// The first query head.
+    fn first_head(&self) -> usize {
+        self.heads.kv_head * self.call.group() + self.heads.first
+    }
+
+    /// How many query heads there are: they are adjacent, because a task has all heads of a group or only one group.
+    fn count(&self) -> usize {
+        self.heads.kv_heads * self.heads.group
+    }
 }
 
 /// The loop over the blocks of keys of a part. "heads" are the query heads of the task's key-value heads.
@@ -85,9 +97,8 @@ impl Kernel for DecodeLoop<'_> {
         let call = self.task.call;
         let sequence = &call.sequences[self.task.sequence];
         self.begin(sequence);
-        let (kv_heads, part) = (self.task.kv_heads.clone(), self.task.part);
-        let seen = call.shape.mask.visible(sequence.first_position, sequence.total());
-        let (low, high) = (seen.start.max(part * PART), seen.end.min((part + 1) * PART));
+        let kv_heads = self.task.heads.kv_head..self.task.heads.kv_head + self.task.heads.kv_heads;
+        let Range { start: low, end: high } = parts::keys(call.shape, sequence, self.task.part);
         let span = (low / BLOCK * BLOCK, high);
         let (keys, values) = call.rows(sequence);
         let mut keys = Stream::new(s, keys, &kv_heads, span);
@@ -179,8 +190,8 @@ impl DecodeLoop<'_> {
         values: &mut Stream,
         span: (usize, usize),
     ) {
-        let (shape, group) = (self.task.call.shape, self.task.call.group());
-        let first = (kv_head - self.task.kv_heads.start) * group;
+        let (shape, group) = (self.task.call.shape, self.task.heads.group);
+        let first = (kv_head - self.task.heads.kv_head) * group;
         let dim = shape.key_dim.next_multiple_of(LANES);
         let (kind, rows) = keys.in_vectors(s, kv_head, self.tile);
         s.call(Scores {
@@ -195,7 +206,7 @@ impl DecodeLoop<'_> {
         for start in (0..group).step_by(TILE_ROWS) {
             let strip = start..(start + TILE_ROWS).min(group);
             let kept = first / group * group.div_ceil(TILE_ROWS) + start / TILE_ROWS;
-            let own = kv_head * group + strip.start;
+            let own = self.task.first_head() + first + strip.start;
             let mut alpha = [0.0; LANES];
             let query_heads = &std::array::from_fn(|row| own + row);
             let position = self.task.call.sequences[self.task.sequence].first_position;
@@ -230,9 +241,8 @@ impl DecodeLoop<'_> {
     #[inline(never)]
     fn begin(&mut self, sequence: &AttentionSequence) {
         let (task, shape) = (&self.task, self.task.call.shape);
-        let group = task.call.group();
-        let first = sequence.first_row * shape.heads + task.kv_heads.start * group;
-        let end = first + task.kv_heads.len() * group;
+        let first = sequence.first_row * shape.heads + task.first_head();
+        let end = first + task.count();
         let queries = task.call.q[first * shape.key_dim..end * shape.key_dim].chunks_exact(shape.key_dim);
         for (to, from) in self.q.chunks_exact_mut(shape.key_dim.next_multiple_of(LANES)).zip(queries) {
             to[shape.key_dim..].fill(0.0);
@@ -249,10 +259,10 @@ impl DecodeLoop<'_> {
     #[inline(always)]
     fn finish<S: Simd>(&self, s: S, sequence: &AttentionSequence) {
         let (task, shape) = (&self.task, self.task.call.shape);
-        let group = task.call.group();
+        let group = task.heads.group;
         let wide = shape.value_dim.next_multiple_of(LANES);
-        for index in 0..task.kv_heads.len() * group {
-            let head = task.kv_heads.start * group + index;
+        for index in 0..task.count() {
+            let head = task.first_head() + index;
             let result = &self.out[index * wide..(index + 1) * wide];
             let (kv_head, own) = (index / group, index % group);
             let kept = (kv_head * group.div_ceil(TILE_ROWS) + own / TILE_ROWS) * LANES + own % TILE_ROWS;

@@ -19,6 +19,12 @@ pub(super) fn parts(shape: &AttentionShape, sequence: &AttentionSequence) -> Ran
     seen.start / PART..seen.end.div_ceil(PART)
 }
 
+/// The keys of a part that the only row of the sequence sees.
+pub(super) fn keys(shape: &AttentionShape, sequence: &AttentionSequence, part: usize) -> Range<usize> {
+    let seen = shape.mask.visible(sequence.first_position, sequence.total());
+    seen.start.max(part * PART)..seen.end.min((part + 1) * PART)
+}
+
 /// Unfinished results of rows that are split into parts: per part and head the largest score, the sum of the weights,
 /// and the weighted values.
 pub(super) struct Partials {
@@ -58,9 +64,14 @@ impl Partials {
         }
     }
 
-    /// The sequences that have parts to merge.
-    pub(super) fn sequences(&self) -> Range<usize> {
-        0..self.entries.len()
+    /// How many sequences have parts to merge.
+    pub(super) fn sequences(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// How many floats there are.
+    pub(super) fn floats(&self) -> usize {
+        self.size
     }
 
     /// The place for the result of a part and head; `None` if the sequence is not split.
@@ -127,11 +138,12 @@ pub(super) fn last_factor<S: Simd>(s: S, max: f32, sum: f32, sink: Option<f32>) 
     scale / (sum * scale + share)
 }
 
-/// Merges the parts of a row in their order.
+/// Merges the parts of a row in their order, for up to sixteen heads.
 pub(super) struct Combine<'a> {
     pub(super) call: &'a AttentionCall<'a>,
     /// Index among the split sequences.
     pub(super) sequence: usize,
+    pub(super) heads: Range<usize>,
     pub(super) partials: &'a Partials,
 }
 
@@ -140,20 +152,11 @@ impl Kernel for Combine<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        for first in (0..self.call.shape.heads).step_by(LANES) {
-            self.heads(s, first..(first + LANES).min(self.call.shape.heads));
-        }
-    }
-}
-
-impl Combine<'_> {
-    /// Sixteen heads, or fewer.
-    #[inline(always)]
-    fn heads<S: Simd>(&self, s: S, heads: Range<usize>) {
-        let Combine { call, partials, .. } = self;
+        let Combine { call, partials, heads, .. } = &self;
         let (sequence, parts, _) = &partials.entries[self.sequence];
         let slot = |part: usize, head: usize| {
-            // SAFETY: all tasks are done; only this thread continues, and it uses each slot once at a time.
+            // SAFETY: all tasks that fill slots are done; this one alone has these heads of the sequence, and it uses each
+            // slot once at a time.
             partials.place(*sequence, part, head).map(|place| unsafe { partials.slot(place) })
         };
         let headers = |part: usize| {
@@ -180,7 +183,7 @@ impl Combine<'_> {
             let Some(all) = slot(parts.start, head) else { continue };
             let factor = last_factor(s, max[lane], sums[lane], call.sinks.map(|sinks| sinks[head]));
             let at = (row * shape.heads + head) * shape.value_dim;
-            // SAFETY: `shape::check` found the row and head inside `out`; no other thread writes now.
+            // SAFETY: `shape::check` found the row and head inside `out`; this task alone writes them now.
             let to = unsafe { std::slice::from_raw_parts_mut(call.out.at(at), shape.value_dim) };
             for (to, from) in to.iter_mut().zip(&all[HEADER..]) {
                 *to = from * factor;

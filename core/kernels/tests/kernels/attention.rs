@@ -205,6 +205,36 @@ fn the_bits_do_not_depend_on_threads_or_other_sequences() {
     }
 }
 
+/// Sequences that decode together, with one part to ten: their tasks and the merging of their parts are spread over
+/// the threads, and each has the bits that it has alone on one thread.
+#[test]
+fn sequences_that_decode_together_have_the_bits_of_each_alone() {
+    let (shape, totals) = (shape(32, 2, (16, 64), Mask::Causal), [1, 40, 512, 513, 1700, 5000, 4999]);
+    let stores = totals.map(|total| caches(&shape, KvType::F16, total, 32, 1000 * total as u64));
+    let q = noise(totals.len() * 32 * 16, 5);
+    let sequence = |index: usize, first_row: usize| {
+        let (keys, values) = (stores[index].0.rows(), stores[index].1.rows());
+        AttentionSequence { first_row, row_count: 1, first_position: totals[index] - 1, keys, values }
+    };
+    for isa in Isa::available() {
+        let one = Cpu::with_isa(Some(1), isa).unwrap();
+        let mut alone = vec![0.0; totals.len() * 32 * 64];
+        for (index, out) in alone.chunks_exact_mut(32 * 64).enumerate() {
+            attention(&one, &shape, &[sequence(index, 0)], &q[index * 512..][..512], NONE, out).unwrap();
+        }
+        let sequences: Vec<AttentionSequence> =
+            (0..totals.len()).map(|index| sequence(index, index)).collect();
+        for threads in [1, 3, 16] {
+            let cpu = Cpu::with_isa(Some(threads), isa).unwrap();
+            for count in [1, 2, totals.len()] {
+                let mut out = vec![0.0; count * 32 * 64];
+                attention(&cpu, &shape, &sequences[..count], &q[..count * 512], NONE, &mut out).unwrap();
+                assert!(out == alone[..out.len()], "{isa} {threads} {count}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_prompt_in_chunks_and_row_by_row_is_the_prompt() {
     let shape = shape(4, 2, (32, 32), Mask::Sliding { size: 90 });
