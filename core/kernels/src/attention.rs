@@ -128,12 +128,12 @@ enum AttentionTask {
     /// The rows `first..first + count` of a sequence for one key-value head.
     Many { sequence: usize, kv_head: usize, first: usize, count: usize },
     /// The only row of a sequence, for some heads and the keys of one part.
-    One { sequence: usize, heads: HeadGroups, part: usize },
+    One { sequence: usize, heads: DecodeHeads, part: usize },
 }
 
 /// The heads of a decode task: all query heads of some key-value heads, or some query heads of one.
 #[derive(Clone, Copy)]
-struct HeadGroups {
+struct DecodeHeads {
     /// The first key-value head, and how many.
     kv_head: usize,
     kv_heads: usize,
@@ -199,7 +199,7 @@ impl AttentionCall<'_> {
 
     /// The heads of the decode tasks of a part. With fewer parts and key-value heads than threads, the query heads of a
     /// key-value head are divided too. (No result depends on it.)
-    fn decode_heads(&self, threads: usize) -> Vec<HeadGroups> {
+    fn decode_heads(&self, threads: usize) -> Vec<DecodeHeads> {
         let (kv_heads, group) = (self.shape.kv_heads, self.group());
         let single = self.sequences.iter().filter(|sequence| sequence.row_count == 1);
         let parts: usize = single.map(|sequence| parts::parts(self.shape, sequence).len()).sum();
@@ -208,7 +208,7 @@ impl AttentionCall<'_> {
         let of = |kv_head: usize| {
             let kv_heads = together.min(kv_heads - kv_head);
             let firsts = (0..group).step_by(share);
-            firsts.map(move |first| HeadGroups { kv_head, kv_heads, first, group: share.min(group - first) })
+            firsts.map(move |first| DecodeHeads { kv_head, kv_heads, first, group: share.min(group - first) })
         };
         (0..kv_heads).step_by(together).flat_map(of).collect()
     }

@@ -9,7 +9,7 @@ use super::online_softmax::{OnlineSoftmax, TILE_ROWS};
 use super::parts::{self, HEADER, Partials, last_factor};
 use super::prefill::WidenBlock;
 use super::rows::{Prefetch, Scores, WeightedSum};
-use super::{AttentionCall, AttentionSequence, BLOCK, HeadGroups};
+use super::{AttentionCall, AttentionSequence, BLOCK, DecodeHeads};
 use crate::memory::Scratch;
 use crate::simd::{Kernel, LANES, Simd};
 use menagerie_formulas::KvType;
@@ -18,7 +18,7 @@ use menagerie_formulas::KvType;
 pub(super) struct Decode<'a> {
     pub(super) call: &'a AttentionCall<'a>,
     pub(super) sequence: usize,
-    pub(super) heads: HeadGroups,
+    pub(super) heads: DecodeHeads,
     pub(super) part: usize,
     pub(super) partials: &'a Partials,
     pub(super) scratch: &'a mut Scratch,
@@ -29,7 +29,7 @@ impl Kernel for Decode<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let HeadGroups { kv_heads, group, .. } = self.heads;
+        let DecodeHeads { kv_heads, group, .. } = self.heads;
         let heads = group * kv_heads;
         let key_wide = self.call.shape.key_dim.next_multiple_of(LANES);
         let wide = self.call.shape.value_dim.next_multiple_of(LANES);
@@ -54,7 +54,7 @@ impl Kernel for Decode<'_> {
 struct DecodeTask<'a> {
     call: &'a AttentionCall<'a>,
     sequence: usize,
-    heads: HeadGroups,
+    heads: DecodeHeads,
     part: usize,
     partials: &'a Partials,
 }
