@@ -147,6 +147,47 @@ fn spin_portable(rounds: usize) -> usize {
     rounds * 64
 }
 
+/// The time of a product with each of these numbers of rows of activations, relative to the first, their rounding
+/// included: the median of nine rounds in each of which all take turns, so that other processes slow down all of them.
+///
+/// # Errors
+/// As [`matmul`].
+pub fn row_costs(
+    cpu: &Cpu,
+    arithmetic: Arithmetic,
+    w: &Matrix,
+    rows: &[usize],
+) -> Result<Vec<f64>, KernelError> {
+    let most = rows.iter().copied().max().unwrap_or(0);
+    let (values, mut y) = (activations(most * w.cols()), vec![0f32; most * w.rows()]);
+    let mut ratios = vec![Vec::new(); rows.len()];
+    for round in 0..=RUNS {
+        let mut first = None;
+        for (&rows, ratios) in rows.iter().zip(&mut ratios) {
+            let (clock, mut count) = (Clock::start(cpu), 0u32);
+            while count == 0 || clock.began.elapsed() < RUN {
+                let cache = ActivationCache::default();
+                let x =
+                    Activations { values: &values[..rows * w.cols()], rows, cols: w.cols(), cache: &cache };
+                matmul(cpu, arithmetic, w, &x, &mut y[..rows * w.rows()])?;
+                count += 1;
+            }
+            let seconds = (clock.seconds() / f64::from(count)).max(1e-12);
+            // The first round is not counted: pages and caches are cold.
+            if round > 0 {
+                ratios.push(seconds / *first.get_or_insert(seconds));
+            } else {
+                first.get_or_insert(seconds);
+            }
+        }
+    }
+    let median = |mut ratios: Vec<f64>| {
+        ratios.sort_by(f64::total_cmp);
+        ratios[ratios.len() / 2]
+    };
+    Ok(ratios.into_iter().map(median).collect())
+}
+
 /// How fast one product runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProductRate {
@@ -255,6 +296,8 @@ mod tests {
         let weights = RandomWeights::new(BlockType::Q8_0, 64, 32).unwrap();
         for threads in [1, 2] {
             let cpu = Cpu::new(Some(threads)).unwrap();
+            let costs = row_costs(&cpu, Arithmetic::Fast, &weights.matrix().unwrap(), &[1, 64]).unwrap();
+            assert!(costs[0] == 1.0 && costs[1] > 1.0, "{costs:?}");
             let rate = product_rate(&cpu, Arithmetic::Fast, &weights.matrix().unwrap(), 3).unwrap();
             assert!(rate.bytes_per_second > 1e3 && rate.products_per_second > 1e3);
         }

@@ -1,17 +1,20 @@
 //! Prints GB/s of products with one row and GMAC/s of products with many rows per block type, next to the machine's
-//! limits.
+//! limits, and the time of products with few rows relative to one.
 //!
-//! `rates [--isa NAME] [--threads N] [--tokens N] [--rows N] [--cols N] [--one] [--many] [--exact] [--coarse] [TYPE...]`
+//! `rates [--isa NAME] [--threads N] [--tokens N] [--rows N] [--cols N] [--one] [--few] [--many] [--exact] [--coarse]
+//! [TYPE...]`
 //!
-//! Matrices for one row are larger than the caches unless `--rows` is given; with `--threads 1` only the time that the
-//! thread was running counts. `--coarse`: F16 prompts in bfloat16.
+//! Matrices for one row and few are larger than the caches unless `--rows` is given; with `--threads 1` only the time
+//! that the thread was running counts. `--coarse`: F16 prompts in bfloat16.
 
 use std::error::Error;
 
 use menagerie_kernels::{Arithmetic, BlockType, Cpu, CpuOptions, HalfPrompts, Isa};
-use menagerie_kernels_check::rates::{int8_rate, product_rate, read_rate};
+use menagerie_kernels_check::rates::{int8_rate, product_rate, read_rate, row_costs};
 use menagerie_kernels_check::weights::RandomWeights;
 
+/// The numbers of rows that are compared with one.
+const FEW: [usize; 8] = [1, 2, 3, 4, 5, 6, 8, 9];
 /// Bytes that no cache holds.
 const LARGE: usize = 256 << 20;
 
@@ -21,6 +24,7 @@ struct RateOptions {
     rows: Option<usize>,
     cols: usize,
     one: bool,
+    few: bool,
     many: bool,
     arithmetic: Arithmetic,
     types: Vec<String>,
@@ -44,6 +48,7 @@ fn options() -> Result<RateOptions, Box<dyn Error>> {
         rows: None,
         cols: 2048,
         one: false,
+        few: false,
         many: false,
         arithmetic: Arithmetic::Fast,
         types: vec![],
@@ -58,6 +63,7 @@ fn options() -> Result<RateOptions, Box<dyn Error>> {
             "--rows" => options.rows = Some(value()?.parse()?),
             "--cols" => options.cols = value()?.parse()?,
             "--one" => options.one = true,
+            "--few" => options.few = true,
             "--many" => options.many = true,
             "--exact" => options.arithmetic = Arithmetic::Exact,
             "--coarse" => options.cpu.half_prompts = HalfPrompts::BFloat16,
@@ -69,9 +75,10 @@ fn options() -> Result<RateOptions, Box<dyn Error>> {
 }
 
 fn measure(cpu: &Cpu, options: &RateOptions, block: BlockType) -> Result<(), Box<dyn Error>> {
-    if options.one || !options.many {
-        let row_bytes = block.row_bytes(options.cols).ok_or("blocks do not divide the columns")?;
-        let rows = options.rows.unwrap_or(LARGE / row_bytes);
+    let all = !(options.one || options.few || options.many);
+    let row_bytes = block.row_bytes(options.cols).ok_or("blocks do not divide the columns")?;
+    let rows = options.rows.unwrap_or(LARGE / row_bytes);
+    if options.one || all {
         let weights = RandomWeights::new(block, rows, options.cols)?;
         let w = weights.matrix()?;
         read_rate(cpu, w.bytes())?;
@@ -79,7 +86,13 @@ fn measure(cpu: &Cpu, options: &RateOptions, block: BlockType) -> Result<(), Box
         let share = rate / read_rate(cpu, w.bytes())? * 100.0;
         println!("{:8} one  {:7.1} GB/s  {share:5.1}% of reading", block.name(), rate / 1e9);
     }
-    if options.many || !options.one {
+    if options.few || all {
+        let weights = RandomWeights::new(block, rows, options.cols)?;
+        let costs = row_costs(cpu, options.arithmetic, &weights.matrix()?, &FEW)?;
+        let costs = FEW.iter().zip(&costs).map(|(rows, cost)| format!("{rows}: {cost:.2}"));
+        println!("{:8} few  {}", block.name(), costs.collect::<Vec<_>>().join("  "));
+    }
+    if options.many || all {
         let weights = RandomWeights::new(block, options.rows.unwrap_or(8192), options.cols)?;
         let peak = int8_rate(cpu)?;
         let w = weights.matrix()?;
