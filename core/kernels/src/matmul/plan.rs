@@ -50,8 +50,11 @@ const TASKS_PER_THREAD: usize = 8;
 /// The least and the most bytes of weights of a task of the one-row kernels: long enough for the prefetchers, short
 /// enough that threads end together.
 const ONE_ROW_TASK_BYTES: [usize; 2] = [12 << 10, 512 << 10];
-/// The least and the most multiplications of a task of the many-row kernels, unless a single tile has more.
+/// The least and the most multiplications, unpacking included, of a task of the many-row kernels, unless a single tile
+/// has more.
 const MANY_ROWS_TASK_WORK: [usize; 2] = [1 << 20, 16 << 20];
+/// Unpacking a weight takes the many-row kernels about as long as so many multiplications, which counts with few rows.
+const UNPACKING: usize = 8;
 
 impl<'a> MatmulPlan<'a> {
     /// An empty list.
@@ -83,7 +86,9 @@ impl<'a> MatmulPlan<'a> {
         let kind = kind_of(&self.x);
         let work = |product: &PlannedProduct| match kind {
             ProductKind::Gemv => product.w.bytes().len(),
-            ProductKind::Gemm => product.tokens.len().saturating_mul(product.w.rows() * product.w.cols()),
+            ProductKind::Gemm => {
+                (product.tokens.len() + UNPACKING).saturating_mul(product.w.rows() * product.w.cols())
+            }
         };
         let [least, most] = match kind {
             ProductKind::Gemv => ONE_ROW_TASK_BYTES,
