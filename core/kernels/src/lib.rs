@@ -54,8 +54,12 @@
 //! **Matrix-matrix** (gemm): many rows of activations, as in a prompt. Arithmetic limits the speed. A *tile* of
 //! weights, 16 to 48 rows by 128 or 256 columns, is unpacked into the first-level cache with rows in vector lanes. Then
 //! all tokens are multiplied with it, four at a time, and their partial results stay in the second-level cache
-//! (`matmul::tiles`). [`Cpu::caches`] decides how many tokens form a pass. On AVX-512, formats with groups of the same size, with
-//! or without minima, share the code that multiplies a tile (`blocks::GroupShape`).
+//! (`matmul::tiles`). [`Cpu::caches`] decides how many tokens form a pass. On AVX-512, formats with groups of the same
+//! size, with or without minima, share the code that multiplies a tile (`blocks::GroupShape`).
+//!
+//! *Few rows*, as when some sequences generate together, use tiles too. Unpacking then takes most of the time, and with
+//! weights in main memory waiting for them. So a division into tasks counts unpacking as work, AVX-512 multiplies two
+//! tokens at once where no more are left, and while it unpacks a tile it requests the next one, a row at a time.
 //!
 //! # A defined order of arithmetic
 //!

@@ -51,6 +51,27 @@ pub(super) unsafe trait TileProduct: Sized {
         place: TileRegion,
         out: &mut [f32],
     );
+
+    /// Whether unpacking prefetches what is unpacked next. If not, it is prefetched while the tile is multiplied.
+    const PREFETCHES: bool = false;
+    /// Whether two tokens are multiplied faster than four.
+    const PAIRS: bool = false;
+
+    /// The same for two tokens, with `[2][16 R]` of `out`, if `PAIRS`.
+    ///
+    /// # Safety
+    /// As `multiply`.
+    #[inline(always)]
+    unsafe fn multiply_pair<const R: usize>(
+        tile: &Self::Tile,
+        x: <Self::Form as InputForm>::Rows<'_>,
+        [first, second]: [usize; 2],
+        place: TileRegion,
+        out: &mut [f32],
+    ) {
+        // SAFETY: the promise of the caller.
+        unsafe { Self::multiply::<R>(tile, x, [first, second, second, second], place, out) }
+    }
 }
 
 /// Unpacks a place of a matrix as row vector `r` of a tile; lanes without a row repeat the last one. The processor must
@@ -162,10 +183,19 @@ impl<'a, G: TileProduct> TileLoop<'a, G> {
                 let mut next = self.after((row, width), first + count, start + G::COLS);
                 let lines = next.lines().div_ceil(count.div_ceil(TOKENS));
                 for (n, results) in results.chunks_exact_mut(TOKENS * width).enumerate() {
-                    next.ask(lines);
-                    let token = |t: usize| self.tokens.row(first + (n * TOKENS + t).min(count - 1));
+                    if const { !G::PREFETCHES } {
+                        next.ask(lines);
+                    }
+                    let here = n * TOKENS..count.min((n + 1) * TOKENS);
+                    let token = |t: usize| self.tokens.row(first + (here.start + t).min(count - 1));
                     // SAFETY: tokens are rows of the activations (`TokenSelection`); the chunk has this length.
-                    unsafe { G::multiply::<R>(tile, self.x, std::array::from_fn(token), place, results) };
+                    unsafe {
+                        if const { G::PAIRS } && here.len() <= 2 {
+                            G::multiply_pair::<R>(tile, self.x, std::array::from_fn(token), place, results);
+                        } else {
+                            G::multiply::<R>(tile, self.x, std::array::from_fn(token), place, results);
+                        }
+                    }
                 }
             }
             for (n, values) in results.chunks_exact(width).take(count).enumerate() {

@@ -58,6 +58,7 @@ unsafe impl TileProduct for Avx512FloatTiles {
     type Tile = Tile;
     type Scratch = Converted;
     const COLS: usize = COLS;
+    const PAIRS: bool = true;
     const TOKEN_BYTES: usize = COLS * size_of::<f32>();
 
     avx512! {
@@ -68,25 +69,39 @@ unsafe impl TileProduct for Avx512FloatTiles {
         place: TileRegion,
         out: &mut [f32],
     ) {
-        let x = tokens.map(|t| &x.row(t)[place.start..place.start + place.cols]);
-        // SAFETY: each slice of `x` has `cols` values; the caller promises the length of `out`.
-        unsafe { multiply::<R>(tile, x.map(<[f32]>::as_ptr), place.cols, out.as_mut_ptr()) }
+        let x = tokens.map(|t| x.row(t)[place.start..place.start + place.cols].as_ptr());
+        // SAFETY: `cols` values behind each pointer; the caller promises the length of `out`.
+        unsafe { multiply::<R, TOKENS>(tile, x, place.cols, out.as_mut_ptr()) }
+    }
+    }
+
+    avx512! {
+    unsafe fn multiply_pair<const R: usize>(
+        tile: &Tile,
+        x: Activations<'_>,
+        tokens: [usize; 2],
+        place: TileRegion,
+        out: &mut [f32],
+    ) {
+        let x = tokens.map(|t| x.row(t)[place.start..place.start + place.cols].as_ptr());
+        // SAFETY: as above.
+        unsafe { multiply::<R, 2>(tile, x, place.cols, out.as_mut_ptr()) }
     }
     }
 }
 
 avx512! {
-/// Adds the products of a tile and four tokens to `out`, `[4][16 R]`.
+/// Adds the products of a tile and `T` tokens to `out`, `[T][16 R]`.
 ///
 /// # Safety
-/// `cols` values behind each pointer, at most `COLS`; `out` has room for `16 * R * TOKENS` floats.
+/// `cols` values behind each pointer, at most `COLS`; `out` has room for `16 * R * T` floats.
 #[inline]
-unsafe fn multiply<const R: usize>(tile: &Tile, x: [*const f32; TOKENS], cols: usize, out: *mut f32) {
+unsafe fn multiply<const R: usize, const T: usize>(tile: &Tile, x: [*const f32; T], cols: usize, out: *mut f32) {
     // SAFETY: the promise of the caller.
-    let mut totals = unsafe { one_of_eight::<R>(tile, x, 0, cols) };
+    let mut totals = unsafe { one_of_eight::<R, T>(tile, x, 0, cols) };
     for sum in 1..SUMS {
         // SAFETY: as above.
-        let more = unsafe { one_of_eight::<R>(tile, x, sum, cols) };
+        let more = unsafe { one_of_eight::<R, T>(tile, x, sum, cols) };
         for (totals, more) in totals.iter_mut().zip(more) {
             for (total, more) in totals.iter_mut().zip(more) {
                 *total = _mm512_add_ps(*total, more);
@@ -111,13 +126,13 @@ avx512! {
 /// # Safety
 /// `cols` values behind each pointer, at most `COLS`.
 #[inline]
-unsafe fn one_of_eight<const R: usize>(
+unsafe fn one_of_eight<const R: usize, const T: usize>(
     tile: &Tile,
-    x: [*const f32; TOKENS],
+    x: [*const f32; T],
     sum: usize,
     cols: usize,
-) -> [[__m512; TOKENS]; R] {
-    let mut sums = [[_mm512_setzero_ps(); TOKENS]; R];
+) -> [[__m512; T]; R] {
+    let mut sums = [[_mm512_setzero_ps(); T]; R];
     let mut k = sum;
     while k < cols {
         // SAFETY: `k < cols <= COLS`; 64 bytes each.

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::multiply_narrow::{ActivationColumns, multiply};
-use super::tile_narrow::{NarrowTile, TileFormat, TileRows, VECTORS};
+use super::tile_narrow::{NarrowTile, TileFormat, TileRows, VECTORS, ahead};
 use crate::activations::{Int8Rows, Meta};
 use crate::blocks::{Format, GroupShape, Matrix, SUPER};
 use crate::isa::{Avx512, avx512};
@@ -51,6 +51,7 @@ unsafe fn pack<P: TileFormat>(w: &Matrix, place: TileRegion, tile: &mut NarrowTi
         stride: w.row_bytes(),
         last: place.count - 1,
         groups: place.cols / 32,
+        ahead: ahead::<P::Blocks>(w, place, VECTORS * LANES),
     };
     // SAFETY: the rows are in the matrix and hold `groups * 32` columns from `start` on, in whole blocks
     // (`Matrix::new`; `start` is a multiple of 256).
@@ -67,6 +68,8 @@ unsafe impl<S: GroupShape> TileProduct for NarrowProduct<S> {
     type Tile = NarrowTile;
     type Scratch = ();
     const COLS: usize = SUPER;
+    const PREFETCHES: bool = true;
+    const PAIRS: bool = true;
     const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
     avx512! {
@@ -77,13 +80,44 @@ unsafe impl<S: GroupShape> TileProduct for NarrowProduct<S> {
         place: TileRegion,
         out: &mut [f32],
     ) {
-        let panel = place.start / SUPER;
-        let columns = ActivationColumns {
-            values: tokens.map(|t| x.values(panel, t).as_ptr()),
-            meta: tokens.map(|t| &raw const *x.meta(panel, t)),
-        };
-        // SAFETY: the pointers are of valid records; the caller promises the length of `out`.
-        unsafe { multiply::<S, R, TOKENS>(tile, &columns, place.cols / 32, out.as_mut_ptr()) }
+        // SAFETY: the promise of the caller.
+        unsafe { add_tokens::<S, R, TOKENS>(tile, x, tokens, place, out) }
     }
     }
+
+    avx512! {
+    unsafe fn multiply_pair<const R: usize>(
+        tile: &NarrowTile,
+        x: &Int8Rows,
+        tokens: [usize; 2],
+        place: TileRegion,
+        out: &mut [f32],
+    ) {
+        // SAFETY: the promise of the caller.
+        unsafe { add_tokens::<S, R, 2>(tile, x, tokens, place, out) }
+    }
+    }
+}
+
+avx512! {
+/// `TileProduct::multiply` for `T` tokens.
+///
+/// # Safety
+/// As there.
+#[inline]
+unsafe fn add_tokens<S: GroupShape, const R: usize, const T: usize>(
+    tile: &NarrowTile,
+    x: &Int8Rows,
+    tokens: [usize; T],
+    place: TileRegion,
+    out: &mut [f32],
+) {
+    let panel = place.start / SUPER;
+    let columns = ActivationColumns {
+        values: tokens.map(|t| x.values(panel, t).as_ptr()),
+        meta: tokens.map(|t| &raw const *x.meta(panel, t)),
+    };
+    // SAFETY: the pointers are of valid records; the caller promises the length of `out`.
+    unsafe { multiply::<S, R, T>(tile, &columns, place.cols / 32, out.as_mut_ptr()) }
+}
 }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::multiply_narrow::ActivationColumns;
 use super::multiply_wide::multiply;
-use super::tile_narrow::TileRows;
+use super::tile_narrow::{TileRows, ahead};
 use super::tile_wide::{PackWide, VECTORS, WideTile, order};
 use crate::activations::{Int8Rows, Meta};
 use crate::blocks::{Format, GroupShape, Matrix, SUPER};
@@ -71,6 +71,7 @@ unsafe fn pack<P: PackWide>(w: &Matrix, place: TileRegion, tile: &mut WideTile, 
         stride: w.row_bytes(),
         last: place.count - 1,
         groups: SUPER / 32,
+        ahead: ahead::<P::Blocks>(w, place, VECTORS * LANES),
     };
     // SAFETY: the rows are in the matrix and hold a whole block from `start` on (`Matrix::new`; `start` is a multiple
     // of 256, the values of a block).
@@ -87,6 +88,8 @@ unsafe impl<S: GroupShape> TileProduct for WideProduct<S> {
     type Tile = WideTile;
     type Scratch = ();
     const COLS: usize = SUPER;
+    const PREFETCHES: bool = true;
+    const PAIRS: bool = true;
     const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
     avx512! {
@@ -97,18 +100,49 @@ unsafe impl<S: GroupShape> TileProduct for WideProduct<S> {
         place: TileRegion,
         out: &mut [f32],
     ) {
-        let panel = place.start / SUPER;
-        let first = panel * x.rows();
-        let values = x.arranged(order::<S>())[first * SUPER..][..x.rows() * SUPER].as_ptr();
-        let meta = x.all_meta()[first..][..x.rows()].as_ptr();
-        // SAFETY: the caller promises that the tokens are rows of `x`, of which every panel has all, and the length of `out`.
-        unsafe {
-            let columns = ActivationColumns {
-                values: tokens.map(|t| values.add(t * SUPER)),
-                meta: tokens.map(|t| meta.add(t)),
-            };
-            multiply::<S, R, TOKENS>(tile, &columns, out.as_mut_ptr());
-        }
+        // SAFETY: the promise of the caller.
+        unsafe { add_tokens::<S, R, TOKENS>(tile, x, tokens, place, out) }
     }
     }
+
+    avx512! {
+    unsafe fn multiply_pair<const R: usize>(
+        tile: &WideTile,
+        x: &Int8Rows,
+        tokens: [usize; 2],
+        place: TileRegion,
+        out: &mut [f32],
+    ) {
+        // SAFETY: the promise of the caller.
+        unsafe { add_tokens::<S, R, 2>(tile, x, tokens, place, out) }
+    }
+    }
+}
+
+avx512! {
+/// `TileProduct::multiply` for `T` tokens.
+///
+/// # Safety
+/// As there.
+#[inline]
+unsafe fn add_tokens<S: GroupShape, const R: usize, const T: usize>(
+    tile: &WideTile,
+    x: &Int8Rows,
+    tokens: [usize; T],
+    place: TileRegion,
+    out: &mut [f32],
+) {
+    let first = place.start / SUPER * x.rows();
+    let values = x.arranged(order::<S>())[first * SUPER..][..x.rows() * SUPER].as_ptr();
+    let meta = x.all_meta()[first..][..x.rows()].as_ptr();
+    // SAFETY: the caller promises that the tokens are rows of `x`, of which every panel has all, and the length of
+    // `out`.
+    unsafe {
+        let columns = ActivationColumns {
+            values: tokens.map(|t| values.add(t * SUPER)),
+            meta: tokens.map(|t| meta.add(t)),
+        };
+        multiply::<S, R, T>(tile, &columns, out.as_mut_ptr());
+    }
+}
 }

@@ -26,6 +26,7 @@ impl<F: CodebookFormat> PackWide for PackCodebook<F> {
         unsafe {
             let tables = F::tables();
             for i in 0..16 {
+                rows.ask_row(i, F::BYTES);
                 let block = rows.row(i);
                 let looked = F::values(block, &tables);
                 for (v, (q, signs)) in v.iter_mut().zip(looked.values.into_iter().zip(looked.signs)) {

@@ -2,7 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::tile_narrow::{NarrowTile, TileFormat, TileRows, halves, store, store_floats, transpose16};
+use super::tile_narrow::{
+    NarrowTile, TileFormat, TileRows, VECTORS, halves, store, store_floats, transpose16,
+};
 use crate::blocks::{Format, IQ4_LEVELS, Iq4Nl, Iq4Xs, MXFP4_LEVELS, Mxfp4, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 use crate::isa::avx512;
 
@@ -32,50 +34,41 @@ fn decode(code: NibbleMap, v: __m512i) -> __m512i {
 }
 
 avx512! {
-/// Four groups' 16 bytes of nibbles each, for 16 rows, to bytes of the tile. `groups` are at `first + i * step` in a
-/// row; groups from `rows.groups` on are read from the last group that exists.
+/// The groups' 16 bytes of nibbles each, for 16 rows, to bytes of the tile, and requests for the rows that are unpacked
+/// next. The nibbles of group `g` are at `first + g * step` in a row.
 ///
 /// # Safety
-/// Every row has `rows.groups` groups at this distance; each has 16 readable bytes.
+/// Every row has `rows.groups` groups there.
 #[inline]
-unsafe fn four_groups(
+unsafe fn nibbles(
     rows: &TileRows,
     (first, step): (usize, usize),
-    group: usize,
-    code: NibbleMap,
+    decode: impl Fn(__m512i) -> __m512i,
     (tile, r): (&mut NarrowTile, usize),
 ) {
-    let mut a = [_mm512_setzero_si512(); 16];
-    for (i, a) in a.iter_mut().enumerate() {
-        // SAFETY: the offsets are of groups that the caller promises.
-        unsafe {
-            let row = rows.row(i).add(first);
-            let at = |g: usize| _mm_loadu_si128(row.add((group + g).min(rows.groups - 1) * step).cast());
-            let low = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(at(0)), at(1));
-            let high = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(at(2)), at(3));
-            *a = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
+    for (g, to) in tile.q.iter_mut().enumerate().take(rows.groups) {
+        rows.ask_turn(g, first + rows.groups * step);
+        // SAFETY: the promise of the caller.
+        let dwords = unsafe { rows.four_dwords(first + g * step) };
+        for (j, v) in dwords.into_iter().enumerate() {
+            store_nibbles(to, j, &decode, (v, r));
         }
-    }
-    let m4 = _mm512_set1_epi8(15);
-    for (j, v) in transpose16(a).into_iter().enumerate() {
-        let (g, j) = (group + j / 4, j % 4);
-        store(&mut tile.q[g][j][r], decode(code, _mm512_and_si512(v, m4)));
-        store(&mut tile.q[g][j + 4][r], decode(code, _mm512_and_si512(_mm512_srli_epi16::<4>(v), m4)));
     }
 }
 }
 
 avx512! {
-/// All groups of a row's panel, blocks of `F::BYTES` with the nibbles in the last 16 bytes.
-///
-/// # Safety
-/// Every row has `rows.groups` blocks.
+/// Dword `j` of a group's nibbles, of 16 rows, to bytes of the group.
 #[inline]
-unsafe fn all_groups<F: Format>(rows: &TileRows, code: NibbleMap, (tile, r): (&mut NarrowTile, usize)) {
-    for group in (0..rows.groups).step_by(4) {
-        // SAFETY: the promise of the caller.
-        unsafe { four_groups(rows, (F::BYTES - 16, F::BYTES), group, code, (tile, r)) }
-    }
+fn store_nibbles(
+    to: &mut [[[u8; 64]; VECTORS]; 8],
+    j: usize,
+    decode: &impl Fn(__m512i) -> __m512i,
+    (v, r): (__m512i, usize),
+) {
+    let m4 = _mm512_set1_epi8(15);
+    store(&mut to[j][r], decode(_mm512_and_si512(v, m4)));
+    store(&mut to[j + 4][r], decode(_mm512_and_si512(_mm512_srli_epi16::<4>(v), m4)));
 }
 }
 
@@ -87,42 +80,104 @@ avx512! {
 #[inline]
 unsafe fn dwords<F: Format>(rows: &TileRows, g: usize, at: usize) -> __m512i {
     // SAFETY: the promise of the caller.
-    unsafe { _mm512_i32gather_epi32::<1>(rows.offsets(), rows.start.add(g * F::BYTES + at).cast()) }
+    unsafe { rows.dwords(g * F::BYTES + at) }
 }
 }
 
 avx512! {
-/// Adds the fifth bits, 32 of them at `at` in a block, to group `g` of the tile.
-///
-/// # Safety
-/// As `dwords`.
+/// Adds the fifth bits, a dword of each row, to a group of the tile.
 #[inline]
-unsafe fn fifth_bits<F: Format>(
-    rows: &TileRows,
-    g: usize,
-    at: usize,
-    (tile, r): (&mut NarrowTile, usize),
-) {
+fn add_fifth_bits(to: &mut [[[u8; 64]; VECTORS]; 8], mut bits: __m512i, r: usize) {
     // Entry n: bit i of n as bit 4 of byte i.
     let spread = _mm512_setr_epi32(
         0, 0x10, 0x1000, 0x1010, 0x10_0000, 0x10_0010, 0x10_1000, 0x10_1010, 0x1000_0000, 0x1000_0010, 0x1000_1000,
         0x1000_1010, 0x1010_0000, 0x1010_0010, 0x1010_1000, 0x1010_1010,
     );
-    // SAFETY: the promise of the caller.
-    let mut bits = unsafe { dwords::<F>(rows, g, at) };
-    for j in 0..8 {
+    for to in to {
         let high = _mm512_permutexvar_epi32(bits, spread);
-        let to = &mut tile.q[g][j][r];
         // SAFETY: 64 readable bytes.
-        let low = unsafe { _mm512_loadu_si512(to.as_ptr().cast()) };
-        store(to, _mm512_add_epi8(low, high));
+        let low = unsafe { _mm512_loadu_si512(to[r].as_ptr().cast()) };
+        store(&mut to[r], _mm512_add_epi8(low, high));
         bits = _mm512_srli_epi32::<4>(bits);
     }
 }
 }
 
+avx512! {
+/// The scales of group `g` and, if there are any, its minima: the halves of a dword of each row.
+#[inline]
+fn store_head<F: Format>((tile, r): (&mut NarrowTile, usize), g: usize, head: __m512i) {
+    store_floats(&mut tile.scale[g][r], halves(head));
+    if F::MIN {
+        let min = halves(_mm512_srli_epi32::<16>(head));
+        store_floats(&mut tile.min[g][r], _mm512_sub_ps(_mm512_setzero_ps(), min));
+    }
+}
+}
+
+avx512! {
+/// Sixteen dwords of a whole panel of blocks of whole dwords, from dword `AT` on, or eight if there are no more: the
+/// head of a block, its fifth bits if there are any, and nibbles.
+///
+/// # Safety
+/// Every row has eight blocks.
+#[inline]
+unsafe fn block_dwords<F: Format, const AT: usize>(
+    rows: &TileRows,
+    (tile, r): (&mut NarrowTile, usize),
+    fifth: &mut [__m512i; 8],
+) {
+    rows.ask_all(4 * AT);
+    // SAFETY: the promise of the caller: so many bytes of eight blocks.
+    let v = unsafe {
+        if AT + 16 <= 2 * F::BYTES {
+            transpose16(std::array::from_fn(|i| _mm512_loadu_si512(rows.row(i).add(4 * AT).cast())))
+        } else {
+            let ([a, b, c, d], [e, f, g, h]) = (rows.four_dwords(4 * AT), rows.four_dwords(4 * AT + 16));
+            [a, b, c, d, e, f, g, h, a, b, c, d, e, f, g, h]
+        }
+    };
+    // Written out, so that the places are constants.
+    macro_rules! each {
+        ($($i:literal)*) => {$(
+            let (g, at) = ((AT + $i) / (F::BYTES / 4), (AT + $i) % (F::BYTES / 4));
+            if g < 8 {
+                match F::BYTES / 4 - at {
+                    n @ 1..=4 => store_nibbles(&mut tile.q[g], 4 - n, &|v| v, (v[$i], r)),
+                    5 if F::BYTES == 24 => fifth[g] = v[$i],
+                    _ => store_head::<F>((&mut *tile, r), g, v[$i]),
+                }
+            }
+        )*};
+    }
+    each!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15);
+}
+}
+
+avx512! {
+/// A whole panel of blocks of whole dwords: they are transposed as they are, heads and all.
+///
+/// # Safety
+/// Every row has eight blocks, of 20 or 24 bytes.
+#[inline]
+unsafe fn whole_panel<F: Format>(rows: &TileRows, (tile, r): (&mut NarrowTile, usize)) {
+    let mut fifth = [_mm512_setzero_si512(); 8];
+    // SAFETY: the promise of the caller.
+    unsafe {
+        block_dwords::<F, 0>(rows, (tile, r), &mut fifth);
+        block_dwords::<F, 16>(rows, (tile, r), &mut fifth);
+        block_dwords::<F, 32>(rows, (tile, r), &mut fifth);
+    }
+    if F::BYTES == 24 {
+        for (to, bits) in tile.q.iter_mut().zip(fifth) {
+            add_fifth_bits(to, bits, r);
+        }
+    }
+}
+}
+
 macro_rules! f16_nibbles {
-    ($($name:ident: $code:expr, min: $min:literal, fifth: $fifth:expr;)*) => {$(
+    ($($name:ident: $code:expr, fifth: $fifth:expr;)*) => {$(
         impl TileFormat for $name {
             type Blocks = $name;
 
@@ -130,18 +185,15 @@ macro_rules! f16_nibbles {
             unsafe fn pack(rows: &TileRows, tile: &mut NarrowTile, r: usize) {
                 // SAFETY: the caller promises `rows.groups` whole blocks in every row; the offsets lie in a block.
                 unsafe {
-                    all_groups::<$name>(rows, $code, (tile, r));
+                    if const { $name::BYTES.is_multiple_of(4) } && rows.groups == 8 {
+                        return whole_panel::<$name>(rows, (tile, r));
+                    }
+                    nibbles(rows, ($name::BYTES - 16, $name::BYTES), |v| decode($code, v), (tile, r));
                     for g in 0..rows.groups {
-                        let head = dwords::<$name>(rows, g, 0);
-                        store_floats(&mut tile.scale[g][r], halves(head));
-                        if $min {
-                            let min = halves(_mm512_srli_epi32::<16>(head));
-                            let min = _mm512_sub_ps(_mm512_setzero_ps(), min);
-                            store_floats(&mut tile.min[g][r], min);
-                        }
+                        store_head::<$name>((tile, r), g, dwords::<$name>(rows, g, 0));
                         let fifth: Option<usize> = $fifth;
                         if let Some(at) = fifth {
-                            fifth_bits::<$name>(rows, g, at, (tile, r));
+                            add_fifth_bits(&mut tile.q[g], dwords::<$name>(rows, g, at), r);
                         }
                     }
                 }
@@ -152,11 +204,11 @@ macro_rules! f16_nibbles {
 }
 
 f16_nibbles! {
-    Q4_0: NibbleMap::Plus(120), min: false, fifth: None;
-    Q4_1: NibbleMap::Plus(0), min: true, fifth: None;
-    Q5_0: NibbleMap::Plus(112), min: false, fifth: Some(2);
-    Q5_1: NibbleMap::Plus(0), min: true, fifth: Some(4);
-    Iq4Nl: NibbleMap::Table(&IQ4_LEVELS), min: false, fifth: None;
+    Q4_0: NibbleMap::Plus(120), fifth: None;
+    Q4_1: NibbleMap::Plus(0), fifth: None;
+    Q5_0: NibbleMap::Plus(112), fifth: Some(2);
+    Q5_1: NibbleMap::Plus(0), fifth: Some(4);
+    Iq4Nl: NibbleMap::Table(&IQ4_LEVELS), fifth: None;
 }
 
 impl TileFormat for Mxfp4 {
@@ -166,7 +218,8 @@ impl TileFormat for Mxfp4 {
     unsafe fn pack(rows: &TileRows, tile: &mut NarrowTile, r: usize) {
         // SAFETY: the caller promises `rows.groups` whole blocks in every row.
         unsafe {
-            all_groups::<Mxfp4>(rows, NibbleMap::Table(&MXFP4_LEVELS), (tile, r));
+            let code = NibbleMap::Table(&MXFP4_LEVELS);
+            nibbles(rows, (Mxfp4::BYTES - 16, Mxfp4::BYTES), |v| decode(code, v), (tile, r));
             for g in 0..rows.groups {
                 let e = _mm512_and_si512(dwords::<Mxfp4>(rows, g, 0), _mm512_set1_epi32(255));
                 // Half of 2^(e - 127): a normal number from e = 2 on, a subnormal below.
@@ -188,26 +241,16 @@ impl TileFormat for Q8_0 {
     avx512! {
     unsafe fn pack(rows: &TileRows, tile: &mut NarrowTile, r: usize) {
         let flip = _mm512_set1_epi8(-128);
-        for g in (0..rows.groups).step_by(2) {
-            let next = (g + 1).min(rows.groups - 1);
-            let mut a = [_mm512_setzero_si512(); 16];
-            for (i, a) in a.iter_mut().enumerate() {
-                // SAFETY: the caller promises `rows.groups` blocks in every row; 32 bytes follow the scale.
-                unsafe {
-                    let row = rows.row(i).add(2);
-                    let low = _mm256_loadu_si256(row.add(g * Q8_0::BYTES).cast());
-                    let high = _mm256_loadu_si256(row.add(next * Q8_0::BYTES).cast());
-                    *a = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
-                }
-            }
-            for (j, v) in transpose16(a).into_iter().enumerate() {
-                store(&mut tile.q[g + j / 8][j % 8][r], _mm512_xor_si512(v, flip));
-            }
-        }
         for g in 0..rows.groups {
-            // SAFETY: as above.
-            let d = unsafe { dwords::<Q8_0>(rows, g, 0) };
-            store_floats(&mut tile.scale[g][r], halves(d));
+            rows.ask_turn(g, rows.groups * Q8_0::BYTES);
+            // SAFETY: the caller promises `rows.groups` blocks in every row: a scale and 32 bytes.
+            let (head, halves_of_32) = unsafe {
+                (dwords::<Q8_0>(rows, g, 0), [2, 18].map(|at| rows.four_dwords(g * Q8_0::BYTES + at)))
+            };
+            for (j, v) in halves_of_32.into_iter().flatten().enumerate() {
+                store(&mut tile.q[g][j][r], _mm512_xor_si512(v, flip));
+            }
+            store_floats(&mut tile.scale[g][r], halves(head));
         }
     }
     }
@@ -220,10 +263,8 @@ impl TileFormat for Iq4Xs {
     unsafe fn pack(rows: &TileRows, tile: &mut NarrowTile, r: usize) {
         // SAFETY: the caller promises a whole block of 136 bytes, eight groups, in every row.
         let (head, low) = unsafe {
-            for group in [0, 4] {
-                four_groups(rows, (8, 16), group, NibbleMap::Table(&IQ4_LEVELS), (tile, r));
-            }
-            (dwords::<Iq4Xs>(rows, 0, 0), dwords::<Iq4Xs>(rows, 0, 4))
+            nibbles(rows, (8, 16), |v| decode(NibbleMap::Table(&IQ4_LEVELS), v), (tile, r));
+            (rows.dwords(0), rows.dwords(4))
         };
         store_floats(&mut tile.d[r], halves(head));
         let high = _mm512_srli_epi32::<16>(head);

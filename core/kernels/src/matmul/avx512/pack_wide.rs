@@ -8,18 +8,6 @@ use crate::blocks::{Format, GroupShape, Q2K, Q3K, Q4K, Q5K, Q6K};
 use crate::isa::avx512;
 
 avx512! {
-/// The dwords at `at` of every row.
-///
-/// # Safety
-/// Every row has four readable bytes there.
-#[inline]
-unsafe fn dwords(rows: &TileRows, at: usize) -> __m512i {
-    // SAFETY: the promise of the caller.
-    unsafe { _mm512_i32gather_epi32::<1>(rows.offsets(), rows.start.add(at).cast()) }
-}
-}
-
-avx512! {
 /// Shifts dwords right by a variable number of bits.
 #[inline]
 fn shift(v: __m512i, bits: usize) -> __m512i {
@@ -53,8 +41,9 @@ avx512! {
 /// Every row has a whole block.
 #[inline]
 unsafe fn open_block<S: GroupShape>(rows: &TileRows, tile: &mut WideTile, r: usize) {
+    rows.ask_all(0);
     // SAFETY: the promise of the caller: 16 bytes open the block.
-    let [head, u0, u1, u2] = unsafe { [dwords(rows, 0), dwords(rows, 4), dwords(rows, 8), dwords(rows, 12)] };
+    let [head, u0, u1, u2] = unsafe { rows.four_dwords(0) };
     store_floats(&mut tile.d[r], halves(head));
     store_floats(&mut tile.dmin[r], halves(_mm512_srli_epi32::<16>(head)));
     let (m63, m15, m48) = (_mm512_set1_epi32(63), _mm512_set1_epi32(15), _mm512_set1_epi32(48));
@@ -83,14 +72,14 @@ impl PackWide for Q4K {
     unsafe fn pack(rows: &TileRows, tile: &mut WideTile, r: usize) {
         let m4 = _mm512_set1_epi8(15);
         for half in 0..2 {
-            // SAFETY: the caller promises a whole block of 144 bytes in every row.
-            let q = unsafe { columns::<<Q4K as Format>::Shape>(rows, 16 + half * 64) };
-            for (step, v) in q.into_iter().enumerate() {
+            let each = |step: usize, v: [__m512i; 2]| {
                 let low = v.map(|v| _mm512_and_si512(v, m4));
                 let high = v.map(|v| _mm512_and_si512(_mm512_srli_epi16::<4>(v), m4));
                 store_step(&mut tile.q[16 * half + step][r], low);
                 store_step(&mut tile.q[16 * half + 8 + step][r], high);
-            }
+            };
+            // SAFETY: the caller promises a whole block of 144 bytes in every row.
+            unsafe { columns::<<Q4K as Format>::Shape>(rows, 16 + half * 64, each) }
         }
         // SAFETY: as above.
         unsafe { open_block::<<Q4K as Format>::Shape>(rows, tile, r) }
@@ -125,20 +114,21 @@ impl PackWide for Q5K {
         // of nibbles.
         let high = unsafe { high_bits(rows) };
         for half in 0..2 {
-            // SAFETY: as above.
-            let q = unsafe { columns::<<Q5K as Format>::Shape>(rows, 48 + half * 64) };
-            for (step, (v, high)) in q.into_iter().zip(high).enumerate() {
+            let each = |step: usize, v: [__m512i; 2]| {
                 for nibble in 0..2 {
                     let at = 2 * half + nibble;
                     let [first, second] = pair::<<Q5K as Format>::Shape>(at).map(|group| group as i64);
                     // The group's bit is the lowest of its bytes, then the fifth.
                     let bit = _mm512_set1_epi64(first | second << 32);
-                    let fifth = high.map(|h| _mm512_and_si512(_mm512_slli_epi32::<4>(_mm512_srlv_epi32(h, bit)), m16));
+                    let up = |h: __m512i| _mm512_slli_epi32::<4>(_mm512_srlv_epi32(h, bit));
+                    let fifth = high[step].map(|h| _mm512_and_si512(up(h), m16));
                     let low = v.map(|v| _mm512_and_si512(shift(v, 4 * nibble), m4));
                     let q = [_mm512_or_si512(low[0], fifth[0]), _mm512_or_si512(low[1], fifth[1])];
                     store_step(&mut tile.q[8 * at + step][r], q);
                 }
-            }
+            };
+            // SAFETY: as above.
+            unsafe { columns::<<Q5K as Format>::Shape>(rows, 48 + half * 64, each) }
         }
         // SAFETY: as above.
         unsafe { open_block::<<Q5K as Format>::Shape>(rows, tile, r) }
@@ -167,12 +157,11 @@ impl PackWide for Q6K {
         let (m4, m48) = (_mm512_set1_epi8(15), _mm512_set1_epi8(48));
         // The value is q - 32; the tile holds 128 more.
         let plus = _mm512_set1_epi8(96);
+        let mut high = [[_mm512_setzero_si512(); 2]; 8];
         // SAFETY: the caller promises a whole block of 210 bytes in every row: 128 low, 64 high, 16 scales, d.
-        let high = unsafe { columns::<<Q6K as Format>::Shape>(rows, 128) };
+        unsafe { columns::<<Q6K as Format>::Shape>(rows, 128, |step, v| high[step] = v) };
         for half in 0..2 {
-            // SAFETY: as above.
-            let low = unsafe { columns::<<Q6K as Format>::Shape>(rows, half * 64) };
-            for (step, v) in low.into_iter().enumerate() {
+            let each = |step: usize, v: [__m512i; 2]| {
                 // The lower nibbles are the first 64 columns of the half, the upper ones the others.
                 let (bits, n) = (high[4 * half + step % 4], step / 4);
                 for (n, up) in [(n, 4 - 2 * n), (n + 2, 0)] {
@@ -184,13 +173,15 @@ impl PackWide for Q6K {
                     let q = [part(v[0], bits[0]), part(v[1], bits[1])];
                     store_step(&mut tile.q[16 * half + 4 * n + step % 4][r], q);
                 }
-            }
-        }
-        // SAFETY: as above: d is the upper half of the dword that ends the block.
-        store_floats(&mut tile.d[r], halves(_mm512_srli_epi32::<16>(unsafe { dwords(rows, 206) })));
-        for four in 0..4 {
+            };
             // SAFETY: as above.
-            let bytes = unsafe { dwords(rows, 192 + 4 * four) };
+            unsafe { columns::<<Q6K as Format>::Shape>(rows, half * 64, each) }
+        }
+        rows.ask_all(192);
+        // SAFETY: as above: d is the upper half of the dword that ends the block.
+        store_floats(&mut tile.d[r], halves(_mm512_srli_epi32::<16>(unsafe { rows.dwords(206) })));
+        // SAFETY: as above.
+        for (four, bytes) in unsafe { rows.four_dwords(192) }.into_iter().enumerate() {
             for (i, which) in UPPER_BYTES.into_iter().enumerate() {
                 store_dwords(&mut tile.scale[2 * four + i][r], two_bytes(bytes, which));
             }
@@ -207,7 +198,7 @@ avx512! {
 #[inline]
 unsafe fn six_bits(rows: &TileRows) -> [__m512i; 4] {
     // SAFETY: the promise of the caller: 12 bytes after 32 of high bits and 64 of values.
-    let [a, b, high] = unsafe { [dwords(rows, 96), dwords(rows, 100), dwords(rows, 104)] };
+    let [a, b, high] = unsafe { [96, 100, 104].map(|at| rows.dwords(at)) };
     let (m15, m48) = (_mm512_set1_epi8(15), _mm512_set1_epi8(48));
     let mut scale = [a, b, shift(a, 4), shift(b, 4)];
     for (i, scale) in scale.iter_mut().enumerate() {
@@ -227,9 +218,11 @@ impl PackWide for Q3K {
         let (m2, m4) = (_mm512_set1_epi8(3), _mm512_set1_epi8(4));
         // The value is q - 4; the tile holds 128 more.
         let plus = _mm512_set1_epi8(124);
-        // SAFETY: the caller promises a whole block of 110 bytes in every row: 32 of high bits, 64 of values, 12 of scales, d.
-        let (high, low) = unsafe { (columns::<<Q3K as Format>::Shape>(rows, 0), columns::<<Q3K as Format>::Shape>(rows, 32)) };
-        for (step, v) in low.into_iter().enumerate() {
+        let mut high = [[_mm512_setzero_si512(); 2]; 8];
+        // SAFETY: the caller promises a whole block of 110 bytes in every row: 32 of high bits, 64 of values, 12 of
+        // scales, d.
+        unsafe { columns::<<Q3K as Format>::Shape>(rows, 0, |step, v| high[step] = v) };
+        let each = |step: usize, v: [__m512i; 2]| {
             for n in 0..4 {
                 let group = step / 4 * 4 + n;
                 let part = |v: __m512i, high: __m512i| {
@@ -240,9 +233,12 @@ impl PackWide for Q3K {
                 let high = high[step % 4];
                 store_step(&mut tile.q[4 * group + step % 4][r], [part(v[0], high[0]), part(v[1], high[1])]);
             }
-        }
+        };
+        // SAFETY: as above.
+        unsafe { columns::<<Q3K as Format>::Shape>(rows, 32, each) };
+        rows.ask_all(96);
         // SAFETY: as above: d is the upper half of the dword that ends the block.
-        store_floats(&mut tile.d[r], halves(_mm512_srli_epi32::<16>(unsafe { dwords(rows, 106) })));
+        store_floats(&mut tile.d[r], halves(_mm512_srli_epi32::<16>(unsafe { rows.dwords(106) })));
         // SAFETY: as above.
         for (four, bytes) in unsafe { six_bits(rows) }.into_iter().enumerate() {
             for (i, which) in UPPER_BYTES.into_iter().enumerate() {
@@ -259,20 +255,23 @@ impl PackWide for Q2K {
     avx512! {
     unsafe fn pack(rows: &TileRows, tile: &mut WideTile, r: usize) {
         let m2 = _mm512_set1_epi8(3);
-        // SAFETY: the caller promises a whole block of 84 bytes in every row: 16 scales, 64 of values, d, dmin.
-        let (q, head) = unsafe { (columns::<<Q2K as Format>::Shape>(rows, 16), dwords(rows, 80)) };
-        for (step, v) in q.into_iter().enumerate() {
+        let each = |step: usize, v: [__m512i; 2]| {
             for n in 0..4 {
                 let q = v.map(|v| _mm512_and_si512(shift(v, 2 * n), m2));
                 store_step(&mut tile.q[step / 4 * 16 + 4 * n + step % 4][r], q);
             }
-        }
+        };
+        // SAFETY: the caller promises a whole block of 84 bytes in every row: 16 scales, 64 of values, d, dmin.
+        let head = unsafe {
+            columns::<<Q2K as Format>::Shape>(rows, 16, each);
+            rows.dwords(80)
+        };
+        rows.ask_all(80);
         store_floats(&mut tile.d[r], halves(head));
         store_floats(&mut tile.dmin[r], halves(_mm512_srli_epi32::<16>(head)));
         let m15 = _mm512_set1_epi32(0xf_000f);
-        for four in 0..4 {
-            // SAFETY: as above.
-            let bytes = unsafe { dwords(rows, 4 * four) };
+        // SAFETY: as above.
+        for (four, bytes) in unsafe { rows.four_dwords(0) }.into_iter().enumerate() {
             for (i, two) in [bytes, _mm512_srli_epi32::<16>(bytes)].into_iter().enumerate() {
                 let two = two_halves(_mm512_and_si512(two, _mm512_set1_epi32(0xff)), _mm512_srli_epi32::<8>(two));
                 store_dwords(&mut tile.scale[2 * four + i][r], _mm512_and_si512(two, m15));

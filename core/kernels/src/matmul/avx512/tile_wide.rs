@@ -121,18 +121,22 @@ pub(super) fn side_by_side<S: GroupShape>(v: __m512i) -> __m512i {
 }
 
 avx512! {
-/// 64 bytes at `at` of every row as the steps of two pairs of 16, or of one pair of 32.
+/// 64 bytes at `at` of every row as the steps of two pairs of 16, or of one pair of 32: `each` takes them in order.
+/// Requests the same bytes of the rows that are unpacked next.
 ///
 /// # Safety
 /// Every row has 64 readable bytes there.
 #[inline]
-pub(super) unsafe fn columns<S: GroupShape>(rows: &TileRows, at: usize) -> [[__m512i; 2]; 8] {
+pub(super) unsafe fn columns<S: GroupShape>(rows: &TileRows, at: usize, mut each: impl FnMut(usize, [__m512i; 2])) {
     let mut a = [_mm512_setzero_si512(); 16];
     for (i, a) in a.iter_mut().enumerate() {
+        rows.ask(i, at);
         // SAFETY: the promise of the caller.
         *a = side_by_side::<S>(unsafe { _mm512_loadu_si512(rows.row(i).add(at).cast()) });
     }
-    steps_of(a)
+    for (step, v) in steps_of(a).into_iter().enumerate() {
+        each(step, v);
+    }
 }
 }
 
@@ -157,6 +161,7 @@ impl<F: WideFormat> PackWide for UnpackWide<F> {
         const { assert!(!F::MIN, "a format that keeps no minima") }
         let mut w = [Unpacked::ZERO; 16];
         for (i, w) in w.iter_mut().enumerate() {
+            rows.ask_row(i, F::BYTES);
             // SAFETY: the caller promises a whole block in every row.
             let blocks = unsafe { blocks::<F>(rows, i) };
             w.fill::<F>(blocks);

@@ -48,13 +48,13 @@ fn every_kernel_follows_the_order_in_any_company() {
             (37, odd_columns(quant, 3), 70),
             (21, odd_columns(quant, 7), 3),
             (9, odd_columns(quant, 12), 3),
-            (131, 2560, 5),
+            (131, 2560, 8),
         ];
         for shape in shapes {
             let (case, (rows, cols, tokens)) = (Case::new(quant, shape, &mut random), shape);
             let expected = case.expected();
             for cpu in &cpus {
-                for n in [1, 2, 3, 4, 5, 16, 33, 70].into_iter().filter(|&n| n <= tokens) {
+                for n in (1..=9).chain([16, 33, 70]).filter(|&n| n <= tokens) {
                     let parts = case.x.chunks(n * cols);
                     let found: Vec<u32> =
                         parts.flat_map(|x| product(cpu, Arithmetic::Fast, &case.matrix(), x)).collect();
@@ -87,7 +87,7 @@ fn every_number_of_rows_and_tokens_follows_the_order() {
         for cpu in &cpus {
             for rows in (1..52).chain([95, 96, 97, 145, 150]) {
                 let w = case.matrix().rows_range(0..rows);
-                for tokens in [1, 2, 6] {
+                for tokens in [1, 2, 3, 6, 8] {
                     let found = product(cpu, Arithmetic::Fast, &w, &case.x[..tokens * 512]);
                     let wanted: Vec<u32> =
                         expected.chunks(150).take(tokens).flat_map(|row| row[..rows].to_vec()).collect();
@@ -148,6 +148,36 @@ fn other_ways_to_ask_give_the_same_bits() {
             matmul_each(cpu, Arithmetic::Fast, &products, &mut each).unwrap();
             assert_eq!(bits(&each[..rows]), wanted(1, 0), "each: {} {}", quant.name(), cpu.isa());
             assert_eq!(bits(&each[rows..]), wanted(0, 1), "each: {} {}", quant.name(), cpu.isa());
+        }
+    }
+}
+
+/// Experts with one to nine rows each, any of an input of forty: the kernels for few rows read the chosen ones.
+#[test]
+fn experts_of_few_rows_follow_the_order() {
+    let mut random = SplitMix64::new(9);
+    let (rows, tokens) = (21, 40);
+    let lists: Vec<Vec<u32>> = (1..=9).map(|n| (0..n).map(|i| (i * 17 + n * 5) % tokens).collect()).collect();
+    let cpus = cpus(&[1, 3]);
+    for &quant in QuantType::ALL {
+        let cols = odd_columns(quant, 5);
+        let case = Case::new(quant, (9 * rows, cols, tokens as usize), &mut random);
+        let (expected, w) = (case.expected(), case.matrix());
+        let expert =
+            |e: usize| ExpertRows { matrix: w.rows_range(e * rows..(e + 1) * rows), rows: &lists[e] };
+        let stack: Vec<ExpertRows> = (0..9).map(expert).collect();
+        let mut wanted = Vec::new();
+        for (e, list) in lists.iter().enumerate() {
+            for &token in list {
+                wanted.extend_from_slice(&expected[token as usize * 9 * rows + e * rows..][..rows]);
+            }
+        }
+        for cpu in &cpus {
+            let cache = ActivationCache::default();
+            let x = Activations::new(&case.x, tokens as usize, cols, &cache).unwrap();
+            let mut packed = vec![f32::NAN; wanted.len()];
+            matmul_experts(cpu, Arithmetic::Fast, &[&stack], &x, &mut [&mut packed]).unwrap();
+            assert_eq!(bits(&packed), wanted, "{} {}", quant.name(), cpu.isa());
         }
     }
 }
