@@ -10,7 +10,10 @@ const PARALLEL: &str = "parallel_tool_calls";
 
 /// Adds the tools to the options of a prompt, and returns which of them the answer may or must call; `None` without
 /// tools.
-pub(crate) fn tools_of(
+///
+/// # Errors
+/// The value of a field is invalid or not supported.
+pub fn tools_of(
     body: &mut RequestBody,
     options: &mut RenderOptions,
 ) -> Result<Option<CallChoice>, LineFault> {

@@ -18,18 +18,20 @@ fn gain(text: &[u32], prompt: usize, machine: &[u64; 9], noise: u64) -> f64 {
     let (mut costs, mut random) = (DecodeCosts::default(), SplitMix64::new(1));
     let (mut done, mut plain, mut drafted) = (prompt, 0, 0);
     while done < text.len() {
-        let proposed = drafting.propose(&text[..done]);
+        let proposed = drafting.propose(&text[..done], None);
         let chances: Vec<f64> = proposed.iter().map(|guess| guess.chance).collect();
         let count = costs.worthwhile(1, &chances);
         let time = machine[count] * (100 + random.below(noise as usize + 1) as u64) / 100;
         costs.measured(1 + count, count, Duration::from_micros(time));
         drafted += time;
-        for row in 0..=count {
+        let mut guesses = proposed.iter().take(count);
+        loop {
             let token = text[done];
             plain += machine[0] * (200 + noise) / 200;
             done += 1;
             drafting.came(token);
-            if done == text.len() || row == count || proposed[row].id != token {
+            let is_right = guesses.next().is_some_and(|guess| guess.id == token);
+            if done == text.len() || !is_right {
                 break;
             }
             costs.accepted();

@@ -125,17 +125,13 @@ impl ConstraintStep {
 
     /// Tokens that must come next, if the answer has begun; at most `most`.
     pub(crate) fn forced(&mut self, most: usize) -> Vec<u32> {
-        match self.phase {
-            ConstraintPhase::Answer => self.timed(|state| state.forced(most)),
-            ConstraintPhase::Reasoning | ConstraintPhase::First(_) => Vec::new(),
-        }
-    }
-
-    fn timed<T>(&mut self, ask: impl FnOnce(&mut dyn ConstraintState) -> T) -> T {
+        let Some(state) = self.state.as_mut().filter(|_| self.phase == ConstraintPhase::Answer) else {
+            return Vec::new();
+        };
         let start = Instant::now();
-        let answer = ask(&mut *self.state);
+        let forced = state.forced(most);
         self.time += start.elapsed();
-        answer
+        forced
     }
 
     /// Time that it took so far.

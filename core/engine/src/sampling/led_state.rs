@@ -50,4 +50,11 @@ impl ConstraintState for LedState {
     fn is_complete(&self) -> bool {
         self.is_behind_marker() && self.state.is_complete()
     }
+
+    fn forced(&mut self, most: usize) -> Vec<u32> {
+        match self.marker.get(self.taken..) {
+            Some(rest) if !rest.is_empty() => rest.iter().copied().take(most).collect(),
+            _ => self.state.forced(most),
+        }
+    }
 }
