@@ -101,6 +101,11 @@ pub(crate) fn trailing_space(text: &str) -> usize {
     cut.map_or(0, |at| space.len() - at)
 }
 
+/// The first of several comparisons that is not [`Match::No`].
+pub(crate) fn first_match(mut matches: impl Iterator<Item = Match>) -> Match {
+    matches.find(|found| *found != Match::No).unwrap_or(Match::No)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

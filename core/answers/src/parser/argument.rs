@@ -1,9 +1,8 @@
 //! [`ArgumentReader`]: arguments with a tag around each, whose values have no quotes.
 
 use super::call_reader::{CallReader, ReaderStep, next_in, shown};
-use super::first_match;
 use crate::json_scan::{JsonScanner, Scan, escape_into};
-use crate::literal::{FixedText, Match, overlap};
+use crate::literal::{FixedText, Match, first_match, overlap};
 use crate::literal_value::{ValueForm, to_json};
 use crate::part::AnswerPart;
 use crate::pattern::LONGEST_KEY;

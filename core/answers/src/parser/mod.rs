@@ -12,7 +12,7 @@ mod pair;
 #[cfg(test)]
 mod tests;
 
-use crate::literal::{FixedText, MOST_SPACE, Match, overlap, trailing_space};
+use crate::literal::{FixedText, MOST_SPACE, Match, first_match, overlap, trailing_space};
 use crate::part::{AnswerEnd, AnswerPart, push_text};
 use crate::pattern::Step;
 use crate::syntax::AnswerSyntax;
@@ -471,11 +471,6 @@ impl CallSurroundings {
             Self::Content(tags) => AnswerPlace::Content(tags),
         }
     }
-}
-
-/// The first of several comparisons that is not [`Match::No`].
-fn first_match(matches: impl Iterator<Item = Match>) -> Match {
-    matches.into_iter().find(|found| *found != Match::No).unwrap_or(Match::No)
 }
 
 /// Compares a word with the beginning of a text.

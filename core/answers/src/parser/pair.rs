@@ -2,8 +2,7 @@
 
 use super::argument::LONGEST_VALUE;
 use super::call_reader::{CallReader, ReaderStep, next_in, shown};
-use super::first_match;
-use crate::literal::{FixedText, Match};
+use crate::literal::{FixedText, Match, first_match};
 use crate::literal_value::{ValueForm, ValueScanner, to_json};
 use crate::part::AnswerPart;
 use crate::pattern::LONGEST_KEY;
