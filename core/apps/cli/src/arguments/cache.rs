@@ -1,4 +1,4 @@
-//! `--cache DIR` of `run`, `chat` and `batch`: states of prompts and answers on disk.
+//! `--cache DIR` of `run`, `chat`, `batch` and `serve`: states of prompts and answers on disk.
 
 use crate::arguments::plugins::plugin_names;
 use crate::failure::Failure;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// More than two blocks of tokens.
-const TEXT: &str = "The keeper counted every animal twice before the gates were opened, and wrote the sums down. \
+pub(super) const TEXT: &str = "The keeper counted every animal twice before the gates were opened, and wrote the sums down. \
      Then the rain began, and nobody came until the afternoon, when a child with a red umbrella asked for the owls. \
      They were asleep, as owls are at that hour, and the keeper told her so, but she stayed and drew them all the same. \
      In the evening he hung the drawing above his desk, beside the sums, and counted the owls once more.";

@@ -1,6 +1,6 @@
 //! `serve`: the process, its options, and the same answers as `batch`.
 
-use super::{Changed, TEMPLATE, chat_model, fixture, menagerie};
+use super::{Changed, TEMPLATE, chat_model, disk_cache, fixture, menagerie};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -27,10 +27,16 @@ impl Serving {
 
     /// Status and body of an answer.
     fn send(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        self.send_as("nobody", (method, path), body)
+    }
+
+    /// Status and body of an answer to the client with this key.
+    fn send_as(&self, key: &str, (method, path): (&str, &str), body: &str) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let length = body.len();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\nconnection: close\r\n\
+             content-length: {length}\r\n\r\n"
         );
         stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
         let mut text = String::new();
@@ -108,6 +114,36 @@ fn answers_are_those_of_batch() {
         assert_eq!(lines.len(), 3, "{log}");
         assert!(lines.iter().all(|line| line["path"] == "/v1/chat/completions" && line["status"] == 200));
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn states_on_disk_are_found_after_a_restart_and_only_by_the_same_key() {
+    let home = tempfile::tempdir().unwrap();
+    let model = fixture("base/llama/model-f32.gguf");
+    std::fs::write(home.path().join("keys.txt"), "one\ntwo\n").unwrap();
+    let usual = [model.to_str().unwrap(), "--cache", "states", "--api-key-file", "keys.txt", "--log", "off"];
+    let body = json!({ "prompt": disk_cache::TEXT, "temperature": 0, "max_tokens": 6, "ignore_eos": true,
+        "logprobs": 1 });
+    let complete = |server: &Serving, key: &str| {
+        let (status, answer) = server.send_as(key, ("POST", "/v1/completions"), &body.to_string());
+        assert_eq!(status, 200, "{answer}");
+        let cached = answer["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap();
+        (answer["choices"][0].clone(), cached)
+    };
+    let server = Serving::new(home.path(), &usual);
+    let (cold, cached) = complete(&server, "one");
+    assert_eq!(cached, 0);
+    assert_eq!(server.end(), (Some(0), String::new()));
+
+    // Guesses change no answer either.
+    let server = Serving::new(home.path(), &[&usual[..], &["--draft", "lookup"]].concat());
+    let (other, cached) = complete(&server, "two");
+    assert_eq!((&other, cached), (&cold, 0), "another key starts with nothing");
+    let (warm, cached) = complete(&server, "one");
+    assert_eq!(warm, cold);
+    assert!(cached >= 64, "{cached} tokens came from the disk");
+    assert_eq!(server.end(), (Some(0), String::new()));
 }
 
 #[test]
