@@ -25,6 +25,7 @@ mod models;
 mod pipeline;
 mod plugins;
 mod quantize;
+mod server;
 mod written;
 
 /// The variants of every public error of the core stand in a snapshot; those that only pass another error on do not.

@@ -163,7 +163,7 @@ fn exactly_one_entry_must_fit() {
     assert_eq!(
         refusal(frame),
         "own: no [[call]] entry fits this chat template, so calls of tools could not be read; add one as \
-         tokenizers/<name>.toml of a spec folder (specs/tokenizers/README.md)"
+         tokenizers/<name>.toml of a spec folder (`menagerie guide tool-calls`)"
     );
     let two = format!("{frame}{{# <TOOLCALL> functools #}}");
     assert!(

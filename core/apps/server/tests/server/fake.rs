@@ -13,7 +13,7 @@ pub const CONTEXT: usize = 4096;
 fn answer_to(message: &str) -> Vec<u32> {
     match message {
         "think" => [&[THINK], &ids("hm")[..], &[THOUGHT], &ids("ok"), &[END]].concat(),
-        "call" => [&ids("so <c>f {\"a\":1}</c>")[..], &[END]].concat(),
+        "call" => [&ids("so <c>f {\"a\": 1}</c>")[..], &[END]].concat(),
         "call nothing" => [&ids("<c>f {}</c>")[..], &[END]].concat(),
         "long" => ids(&"x".repeat(CONTEXT)),
         other => [&ids(&other.chars().rev().collect::<String>())[..], &[END]].concat(),

@@ -54,7 +54,7 @@ fn a_stream_has_the_role_then_text_then_the_reason_then_counts() {
 fn a_call_has_its_name_once_and_then_only_arguments() {
     let server = Running::new(vec![served("m", &model(), 2)]);
     let tools = json!({ "tools": [{ "type": "function", "function": { "name": "f" } }] });
-    for (message, arguments) in [("call", "{\"a\":1}"), ("call nothing", "{}")] {
+    for (message, arguments) in [("call", "{\"a\": 1}"), ("call nothing", "{}")] {
         let body = chat(message, tools.clone());
         let (deltas, finish) = deltas(&stream(&server, &body), 0);
         let calls: Vec<&Value> = deltas.iter().filter_map(|delta| delta.get("tool_calls")).collect();
