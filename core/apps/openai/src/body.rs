@@ -32,6 +32,17 @@ impl LineFault {
     }
 }
 
+/// Why a field that nothing reads is refused.
+pub const UNSUPPORTED_FIELD: &str = "this field is not supported; remove it from the request";
+
+/// Refuses fields of an inner object other than these.
+pub(crate) fn only_fields(place: &str, fields: &Map<String, Value>, known: &[&str]) -> Result<(), LineFault> {
+    match fields.keys().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(LineFault::of(&format!("{place}.{name}"), UNSUPPORTED_FIELD)),
+        None => Ok(()),
+    }
+}
+
 /// The fields that have not been read yet; fields that are null are left out.
 pub struct RequestBody(Map<String, Value>);
 
@@ -172,7 +183,7 @@ impl RequestBody {
         self.only("best_of", &[json!(1)])?;
         self.only("modalities", &[json!(["text"])])?;
         match self.0.keys().next() {
-            Some(name) => Err(LineFault::of(name, "this field is not supported; remove it from the request")),
+            Some(name) => Err(LineFault::of(name, UNSUPPORTED_FIELD)),
             None => Ok(()),
         }
     }

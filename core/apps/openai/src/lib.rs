@@ -19,10 +19,10 @@ mod tool_fields;
 
 pub use answer::{answer_usage, chat_logprobs, chat_message, completion_logprobs, fault_of, finish_reason};
 pub use answer_token::AnswerToken;
-pub use body::{LineFault, RequestBody};
+pub use body::{LineFault, RequestBody, UNSUPPORTED_FIELD};
 pub use call_choice::CallChoice;
 pub use embeddings::{EmbeddingBody, VectorForm, cut_ids, embedding_list, truncation_of};
 pub use messages::{messages_of, prompt_fault};
 pub use request::{AnswerFormat, BatchRequest, BatchRequests, opened};
 pub use response_format::ResponseFormats;
-pub use tool_fields::tools_of;
+pub use tool_fields::template_fields;

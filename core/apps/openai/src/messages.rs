@@ -1,6 +1,6 @@
 //! Messages of a chat completion.
 
-use crate::body::LineFault;
+use crate::body::{LineFault, UNSUPPORTED_FIELD};
 use menagerie::engine::{ChatMessage, TextError, ToolCall};
 use menagerie::loaders::CallSupportError;
 use serde_json::{Map, Value};
@@ -56,7 +56,7 @@ impl MessageFields<'_> {
         if let Some((name, _)) =
             self.fields.iter().find(|(name, value)| !FIELDS.contains(&name.as_str()) && !value.is_null())
         {
-            return Err(self.fault(name, "this field is not supported; remove it from the request"));
+            return Err(self.fault(name, UNSUPPORTED_FIELD));
         }
         let role = self.text("role")?.ok_or_else(|| self.fault("role", "expected a string"))?;
         let tool_calls = match self.get("tool_calls") {

@@ -1,10 +1,10 @@
 //! [`BatchRequests`]: from a line of a batch to requests for the queue.
 
-use crate::body::{LineFault, RequestBody};
+use crate::body::{LineFault, RequestBody, UNSUPPORTED_FIELD};
 use crate::call_choice::CallChoice;
 use crate::messages::{messages_of, prompt_fault};
 use crate::response_format::ResponseFormats;
-use crate::tool_fields::tools_of;
+use crate::tool_fields::template_fields;
 use menagerie::engine::{ChatCapable, ChatMessage, Prompt, RenderOptions, Request, TextPipeline};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -142,12 +142,7 @@ impl BatchRequests<'_> {
             return Err(LineFault::of("messages", "the model has no chat template, or --raw disables it"));
         };
         let mut options = self.render.clone();
-        let calls = tools_of(body, &mut options)?;
-        match body.take("chat_template_kwargs") {
-            Some(Value::Object(arguments)) => options.arguments.extend(arguments),
-            Some(_) => return Err(LineFault::of("chat_template_kwargs", "expected an object")),
-            None => {}
-        }
+        let calls = template_fields(body, &mut options)?;
         let prompt = format.render_prompt(messages, &options);
         let prompt = prompt.map_err(|error| prompt_fault(&error))?.into();
         Ok(AskedPrompt { shape: AnswerFormat::Chat, prompt, echo: None, calls })
@@ -251,7 +246,7 @@ pub fn opened(mut fields: Map<String, Value>) -> Result<(String, RequestBody), L
         return Err(LineFault::of("body", "expected an object"));
     };
     if let Some(name) = fields.keys().find(|name| !["custom_id", "method", "url"].contains(&name.as_str())) {
-        return Err(LineFault::of(name, "this field is not supported; remove it from the request"));
+        return Err(LineFault::of(name, UNSUPPORTED_FIELD));
     }
     Ok((url, RequestBody::new(body)))
 }

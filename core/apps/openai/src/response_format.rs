@@ -1,6 +1,6 @@
 //! [`ResponseFormats`]: the fields `response_format` and `tool_choice` of a line, as a constraint of its answers.
 
-use crate::body::{LineFault, RequestBody};
+use crate::body::{LineFault, RequestBody, only_fields};
 use crate::call_choice::CallChoice;
 use menagerie::engine::{AnswerSyntax, CallSyntax, Constraint, Tokenizing};
 use menagerie::grammar::{GrammarCompiler, GrammarSource};
@@ -109,7 +109,7 @@ fn schema_of(format: &Value) -> Result<Option<Value>, LineFault> {
             return Err(LineFault::of(FIELD, reason));
         }
     };
-    only(FIELD, fields, known)?;
+    only_fields(FIELD, fields, known)?;
     Ok(schema)
 }
 
@@ -118,18 +118,8 @@ fn inner_schema(fields: &Map<String, Value>) -> Result<Value, LineFault> {
     let Some(inner) = fields.get("json_schema").and_then(Value::as_object) else {
         return Err(LineFault::of(SCHEMA, "expected an object with the field schema"));
     };
-    only(SCHEMA, inner, &["name", "description", "schema", "strict"])?;
+    only_fields(SCHEMA, inner, &["name", "description", "schema", "strict"])?;
     inner.get("schema").cloned().ok_or_else(|| LineFault::of(SCHEMA, "the field schema is missing"))
-}
-
-fn only(place: &str, fields: &Map<String, Value>, known: &[&str]) -> Result<(), LineFault> {
-    match fields.keys().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => {
-            let reason = "this field is not supported; remove it from the request";
-            Err(LineFault::of(&format!("{place}.{name}"), reason))
-        }
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

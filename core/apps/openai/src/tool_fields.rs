@@ -1,22 +1,34 @@
-//! The fields of a chat completion about tools.
+//! The fields of a chat completion about its chat template and tools.
 
-use crate::body::{LineFault, RequestBody};
+use crate::body::{LineFault, RequestBody, only_fields};
 use crate::call_choice::CallChoice;
 use menagerie::engine::{CallLimits, RenderOptions, ToolSet};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 const CHOICE: &str = "tool_choice";
 const PARALLEL: &str = "parallel_tool_calls";
 
-/// Adds the tools to the options of a prompt, and returns which of them the answer may or must call; `None` without
-/// tools.
+/// Adds the fields about the chat template (`tools`, `tool_choice`, `parallel_tool_calls`, `chat_template_kwargs`) to the
+/// options of a prompt, and returns which tools the answer may or must call; `None` without tools.
 ///
 /// # Errors
 /// The value of a field is invalid or not supported.
-pub fn tools_of(
+pub fn template_fields(
     body: &mut RequestBody,
     options: &mut RenderOptions,
 ) -> Result<Option<CallChoice>, LineFault> {
+    let calls = tools_of(body, options)?;
+    match body.take("chat_template_kwargs") {
+        Some(Value::Object(arguments)) => options.arguments.extend(arguments),
+        Some(_) => return Err(LineFault::of("chat_template_kwargs", "expected an object")),
+        None => {}
+    }
+    Ok(calls)
+}
+
+/// Adds the tools to the options of a prompt, and returns which of them the answer may or must call; `None` without
+/// tools.
+fn tools_of(body: &mut RequestBody, options: &mut RenderOptions) -> Result<Option<CallChoice>, LineFault> {
     match body.take("tools") {
         Some(Value::Array(tools)) => {
             check_tools(&tools)?;
@@ -63,14 +75,14 @@ fn chosen(choice: &Value) -> Result<(bool, Option<Vec<String>>), LineFault> {
         (Some("auto"), _) => Ok((false, None)),
         (Some("required"), _) => Ok((true, None)),
         (None, Some("function")) => {
-            only_fields(CHOICE, choice, &["type", "function"])?;
+            only_fields(CHOICE, object(CHOICE, choice)?, &["type", "function"])?;
             Ok((true, Some(vec![named(CHOICE, choice)?])))
         }
         (None, Some("allowed_tools")) => {
-            only_fields(CHOICE, choice, &["type", "allowed_tools"])?;
+            only_fields(CHOICE, object(CHOICE, choice)?, &["type", "allowed_tools"])?;
             let place = format!("{CHOICE}.allowed_tools");
             let allowed = &choice["allowed_tools"];
-            only_fields(&place, allowed, &["mode", "tools"])?;
+            only_fields(&place, object(&place, allowed)?, &["mode", "tools"])?;
             let required = match allowed["mode"].as_str() {
                 Some("auto") => false,
                 Some("required") => true,
@@ -106,15 +118,8 @@ fn named(place: &str, tool: &Value) -> Result<String, LineFault> {
     })
 }
 
-fn only_fields(place: &str, value: &Value, known: &[&str]) -> Result<(), LineFault> {
-    let fields = value.as_object().ok_or_else(|| LineFault::of(place, "expected an object"))?;
-    match fields.keys().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => {
-            let reason = "this field is not supported; remove it from the request";
-            Err(LineFault::of(&format!("{place}.{name}"), reason))
-        }
-        None => Ok(()),
-    }
+fn object<'v>(place: &str, value: &'v Value) -> Result<&'v Map<String, Value>, LineFault> {
+    value.as_object().ok_or_else(|| LineFault::of(place, "expected an object"))
 }
 
 #[cfg(test)]

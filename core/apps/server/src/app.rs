@@ -39,7 +39,7 @@ impl ServerApp {
         }
     }
 
-    /// A new id that no other request of this process has, and that nobody can guess.
+    /// A new id: unique in this process, and impossible to guess.
     pub(crate) fn id(&self, prefix: &str) -> String {
         let number = self.next_id.fetch_add(1, Ordering::Relaxed);
         format!("{prefix}{:016x}{number:08x}", self.ids.hash_one(number))

@@ -1,4 +1,4 @@
-//! Work that takes long, on threads where nobody waits for it.
+//! Long computations, on threads apart from those that serve connections.
 
 use crate::fault::ApiFault;
 

@@ -117,7 +117,7 @@ impl IntoResponse for ApiFault {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(millis.div_ceil(1000)));
             headers.insert(HeaderName::from_static("retry-after-ms"), HeaderValue::from(millis));
         } else if self.status >= 500 {
-            // Clients send a request with an error of this kind again up to three times, unless they are told not to.
+            // Without this header clients send a request that fails like this up to three times.
             headers.insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
         }
         if self.status == 401 {

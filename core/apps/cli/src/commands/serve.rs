@@ -172,7 +172,7 @@ impl ServeCommand {
         let ServedPipelines { text, vectors, backend: _ } = pipelines;
         let text = match text {
             Ok(pipeline) => {
-                // A request that nobody waits for any more is cancelled by the server.
+                // The server cancels the requests of clients that have left.
                 let cancel = Arc::default();
                 let defaults = self.sampling.request(pipeline.sampling_defaults(), installed, cancel)?;
                 let defaults = defaults.with_draft(self.draft.source(&pipeline)?);

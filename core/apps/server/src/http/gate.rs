@@ -17,7 +17,7 @@ pub(crate) struct ClientKey(pub(crate) u64);
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Routes that need no key: whoever watches the server has none.
+/// Routes that need no key: health checks have none.
 const OPEN: [&str; 3] = ["/health", "/livez", "/readyz"];
 
 /// Checks a request, passes it on, and records its answer.

@@ -3,6 +3,7 @@
 use crate::fault::ApiFault;
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
+use menagerie_openai::{LineFault, UNSUPPORTED_FIELD};
 use serde_json::{Map, Value};
 
 /// Fields that change no answer. Clients send them by themselves.
@@ -57,13 +58,8 @@ pub(super) struct StreamFields {
 impl StreamFields {
     /// Removes the fields `stream` and `stream_options`.
     pub(super) fn take(fields: &mut Map<String, Value>, ignored: &mut Vec<String>) -> Result<Self, ApiFault> {
-        let wrong =
-            |name: &str, reason: &str| Err(ApiFault::new(400, format!("{name}: {reason}")).with_param(name));
-        let is_stream = match fields.remove("stream") {
-            None => false,
-            Some(Value::Bool(is_stream)) => is_stream,
-            Some(_) => return wrong("stream", "expected true or false"),
-        };
+        let wrong = |name: &str, reason: &str| Err(LineFault::of(name, reason).into());
+        let is_stream = take_flag(fields, "stream")?;
         let mut has_usage = false;
         match fields.remove("stream_options") {
             None => {}
@@ -76,7 +72,7 @@ impl StreamFields {
                         ("include_usage", Value::Bool(wanted)) => has_usage = wanted,
                         ("include_usage", _) => return wrong(&place, "expected true or false"),
                         ("include_obfuscation", _) => ignored.push(place),
-                        _ => return wrong(&place, "this field is not supported; remove it from the request"),
+                        _ => return wrong(&place, UNSUPPORTED_FIELD),
                     }
                 }
             }
@@ -90,10 +86,16 @@ impl StreamFields {
 pub(super) fn refuse_rest(fields: &Map<String, Value>) -> Result<(), ApiFault> {
     match fields.keys().next() {
         None => Ok(()),
-        Some(name) => {
-            let reason = format!("{name}: this field is not supported; remove it from the request");
-            Err(ApiFault::new(400, reason).with_param(name))
-        }
+        Some(name) => Err(LineFault::of(name, UNSUPPORTED_FIELD).into()),
+    }
+}
+
+/// Removes and returns a boolean; `false` if it is missing.
+pub(super) fn take_flag(fields: &mut Map<String, Value>, name: &str) -> Result<bool, LineFault> {
+    match fields.remove(name) {
+        None => Ok(false),
+        Some(Value::Bool(value)) => Ok(value),
+        Some(_) => Err(LineFault::of(name, "expected true or false")),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `/v1/rerank`: scores of documents for a query, in the form of Jina and Cohere.
 
-use super::fields::{list_ignored, refuse_rest, take_ignored};
+use super::fields::{list_ignored, refuse_rest, take_flag, take_ignored};
 use super::vectors::compute;
 use crate::app::ServerApp;
 use crate::blocking::blocking;
@@ -9,7 +9,7 @@ use crate::http::{ClientKey, json_answer, read_fields};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use menagerie::engine::{EmbeddingOptions, Normalization, Truncation};
-use menagerie_openai::truncation_of;
+use menagerie_openai::{LineFault, truncation_of};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -59,8 +59,7 @@ pub(super) async fn rerank(
 
 impl RerankBody {
     fn read(mut fields: Map<String, Value>) -> Result<Self, ApiFault> {
-        let wrong =
-            |name: &str, reason: &str| ApiFault::new(400, format!("{name}: {reason}")).with_param(name);
+        let wrong = |name: &str, reason: &str| ApiFault::from(LineFault::of(name, reason));
         let query = match fields.remove("query") {
             Some(Value::String(query)) if !query.is_empty() => query,
             _ => return Err(wrong("query", "expected a string that is not empty")),
@@ -91,11 +90,7 @@ impl RerankBody {
                 }
             }
         };
-        let with_documents = match fields.remove("return_documents") {
-            None => false,
-            Some(Value::Bool(wanted)) => wanted,
-            Some(_) => return Err(wrong("return_documents", "expected true or false")),
-        };
+        let with_documents = take_flag(&mut fields, "return_documents")?;
         let truncate = fields.remove("truncate");
         refuse_rest(&fields)?;
         Ok(Self { query, documents, top, with_documents, truncate })

@@ -37,7 +37,7 @@ pub(super) async fn embeddings(
     Ok(response)
 }
 
-/// The vectors of texts. The texts are cancelled when nobody waits for them any more.
+/// The vectors of texts. Dropping the future cancels the texts.
 pub(super) async fn compute(
     model: &EngineModel,
     texts: Vec<TextTokens>,

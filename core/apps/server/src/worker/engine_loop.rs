@@ -1,4 +1,4 @@
-//! [`EngineLoop`]: the thread of a model. It owns the queues, and nobody else steps them.
+//! [`EngineLoop`]: the thread of a model. It owns the queues, and only this thread steps them.
 
 use super::job::{AdmittedRequests, AnswerMessage, AnswersJob, EngineJob, TextVectors, VectorsJob};
 use menagerie::engine::{Event, GenerateError, Queue, RequestId, VectorQueue};
@@ -49,7 +49,7 @@ impl EngineLoop {
         Self { text, vectors, step_time, answers, texts, jobs, next: 0 }
     }
 
-    /// Computes jobs until nobody can send any more.
+    /// Computes jobs until all senders are gone.
     pub(crate) fn run(&mut self, jobs: &Receiver<EngineJob>) {
         loop {
             if self.is_idle() {
