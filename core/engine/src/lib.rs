@@ -25,6 +25,7 @@ mod constraint;
 mod decode;
 mod disk_cache;
 mod draft;
+mod draft_model;
 mod embed;
 mod engine;
 mod error;
@@ -60,7 +61,11 @@ pub use constraint::{Constraint, ConstraintError, ConstraintScope, ConstraintSta
 pub use disk_cache::{
     CacheFolder, CacheListing, DiskCache, DiskCacheCounts, DiskCacheError, DiskCacheOptions,
 };
-pub use draft::{DraftPace, DraftSource, DraftToken, Drafter, MAX_DRAFT, PromptLookup};
+pub use draft::{
+    AnswerPrediction, DraftCost, DraftPace, DraftRequest, DraftSource, DraftToken, Drafter, MAX_DRAFT,
+    PromptLookup,
+};
+pub use draft_model::DraftModel;
 pub use embed::{
     DocumentScores, EmbeddingEngine, EmbeddingOptions, EmbeddingPipeline, Normalization, TextTokens,
     Truncation, VectorCompletion, VectorQueue,

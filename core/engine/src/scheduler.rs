@@ -94,7 +94,7 @@ pub struct Scheduler {
     step_time: Option<Duration>,
     pub(crate) budget: StepBudget,
     /// When steps compute guesses of next tokens, and the times that decide it.
-    draft_pace: DraftPace,
+    pub(crate) draft_pace: DraftPace,
     pub(crate) costs: DecodeCosts,
     /// The most sequences that run at once.
     sequences: usize,

@@ -4,6 +4,7 @@
 //! Events::next (one sequence)         Queue::step (many requests)
 //!   |                                   Queue::end_cancelled, Queue::admit
 //!   |                                   |
+//!   +-- Generation::propose: guesses of the next tokens
 //!   +-- Scheduler::step: plan -> forward -> commit
 //!   |                                   Queue::sample: the next tokens, in parallel
 //!   |                                   |

@@ -13,7 +13,7 @@ pub type Script = Box<dyn Fn(&[u32]) -> u32 + Send + Sync>;
 /// An action in the middle of a part of a step.
 pub type During = Box<dyn Fn() -> Result<()> + Send>;
 
-/// The logits of the scripted token and of the next id; all others are 0.
+/// The logits of the scripted token, if no other is set, and of the next id; all others are 0.
 const HIGHEST: f32 = 5.0;
 const SECOND: f32 = 1.0;
 
@@ -44,6 +44,7 @@ pub struct FakeModel {
     window: Option<usize>,
     is_bidirectional: bool,
     takes_whole_prompts: bool,
+    highest: f32,
     broken: Option<(u32, f32)>,
     failing: Option<u32>,
     seen: Mutex<Vec<Seen>>,
@@ -67,6 +68,7 @@ impl FakeModel {
             window: None,
             is_bidirectional: false,
             takes_whole_prompts: false,
+            highest: HIGHEST,
             broken: None,
             failing: None,
             seen: Mutex::default(),
@@ -112,6 +114,11 @@ impl FakeModel {
         Self { takes_whole_prompts: true, ..self }
     }
 
+    /// The same with this logit of the scripted token: how sure it is.
+    pub fn with_highest(self, highest: f32) -> Self {
+        Self { highest, ..self }
+    }
+
     /// The same with `value` instead of the highest logit after the token `id`.
     pub fn broken_after(self, id: u32, value: f32) -> Self {
         Self { broken: Some((id, value)), ..self }
@@ -144,7 +151,7 @@ impl FakeModel {
         row[(next + 1) % self.vocabulary] = SECOND;
         row[next] = match (self.broken, history.last()) {
             (Some((id, value)), Some(last)) if id == *last => value,
-            _ => HIGHEST,
+            _ => self.highest,
         };
         row
     }

@@ -102,14 +102,20 @@ pub fn chat_logprobs(shown: &[AnswerToken]) -> Value {
     json!({ "content": shown.iter().map(one).collect::<Vec<_>>() })
 }
 
-/// Token counts; the prompt counts once for all answers.
+/// Token counts; the prompt counts once for all answers. Of a predicted answer, those tokens count that steps computed as
+/// guesses: the accepted ones became tokens of the answer.
 pub fn answer_usage(outcomes: &[Outcome]) -> Value {
     let prompt = outcomes.first().map_or(0, |outcome| outcome.statistics.prompt_tokens);
     let cached = outcomes.iter().map(|outcome| outcome.statistics.cached_tokens).min().unwrap_or(0);
     let made: usize = outcomes.iter().map(|outcome| outcome.statistics.generated_tokens).sum();
+    let drafted: usize = outcomes.iter().map(|outcome| outcome.statistics.drafted_predictions).sum();
+    let accepted: usize = outcomes.iter().map(|outcome| outcome.statistics.accepted_predictions).sum();
     json!({
         "prompt_tokens": prompt, "completion_tokens": made, "total_tokens": prompt + made,
         "prompt_tokens_details": { "cached_tokens": cached },
+        "completion_tokens_details": {
+            "accepted_prediction_tokens": accepted, "rejected_prediction_tokens": drafted - accepted,
+        },
     })
 }
 

@@ -3,7 +3,7 @@
 //! Every field of a body is either used or refused with an error that names it. `menagerie batch` reads files of such
 //! bodies, and `menagerie serve` answers them over HTTP.
 //!
-//! In reading order: `body` has the fields of a body, `messages`, `tool_fields` and `response_format` read single fields, `request`
+//! In reading order: `body` has the fields of a body, `messages`, `tool_fields`, `response_format` and `prediction` read single fields, `request`
 //! makes requests of a whole body; `answer` writes answers, `embeddings` reads and writes vectors.
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod body;
 mod call_choice;
 mod embeddings;
 mod messages;
+mod prediction;
 mod request;
 mod response_format;
 mod tool_fields;

@@ -3,6 +3,7 @@
 use crate::body::{LineFault, RequestBody, UNSUPPORTED_FIELD};
 use crate::call_choice::CallChoice;
 use crate::messages::{messages_of, prompt_fault};
+use crate::prediction::predicted;
 use crate::response_format::ResponseFormats;
 use crate::tool_fields::template_fields;
 use menagerie::engine::{ChatCapable, ChatMessage, Prompt, RenderOptions, Request, TextPipeline};
@@ -195,6 +196,9 @@ impl BatchRequests<'_> {
             AnswerFormat::Completion => body.count("logprobs")?,
         };
         request.logprobs = logprobs.or(request.logprobs);
+        if shape == AnswerFormat::Chat {
+            request.draft = predicted(&mut body, self.pipeline, request.draft)?;
+        }
         request.constraint = self.formats.constraint(&mut body)?;
         if request.ignore_eos && request.constraint.is_some() {
             return Err(LineFault::of(

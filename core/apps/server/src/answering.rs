@@ -109,6 +109,7 @@ impl Answering {
     /// `usage` of answers that have ended.
     pub(crate) fn usage(&self) -> Value {
         let (mut first, mut prompt, mut made, mut cached) = (0, 0, 0, 0);
+        let (mut accepted, mut rejected) = (0, 0);
         for group in &self.groups {
             let outcomes = self.ended.iter().skip(first).take(*group).flatten().cloned();
             let one = answer_usage(&outcomes.collect::<Vec<_>>());
@@ -116,6 +117,9 @@ impl Answering {
             prompt += count(&one["prompt_tokens"]);
             made += count(&one["completion_tokens"]);
             cached += count(&one["prompt_tokens_details"]["cached_tokens"]);
+            let details = &one["completion_tokens_details"];
+            accepted += count(&details["accepted_prediction_tokens"]);
+            rejected += count(&details["rejected_prediction_tokens"]);
             first += group;
         }
         let reasoning: usize = self.folds.iter().map(AnswerFold::reasoning_tokens).sum();
@@ -123,7 +127,9 @@ impl Answering {
             "prompt_tokens": prompt, "completion_tokens": made, "total_tokens": prompt + made,
             "prompt_tokens_details": { "cached_tokens": cached },
             "completion_tokens_details": {
-                "reasoning_tokens": reasoning, "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0,
+                "reasoning_tokens": reasoning,
+                "accepted_prediction_tokens": accepted,
+                "rejected_prediction_tokens": rejected,
             },
         })
     }

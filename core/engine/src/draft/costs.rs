@@ -17,28 +17,49 @@ const ASSUMED_RISE: f64 = 0.15;
 const FORGOTTEN: f64 = 0.003;
 
 /// The least predicted gain for which guesses are computed.
-const LEAST_GAIN: f64 = 1.1;
+pub(super) const LEAST_GAIN: f64 = 1.1;
 
 /// The most that guesses may lose, as a share of the time of all steps, and in steps. A loss comes from steps that were
 /// tried and whose guesses were wrong. Where it is larger, no guesses are computed for a while.
 const MOST_LOSS: f64 = 0.02;
 const FREE_LOSS: f64 = 1.0;
 
+/// The most that drafters may take to start while their guesses have not made up for it, as a share of the time of all
+/// steps.
+const MOST_INVESTED: f64 = 0.005;
+
 /// Seconds of steps that only decode, by the number of their rows.
 #[derive(Clone, Debug)]
 pub(crate) struct DecodeCosts {
     seconds: [Option<f64>; MOST_ROWS + 1],
+    /// Sequences in the newest step.
+    sequences: usize,
     /// Seconds of all steps.
     spent: f64,
     /// Seconds that guesses have cost, less those that right guesses have saved.
     lost: f64,
     /// Seconds that each right guess of the newest step saves.
     saving: f64,
+    /// Seconds that the guesses for the next step have taken.
+    guessing: f64,
+    /// Seconds that drafters took to start.
+    invested: f64,
+    /// Seconds that guesses have saved so far, less those that they have cost.
+    earned: f64,
 }
 
 impl Default for DecodeCosts {
     fn default() -> Self {
-        Self { seconds: [None; MOST_ROWS + 1], spent: 0.0, lost: 0.0, saving: 0.0 }
+        Self {
+            seconds: [None; MOST_ROWS + 1],
+            sequences: 0,
+            spent: 0.0,
+            lost: 0.0,
+            saving: 0.0,
+            guessing: 0.0,
+            invested: 0.0,
+            earned: 0.0,
+        }
     }
 }
 
@@ -48,8 +69,12 @@ impl DecodeCosts {
         let time = time.as_secs_f64();
         self.spent += time;
         let certain = rows.saturating_sub(guesses);
+        self.sequences = certain;
         let alone = self.seconds.get(certain).copied().flatten().filter(|_| guesses > 0).unwrap_or(time);
-        self.lost += time - alone;
+        // Guesses that took time count with the step that could compute them.
+        let cost = time - alone + std::mem::take(&mut self.guessing);
+        self.lost += cost;
+        self.earned -= cost;
         self.saving = alone / certain.max(1) as f64;
         let Some(known) = self.seconds.get_mut(rows) else { return };
         let own = known.map_or(time, |known| known + NEWEST * (time - known));
@@ -65,22 +90,61 @@ impl DecodeCosts {
     pub(crate) fn accepted(&mut self) {
         // What was saved pays for no later loss.
         self.lost = (self.lost - self.saving).max(0.0);
+        self.earned += self.saving;
+    }
+
+    /// A drafter took `time`, of which it had announced `start` as the time before its first guess.
+    pub(super) fn guessed(&mut self, time: Duration, start: Duration) {
+        let (invested, guesses) = (time.min(start).as_secs_f64(), time.saturating_sub(start).as_secs_f64());
+        self.spent += invested + guesses;
+        self.invested += invested;
+        self.guessing += guesses;
+    }
+
+    /// Seconds of all steps and guesses so far.
+    pub(super) fn spent(&self) -> f64 {
+        self.spent
+    }
+
+    /// The number of sequences in the newest step, and its seconds without guesses.
+    pub(super) fn plain(&self) -> Option<(usize, f64)> {
+        let alone = self.seconds.get(self.sequences).copied().flatten().filter(|_| self.sequences > 0)?;
+        Some((self.sequences, alone))
+    }
+
+    /// Whether a drafter may take `start` seconds to start: the first time, later if guesses were worth it so far, or if
+    /// it is a small share of the time.
+    pub(super) fn may_invest(&self, start: f64) -> bool {
+        let all = self.invested + start;
+        self.invested == 0.0 || self.earned > self.invested || all <= MOST_INVESTED * self.spent
+    }
+
+    /// The expected seconds of a step of `rows` rows, if one of `fewer` rows takes `alone`; `None` for more rows than are
+    /// measured.
+    pub(super) fn of_rows(&self, fewer: usize, alone: f64, rows: usize) -> Option<f64> {
+        let known = self.seconds.get(rows)?;
+        Some(known.unwrap_or_else(|| assumed(alone, fewer, rows)))
+    }
+
+    /// Whether guesses have lost too much, if a step without them takes `alone`.
+    pub(super) fn has_lost(&self, alone: f64) -> bool {
+        self.lost > MOST_LOSS * self.spent + FREE_LOSS * alone
     }
 
     /// The number of guesses to compute in a step that has `rows` rows without them. `chances` are the probabilities that
     /// the guesses are reached and right, descending.
     pub(crate) fn worthwhile(&self, rows: usize, chances: &[f64]) -> usize {
         let Some(alone) = self.seconds.get(rows).copied().flatten().filter(|_| rows > 0) else { return 0 };
-        if self.lost > MOST_LOSS * self.spent + FREE_LOSS * alone {
+        if self.has_lost(alone) {
             return 0;
         }
         let (mut best, mut count) = (LEAST_GAIN, 0);
         let (mut tokens, mut slowest) = (rows as f64, alone);
         for (more, chance) in (1..).zip(chances) {
-            let Some(known) = self.seconds.get(rows + more) else { break };
+            let Some(known) = self.of_rows(rows, alone, rows + more) else { break };
             tokens += chance;
             // More rows never take less time than fewer.
-            slowest = slowest.max(known.unwrap_or_else(|| assumed(alone, rows, rows + more)));
+            slowest = slowest.max(known);
             let gain = tokens / rows as f64 * alone / slowest;
             if gain > best {
                 (best, count) = (gain, more);

@@ -1,13 +1,29 @@
 //! [`Drafting`]: the guesses of one answer, and how often they were right.
 
 use super::acceptance::AcceptanceRates;
-use super::{DraftSource, DraftToken, Drafter, MAX_DRAFT};
+use super::{
+    DecodeCosts, DraftCost, DraftPace, DraftProspect, DraftRequest, DraftSource, DraftToken, Drafter,
+    MAX_DRAFT,
+};
 use crate::error::GenerateError;
 use crate::sampling::ConstraintStep;
 use crate::sequence::ProposedToken;
+use std::time::Instant;
 
 /// The grade of tokens that a constraint forces.
 const FORCED: u8 = DraftToken::GRADES - 1;
+
+/// What is guessed before the next step.
+#[derive(Default)]
+enum NextDraft {
+    /// Nothing new.
+    #[default]
+    Nothing,
+    /// These tokens.
+    Forced(Vec<DraftToken>),
+    /// At most this many tokens of the drafter, which take this time.
+    Asked(usize, DraftCost),
+}
 
 /// Guesses the next tokens of an answer. Guesses are compared with the answer whether or not a step computes them.
 pub(crate) struct Drafting {
@@ -15,6 +31,16 @@ pub(crate) struct Drafting {
     rates: AcceptanceRates,
     /// The newest draft, without the tokens that the answer has reached.
     rest: Vec<DraftToken>,
+    /// What is guessed before the next step.
+    next: NextDraft,
+    /// Tokens of the answer so far.
+    tokens: usize,
+    /// The most tokens of the answer.
+    max_tokens: usize,
+    /// Whether the drafter was asked.
+    has_begun: bool,
+    /// Seconds of all steps when it was last asked, or at the first token.
+    asked: f64,
 }
 
 impl Drafting {
@@ -22,12 +48,22 @@ impl Drafting {
     ///
     /// # Errors
     /// The source cannot guess for another answer.
-    pub(crate) fn new(source: &dyn DraftSource) -> Result<Self, GenerateError> {
-        Ok(Self { drafter: source.start()?, rates: AcceptanceRates::default(), rest: Vec::new() })
+    pub(crate) fn new(source: &dyn DraftSource, request: &DraftRequest) -> Result<Self, GenerateError> {
+        Ok(Self {
+            drafter: source.start(request)?,
+            rates: AcceptanceRates::default(),
+            rest: Vec::new(),
+            next: NextDraft::Nothing,
+            tokens: 0,
+            max_tokens: request.max_tokens.unwrap_or(usize::MAX),
+            has_begun: false,
+            asked: 0.0,
+        })
     }
 
     /// Learns from the next token of the answer.
     pub(crate) fn came(&mut self, token: u32) {
+        self.tokens += 1;
         if self.rest.is_empty() {
             return;
         }
@@ -38,26 +74,87 @@ impl Drafting {
         }
     }
 
-    /// New guesses of the tokens after `tokens`: those that the constraint of the answer forces, or else
-    /// those of the source.
-    pub(crate) fn propose(
+    /// Decides how the tokens after `tokens` are guessed before the next step: the constraint of the answer forces them,
+    /// or the drafter is asked for as many as are expected to be worth their time.
+    pub(crate) fn prepare(
         &mut self,
         tokens: &[u32],
         constraint: Option<&mut ConstraintStep>,
-    ) -> Vec<ProposedToken> {
-        self.rest = self.drafter.draft(tokens, MAX_DRAFT);
-        if let Some(constraint) = constraint {
-            let forced = constraint.forced(MAX_DRAFT);
-            if !forced.is_empty() {
-                self.rest = forced.into_iter().map(|id| DraftToken { id, grade: FORCED }).collect();
-            }
+        costs: &DecodeCosts,
+        pace: DraftPace,
+    ) {
+        let forced = constraint.map(|constraint| constraint.forced(MAX_DRAFT)).unwrap_or_default();
+        if !forced.is_empty() {
+            let forced = forced.into_iter().map(|id| DraftToken { id, grade: FORCED }).collect();
+            self.next = NextDraft::Forced(forced);
+            return;
         }
-        self.rest.truncate(MAX_DRAFT);
+        let cost = self.drafter.cost(tokens);
+        let most = match pace {
+            DraftPace::Always => MAX_DRAFT,
+            DraftPace::WhenFaster => self.prospect(cost, costs).guesses(costs),
+        };
+        self.next = match most {
+            0 => NextDraft::Forced(Vec::new()),
+            _ => NextDraft::Asked(most, cost),
+        };
+        if most > 0 {
+            self.drafter.announce(tokens, most);
+        }
+    }
+
+    /// The guesses of the tokens after `tokens`, as they were prepared; `None` if none are.
+    pub(crate) fn propose(&mut self, tokens: &[u32], costs: &mut DecodeCosts) -> Option<Vec<ProposedToken>> {
+        let (mut rest, is_asked) = match std::mem::take(&mut self.next) {
+            NextDraft::Nothing => return None,
+            NextDraft::Forced(forced) => (forced, false),
+            NextDraft::Asked(most, cost) => (self.ask(tokens, most, cost, costs), true),
+        };
+        rest.truncate(MAX_DRAFT);
+        self.rest = rest;
+        let is_predicted = is_asked && self.drafter.is_predicted();
         let mut chance = 1.0;
         let proposed = self.rest.iter().map(|guess| {
             chance *= self.rates.rate(guess.grade);
-            ProposedToken { id: guess.id, chance }
+            ProposedToken { id: guess.id, chance, is_predicted }
         });
-        proposed.collect()
+        Some(proposed.collect())
+    }
+
+    /// Why there are no more guesses, once.
+    pub(crate) fn fault(&mut self) -> Option<String> {
+        self.drafter.fault()
+    }
+
+    /// Asks the drafter.
+    fn ask(
+        &mut self,
+        tokens: &[u32],
+        most: usize,
+        cost: DraftCost,
+        costs: &mut DecodeCosts,
+    ) -> Vec<DraftToken> {
+        let start = Instant::now();
+        let guesses = self.drafter.draft(tokens, most);
+        let time = start.elapsed();
+        #[cfg(test)]
+        let time = time + super::tests::take_simulated();
+        costs.guessed(time, cost.start);
+        (self.asked, self.has_begun) = (costs.spent(), true);
+        guesses
+    }
+
+    fn prospect(&mut self, cost: DraftCost, costs: &DecodeCosts) -> DraftProspect {
+        if self.tokens <= 1 {
+            self.asked = costs.spent();
+        }
+        DraftProspect {
+            cost,
+            rate: self.rates.overall(),
+            tokens: self.tokens,
+            left: self.max_tokens.saturating_sub(self.tokens),
+            has_begun: self.has_begun,
+            idle: costs.spent() - self.asked,
+        }
     }
 }

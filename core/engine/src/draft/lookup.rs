@@ -1,6 +1,6 @@
 //! [`PromptLookup`]: guesses from what the prompt and the answer have said before.
 
-use super::{DraftSource, DraftToken, Drafter};
+use super::{DraftRequest, DraftSource, DraftToken, Drafter};
 use crate::error::GenerateError;
 use std::collections::HashMap;
 
@@ -20,14 +20,14 @@ const COMPARED: usize = 64;
 pub struct PromptLookup;
 
 impl DraftSource for PromptLookup {
-    fn start(&self) -> Result<Box<dyn Drafter>, GenerateError> {
+    fn start(&self, _: &DraftRequest) -> Result<Box<dyn Drafter>, GenerateError> {
         Ok(Box::new(OccurrenceIndex::default()))
     }
 }
 
 /// The places where each group of three tokens occurred. A new token costs one look-up, however long the text is.
 #[derive(Debug, Default)]
-struct OccurrenceIndex {
+pub(super) struct OccurrenceIndex {
     /// By group: where its newest occurrence ends.
     newest: HashMap<[u32; SHORTEST], usize>,
     /// By position: where the previous occurrence of the group that ends there ended.
@@ -36,7 +36,7 @@ struct OccurrenceIndex {
 
 impl OccurrenceIndex {
     /// Adds the tokens that are new since the last call.
-    fn extend(&mut self, tokens: &[u32]) {
+    pub(super) fn extend(&mut self, tokens: &[u32]) {
         for end in self.previous.len()..tokens.len() {
             let group = group(tokens, end);
             self.previous.push(group.and_then(|group| self.newest.insert(group, end)));
@@ -49,8 +49,7 @@ impl OccurrenceIndex {
         let mut found: Option<(usize, usize)> = None;
         for _ in 0..COMPARED {
             let Some(end) = place else { break };
-            let (text, earlier) = (tokens.iter().rev(), tokens[..=end].iter().rev());
-            let length = text.zip(earlier).take(LONGEST).take_while(|(one, other)| one == other).count();
+            let length = common_end(tokens, &tokens[..=end]);
             if found.is_none_or(|(_, longest)| length > longest) {
                 found = Some((end, length));
             }
@@ -61,6 +60,28 @@ impl OccurrenceIndex {
         }
         found
     }
+
+    /// The longest occurrence of the end of `text` in the indexed tokens `known`, as [`Self::longest`]; of equally long
+    /// ones the first that ends at `from` or later, or else the last.
+    pub(super) fn longest_in(&self, known: &[u32], text: &[u32], from: usize) -> Option<(usize, usize)> {
+        let mut place = self.newest.get(&group(text, text.len().checked_sub(1)?)?).copied();
+        let mut found: Option<(usize, usize)> = None;
+        for _ in 0..COMPARED {
+            let Some(end) = place else { break };
+            let length = common_end(text, &known[..=end]);
+            if found.is_none_or(|(_, longest)| length > longest || (length == longest && end >= from)) {
+                found = Some((end, length));
+            }
+            place = self.previous.get(end).copied().flatten();
+        }
+        found
+    }
+}
+
+/// How many of the last tokens of two texts are the same, at most [`LONGEST`].
+fn common_end(one: &[u32], other: &[u32]) -> usize {
+    let pairs = one.iter().rev().zip(other.iter().rev());
+    pairs.take(LONGEST).take_while(|(one, other)| one == other).count()
 }
 
 impl Drafter for OccurrenceIndex {
@@ -80,7 +101,7 @@ fn group(tokens: &[u32], end: usize) -> Option<[u32; SHORTEST]> {
 }
 
 /// The grade of a guess after `length` tokens that occurred before.
-fn grade(length: usize) -> u8 {
+pub(super) fn grade(length: usize) -> u8 {
     match length {
         0..=3 => 0,
         4 => 1,
@@ -102,7 +123,7 @@ mod tests {
     }
 
     fn lookup(tokens: &[u32], most: usize) -> Vec<u32> {
-        ids(PromptLookup.start().unwrap().draft(tokens, most))
+        ids(PromptLookup.start(&DraftRequest::default()).unwrap().draft(tokens, most))
     }
 
     #[test]

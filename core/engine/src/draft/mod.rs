@@ -8,30 +8,57 @@
 //!
 //! **When.** Rows cost time. [`AcceptanceRates`] estimates which guesses are right, also from guesses that no step
 //! computes, and [`DecodeCosts`] how long a step with more rows takes. A step has as many rows of guesses as make it
-//! faster ([`DraftPace`]).
+//! faster ([`DraftPace`]). A drafter that takes time itself says how much ([`Drafter::cost`]), and is asked only where its
+//! guesses are expected to be worth that, too ([`DraftProspect`]).
 
 mod acceptance;
 mod costs;
 mod drafting;
 mod lookup;
+mod prediction;
+mod prospect;
 
 pub(crate) use costs::DecodeCosts;
 pub(crate) use drafting::Drafting;
 pub use lookup::PromptLookup;
+pub use prediction::AnswerPrediction;
 
 use crate::error::GenerateError;
+use crate::setters::setters;
+use prospect::DraftProspect;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// The most guesses of one sequence in a step.
 pub const MAX_DRAFT: usize = 8;
 
 /// Where guesses of the next tokens come from. It is shared by requests.
 pub trait DraftSource: fmt::Debug + Send + Sync {
-    /// Starts an answer.
+    /// Starts with the answer to a request.
     ///
     /// # Errors
     /// The source cannot guess for another answer.
-    fn start(&self) -> Result<Box<dyn Drafter>, GenerateError>;
+    fn start(&self, request: &DraftRequest) -> Result<Box<dyn Drafter>, GenerateError>;
+}
+
+/// What a drafter has to know of the request whose answer it guesses.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct DraftRequest {
+    /// The most tokens of the answer; `None` = until the context is full.
+    pub max_tokens: Option<usize>,
+    /// Only answers to requests with the same salt may share a state.
+    pub cache_salt: Option<Arc<str>>,
+    /// Cancels the answer when it is set. A drafter that takes time then returns what it has.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+setters! { DraftRequest:
+    with_max_tokens(max_tokens: impl Into<Option<usize>>),
+    with_cache_salt(cache_salt: impl Into<Option<Arc<str>>>),
+    with_cancel(cancel: impl Into<Option<Arc<AtomicBool>>>),
 }
 
 /// Guesses the next tokens of one answer.
@@ -39,6 +66,46 @@ pub trait Drafter: Send {
     /// At most `most` guesses of the tokens after `tokens`, which are the prompt and the answer so far. From one call to
     /// the next, tokens are only added.
     fn draft(&mut self, tokens: &[u32], most: usize) -> Vec<DraftToken>;
+
+    /// Says that [`Self::draft`] will be called for these tokens before the next step. Drafters of one source, which all
+    /// answers of a step announce before the first of them drafts, may compute their guesses together.
+    fn announce(&mut self, tokens: &[u32], most: usize) {
+        let _ = (tokens, most);
+    }
+
+    /// The time that guesses of the tokens after `tokens` are expected to take. The default is for drafters that take next
+    /// to none.
+    fn cost(&mut self, tokens: &[u32]) -> DraftCost {
+        let _ = tokens;
+        DraftCost::default()
+    }
+
+    /// Whether the newest draft comes from the text that the request expects as its answer.
+    fn is_predicted(&self) -> bool {
+        false
+    }
+
+    /// Why there are no more guesses of this answer, once.
+    fn fault(&mut self) -> Option<String> {
+        None
+    }
+}
+
+/// The time that a draft is expected to take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DraftCost {
+    /// Before the first guess: for tokens that the drafter has not seen yet. It may be spread over several drafts, of which
+    /// only the last has guesses.
+    pub start: Duration,
+    /// For each guess.
+    pub each: Duration,
+}
+
+impl DraftCost {
+    /// Whether it takes no time worth counting.
+    pub fn is_free(&self) -> bool {
+        self.start.is_zero() && self.each.is_zero()
+    }
 }
 
 /// A guess of a token.

@@ -7,7 +7,7 @@ use super::prompt_scores::PromptScores;
 use super::tag_tokens::TagTokens;
 use crate::capability::Tokenizing;
 use crate::constraint::{ConstraintError, ConstraintScope};
-use crate::draft::Drafting;
+use crate::draft::{DraftRequest, Drafting};
 use crate::error::{GenerateError, MissingCapability};
 use crate::request::Request;
 use crate::sampling::{AnswerOpening, Chain, ConstraintPhase, ConstraintStep, SamplingError};
@@ -80,7 +80,7 @@ impl GenerationFactory {
                 .map(|first| PromptScores::new(first, request.logprobs.unwrap_or_default())),
             cancel: request.cancel.clone(),
             samples_anywhere: sampling.samplers.is_empty(),
-            drafting: request.draft.as_ref().map(|source| Drafting::new(&**source)).transpose()?,
+            drafting: drafting(request)?,
             notes_start: false,
             tokens: Vec::new(),
             sampled: None,
@@ -89,7 +89,7 @@ impl GenerationFactory {
             decode_start: None,
             reprefills_before: 0,
             preemptions_before: [0; 2],
-            drafts_before: [0; 2],
+            drafts_before: [0; 4],
             progress: None,
         })
     }
@@ -143,6 +143,17 @@ impl GenerationFactory {
         let step = ConstraintStep::new(Arc::clone(constraint), opening, phase, ends);
         Ok(Some(step.map_err(SamplingError::from)?))
     }
+}
+
+/// What guesses the answer to a request, if anything does.
+fn drafting(request: &Request) -> Result<Option<Drafting>, GenerateError> {
+    let Some(source) = &request.draft else { return Ok(None) };
+    let asked = DraftRequest {
+        max_tokens: request.max_tokens,
+        cache_salt: request.cache_salt.clone(),
+        cancel: request.cancel.clone(),
+    };
+    Drafting::new(&**source, &asked).map(Some)
 }
 
 /// What precedes the constrained part of an answer: what the prompt has of it, and the markers of its format.

@@ -55,7 +55,7 @@ pub(crate) struct Generation {
     decode_start: Option<Instant>,
     reprefills_before: usize,
     preemptions_before: [usize; 2],
-    drafts_before: [usize; 2],
+    drafts_before: [usize; 4],
     /// Reports to the pipeline's lifecycles, from the start of the prompt to the end.
     progress: Option<RequestProgress>,
 }
@@ -114,7 +114,7 @@ impl Generation {
     pub(crate) fn begin(&mut self, arrival: RequestArrival, sequence: &Sequence, queued: Duration) {
         self.reprefills_before = sequence.reprefills();
         self.preemptions_before = [sequence.preemptions(), sequence.swaps()];
-        self.drafts_before = [sequence.draft.drafted, sequence.draft.accepted];
+        self.drafts_before = sequence.draft.counts();
         self.chain.begin(sequence.prompt);
         let (prompt_tokens, cached_tokens) = (sequence.prompt, sequence.cached());
         (self.statistics.prompt_tokens, self.statistics.cached_tokens) = (prompt_tokens, cached_tokens);
@@ -182,7 +182,7 @@ impl Generation {
                     );
                     sink(Event::Notice(notice));
                 }
-                self.propose(id, sequence);
+                self.prepare_draft(id, scheduler, sequence, sink);
                 Ok(None)
             }
         }
@@ -249,9 +249,7 @@ impl Generation {
         self.statistics.reprefills = sequence.reprefills() - self.reprefills_before;
         self.statistics.preemptions = sequence.preemptions() - preemptions;
         self.statistics.set_aside = sequence.swaps() - swaps;
-        let [drafted, accepted] = self.drafts_before;
-        self.statistics.drafted_tokens = sequence.draft.drafted - drafted;
-        self.statistics.accepted_tokens = sequence.draft.accepted - accepted;
+        self.count_drafts(sequence);
         self.statistics.constraint = self.chain.constraint().map(|constraint| constraint.time());
         sink(Event::Done { reason: reason.clone() });
         Ok(Outcome {

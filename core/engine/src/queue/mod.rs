@@ -159,6 +159,9 @@ impl Queue {
     /// Computes one step of the running requests. `None` if no request is running. The step ends early only if all
     /// requests in it are cancelled.
     pub(crate) fn compute(&mut self) -> Option<StepResults> {
+        for RunningRequest { sequence, generation, .. } in &mut self.running {
+            generation.propose(&mut self.scheduler, sequence);
+        }
         let parts = self.running.iter_mut();
         let (mut sequences, flags): (Vec<&mut Sequence>, Vec<Option<&AtomicBool>>) = parts
             .map(|RunningRequest { sequence, generation, .. }| {

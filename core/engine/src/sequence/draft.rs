@@ -8,11 +8,13 @@ pub(crate) struct SequenceDraft {
     /// Guesses of the tokens after the pending one.
     proposed: Vec<ProposedToken>,
     /// Guesses whose rows exist after the last computed token, and which the answer has not reached.
-    ahead: VecDeque<u32>,
+    ahead: VecDeque<ProposedToken>,
     /// The number of guesses that were computed so far.
     pub(crate) drafted: usize,
     /// Those of them that became part of the sequence.
     pub(crate) accepted: usize,
+    /// Both numbers of the guesses from a predicted answer.
+    pub(crate) predicted: [usize; 2],
 }
 
 /// A guess.
@@ -21,6 +23,8 @@ pub(crate) struct ProposedToken {
     pub(crate) id: u32,
     /// The estimated probability that this guess and all guesses before it are right.
     pub(crate) chance: f64,
+    /// Whether it comes from a predicted answer.
+    pub(crate) is_predicted: bool,
 }
 
 impl SequenceDraft {
@@ -34,6 +38,11 @@ impl SequenceDraft {
         &self.proposed
     }
 
+    /// How many guesses were computed and accepted, and the same of those from a predicted answer.
+    pub(crate) fn counts(&self) -> [usize; 4] {
+        [self.drafted, self.accepted, self.predicted[0], self.predicted[1]]
+    }
+
     /// Drops all guesses, and the rows of those that were computed.
     pub(crate) fn clear(&mut self) {
         self.proposed.clear();
@@ -43,14 +52,16 @@ impl SequenceDraft {
     /// A step has computed `rows` rows of guesses, of which the first `usable` have logits.
     pub(crate) fn computed(&mut self, rows: usize, usable: usize) {
         self.drafted += rows;
-        self.ahead = self.proposed.drain(..).take(usable).map(|token| token.id).collect();
+        self.predicted[0] += self.proposed.iter().take(rows).filter(|token| token.is_predicted).count();
+        self.ahead = self.proposed.drain(..).take(usable).collect();
     }
 
     /// Whether `token` is the next guess whose row is computed; it then becomes part of the sequence. Otherwise the other
     /// rows are useless.
     pub(super) fn accepts(&mut self, token: u32) -> bool {
-        if self.ahead.pop_front() == Some(token) {
+        if let Some(guess) = self.ahead.pop_front().filter(|guess| guess.id == token) {
             self.accepted += 1;
+            self.predicted[1] += usize::from(guess.is_predicted);
             return true;
         }
         self.clear();

@@ -106,7 +106,10 @@ impl<'s> Events<'s> {
         if ending.is_none() {
             let step = match self.rest.take().or_else(|| sequence.take_known_logits()) {
                 Some(step) => step,
-                None => scheduler.step(&mut [&mut *sequence], generation.cancel_flag().map(|flag| &**flag)),
+                None => {
+                    generation.propose(scheduler, sequence);
+                    scheduler.step(&mut [&mut *sequence], generation.cancel_flag().map(|flag| &**flag))
+                }
             };
             let sink = &mut |event| self.pending.push_back(event);
             self.rest = step.turn(&mut |_, output| {

@@ -39,6 +39,10 @@ pub struct Statistics {
     pub drafted_tokens: usize,
     /// Those of them that became tokens of the answer.
     pub accepted_tokens: usize,
+    /// The drafted tokens that came from a predicted answer.
+    pub drafted_predictions: usize,
+    /// Those of them that became tokens of the answer.
+    pub accepted_predictions: usize,
 }
 
 impl Statistics {

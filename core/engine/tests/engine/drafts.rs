@@ -3,8 +3,8 @@
 use crate::byte_text::{Bytes, END, VOCABULARY, ids};
 use crate::fixture::{engine, mixing};
 use menagerie_engine::{
-    DraftPace, DraftSource, DraftToken, Drafter, Event, GenerateError, MAX_DRAFT, Outcome, PromptLookup,
-    Request, SamplingOptions, Scheduler, Session, Statistics, StopReason,
+    DraftPace, DraftRequest, DraftSource, DraftToken, Drafter, Event, GenerateError, MAX_DRAFT, Outcome,
+    PromptLookup, Request, SamplingOptions, Scheduler, Session, Statistics, StopReason,
 };
 use menagerie_model::InferenceStep;
 use menagerie_random::SplitMix64;
@@ -27,7 +27,7 @@ pub(crate) enum Guesses {
 }
 
 impl DraftSource for Guesses {
-    fn start(&self) -> Result<Box<dyn Drafter>, GenerateError> {
+    fn start(&self, _: &DraftRequest) -> Result<Box<dyn Drafter>, GenerateError> {
         Ok(Box::new(Guessing { what: self.clone(), random: SplitMix64::new(3) }))
     }
 }
@@ -95,9 +95,9 @@ pub(crate) fn always(model: &Arc<FakeModel>, context: usize) -> Session {
 }
 
 /// What a generation shows and returns, without its times.
-type Shown = (Vec<Event>, Result<Outcome, String>);
+pub(crate) type Shown = (Vec<Event>, Result<Outcome, String>);
 
-fn shown(session: &mut Session, prompt: &[u32], request: &Request) -> (Shown, Statistics) {
+pub(crate) fn shown(session: &mut Session, prompt: &[u32], request: &Request) -> (Shown, Statistics) {
     let mut events = Vec::new();
     let outcome = session.generate(prompt, request, |event| events.push(event));
     let mut statistics = Statistics::default();

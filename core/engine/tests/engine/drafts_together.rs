@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-type Answers = Vec<(Vec<Event>, Outcome)>;
+pub(crate) type Answers = Vec<(Vec<Event>, Outcome)>;
 
 /// The events and outcomes of requests that run together. Each is stopped after some of its tokens, if so many are given.
-fn together(
+pub(crate) fn together(
     engine: &Arc<Engine>,
     options: SchedulerOptions,
     asked: &[(Vec<u32>, Request)],
@@ -54,7 +54,7 @@ fn together(
 }
 
 /// Requests with different prompts, samplers and lengths.
-fn asked(seed: u64) -> Vec<(Vec<u32>, Request)> {
+pub(crate) fn asked(seed: u64) -> Vec<(Vec<u32>, Request)> {
     let each = samplers(seed).into_iter().zip(0u32..).map(|(sampling, at)| {
         let prompt: Vec<u32> = (0..4 + at * 7).map(|index| (index * index + at + seed as u32) % 50).collect();
         let request = Request::greedy(20 + 5 * at as usize).with_sampling(sampling).with_logprobs(1);
@@ -139,11 +139,16 @@ fn guesses_take_no_rows_of_prompts() {
 }
 
 /// A small dense model on the CPU, whose greedy answers soon repeat themselves.
-fn tiny(context: usize, kv_type: KvType) -> Arc<Engine> {
+pub(crate) fn tiny(context: usize, kv_type: KvType) -> Arc<Engine> {
+    tiny_of(context, kv_type, 11)
+}
+
+/// One with other weights.
+pub(crate) fn tiny_of(context: usize, kv_type: KvType, seed: u64) -> Arc<Engine> {
     let shape = TinyShape { vocabulary: VOCABULARY, ..TinyShape::default() };
     let arithmetic = menagerie_engine::Arithmetic::Exact;
     Arc::new(Engine {
-        model: Arc::new(TinyModel::new(shape, 11).to_model().unwrap()),
+        model: Arc::new(TinyModel::new(shape, seed).to_model().unwrap()),
         compute: Compute::new(cpu_backend(2).unwrap(), arithmetic),
         kv_type,
         context,

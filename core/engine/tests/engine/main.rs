@@ -11,6 +11,7 @@ mod constrained;
 mod disk_cache;
 mod disk_faults;
 mod disk_fixture;
+mod draft_models;
 mod drafts;
 mod drafts_together;
 mod drawing;

@@ -1,41 +1,94 @@
 //! `--draft HOW`: where guesses of the next tokens come from.
 
+use crate::arguments::model::ModelArguments;
+use crate::arguments::name_or_path::NameOrPath;
+use crate::arguments::queue_size::QueueArguments;
 use crate::failure::Failure;
-use clap::{Args, ValueEnum};
-use menagerie::engine::{DraftSource, PromptLookup, TextPipeline};
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use menagerie::engine::{DraftModel, DraftSource, PromptLookup, SchedulerOptions, TextPipeline};
+use menagerie::registry::Environment;
+use std::ffi::OsString;
 use std::sync::Arc;
 
 /// How next tokens are guessed.
-#[derive(Args, Clone, Copy, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct DraftArguments {
-    /// Guess the next tokens and compute several in one step where that is faster; the answer stays the same [default: off]
+    /// Guess the next tokens and compute several in one step where that is faster; the answer stays the same. lookup: what
+    /// followed the last tokens earlier; MODEL: a smaller model with the same vocabulary [default: off]
     ///
-    /// The sampled tokens decide, so text, tokens and log probabilities do not change, whatever is guessed. Not possible
-    /// with recurrent models, X-LoRA, mixtures that choose for a whole prompt, hooks between layers, and on GPUs
-    #[arg(long, hide_short_help = true, value_enum, value_name = "HOW", help_heading = "Generation")]
+    /// The sampled tokens decide, so text, tokens and log probabilities do not change, whatever is guessed. MODEL is named
+    /// as the first argument; it computes on the same device with the same context, and without adapters, --quant and --set.
+    /// Not possible with recurrent models, X-LoRA, mixtures that choose for a whole prompt, hooks between layers, and on GPUs
+    #[arg(long, hide_short_help = true, value_name = "off|lookup|MODEL", value_parser = OsStringValueParser::new().map(DraftChoice::of), help_heading = "Generation")]
     draft: Option<DraftChoice>,
 }
 
 /// The sources of guesses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum DraftChoice {
-    /// No guesses
+    /// No guesses.
     Off,
-    /// What followed the last tokens earlier in the prompt or the answer
+    /// What followed the last tokens earlier in the prompt or the answer.
     Lookup,
+    /// A smaller model.
+    Model(NameOrPath),
+}
+
+impl DraftChoice {
+    fn of(typed: OsString) -> Self {
+        match typed.to_str() {
+            Some("off") => Self::Off,
+            Some("lookup") => Self::Lookup,
+            _ => Self::Model(typed.into()),
+        }
+    }
+}
+
+/// With what a draft model is opened.
+pub(crate) struct DraftOpening<'a> {
+    /// The arguments of the model that answers.
+    pub(crate) model: &'a ModelArguments,
+    /// How many answers run together; `None` = one.
+    pub(crate) queue: Option<&'a QueueArguments>,
+    pub(crate) installed: &'a Environment,
 }
 
 impl DraftArguments {
     /// The source of guesses for a model.
     ///
     /// # Errors
-    /// Guesses are not possible with the model, its device or its hooks.
-    pub(crate) fn source(&self, pipeline: &TextPipeline) -> Result<Option<Arc<dyn DraftSource>>, Failure> {
-        let source: Arc<dyn DraftSource> = match self.draft {
+    /// Guesses are not possible with the model, its device or its hooks; the draft model cannot be opened, or has another
+    /// vocabulary.
+    pub(crate) fn source(
+        &self,
+        pipeline: &TextPipeline,
+        opening: &DraftOpening,
+    ) -> Result<Option<Arc<dyn DraftSource>>, Failure> {
+        let choice = match &self.draft {
             None | Some(DraftChoice::Off) => return Ok(None),
-            Some(DraftChoice::Lookup) => Arc::new(PromptLookup::default()),
+            Some(choice) => choice,
         };
         pipeline.check_drafts()?;
-        Ok(Some(source))
+        Ok(Some(match choice {
+            DraftChoice::Model(name) => Arc::new(opening.model(name, pipeline)?),
+            _ => Arc::new(PromptLookup::default()),
+        }))
+    }
+}
+
+impl DraftOpening<'_> {
+    /// Opens a draft model on the device of `pipeline`, for as many tokens.
+    fn model(&self, name: &NameOrPath, pipeline: &TextPipeline) -> Result<DraftModel, Failure> {
+        let arguments = self.model.for_draft(name.clone(), pipeline.context());
+        let opening = arguments.opening(self.installed)?;
+        let backend = Arc::clone(&pipeline.compute().backend);
+        let draft = opening.with_backend(backend).open_text()?;
+        let one = SchedulerOptions::default().with_sequences(1).with_prefixes(1);
+        let options = match self.queue {
+            Some(queue) => queue.scheduler(&draft),
+            None => one.with_capacity_tokens(draft.context()),
+        };
+        Ok(DraftModel::new(&draft, pipeline, options)?)
     }
 }

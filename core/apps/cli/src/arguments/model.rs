@@ -140,6 +140,19 @@ impl ModelArguments {
         Self { model, ..self.clone() }
     }
 
+    /// The arguments of a model that guesses tokens for the one with these arguments, in this context.
+    pub(crate) fn for_draft(&self, model: NameOrPath, context: usize) -> Self {
+        Self {
+            model,
+            context: u32::try_from(context).ok(),
+            set: Vec::new(),
+            xlora: None,
+            lora: Vec::new(),
+            stages: None,
+            ..self.unquantized()
+        }
+    }
+
     /// The same arguments with the stages that are requested.
     pub(crate) fn staged(&self, stages: &StageArguments) -> Result<Self, Failure> {
         Ok(Self { stages: stages.options()?, ..self.clone() })

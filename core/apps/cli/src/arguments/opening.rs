@@ -11,13 +11,10 @@ use menagerie::ModelBuilder;
 use menagerie::assembly::open_model;
 use menagerie::engine::{EmbeddingPipeline, TextPipeline};
 use menagerie::files::path_text;
-#[cfg(feature = "serve")]
 use menagerie::model::Backend;
 use menagerie::model::LinearWrapper;
-#[cfg(feature = "serve")]
-use menagerie::open::Device;
 use menagerie::open::{
-    GateOption, LoadError, LoadOptions, LoadedModel, MixtureOption, ModelSource, ResolvedFile,
+    Device, GateOption, LoadError, LoadOptions, LoadedModel, MixtureOption, ModelSource, ResolvedFile,
 };
 use menagerie::registry::Environment;
 use menagerie::spec::ArchSpec;
@@ -94,7 +91,6 @@ impl<'a> ModelOpening<'a> {
     }
 
     /// On a device that another model has open.
-    #[cfg(feature = "serve")]
     pub(crate) fn with_backend(mut self, backend: Arc<dyn Backend>) -> Self {
         self.options.placement.device = Device::Given(backend);
         // They are those of the other model.

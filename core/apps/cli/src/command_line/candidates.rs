@@ -35,6 +35,7 @@ fn with_completers(command: Command, above: &str) -> Command {
     let command = command.mut_args(|arg| {
         let completer = match arg.get_id().as_str() {
             "model" => ArgValueCompleter::new(Models),
+            "draft" => ArgValueCompleter::new(Drafts),
             "other" | "input" if matches!(name.as_str(), "compare" | "quantize") => {
                 ArgValueCompleter::new(Models)
             }
@@ -56,6 +57,7 @@ fn with_completers(command: Command, above: &str) -> Command {
 }
 
 struct Models;
+struct Drafts;
 struct Names;
 struct InstalledNames {
     /// Whether leftovers of downloads are offered too.
@@ -80,6 +82,14 @@ impl ValueCompleter for Models {
             path.is_dir() || path.extension().is_some_and(|e| e == "gguf") || is_recipe(path)
         };
         found.extend(PathCompleter::any().filter(is_model).complete(current));
+        found
+    }
+}
+
+impl ValueCompleter for Drafts {
+    fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
+        let mut found = offered(current, ["off", "lookup"].map(str::to_owned).to_vec());
+        found.extend(Models.complete(current));
         found
     }
 }

@@ -1,7 +1,7 @@
 //! `batch MODEL IN OUT`: answers many requests together.
 
 use crate::arguments::cache::{CacheArguments, OpenCache};
-use crate::arguments::draft::DraftArguments;
+use crate::arguments::draft::{DraftArguments, DraftOpening};
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::metrics::MetricsArgument;
 use crate::arguments::model::{ModelArguments, device_options};
@@ -157,7 +157,8 @@ impl BatchCommand {
         let text = models.text.as_ref().ok();
         let defaults = text.map(|pipeline| {
             let request = self.sampling.request(pipeline.sampling_defaults(), installed, cancel.clone())?;
-            Ok::<_, Failure>(request.with_draft(self.draft.source(pipeline)?))
+            let opening = DraftOpening { model: &self.model, queue: Some(&self.queue), installed };
+            Ok::<_, Failure>(request.with_draft(self.draft.source(pipeline, &opening)?))
         });
         let defaults = defaults.transpose()?;
         let made = self.made(models, defaults.as_ref(), installed)?;

@@ -3,7 +3,7 @@
 use crate::arguments::cache::{CacheArguments, OpenCache};
 use crate::arguments::constraint::{ConstraintArguments, constraint};
 use crate::arguments::display::DisplayArguments;
-use crate::arguments::draft::DraftArguments;
+use crate::arguments::draft::{DraftArguments, DraftOpening};
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::metrics::MetricsArgument;
 use crate::arguments::model::ModelArguments;
@@ -90,7 +90,8 @@ impl Runnable for ChatCommand {
             .with_help(&format!("{}; or continue plain text with `menagerie run --raw`", advice())));
         }
         let constraint = constraint(source.as_ref(), &pipeline)?;
-        let draft = self.draft.source(&pipeline)?;
+        let draft =
+            self.draft.source(&pipeline, &DraftOpening { model: &self.model, queue: None, installed })?;
         let arguments = self.conversation(installed, constraint.as_ref(), draft.as_ref());
         let mut conversation = ChatConversation::begin(&pipeline, arguments)?;
         let mut lines = ChatLines::of_process(!self.display.no_history)?;

@@ -3,7 +3,7 @@
 use crate::arguments::cache::{CacheArguments, OpenCache};
 use crate::arguments::constraint::{ConstraintArguments, constraint};
 use crate::arguments::display::DisplayArguments;
-use crate::arguments::draft::DraftArguments;
+use crate::arguments::draft::{DraftArguments, DraftOpening};
 use crate::arguments::hooks::HookArguments;
 use crate::arguments::metrics::MetricsArgument;
 use crate::arguments::model::ModelArguments;
@@ -110,7 +110,9 @@ impl Runnable for RunCommand {
         let metrics = self.metrics.watch(&mut pipeline)?;
         let cache = self.cache.install(&mut pipeline, installed)?;
         let constraint = constraint(source.as_ref(), &pipeline)?;
-        let asked = RunQuestion { text: &prompt, constraint, draft: self.draft.source(&pipeline)? };
+        let draft =
+            self.draft.source(&pipeline, &DraftOpening { model: &self.model, queue: None, installed })?;
+        let asked = RunQuestion { text: &prompt, constraint, draft };
         let answered = self.answer(&pipeline, asked, observing, installed);
         self.say_cached(&cache);
         Failure::of_all([answered, metrics.write()])

@@ -1,7 +1,7 @@
 //! `serve MODEL..`: models over HTTP.
 
 use crate::arguments::cache::CacheArguments;
-use crate::arguments::draft::DraftArguments;
+use crate::arguments::draft::{DraftArguments, DraftOpening};
 use crate::arguments::model::ModelArguments;
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::opening::ModelOpening;
@@ -175,7 +175,8 @@ impl ServeCommand {
                 // The server cancels the requests of clients that have left.
                 let cancel = Arc::default();
                 let defaults = self.sampling.request(pipeline.sampling_defaults(), installed, cancel)?;
-                let defaults = defaults.with_draft(self.draft.source(&pipeline)?);
+                let opening = DraftOpening { model: &self.model, queue: Some(&self.queue), installed };
+                let defaults = defaults.with_draft(self.draft.source(&pipeline, &opening)?);
                 let scheduler = self.queue.scheduler(&pipeline).with_step_time(self.server.step_time());
                 let service =
                     TextService::new(defaults, scheduler).with_render(self.template.render_options()?);

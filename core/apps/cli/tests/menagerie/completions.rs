@@ -24,6 +24,8 @@ fn completions_know_names() {
     };
     has(&["show", "qwen3m"], "qwen3moe");
     has(&["run", "chan"], "changed.gguf");
+    has(&["run", "m.gguf", "--draft", "chan"], "changed.gguf");
+    has(&["serve", "m.gguf", "--draft", "look"], "lookup");
     has(&["spec", "new", "chan"], "changed.gguf");
     has(&["spec", "explain", "qwen3m"], "qwen3moe");
     has(&["synth", "llama", "--quant", "Q4_K"], "Q4_K_M");

@@ -137,7 +137,7 @@ fn states_on_disk_are_found_after_a_restart_and_only_by_the_same_key() {
     assert_eq!(server.end(), (Some(0), String::new()));
 
     // Guesses change no answer either.
-    let server = Serving::new(home.path(), &[&usual[..], &["--draft", "lookup"]].concat());
+    let server = Serving::new(home.path(), &[&usual[..], &["--draft", model.to_str().unwrap()]].concat());
     let (other, cached) = complete(&server, "two");
     assert_eq!((&other, cached), (&cold, 0), "another key starts with nothing");
     let (warm, cached) = complete(&server, "one");

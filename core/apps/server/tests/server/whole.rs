@@ -36,6 +36,26 @@ fn a_chat_completion_has_every_key() {
     assert_eq!(post(server.address, "/chat/completions", &body).good()["choices"], answer["choices"]);
 }
 
+/// The field `prediction` changes no answer, and its tokens are counted; the fake model is fast, so that few of them or none
+/// are computed.
+#[test]
+fn a_predicted_answer_is_the_same() {
+    let server = server();
+    let messages = json!([{ "role": "user", "content": "abcdefghij" }]);
+    let mut body = json!({ "model": "m", "messages": messages, "n": 2 });
+    let plain = post(server.address, "/v1/chat/completions", &body).good();
+    let parts = json!([{ "type": "text", "text": "jihg" }, { "type": "text", "text": "fedcba" }]);
+    body["prediction"] = json!({ "type": "content", "content": parts });
+    let predicted = post(server.address, "/v1/chat/completions", &body).good();
+    assert_eq!(predicted["choices"], plain["choices"]);
+    let details = &predicted["usage"]["completion_tokens_details"];
+    let count = |name: &str| details[format!("{name}_prediction_tokens")].as_u64().unwrap();
+    assert!(count("accepted") <= 18 && count("rejected") <= 40, "{details}");
+    body["prediction"] = json!({ "type": "text" });
+    let error = post(server.address, "/v1/chat/completions", &body).error();
+    assert_eq!(error["param"], "prediction.type");
+}
+
 #[test]
 fn the_tokens_of_a_prompt_are_shown() {
     let server = server();
