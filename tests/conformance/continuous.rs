@@ -3,8 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::engine::{
-    AdapterChoice, Arithmetic, Event, KvType, Outcome, Queue, Request, RequestId, SamplingOptions, Scheduler,
-    SchedulerOptions, TextPipeline,
+    AdapterChoice, Arithmetic, DraftPace, DraftSource, DraftToken, Drafter, Event, GenerateError, KvType,
+    Outcome, Queue, Request, RequestId, SamplingOptions, Scheduler, SchedulerOptions, Session, TextPipeline,
 };
 use menagerie::open::{LoadedModel, ModelBuilder};
 use menagerie_conformance::{fixtures, options};
@@ -286,5 +286,100 @@ fn who_gives_way_says_the_same() {
             assert_eq!(counts.set_aside, if aside > 0 { counts.preemptions } else { 0 }, "{file}");
             assert_eq!(counts.preempted_tokens == 0, aside > 0, "{file}");
         }
+    }
+}
+
+/// A known text with mistakes, as guesses of its next tokens.
+#[derive(Clone, Debug)]
+struct KnownText {
+    tokens: Vec<u32>,
+    seed: u64,
+}
+
+impl DraftSource for KnownText {
+    fn start(&self) -> Result<Box<dyn Drafter>, GenerateError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Drafter for KnownText {
+    fn draft(&mut self, tokens: &[u32], most: usize) -> Vec<DraftToken> {
+        let rest = self.tokens.get(tokens.len()..).unwrap_or_default().iter().take(most);
+        let guess = |&id: &u32| {
+            self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let is_wrong = self.seed >> 60 < 3;
+            DraftToken { id: if is_wrong { id ^ 1 } else { id }, grade: 7 }
+        };
+        rest.map(guess).collect()
+    }
+}
+
+/// Requests with and without drafts, alone and together in room for few of them. Returns drafted and accepted tokens.
+fn drafts_change_nothing(file: &str, seeds: std::ops::Range<usize>, most: usize) -> [u64; 2] {
+    let pipeline = open(file, Arithmetic::Fast);
+    let (engine, tokenizer) = (pipeline.engine(), pipeline.tokenizer().unwrap());
+    let vocabulary = pipeline.vocabulary();
+    let mut session = Session::new(
+        Scheduler::for_one(Arc::clone(engine), Vec::new()).unwrap().with_draft_pace(DraftPace::Always),
+        Some(Arc::clone(tokenizer)),
+    )
+    .unwrap();
+    let mut sums = [0, 0];
+    for seed in seeds {
+        // Greedy, hot, with penalties, with DRY, and the default.
+        let prompts: Vec<Vec<u32>> = (0..5).map(|at| tokens(vocabulary, seed + at, 5 + 9 * at)).collect();
+        let requests: Vec<Request> = (0..5)
+            .map(|at| match at {
+                4 => Request::default().with_sampling(SamplingOptions::default().with_seed(seed as u64)),
+                at => request(4 * seed + at, AdapterChoice::Bare),
+            })
+            .map(|request| request.with_max_tokens(most).with_ignore_eos(true).with_logprobs(0))
+            .collect();
+        let mut answer = |at: usize, request: &Request| {
+            let mut said = Said::new();
+            let outcome = session.generate(&prompts[at], request, |event| note(&mut said, event)).unwrap();
+            (said, outcome.statistics)
+        };
+        let plain: Vec<Said> = (0..5).map(|at| answer(at, &requests[at]).0).collect();
+        let drafted = |at: usize| {
+            let ids = plain[at].iter().map(|(id, _)| *id);
+            let source =
+                KnownText { tokens: prompts[at].iter().copied().chain(ids).collect(), seed: seed as u64 };
+            requests[at].clone().with_draft(Arc::new(source) as Arc<dyn DraftSource>)
+        };
+        for at in 0..5 {
+            let (said, statistics) = answer(at, &drafted(at));
+            assert_same(&said, &plain[at], 0.0, &format!("{file}, seed {seed}, sampler {at}"));
+            sums[0] += statistics.drafted_tokens as u64;
+            sums[1] += statistics.accepted_tokens as u64;
+        }
+        let room = engine.pool_options(6, 64 + 2 * most).with_page_len(64);
+        let scheduler = Scheduler::with_pool(Arc::clone(engine), Vec::new(), room, 64).unwrap();
+        let mut queue = Queue::new(scheduler.with_draft_pace(DraftPace::Always), Some(Arc::clone(tokenizer)));
+        let ids: Vec<RequestId> = (0..5).map(|at| queue.submit(&prompts[at], &drafted(at))).collect();
+        let mut said = BTreeMap::new();
+        finish(&mut queue, &mut said);
+        for (at, id) in ids.iter().enumerate() {
+            assert_same(&said[id], &plain[at], 0.0, &format!("{file}, seed {seed}, {at} of 5"));
+        }
+        assert!(queue.scheduler().counts().accepted > 0);
+    }
+    assert!(sums[1] > 0 && sums[1] < sums[0], "{file}: {sums:?}");
+    sums
+}
+
+/// A state that takes no token back is put back after a wrong guess, and the accepted tokens are computed again.
+#[test]
+fn a_hundred_seeds_and_five_samplers_of_a_recurrent_model_answer_as_without_drafts() {
+    let sums = drafts_change_nothing("zoo/mamba/model-f16.gguf", 0..100, 12);
+    assert!(sums[1] > 2000, "{sums:?}");
+}
+
+/// Scans, short convolutions, linear attention and delta rules, beside attention and without it.
+#[test]
+fn drafts_of_hybrid_models_change_nothing() {
+    for family in ["mamba2", "falcon-h1", "jamba", "nemotron_h", "kimi-linear", "qwen3next", "lfm2", "plamo2"]
+    {
+        drafts_change_nothing(&format!("zoo/{family}/model-f16.gguf"), 0..3, 40);
     }
 }

@@ -3,13 +3,14 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use menagerie::engine::{
-    AdapterChoice, Arithmetic, DiskCache, DiskCacheOptions, Event, KvType, Queue, Request, SchedulerOptions,
-    Session, TextPipeline,
+    AdapterChoice, Arithmetic, DiskCache, DiskCacheOptions, Event, KvType, Queue, Request, SamplingOptions,
+    SchedulerOptions, Session, TextPipeline,
 };
 use menagerie::measure::{ControlVectorOption, SteeringOptions, steering};
 use menagerie::open::{AdapterOption, LoadOptions, LoadedModel, ModelBuilder, StageOptions, StageProbe};
 use menagerie::spec::AdapterKind;
 use menagerie_conformance::{fixtures, options, rewrite};
+use menagerie_random::SplitMix64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -248,5 +249,99 @@ fn a_queue_starts_from_disk() {
         assert_eq!((&off.0, &off.1), (&cold.0, &cold.1), "{}", model.display());
         assert_eq!((&off.0, &off.1), (&warm.0, &warm.1), "{}", model.display());
         assert!(warm.2 > 3, "{}: {} hits", model.display(), warm.2);
+    }
+}
+
+/// The number of random requests of the next test: this variable, or 100.
+const REQUESTS: &str = "MENAGERIE_TEST_CACHED_REQUESTS";
+
+/// Set in a child process: the folder that it fills.
+const WRITER: &str = "MENAGERIE_TEST_CACHE_WRITER";
+
+/// Attention, and a recurrence beside it.
+const RANDOM: [&str; 2] = ["olmo2", "falcon-h1"];
+
+/// Requests with prompts that often begin alike, and samplers of several kinds.
+fn random_requests(pipeline: &TextPipeline) -> Vec<(Vec<u32>, Request)> {
+    let count: usize = std::env::var(REQUESTS).ok().and_then(|count| count.parse().ok()).unwrap_or(100);
+    let mut random = SplitMix64::new(7);
+    let most = (pipeline.vocabulary()).min(200);
+    let mut all: Vec<(Vec<u32>, Request)> = Vec::new();
+    for number in 0..count / RANDOM.len() {
+        let mut prompt = match number {
+            0 => Vec::new(),
+            _ => {
+                let (known, _) = &all[random.below(number)];
+                known[..random.below(known.len() + 1)].to_vec()
+            }
+        };
+        prompt.extend((0..1 + random.below(60)).map(|_| random.below(most) as u32));
+        prompt.truncate(200);
+        let sampling = match random.below(3) {
+            0 => SamplingOptions::greedy(),
+            1 => SamplingOptions::default().with_seed(number as u64),
+            _ => SamplingOptions::default()
+                .with_seed(number as u64)
+                .with_temperature(2.0)
+                .with_repeat_penalty(1.2),
+        };
+        let request = Request::greedy(1 + random.below(8)).with_sampling(sampling).with_logprobs(2);
+        all.push((prompt, request.with_ignore_eos(true)));
+    }
+    all
+}
+
+/// The answers to the random requests, each in a new session; with a folder, opened again now and then.
+fn random_answers(model: &Path, folder: Option<&Path>) -> (Vec<Answered>, usize) {
+    let mut pipeline = open(model, &fast());
+    let requests = random_requests(&pipeline);
+    let (mut answers, mut cache) = (Vec::new(), None);
+    for (number, (prompt, request)) in requests.iter().enumerate() {
+        if number % 20 == 0 {
+            drop(cache.take());
+            cache = folder.map(|folder| cached(&mut pipeline, folder));
+        }
+        answers.push(answer(&mut pipeline.session().unwrap(), prompt, request));
+        // The next one finds what this one has computed.
+        cache.iter().for_each(|cache| cache.flush());
+        let counts = cache.as_ref().map(|cache| cache.counts()).unwrap_or_default();
+        assert_eq!((counts.damaged, counts.faults), (0, 0), "{counts:?}");
+    }
+    let from_disk = answers.iter().filter(|answer| answer.from_disk > 0).count();
+    (answers, from_disk)
+}
+
+/// The child of the next test; by itself it does nothing.
+#[test]
+fn fills_a_folder_with_other_kernels() {
+    let Ok(folder) = std::env::var(WRITER) else { return };
+    for name in RANDOM {
+        random_answers(&zoo(name), Some(Path::new(&folder)));
+    }
+}
+
+/// Tokens and log probabilities, byte for byte: without the cache, while it fills, when it is full, and when a process
+/// with kernels for another processor filled it.
+#[test]
+fn random_requests_have_the_same_bytes_with_the_cache_off_on_and_of_other_kernels() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "fills_a_folder_with_other_kernels"])
+        .env(WRITER, folders[1].path())
+        .env("MENAGERIE_ISA", "portable")
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    for name in RANDOM {
+        let (off, none) = random_answers(&zoo(name), None);
+        let mut hits = Vec::new();
+        for folder in [&folders[0], &folders[0], &folders[1]] {
+            let (found, from_disk) = random_answers(&zoo(name), Some(folder.path()));
+            assert_eq!(off.len(), found.len());
+            off.iter().zip(&found).for_each(|(off, found)| found.assert_same(off, name));
+            hits.push(from_disk);
+        }
+        assert_eq!((none, hits[1]), (0, hits[2]), "{name}");
+        assert!(hits[0] > 5 && hits[0] < hits[1], "{name}: {hits:?} of {}", off.len());
     }
 }

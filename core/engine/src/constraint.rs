@@ -2,6 +2,8 @@
 //! elsewhere.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The part of an answer that a constraint is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,6 +14,8 @@ pub enum ConstraintScope {
     Text,
     /// The whole answer after the reasoning, which consists of calls of tools.
     Calls,
+    /// The whole answer after the reasoning, which is a text or consists of calls of tools.
+    CallsOrText,
     /// An answer from the beginning of its first call on. Everything before it is free, and so is an answer without calls.
     CallsInText,
 }
@@ -56,6 +60,12 @@ pub trait ConstraintState: Send {
     /// Whether the answer is whole and no token may follow.
     fn is_complete(&self) -> bool;
 
+    /// Ends whatever is computed here once the flag is set, with [`ConstraintError::Cancelled`]. Called at the beginning,
+    /// if the request has a flag. By default nothing is ended.
+    fn cancel_with(&mut self, flag: &Arc<AtomicBool>) {
+        let _ = flag;
+    }
+
     /// Tokens that are known to come next, one after the other, as far as that costs little; at most `most`. They are
     /// guesses: [`Self::allowed`] decides. By default none.
     fn forced(&mut self, most: usize) -> Vec<u32> {
@@ -96,6 +106,9 @@ pub enum ConstraintError {
         /// The token.
         token: u32,
     },
+    /// The request was cancelled.
+    #[error("the request was cancelled while its constraint was computed")]
+    Cancelled,
     /// The state of the constraint and the answer do not agree.
     #[error("the constraint of the answer failed: {reason} (a defect: please report it)")]
     Failed {

@@ -17,12 +17,15 @@ impl Scheduler {
     pub fn push(&mut self, sequence: &mut Sequence, token: u32) -> Result<bool, GenerateError> {
         if sequence.accept_drafted(token) {
             // Its row was computed with the token before it.
-            self.pool.advance(sequence.id, 1)?;
+            if sequence.draft.start.is_none() {
+                self.pool.advance(sequence.id, 1)?;
+            }
             sequence.computed += 1;
             self.counts.accepted += 1;
             self.costs.accepted();
             return Ok(false);
         }
+        self.settle(sequence)?;
         self.engine.check_tokens(&[token])?;
         let total = sequence.tokens.len() + 1;
         if total > self.engine.context {
@@ -55,8 +58,10 @@ impl Sequence {
         self.uncomputed() > 0 && self.reached() >= self.prompt
     }
 
-    /// The step of the next `rows` tokens after the prompt, the pending one and guesses; all of them produce logits.
+    /// The step of the next `rows` tokens after the prompt. Logits are needed after the last pending token: the tokens
+    /// before it were part of the sequence already, and their rows are computed again.
     pub(crate) fn decode_step(&self, rows: usize) -> (InferenceStep, Range<usize>) {
-        (InferenceStep::Decode { current_position: self.computed }, 0..rows)
+        let first = self.pending().saturating_sub(1).min(rows);
+        (InferenceStep::Decode { current_position: self.computed }, first..rows)
     }
 }

@@ -58,6 +58,8 @@ pub use adapter_choice::AdapterChoice;
 pub use capability::{ChatCapable, TextStream, Tokenizing};
 pub use chat::{ChatEvents, ChatOptions, ChatSession};
 pub use constraint::{Constraint, ConstraintError, ConstraintScope, ConstraintState};
+#[doc(hidden)]
+pub use disk_cache::block_fuzzing;
 pub use disk_cache::{
     CacheFolder, CacheListing, DiskCache, DiskCacheCounts, DiskCacheError, DiskCacheOptions,
 };

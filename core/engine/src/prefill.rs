@@ -100,7 +100,8 @@ impl Sequence {
         let from = match self.logit_rows {
             LogitRows::All => 0,
             LogitRows::From(first) => first.saturating_sub(start).min(rows),
-            LogitRows::Last if is_final_chunk => rows - 1,
+            // After a preemption, tokens of the answer may follow the prompt: they are not sampled again.
+            LogitRows::Last if is_final_chunk && self.tokens.len() == self.prompt => rows - 1,
             LogitRows::Last => rows,
         };
         (step, from..rows)

@@ -133,6 +133,18 @@ pub enum Event {
         /// The most likely tokens, if requested, best first.
         top: Vec<TokenLogprob>,
     },
+    /// The token with which the model ended the answer, if log probabilities are requested. It is no part of the answer,
+    /// and comes after all of its text.
+    EndToken {
+        /// Its id.
+        id: u32,
+        /// Its name.
+        piece: String,
+        /// Its log probability.
+        logprob: f32,
+        /// The most likely tokens in its place, best first.
+        top: Vec<TokenLogprob>,
+    },
     /// Text of the answer: whole characters that do not belong to a stop string.
     Text(String),
     /// Text of the model's reasoning.

@@ -96,6 +96,8 @@ pub struct Scheduler {
     /// When steps compute guesses of next tokens, and the times that decide it.
     pub(crate) draft_pace: DraftPace,
     pub(crate) costs: DecodeCosts,
+    /// The time in which the newest step copied recurrent states, so that wrong guesses can be undone.
+    pub(crate) copy_time: Duration,
     /// The most sequences that run at once.
     sequences: usize,
     /// Sequences that have ended, whose state others may start with; the one used last is at the end.
@@ -199,6 +201,7 @@ impl Scheduler {
             budget: StepBudget::default(),
             draft_pace: DraftPace::default(),
             costs: DecodeCosts::default(),
+            copy_time: Duration::ZERO,
             sequences,
             cached: Vec::new(),
             prefixes: 0,

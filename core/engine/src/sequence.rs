@@ -6,7 +6,7 @@ mod stored;
 mod swapped;
 
 pub(crate) use answer_start::AnswerStart;
-pub(crate) use draft::{ProposedToken, SequenceDraft};
+pub(crate) use draft::{DraftStart, ProposedToken, SequenceDraft};
 pub(crate) use stored::{Regime, StateSection, StoredSequence, StoredState};
 pub(crate) use swapped::SwappedState;
 
@@ -188,6 +188,7 @@ impl Sequence {
     pub(crate) fn forget_pending(&mut self) {
         self.swapped = None;
         self.draft.clear();
+        self.draft.again = 0;
         self.tokens.truncate(self.computed);
     }
 

@@ -82,7 +82,7 @@ impl Scheduler {
     ) -> StepResults {
         let start = Instant::now();
         let (plan, failed) = self.plan(sequences);
-        let (load, guesses) = (load_of(&plan), plan.iter().map(PlannedRows::guesses).sum());
+        let (load, drafting) = (load_of(&plan), plan.iter().map(PlannedRows::drafting).sum());
         let output = self.forward(&plan, sequences, cancel);
         let is_complete = output.is_ok();
         let results = self.commit(plan, sequences, output).with_failed(failed);
@@ -90,7 +90,7 @@ impl Scheduler {
         if is_complete {
             self.budget.measured(load, time);
             if load.prompt == 0 {
-                self.costs.measured(load.decoded, guesses, time);
+                self.costs.measured(load.decoded, drafting, time.saturating_sub(self.copy_time));
             }
         }
         if !self.hooks.lifecycles.is_empty() {
@@ -128,6 +128,7 @@ fn cancelled(sequences: &mut [&mut Sequence]) -> StepResults {
     let forget = |(index, sequence): (usize, &mut &mut Sequence)| {
         sequence.tokens.truncate(sequence.reached());
         sequence.draft.clear();
+        sequence.draft.again = 0;
         SequenceResult { index, rows: Err(GenerateError::Cancelled) }
     };
     StepResults::new(StepRows::none(), pending.map(forget).collect())

@@ -43,6 +43,25 @@ impl<'a> CallLark<'a> {
         Ok(format!("start: {start}\n{}", lark.lines))
     }
 
+    /// The grammar of answers that consist of calls, or of a text that fits a checked schema, behind the marker of text.
+    ///
+    /// # Errors
+    /// As [`Self::text`].
+    pub(crate) fn with_text(
+        shape: &CallShape,
+        format: &'a str,
+        controls: &'a ControlTokens,
+        (marker, schema): (&str, &Value),
+    ) -> Result<String, GrammarError> {
+        let mut lark = Self { format, controls, lines: String::new(), names: HashMap::new() };
+        let calls = lark.shape(shape)?.text;
+        let calls = lark.named("rule", calls);
+        let json = lark.named("json", format!("%json {schema}"));
+        let text = format!("{} {json}", lark.marker(marker).text);
+        let text = lark.named("rule", text.trim_start().to_owned());
+        Ok(format!("start: {calls} | {text}\n{}", lark.lines))
+    }
+
     fn fault(&self, reason: &str) -> GrammarError {
         GrammarError::Calls { format: self.format.to_owned(), reason: reason.to_owned() }
     }

@@ -6,7 +6,7 @@ use crate::error::GrammarError;
 use crate::model_parts::ModelParts;
 use crate::source::GrammarSource;
 use llguidance::api::TopLevelGrammar;
-use menagerie_engine::{CallLimits, CallShape, CallSyntax, Constraint, ConstraintScope};
+use menagerie_engine::{AnswerSyntax, CallLimits, CallShape, CallSyntax, Constraint, ConstraintScope};
 use std::sync::Arc;
 
 impl GrammarCompiler {
@@ -23,21 +23,56 @@ impl GrammarCompiler {
         scope: ConstraintScope,
     ) -> Result<Arc<dyn Constraint>, GrammarError> {
         let format = &calls.format;
-        let fault = |reason: &str| GrammarError::Calls {
-            format: format.name().to_owned(),
-            reason: reason.to_owned(),
-        };
-        if scope == ConstraintScope::CallsInText && format.keys().bare {
-            return Err(fault(
-                "its calls begin without a marker, so that they cannot be told from text in time",
-            ));
+        if scope == ConstraintScope::CallsInText {
+            check_markers(calls)?;
         }
         let shape = format.shape(&calls.tools, limits)?;
         let model = self.model()?;
         let text = CallLark::text(&shape, format.name(), &model.controls)?;
-        let compiled = constraint_of(&model, "grammar of calls", scope, TopLevelGrammar::from_lark(text));
+        let compiled = constraint_of(&model, WHAT, scope, TopLevelGrammar::from_lark(text));
         compiled.map_err(|error| schema_at_fault(&shape, &model).unwrap_or(error))
     }
+
+    /// A constraint for answers that are a text that fits the JSON schema `source`, or that call tools as `limits` say
+    /// ([`ConstraintScope::CallsOrText`]).
+    ///
+    /// # Errors
+    /// As [`Self::calls`]; the answer cannot call tools, the source is no schema, or calls begin without a marker.
+    pub fn calls_or_text(
+        &self,
+        source: &GrammarSource,
+        syntax: &AnswerSyntax,
+        limits: &CallLimits,
+    ) -> Result<Arc<dyn Constraint>, GrammarError> {
+        let fault = |format: &str, reason: &str| GrammarError::Calls {
+            format: format.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let Some(calls) = &syntax.calls else { return Err(fault("text", "it has no calls")) };
+        let name = calls.format.name();
+        let Some(schema) = source.schema() else {
+            return Err(fault(name, "beside calls, a text can only have a JSON schema"));
+        };
+        check_markers(calls)?;
+        let shape = calls.format.shape(&calls.tools, limits)?;
+        let model = self.model()?;
+        let text = (syntax.answer_opening(), schema);
+        let text = CallLark::with_text(&shape, name, &model.controls, text)?;
+        let (scope, grammar) = (ConstraintScope::CallsOrText, TopLevelGrammar::from_lark(text));
+        let compiled = constraint_of(&model, WHAT, scope, grammar);
+        compiled.map_err(|error| schema_at_fault(&shape, &model).unwrap_or(error))
+    }
+}
+
+const WHAT: &str = "grammar of calls";
+
+/// Refuses calls that cannot be told from text.
+fn check_markers(calls: &CallSyntax) -> Result<(), GrammarError> {
+    if !calls.format.keys().bare {
+        return Ok(());
+    }
+    let reason = "its calls begin without a marker, so that they cannot be told from text in time";
+    Err(GrammarError::Calls { format: calls.format.name().to_owned(), reason: reason.to_owned() })
 }
 
 /// The error of the first schema that cannot be compiled by itself.

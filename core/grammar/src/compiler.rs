@@ -1,6 +1,5 @@
 //! [`GrammarCompiler`]: from sources to constraints over the tokens of a model.
 
-use crate::after_marker::AfterMarker;
 use crate::compilation::{compiled, new_factory};
 use crate::control_tokens::ControlTokens;
 use crate::error::GrammarError;
@@ -35,19 +34,6 @@ impl GrammarCompiler {
     /// The source cannot be compiled with the tokens of the model, or its vocabulary cannot be used.
     pub fn constraint(&self, source: &GrammarSource) -> Result<Arc<dyn Constraint>, GrammarError> {
         constraint_of(&self.model()?, source.what(), ConstraintScope::Text, source.grammar())
-    }
-
-    /// A constraint that allows every token until one of the tokens `markers` was taken; what follows fits `source`.
-    /// An answer without a marker is free. After the end of what fits, the answer ends.
-    ///
-    /// # Errors
-    /// As [`Self::constraint`].
-    pub fn constraint_after(
-        &self,
-        markers: &[u32],
-        source: &GrammarSource,
-    ) -> Result<Arc<dyn Constraint>, GrammarError> {
-        Ok(Arc::new(AfterMarker::new(markers, self.constraint(source)?)))
     }
 
     /// What all constraints share; built once.

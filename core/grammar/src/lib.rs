@@ -24,7 +24,6 @@
 //! refused here by name before it is compiled.
 #![forbid(unsafe_code)]
 
-mod after_marker;
 mod call_lark;
 mod calls;
 mod compilation;
@@ -42,6 +41,7 @@ mod schema;
 mod source;
 mod string_format;
 mod vocabulary;
+mod watched_flag;
 
 pub use compiler::GrammarCompiler;
 pub use error::GrammarError;

@@ -1,11 +1,13 @@
 //! [`CompiledGrammar`]: a constraint over llguidance's parser.
 
 use crate::model_parts::ModelParts;
-use llguidance::Matcher;
+use crate::watched_flag::WatchedFlag;
 use llguidance::api::StopReason;
 use llguidance::toktrie::SimpleVob;
+use llguidance::{Cancelled, Matcher};
 use menagerie_engine::{Constraint, ConstraintError, ConstraintScope, ConstraintState};
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A compiled source. Each answer gets a copy of its parser at the beginning.
@@ -28,7 +30,7 @@ impl CompiledGrammar {
 
     fn position(&self) -> GrammarPosition {
         let matcher = self.beginning.lock().unwrap_or_else(PoisonError::into_inner).deep_clone();
-        GrammarPosition { matcher, mask: SimpleVob::default() }
+        GrammarPosition { matcher, mask: SimpleVob::default(), cancel: None }
     }
 }
 
@@ -62,22 +64,35 @@ impl Constraint for CompiledGrammar {
 struct GrammarPosition {
     matcher: Matcher,
     mask: SimpleVob,
+    /// The flag of the request, which ends the computations of the parser.
+    cancel: Option<WatchedFlag>,
+}
+
+impl GrammarPosition {
+    /// Computes with the parser, until it is done or the request is cancelled.
+    fn computed<T>(&mut self, compute: impl FnOnce(&mut Matcher) -> T) -> T {
+        let _watched = self.cancel.as_ref().map(WatchedFlag::watch);
+        compute(&mut self.matcher)
+    }
 }
 
 impl ConstraintState for GrammarPosition {
     fn allowed(&mut self) -> Result<Option<&[u32]>, ConstraintError> {
-        self.mask = self.matcher.compute_mask_or_eos().map_err(|error| named(&error.to_string()))?;
+        let mask = self.computed(Matcher::compute_mask_or_eos);
+        self.mask = mask.map_err(|error| named(&error.to_string()))?;
         Ok(Some(self.mask.as_slice()))
     }
 
     fn accept(&mut self, token: u32) -> Result<(), ConstraintError> {
         let was_allowed = (token as usize) < self.mask.len() && self.mask.is_allowed(token);
-        self.matcher.consume_token(token).map_err(|error| match named(&error.to_string()) {
-            // A token of the mask is refused only where a limit is exceeded on the way.
-            ConstraintError::Failed { .. } if was_allowed => {
-                ConstraintError::TooComplex { limit: RULES.to_owned() }
+        self.computed(|matcher| matcher.consume_token(token)).map_err(|error| {
+            match named(&error.to_string()) {
+                // A token of the mask is refused only where a limit is exceeded on the way.
+                ConstraintError::Failed { .. } if was_allowed => {
+                    ConstraintError::TooComplex { limit: RULES.to_owned() }
+                }
+                other => other,
             }
-            other => other,
         })
     }
 
@@ -87,9 +102,15 @@ impl ConstraintState for GrammarPosition {
 
     fn forced(&mut self, most: usize) -> Vec<u32> {
         // The parser keeps what it finds for the next mask, so that nothing is computed twice.
-        let mut tokens = self.matcher.compute_ff_tokens();
+        let mut tokens = self.computed(Matcher::compute_ff_tokens);
         tokens.truncate(most);
         tokens
+    }
+
+    fn cancel_with(&mut self, flag: &Arc<AtomicBool>) {
+        self.matcher = self.matcher.deep_clone().into_cancellable();
+        let handle = self.matcher.cancellation_handle();
+        self.cancel = handle.map(|handle| WatchedFlag::new(Arc::clone(flag), handle));
     }
 }
 
@@ -102,6 +123,8 @@ fn named(error: &str) -> ConstraintError {
         exceeded("its terminals and regular expressions exceed the limit on states or steps")
     } else if error.starts_with("parser error") {
         exceeded(RULES)
+    } else if error == Cancelled.to_string() {
+        ConstraintError::Cancelled
     } else if error.starts_with("NoExtension") {
         ConstraintError::DeadEnd
     } else if error.starts_with("Parser Error") {

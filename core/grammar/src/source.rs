@@ -81,6 +81,14 @@ impl GrammarSource {
         }
     }
 
+    /// The checked schema, if it is one.
+    pub(crate) fn schema(&self) -> Option<&Value> {
+        match &self.kind {
+            SourceKind::JsonSchema(schema) => Some(schema),
+            SourceKind::Regex(_) | SourceKind::Lark(_) => None,
+        }
+    }
+
     /// As llguidance gets it.
     pub(crate) fn grammar(&self) -> TopLevelGrammar {
         match &self.kind {

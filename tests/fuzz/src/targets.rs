@@ -1,5 +1,6 @@
 //! [`TARGETS`]: the readers under test.
 
+mod block_file;
 mod gguf;
 mod safetensors;
 mod spec;
@@ -12,13 +13,14 @@ use crate::Target;
 use std::path::PathBuf;
 
 /// Every target.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     gguf::TARGET,
     safetensors::TARGET,
     spec::TARGET,
     template::TARGET,
     tokenizer::TARGET,
     state_file::TARGET,
+    block_file::TARGET,
     stage_frame::TARGET,
 ];
 

@@ -65,6 +65,11 @@ fn tokenizer() {
 }
 
 #[test]
+fn block_file() {
+    check("block-file");
+}
+
+#[test]
 fn state_file() {
     check("state-file");
 }

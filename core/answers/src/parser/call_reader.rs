@@ -122,13 +122,21 @@ impl CallReader {
         std::mem::take(&mut self.raw)
     }
 
-    /// Ends the answer within the call; returns its text, if it is to be text.
+    /// Ends the answer within the call; returns its text, if it is to be text. The beginning of a call that was cut is
+    /// none, if it is certain that a call began: if `is_call`, or because the format has markers.
     pub(super) fn finish(
         &mut self,
         held: &str,
-        end: AnswerEnd,
+        (end, is_call): (AnswerEnd, bool),
         parts: &mut Vec<AnswerPart>,
     ) -> Option<String> {
+        if self.purpose == CallPurpose::Undecided
+            && end == AnswerEnd::Cut
+            && (is_call || !self.calls.format.keys().bare)
+        {
+            parts.push(cut_call());
+            return None;
+        }
         if self.purpose != CallPurpose::Call {
             return Some(std::mem::take(&mut self.raw) + held);
         }
@@ -360,6 +368,11 @@ impl CallReader {
         self.work = Work::Pairs(reader);
         step
     }
+}
+
+/// The note about a call that was cut before its name was known.
+pub(super) fn cut_call() -> AnswerPart {
+    AnswerPart::Notice("the answer ends where a call begins: the call is not complete".to_owned())
 }
 
 /// The beginning of a text, for messages.

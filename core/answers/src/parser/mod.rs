@@ -8,6 +8,7 @@ mod argument;
 mod call_reader;
 mod object;
 mod pair;
+mod purpose;
 
 #[cfg(test)]
 mod tests;
@@ -57,6 +58,8 @@ pub struct AnswerParser {
     starts: Vec<String>,
     /// Whether a call counts in a reasoning block.
     reasoning_calls: bool,
+    /// Whether nothing but calls can follow the reasoning.
+    only_calls: bool,
     /// The text from the beginning of a call on that began with the newest text, outside of reasoning.
     begun_call: Option<String>,
 }
@@ -82,14 +85,14 @@ impl AnswerParser {
             calls: 0,
             starts,
             reasoning_calls: true,
+            only_calls: false,
             begun_call: None,
         }
     }
 
-    /// The same for an answer whose calls begin only after the reasoning: what looks like a call in it is reasoning.
-    #[must_use]
-    pub fn with_calls_after_reasoning(self) -> Self {
-        Self { reasoning_calls: false, ..self }
+    /// Whether the text so far ends in text of the answer.
+    pub fn is_in_text(&self) -> bool {
+        matches!(self.place, AnswerPlace::Content(_))
     }
 
     /// What surrounds the parts of the answer.
@@ -154,7 +157,8 @@ impl AnswerParser {
     /// Ends the answer; returns the rest of it.
     pub fn finish(&mut self, end: AnswerEnd) -> Vec<AnswerPart> {
         let mut parts = Vec::new();
-        let held = std::mem::take(&mut self.held);
+        let mut held = std::mem::take(&mut self.held);
+        let is_cut_call = end == AnswerEnd::Cut && self.drop_begun_call(&mut held);
         match std::mem::replace(&mut self.place, AnswerPlace::Content(None)) {
             AnswerPlace::Reasoning(_, shown) => {
                 let text = if shown { held.trim_end() } else { held.trim() };
@@ -172,11 +176,12 @@ impl AnswerParser {
                 }
             }
             AnswerPlace::Call(mut reader, surroundings) => {
-                if let Some(rest) = reader.finish(&held, end, &mut parts) {
+                if let Some(rest) = reader.finish(&held, (end, self.only_calls), &mut parts) {
                     push_text(&mut parts, surroundings.text(rest));
                 }
             }
         }
+        parts.extend(is_cut_call.then(call_reader::cut_call));
         parts
     }
 

@@ -163,6 +163,50 @@ fn what_is_not_a_declared_call_is_text() {
     assert_eq!((after.text.as_str(), after.complete()), ("<tool_call> ", vec![("get", json!({}))]));
 }
 
+/// The beginning of a call that was cut before its name was known is no text, except where it may be text.
+#[test]
+fn the_beginning_of_a_call_that_was_cut_is_no_text() {
+    let note = "the answer ends where a call begins: the call is not complete";
+    for rest in ["", "\n", "\n{", "{\"name\": \"ge", "{\"arguments\": {\"days\": 3}"] {
+        let begun = format!("So:\n<tool_call>{rest}");
+        let cut = every_cut(&object(), &begun, AnswerEnd::Cut);
+        assert_eq!((cut.text.as_str(), cut.complete().len()), ("So:", 0), "{rest}");
+        assert_eq!(cut.notices, [note]);
+        // The model itself does not end its answer in a call.
+        assert_eq!(every_cut(&object(), &begun, AnswerEnd::Model).text, begun);
+    }
+    // Of a marker of several words, one was read.
+    let cut = every_cut(&tagged(), "So:\n<tool_call>\n<func", AnswerEnd::Cut);
+    assert_eq!((cut.text.as_str(), cut.notices.as_slice()), ("So:", &[note.to_owned()][..]));
+    // Without a marker, it may be a text.
+    assert_eq!(every_cut(&python(), "[get(", AnswerEnd::Cut).text, "[get(");
+    for (syntax, cut) in [(python(), "[ge"), (object(), "<tool_c"), (object(), "<tool_call>{\"na")] {
+        let mut answer = Answer::default();
+        let mut parser = AnswerParser::new(&syntax).with_only_calls();
+        answer.add(parser.push(cut));
+        answer.add(parser.finish(AnswerEnd::Cut));
+        assert_eq!((answer.text.as_str(), answer.notices.as_slice()), ("", &[note.to_owned()][..]), "{cut}");
+    }
+}
+
+/// An answer that is a text or consists of calls: calls count at its beginning.
+#[test]
+fn a_text_without_calls_may_quote_one() {
+    let call = "<tool_call>{\"name\": \"get\", \"arguments\": {}}</tool_call>";
+    for (text, calls) in
+        [(format!("{{\"a\": \"{call}\"}}"), 0), (call.to_owned(), 1), (format!("{call}\n{call}"), 2)]
+    {
+        let mut answer = Answer::default();
+        let mut parser = AnswerParser::new(&object()).with_calls_or_text();
+        for character in text.chars() {
+            answer.add(parser.push(&character.to_string()));
+        }
+        assert_eq!(parser.is_in_text(), calls == 0);
+        answer.add(parser.finish(AnswerEnd::Model));
+        assert_eq!((answer.text.is_empty(), answer.complete().len()), (calls > 0, calls), "{text}");
+    }
+}
+
 #[test]
 fn calls_that_are_not_complete_are_not_reported_as_complete() {
     let begun = "<tool_call>{\"name\": \"get\", \"arguments\": {\"days\": 3";

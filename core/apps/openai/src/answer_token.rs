@@ -18,6 +18,11 @@ pub struct AnswerToken {
 }
 
 impl AnswerToken {
+    /// A token that is no part of the text, such as the one that ends an answer.
+    pub fn without_text(id: u32, logprob: f32, top: Vec<TokenLogprob>) -> Self {
+        Self { id, piece: String::new(), bytes: Vec::new(), logprob: Some(logprob), top }
+    }
+
     /// `{"id", "token", "logprob", "top"}`; the last two only if they were requested.
     pub fn json(&self) -> serde_json::Value {
         let mut value = serde_json::json!({ "id": self.id, "token": self.piece });

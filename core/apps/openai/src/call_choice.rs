@@ -1,7 +1,7 @@
 //! [`CallChoice`]: which tools an answer may or must call, as a constraint of the answer.
 
 use menagerie::engine::{AnswerSyntax, CallLimits, Constraint, ConstraintScope};
-use menagerie::grammar::GrammarCompiler;
+use menagerie::grammar::{GrammarCompiler, GrammarSource};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -60,5 +60,25 @@ impl CallChoice {
             Err(fault) if self.must_hold() => Err(fault),
             Err(_) => Ok(None),
         }
+    }
+
+    /// The constraint of an answer with this syntax that calls tools or is a text that fits a schema. An answer that must
+    /// call a tool has no text.
+    ///
+    /// # Errors
+    /// Why the choice cannot be enforced.
+    pub(crate) fn constraint_with_text(
+        &self,
+        compiler: &GrammarCompiler,
+        syntax: &AnswerSyntax,
+        source: &GrammarSource,
+    ) -> Result<Option<Arc<dyn Constraint>>, String> {
+        if self.required {
+            return self.constraint(compiler, syntax, false);
+        }
+        if syntax.calls.is_none() {
+            return Err(UNREAD.to_owned());
+        }
+        compiler.calls_or_text(source, syntax, &self.limits).map(Some).map_err(|error| error.to_string())
     }
 }

@@ -4,7 +4,7 @@ use crate::body::{LineFault, RequestBody, UNSUPPORTED_FIELD};
 use crate::call_choice::CallChoice;
 use crate::messages::{messages_of, prompt_fault};
 use crate::prediction::predicted;
-use crate::response_format::ResponseFormats;
+use crate::response_format::{ResponseFormats, end_ignored};
 use crate::tool_fields::template_fields;
 use menagerie::engine::{ChatCapable, ChatMessage, Prompt, RenderOptions, Request, TextPipeline};
 use serde_json::{Map, Value};
@@ -199,16 +199,15 @@ impl BatchRequests<'_> {
         if shape == AnswerFormat::Chat {
             request.draft = predicted(&mut body, self.pipeline, request.draft)?;
         }
-        request.constraint = self.formats.constraint(&mut body)?;
-        if request.ignore_eos && request.constraint.is_some() {
-            return Err(LineFault::of(
-                "ignore_eos",
-                "a constrained answer ends where its response_format ends",
-            ));
-        }
-        if let (None, Some(choice), Prompt::Rendered(rendered)) = (&request.constraint, &calls, &prompt) {
-            request.constraint = self.formats.calls(choice, &rendered.syntax, request.ignore_eos)?;
-        }
+        request.constraint = match (&calls, &prompt) {
+            (Some(choice), Prompt::Rendered(rendered)) => {
+                self.formats.calls(&mut body, choice, &rendered.syntax, request.ignore_eos)?
+            }
+            _ => match self.formats.constraint(&mut body)? {
+                Some(_) if request.ignore_eos => return Err(end_ignored()),
+                constraint => constraint,
+            },
+        };
         let answers = body.count("n")?.unwrap_or(self.answers);
         if !(1..=MOST_ANSWERS).contains(&answers) {
             return Err(LineFault::of(

@@ -21,9 +21,11 @@ pub struct ResponseFormats {
     kept_calls: Mutex<VecDeque<KeptCalls>>,
 }
 
-/// The constraint of a choice between the tools of a line.
+/// The constraint of a choice between the tools of a line, and of its text.
 struct KeptCalls {
     choice: CallChoice,
+    /// The schema of the text.
+    schema: Option<Value>,
     syntax: CallSyntax,
     constraint: Option<Arc<dyn Constraint>>,
 }
@@ -40,9 +42,7 @@ impl ResponseFormats {
     /// # Errors
     /// The format is invalid, not supported, or the model has no tokenizer.
     pub fn constraint(&self, body: &mut RequestBody) -> Result<Option<Arc<dyn Constraint>>, LineFault> {
-        let Some(schema) = body.take(FIELD).map(|format| schema_of(&format)).transpose()?.flatten() else {
-            return Ok(None);
-        };
+        let Some(schema) = taken(body)? else { return Ok(None) };
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, constraint)) = kept().iter().find(|(known, _)| *known == schema) {
             return Ok(Some(Arc::clone(constraint)));
@@ -60,30 +60,50 @@ impl ResponseFormats {
         Ok(Some(constraint))
     }
 
-    /// The constraint of calls in an answer with this syntax; `None` if they stay free.
+    /// Removes the field, and returns the constraint of calls in an answer with this syntax, or of its text if it calls
+    /// no tool; `None` if both stay free.
+    ///
+    /// # Errors
+    /// As [`Self::constraint`]; the choice cannot be enforced.
     pub(crate) fn calls(
         &self,
+        body: &mut RequestBody,
         choice: &CallChoice,
         syntax: &AnswerSyntax,
         ignores_end: bool,
     ) -> Result<Option<Arc<dyn Constraint>>, LineFault> {
+        let schema = taken(body)?;
+        if schema.is_some() && ignores_end {
+            return Err(end_ignored());
+        }
         let fault = |reason: &dyn std::fmt::Display| {
-            LineFault::of(if choice.required { "tool_choice" } else { "tools" }, reason)
+            let field = match (&schema, choice.required) {
+                (_, true) => "tool_choice",
+                (Some(_), false) => FIELD,
+                (None, false) => "tools",
+            };
+            LineFault::of(field, reason)
         };
         let Some(compiler) = &self.compiler else { return Err(fault(&"the model has no tokenizer")) };
         let mut kept = self.kept_calls.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |kept: &&KeptCalls| {
             let known =
                 |calls: &CallSyntax| calls.format == kept.syntax.format && calls.tools == kept.syntax.tools;
-            kept.choice == *choice && syntax.calls.as_ref().is_some_and(known)
+            kept.choice == *choice && kept.schema == schema && syntax.calls.as_ref().is_some_and(known)
         };
         if let Some(kept) = kept.iter().find(same).filter(|_| !ignores_end) {
             return Ok(kept.constraint.clone());
         }
-        let constraint = choice.constraint(compiler, syntax, ignores_end).map_err(|error| fault(&error))?;
+        let source = schema.as_ref().map(GrammarSource::json_schema).transpose();
+        let constraint = match source.map_err(|error| LineFault::of(FIELD, error))? {
+            Some(source) => choice.constraint_with_text(compiler, syntax, &source),
+            None => choice.constraint(compiler, syntax, ignores_end),
+        };
+        let constraint = constraint.map_err(|error| fault(&error))?;
         if let Some(calls) = syntax.calls.clone().filter(|_| !ignores_end) {
             kept.push_front(KeptCalls {
                 choice: choice.clone(),
+                schema,
                 syntax: calls,
                 constraint: constraint.clone(),
             });
@@ -91,6 +111,16 @@ impl ResponseFormats {
         }
         Ok(constraint)
     }
+}
+
+/// Removes the field and returns its schema; `None` for text.
+fn taken(body: &mut RequestBody) -> Result<Option<Value>, LineFault> {
+    Ok(body.take(FIELD).map(|format| schema_of(&format)).transpose()?.flatten())
+}
+
+/// A format excludes `ignore_eos`.
+pub(crate) fn end_ignored() -> LineFault {
+    LineFault::of("ignore_eos", "a constrained answer ends where its response_format ends")
 }
 
 /// The schema of a format; `None` for text.

@@ -9,6 +9,8 @@ use std::collections::BTreeSet;
 pub(crate) enum AnswerDelta {
     /// More text, with the tokens that it consists of, if log probabilities are requested.
     Text { text: String, tokens: Vec<AnswerToken> },
+    /// The token that ended the answer, if log probabilities are requested: it has no text.
+    EndToken(AnswerToken),
     /// More reasoning.
     Reasoning(String),
     /// A call of a tool begins.
@@ -53,6 +55,9 @@ impl AnswerFold {
                     self.held.push(AnswerToken { id, piece, bytes, logprob, top });
                 }
                 Vec::new()
+            }
+            Event::EndToken { id, logprob, top, .. } => {
+                vec![AnswerDelta::EndToken(AnswerToken::without_text(id, logprob, top))]
             }
             Event::Reasoning(text) => {
                 self.reasoning += std::mem::take(&mut self.pending);

@@ -56,6 +56,7 @@ impl ChunkWriter {
             (AnswerChange::Delta(choice, delta), AnswerFormat::Chat) => self.chat(choice, delta),
             (AnswerChange::Delta(choice, delta), AnswerFormat::Completion) => match delta {
                 AnswerDelta::Text { text, tokens } => Some(self.text(choice, &text, &tokens)),
+                AnswerDelta::EndToken(token) => Some(self.text(choice, "", &[token])),
                 AnswerDelta::Reasoning(text) => Some(self.text(choice, &text, &[])),
                 // A completion declares no tools.
                 _ => None,
@@ -92,7 +93,7 @@ impl ChunkWriter {
                 let call = json!({ "index": index, "function": { "arguments": text } });
                 self.delta(choice, json!({ "tool_calls": [call] }))
             }
-            AnswerDelta::CallEnd { .. } => return None,
+            AnswerDelta::CallEnd { .. } | AnswerDelta::EndToken(_) => return None,
         })
     }
 

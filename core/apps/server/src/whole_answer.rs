@@ -78,6 +78,10 @@ impl WholeChoice {
                 self.text.push_str(&text);
                 self.tokens.extend(tokens);
             }
+            // The tokens of a message are those of its content.
+            AnswerDelta::EndToken(token) => {
+                self.tokens.extend(Some(token).filter(|_| format == AnswerFormat::Completion));
+            }
             AnswerDelta::Reasoning(text) => match format {
                 AnswerFormat::Chat => self.reasoning.push_str(&text),
                 AnswerFormat::Completion => self.text.push_str(&text),

@@ -19,7 +19,7 @@ use std::path::Path;
 const MAGIC: [u8; 8] = *b"\x8bMNGPC\r\n";
 
 /// Bytes of the checksum.
-const CHECKSUM: usize = 32;
+pub(super) const CHECKSUM: usize = 32;
 
 /// What a file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,10 @@ impl BlockFile<'_> {
 
     /// Reads the content of the file at `path`, which is as long as `content`.
     pub(super) fn read(&self, path: &Path, content: &mut [u8]) -> BlockRead {
-        let result = File::open(path).and_then(|mut file| self.read_from(&mut file, content));
+        let result = File::open(path).and_then(|mut file| {
+            let length = file.metadata()?.len();
+            self.read_from(&mut file, length, content)
+        });
         match result {
             Ok(true) => BlockRead::Whole,
             Ok(false) => BlockRead::Damaged,
@@ -88,10 +91,19 @@ impl BlockFile<'_> {
         }
     }
 
-    fn read_from(&self, file: &mut File, content: &mut [u8]) -> io::Result<bool> {
+    /// Reads a file of `length` bytes; returns whether it is the expected one.
+    ///
+    /// # Errors
+    /// An error of `file`.
+    pub(super) fn read_from(
+        &self,
+        file: &mut impl Read,
+        length: u64,
+        content: &mut [u8],
+    ) -> io::Result<bool> {
         let head = self.head(content.len());
         let expected = (head.len() + content.len() + CHECKSUM) as u64;
-        if file.metadata()?.len() != expected {
+        if length != expected {
             return Ok(false);
         }
         let mut found = vec![0; head.len()];
@@ -128,7 +140,7 @@ impl BlockFile<'_> {
     }
 }
 
-fn checksum(head: &[u8], content: &[u8]) -> [u8; CHECKSUM] {
+pub(super) fn checksum(head: &[u8], content: &[u8]) -> [u8; CHECKSUM] {
     let mut hash = Sha256::new();
     hash.update(head);
     hash.update(FastChecksum::of(content).bytes());

@@ -73,6 +73,11 @@ impl BlockChain {
         let spaced = tokens > prompt && tokens.is_multiple_of(ANSWER_SPACING * self.block_tokens);
         tokens > 0 && (spaced || self.snapshots.contains(&tokens))
     }
+
+    /// The next position of an answer, from `tokens` tokens on, at which a snapshot of the states is stored.
+    pub(crate) fn next_in_answer(&self, tokens: usize) -> usize {
+        tokens.next_multiple_of(ANSWER_SPACING * self.block_tokens)
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@
 
 mod address;
 mod block_file;
+#[doc(hidden)]
+pub mod block_fuzzing;
 mod chain;
 mod checksum;
 mod counts;

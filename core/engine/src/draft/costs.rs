@@ -28,6 +28,30 @@ const FREE_LOSS: f64 = 1.0;
 /// steps.
 const MOST_INVESTED: f64 = 0.005;
 
+/// A guess that a step could compute, with what it is expected to bring and to cost.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PricedGuess {
+    /// The probability that it and all guesses before it are right.
+    pub(crate) chance: f64,
+    /// The probability that the step is undone because of this guess, if the model has recurrent states.
+    undone: f64,
+    /// The rows that the next step then computes again, times this probability.
+    again: f64,
+    /// The copies of recurrent states before the step, and after it if it is undone.
+    copies: f64,
+}
+
+impl PricedGuess {
+    /// A guess that is reached and right with the probability `chance`. `undone`, for a model with recurrent states: the
+    /// rows of the step before this guess, and the chance of the guess before it. `is_first`: of its sequence.
+    pub(crate) fn new(chance: f64, is_first: bool, undone: Option<(usize, f64)>) -> Self {
+        let Some((rows, before)) = undone else { return Self { chance, ..Self::default() } };
+        let undone = (before - chance).max(0.0);
+        let copies = undone + f64::from(u8::from(is_first));
+        Self { chance, undone, again: undone * rows as f64, copies }
+    }
+}
+
 /// Seconds of steps that only decode, by the number of their rows.
 #[derive(Clone, Debug)]
 pub(crate) struct DecodeCosts {
@@ -46,6 +70,8 @@ pub(crate) struct DecodeCosts {
     invested: f64,
     /// Seconds that guesses have saved so far, less those that they have cost.
     earned: f64,
+    /// Seconds of a copy of recurrent states.
+    copy: f64,
 }
 
 impl Default for DecodeCosts {
@@ -59,18 +85,20 @@ impl Default for DecodeCosts {
             guessing: 0.0,
             invested: 0.0,
             earned: 0.0,
+            copy: 0.0,
         }
     }
 }
 
 impl DecodeCosts {
-    /// Learns from a step that only decoded; `guesses` of its `rows` rows were guesses.
-    pub(crate) fn measured(&mut self, rows: usize, guesses: usize, time: Duration) {
+    /// Learns from a step that only decoded; `drafting` of its `rows` rows were guesses, or rows of a step that was
+    /// undone.
+    pub(crate) fn measured(&mut self, rows: usize, drafting: usize, time: Duration) {
         let time = time.as_secs_f64();
         self.spent += time;
-        let certain = rows.saturating_sub(guesses);
+        let certain = rows.saturating_sub(drafting);
         self.sequences = certain;
-        let alone = self.seconds.get(certain).copied().flatten().filter(|_| guesses > 0).unwrap_or(time);
+        let alone = self.seconds.get(certain).copied().flatten().filter(|_| drafting > 0).unwrap_or(time);
         // Guesses that took time count with the step that could compute them.
         let cost = time - alone + std::mem::take(&mut self.guessing);
         self.lost += cost;
@@ -84,6 +112,13 @@ impl DecodeCosts {
                 *seconds -= FORGOTTEN * (*seconds - assumed(own, rows, more)).max(0.0);
             }
         }
+    }
+
+    /// Recurrent states were copied because of guesses, or put back.
+    pub(crate) fn copied(&mut self, time: Duration) {
+        let time = time.as_secs_f64();
+        (self.spent, self.lost, self.earned) = (self.spent + time, self.lost + time, self.earned - time);
+        self.copy += NEWEST * (time - self.copy);
     }
 
     /// A guess of the newest step was right.
@@ -131,26 +166,45 @@ impl DecodeCosts {
         self.lost > MOST_LOSS * self.spent + FREE_LOSS * alone
     }
 
-    /// The number of guesses to compute in a step that has `rows` rows without them. `chances` are the probabilities that
-    /// the guesses are reached and right, descending.
-    pub(crate) fn worthwhile(&self, rows: usize, chances: &[f64]) -> usize {
-        let Some(alone) = self.seconds.get(rows).copied().flatten().filter(|_| rows > 0) else { return 0 };
+    /// The number of guesses to compute in a step of `sequences` sequences that has `rows` rows without them. The chances
+    /// of the guesses are descending.
+    pub(crate) fn worthwhile(&self, sequences: usize, rows: usize, guesses: &[PricedGuess]) -> usize {
+        let Some(alone) = self.seconds.get(rows).copied().flatten().filter(|_| sequences > 0) else {
+            return 0;
+        };
         if self.has_lost(alone) {
             return 0;
         }
         let (mut best, mut count) = (LEAST_GAIN, 0);
-        let (mut tokens, mut slowest) = (rows as f64, alone);
-        for (more, chance) in (1..).zip(chances) {
+        let (mut tokens, mut slowest) = (sequences as f64, alone);
+        let mut sum = PricedGuess::default();
+        for (more, guess) in (1..).zip(guesses) {
             let Some(known) = self.of_rows(rows, alone, rows + more) else { break };
-            tokens += chance;
+            tokens += guess.chance;
+            (sum.undone, sum.again) = (sum.undone + guess.undone, sum.again + guess.again);
+            sum.copies += guess.copies;
             // More rows never take less time than fewer.
             slowest = slowest.max(known);
-            let gain = tokens / rows as f64 * alone / slowest;
+            let time = slowest + sum.copies * self.copy + self.later(sequences, &sum);
+            let gain = tokens / sequences as f64 * alone / time;
             if gain > best {
                 (best, count) = (gain, more);
             }
         }
         count
+    }
+
+    /// The expected seconds that a later step takes longer because guesses with these sums are undone.
+    fn later(&self, sequences: usize, sum: &PricedGuess) -> f64 {
+        // Those of several sequences are computed again in the same step.
+        let probability = sum.undone.min(1.0);
+        let Some(alone) = self.seconds.get(sequences).copied().flatten().filter(|_| probability > 0.0) else {
+            return 0.0;
+        };
+        let rows = sequences + (sum.again / probability).ceil() as usize;
+        let known = self.seconds.get(rows).copied().flatten();
+        let time = known.unwrap_or_else(|| assumed(alone, sequences, rows));
+        probability * (time - alone).max(0.0)
     }
 }
 
@@ -176,11 +230,55 @@ mod tests {
         (1..=8).map(|index| rate.powi(index)).collect()
     }
 
+    /// The number of guesses of a model without recurrent states.
+    fn count(costs: &DecodeCosts, rows: usize, chances: &[f64]) -> usize {
+        let priced: Vec<PricedGuess> =
+            chances.iter().map(|chance| PricedGuess::new(*chance, false, None)).collect();
+        costs.worthwhile(rows, rows, &priced)
+    }
+
+    /// The number of guesses of one sequence of a model with recurrent states.
+    fn recurrent(costs: &DecodeCosts, chances: &[f64]) -> usize {
+        let before = std::iter::once(&1.0).chain(chances);
+        let priced = chances.iter().zip(before).enumerate();
+        let priced: Vec<PricedGuess> = priced
+            .map(|(index, (chance, before))| {
+                PricedGuess::new(*chance, index == 0, Some((1 + index, *before)))
+            })
+            .collect();
+        costs.worthwhile(1, 1, &priced)
+    }
+
+    /// Rows that are computed again and copies make guesses dearer, so that only good ones are computed.
+    #[test]
+    fn recurrent_states_make_guesses_dearer() {
+        let mut flat = costs(&[100, 110, 115, 120, 130, 140, 150, 160, 170]);
+        for rate in [0.3, 0.6, 0.9, 1.0] {
+            assert!(recurrent(&flat, &chances(rate)) <= count(&flat, 1, &chances(rate)), "{rate}");
+        }
+        assert_eq!((recurrent(&flat, &chances(0.3)), recurrent(&flat, &chances(1.0))), (1, 8));
+        let steep = costs(&[100, 190, 190, 190, 190, 190, 190, 190, 190]);
+        assert_eq!((count(&steep, 1, &chances(0.6)), recurrent(&steep, &chances(0.6))), (8, 0));
+        assert!(recurrent(&steep, &chances(0.95)) > 4);
+        // A copy that takes longer than a step.
+        flat.copy = 0.5;
+        assert_eq!(recurrent(&flat, &chances(0.6)), 0);
+    }
+
+    /// Copies count as losses.
+    #[test]
+    fn copies_that_bring_nothing_end_guesses() {
+        let mut costs = costs(&[100, 120, 120]);
+        let before = recurrent(&costs, &[0.9, 0.8]);
+        (0..40).for_each(|_| costs.copied(Duration::from_millis(5)));
+        assert_eq!((before, recurrent(&costs, &[0.9, 0.8])), (2, 0));
+    }
+
     #[test]
     fn nothing_is_computed_before_a_plain_step_was_measured() {
-        assert_eq!(DecodeCosts::default().worthwhile(1, &chances(1.0)), 0);
-        assert_eq!(costs(&[100]).worthwhile(0, &chances(1.0)), 0);
-        assert_eq!(costs(&[100]).worthwhile(2, &chances(1.0)), 0);
+        assert_eq!(count(&DecodeCosts::default(), 1, &chances(1.0)), 0);
+        assert_eq!(count(&costs(&[100]), 0, &chances(1.0)), 0);
+        assert_eq!(count(&costs(&[100]), 2, &chances(1.0)), 0);
     }
 
     #[test]
@@ -195,7 +293,7 @@ mod tests {
             (&chances(0.6), [0, 3]),
             (&chances(0.98), [8, 8]),
         ] {
-            assert_eq!([steep.worthwhile(1, chances), flat.worthwhile(1, chances)], expected, "{chances:?}");
+            assert_eq!([count(&steep, 1, chances), count(&flat, 1, chances)], expected, "{chances:?}");
         }
     }
 
@@ -205,11 +303,11 @@ mod tests {
         let times: Vec<u64> = (1..=32).map(|rows| 100 * rows).collect();
         let bound = costs(&times);
         for rows in [1, 4, 16] {
-            assert_eq!(bound.worthwhile(rows, &chances(0.9)), 0, "{rows}");
+            assert_eq!(count(&bound, rows, &chances(0.9)), 0, "{rows}");
         }
-        assert_eq!(bound.worthwhile(33, &[1.0; 8]), 0, "the time of so many rows is not known");
-        assert_eq!(costs(&[100; 32]).worthwhile(30, &[1.0; 8]), 0, "two more rows bring less than a tenth");
-        assert_eq!(costs(&[100; 32]).worthwhile(10, &[1.0; 8]), 8);
+        assert_eq!(count(&bound, 33, &[1.0; 8]), 0, "the time of so many rows is not known");
+        assert_eq!(count(&costs(&[100; 32]), 30, &[1.0; 8]), 0, "two more rows bring less than a tenth");
+        assert_eq!(count(&costs(&[100; 32]), 10, &[1.0; 8]), 8);
     }
 
     /// Guesses that cost more than they bring end, and are tried again after some time.
@@ -219,7 +317,7 @@ mod tests {
         let sure = [0.9, 0.8];
         let mut drafted = 0;
         for _ in 0..1000 {
-            let guesses = costs.worthwhile(1, &sure);
+            let guesses = count(&costs, 1, &sure);
             let time = if guesses > 0 { 200 } else { 100 };
             costs.seconds[3] = Some(0.12);
             costs.measured(1 + guesses, guesses, Duration::from_millis(time));
@@ -230,18 +328,18 @@ mod tests {
             costs.measured(3, 2, Duration::from_millis(120));
             (0..2).for_each(|_| costs.accepted());
         }
-        assert_eq!(costs.worthwhile(1, &sure), 2, "right guesses make up for it");
+        assert_eq!(count(&costs, 1, &sure), 2, "right guesses make up for it");
     }
 
     /// An unknown number of rows is tried where the guesses are good, and a delayed measurement is forgotten.
     #[test]
     fn unknown_costs_are_tried_and_bad_measurements_forgotten() {
         let mut costs = costs(&[100]);
-        assert_eq!(costs.worthwhile(1, &chances(0.2)), 0, "bad guesses are not tried");
-        assert!(costs.worthwhile(1, &chances(0.7)) > 0);
+        assert_eq!(count(&costs, 1, &chances(0.2)), 0, "bad guesses are not tried");
+        assert!(count(&costs, 1, &chances(0.7)) > 0);
         costs.measured(2, 0, Duration::from_millis(1000));
-        assert_eq!(costs.worthwhile(1, &chances(0.7)), 0, "more rows take at least as long");
+        assert_eq!(count(&costs, 1, &chances(0.7)), 0, "more rows take at least as long");
         (0..1500).for_each(|_| costs.measured(1, 0, Duration::from_millis(100)));
-        assert!(costs.worthwhile(1, &chances(0.7)) > 0);
+        assert!(count(&costs, 1, &chances(0.7)) > 0);
     }
 }

@@ -5,6 +5,8 @@
 //! token is the next one of the answer, whatever the guess was. If it equals the guess, the next row is the one that
 //! decoding would compute next, and the chain draws from it, too. Tokens, texts and log probabilities are therefore the
 //! same as without drafts. Rows of wrong guesses are behind the end of the sequence, and the next step overwrites them.
+//! Recurrent states take no token back: they are copied before a step with guesses and put back after a wrong one, and
+//! the next step computes the rows of the accepted tokens again (`Scheduler::settle`).
 //!
 //! **When.** Rows cost time. [`AcceptanceRates`] estimates which guesses are right, also from guesses that no step
 //! computes, and [`DecodeCosts`] how long a step with more rows takes. A step has as many rows of guesses as make it
@@ -18,7 +20,7 @@ mod lookup;
 mod prediction;
 mod prospect;
 
-pub(crate) use costs::DecodeCosts;
+pub(crate) use costs::{DecodeCosts, PricedGuess};
 pub(crate) use drafting::Drafting;
 pub use lookup::PromptLookup;
 pub use prediction::AnswerPrediction;

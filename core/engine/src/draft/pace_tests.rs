@@ -1,7 +1,8 @@
 //! The pace of drafts on simulated machines: fast where guesses are right, and never slow where they are wrong.
 
 use super::{
-    DecodeCosts, DraftCost, DraftPace, DraftRequest, DraftSource, DraftToken, Drafter, Drafting, PromptLookup,
+    DecodeCosts, DraftCost, DraftPace, DraftRequest, DraftSource, DraftToken, Drafter, Drafting, PricedGuess,
+    PromptLookup,
 };
 use crate::error::GenerateError;
 use menagerie_random::SplitMix64;
@@ -98,8 +99,9 @@ fn gain_of(sources: &[&dyn DraftSource], text: &[u32], prompt: usize, machine: &
         while done < text.len() {
             drafting.prepare(&text[..done], None, &costs, DraftPace::WhenFaster);
             let proposed = drafting.propose(&text[..done], &mut costs).unwrap();
-            let chances: Vec<f64> = proposed.iter().map(|guess| guess.chance).collect();
-            let count = costs.worthwhile(1, &chances);
+            let priced: Vec<PricedGuess> =
+                proposed.iter().map(|guess| PricedGuess::new(guess.chance, false, None)).collect();
+            let count = costs.worthwhile(1, 1, &priced);
             let time = machine[count] * (100 + random.below(noise as usize + 1) as u64) / 100;
             costs.measured(1 + count, count, Duration::from_micros(time));
             drafted += time;

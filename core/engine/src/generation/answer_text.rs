@@ -120,6 +120,17 @@ impl AnswerText {
         self.watch = None;
     }
 
+    /// If the text of the answer has begun, all text from now on is the answer.
+    pub(crate) fn stay_in_text(&mut self, sink: &mut dyn FnMut(Event)) {
+        if self.watch.is_none() || !self.parser.is_in_text() {
+            return;
+        }
+        let rest = self.parser.finish(AnswerEnd::Model);
+        self.emit(rest, sink);
+        self.parser = AnswerParser::of_text();
+        self.watch = None;
+    }
+
     /// Emits the text that was held back; `end` is how the answer ended.
     pub(crate) fn finish(&mut self, end: AnswerEnd, sink: &mut dyn FnMut(Event)) {
         let Some(stream) = &mut self.stream else { return };

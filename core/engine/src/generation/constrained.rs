@@ -25,6 +25,7 @@ impl Generation {
             return Ok(Some(StopReason::StopString(string)));
         }
         self.leave_free_part(id, sink)?;
+        self.stay_in_text(sink);
         if is_marker && self.chain.constraint().is_some_and(ConstraintStep::is_in_answer) {
             self.begin_text(sink);
         }
@@ -43,6 +44,16 @@ impl Generation {
         let begins = |step: &ConstraintStep| step.scope() == ConstraintScope::Text && step.is_in_answer();
         if constraint.is_some_and(begins) {
             self.text.begin_answer(sink);
+        }
+    }
+
+    /// In an answer that is a text or consists of calls: once it is a text, whatever looks like a call is text.
+    fn stay_in_text(&mut self, sink: &mut dyn FnMut(Event)) {
+        let is_open = |step: &ConstraintStep| {
+            step.scope() == ConstraintScope::CallsOrText && *step.phase() == ConstraintPhase::Answer
+        };
+        if self.chain.constraint().is_some_and(is_open) {
+            self.text.stay_in_text(sink);
         }
     }
 

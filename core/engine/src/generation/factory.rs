@@ -52,7 +52,8 @@ impl GenerationFactory {
         let constraint = self.constraint(request, &parser)?;
         let parser = match constraint.as_ref().map(ConstraintStep::scope) {
             // What looks like a call in the reasoning must not end it.
-            Some(ConstraintScope::Calls) => parser.with_calls_after_reasoning(),
+            Some(ConstraintScope::Calls) => parser.with_only_calls(),
+            Some(ConstraintScope::CallsOrText) => parser.with_calls_or_text(),
             _ => parser,
         };
         let tokenizer = self.tokenizer.as_deref();
@@ -83,6 +84,7 @@ impl GenerationFactory {
             drafting: drafting(request)?,
             notes_start: false,
             tokens: Vec::new(),
+            end: None,
             sampled: None,
             statistics: Statistics::default(),
             started: Instant::now(),
@@ -140,7 +142,7 @@ impl GenerationFactory {
                 (phase, opening)
             }
         };
-        let step = ConstraintStep::new(Arc::clone(constraint), opening, phase, ends);
+        let step = ConstraintStep::new(Arc::clone(constraint), opening, phase, ends, request.cancel.clone());
         Ok(Some(step.map_err(SamplingError::from)?))
     }
 }
@@ -169,7 +171,7 @@ fn opening(
         let tokens = tags.marker(tokenizer, marker);
         tokens.ok_or_else(|| ConstraintError::Marker { marker: marker.to_owned() })
     };
-    if scope == ConstraintScope::Calls {
+    if matches!(scope, ConstraintScope::Calls | ConstraintScope::CallsOrText) {
         return Ok(AnswerOpening { written: syntax.begun.clone(), markers: [Vec::new(), tokens(after)?] });
     }
     let marker = syntax.answer_opening();

@@ -17,7 +17,7 @@ use crate::draft::Drafting;
 use crate::error::GenerateError;
 use crate::hooks::{RequestArrival, RequestProgress, RequestStart};
 use crate::output::StepOutput;
-use crate::request::{Event, Outcome};
+use crate::request::{Event, Outcome, TokenLogprob};
 use crate::sampling::{Chain, SamplingError, log_probabilities};
 use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
@@ -47,6 +47,8 @@ pub(crate) struct Generation {
     /// Whether the sequence remembers where the answer starts, so that another answer to the same prompt is cheap.
     notes_start: bool,
     tokens: Vec<u32>,
+    /// The token that ended the answer, to be reported after the text.
+    end: Option<Event>,
     /// The next token, if it was sampled before its turn.
     sampled: Option<Result<u32, SamplingError>>,
     statistics: Statistics,
@@ -163,7 +165,11 @@ impl Generation {
         let trace = scheduler.hooks().trace.as_ref();
         let span = trace.map(|trace| trace.begin());
         let generated = self.statistics.generated_tokens;
-        let decision = self.decide(logits, sequence, sink)?;
+        let decision = match self.decide(logits, sequence, sink) {
+            // A constraint that is computed ends with an error.
+            Err(_) if self.is_cancelled() => return Ok(Some(StopReason::Cancelled)),
+            decision => decision?,
+        };
         if let Some((trace, span)) = trace.zip(span) {
             trace.end(span, SpanKey { part: Part::Sampling, layer: None, decodes: true, rows: 1 });
         }
@@ -209,6 +215,7 @@ impl Generation {
         self.statistics.generated_tokens += 1;
         self.statistics.time_to_first_token.get_or_insert_with(|| self.started.elapsed());
         if let Some(reason) = self.conditions.at(id) {
+            self.end = self.end_token(id, logits);
             return Ok(Decision::Stop(reason));
         }
         self.show(id, logits, sink);
@@ -241,6 +248,9 @@ impl Generation {
             };
             self.text.finish(end, sink);
         }
+        if let Some(event) = self.end.take() {
+            sink(event);
+        }
         match self.decode_start {
             Some(since) => self.statistics.decode = since.elapsed(),
             None => self.statistics.prefill = self.started.elapsed(),
@@ -272,11 +282,19 @@ impl Generation {
 
     fn show(&self, id: u32, logits: &[f32], sink: &mut dyn FnMut(Event)) {
         let (piece, bytes) = (self.text.piece(id), self.text.bytes(id));
-        let Some(count) = self.logprobs else {
-            return sink(Event::Token { id, piece, bytes, logprob: None, top: Vec::new() });
-        };
-        let (own, top) = log_probabilities(logits, id, count);
-        let top = top.into_iter().map(|token| self.text.named(token)).collect();
-        sink(Event::Token { id, piece, bytes, logprob: Some(own), top });
+        let (logprob, top) = self.scores(id, logits).unzip();
+        sink(Event::Token { id, piece, bytes, logprob, top: top.unwrap_or_default() });
+    }
+
+    /// The event of a token that ends the answer, if log probabilities are requested.
+    fn end_token(&self, id: u32, logits: &[f32]) -> Option<Event> {
+        let (logprob, top) = self.scores(id, logits)?;
+        Some(Event::EndToken { id, piece: self.text.piece(id), logprob, top })
+    }
+
+    /// The log probability of a token, and the most likely tokens in its place, if they are requested.
+    fn scores(&self, id: u32, logits: &[f32]) -> Option<(f32, Vec<TokenLogprob>)> {
+        let (own, top) = log_probabilities(logits, id, self.logprobs?);
+        Some((own, top.into_iter().map(|token| self.text.named(token)).collect()))
     }
 }

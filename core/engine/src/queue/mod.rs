@@ -209,6 +209,7 @@ impl Queue {
         let RunningRequest { id, tenant, mut generation, mut sequence } = self.running.remove(index);
         self.waiting.served(tenant, self.steps);
         self.cancelled.remove(&id);
+        let ending = ending.and_then(|reason| self.scheduler.settle(&mut sequence).map(|()| reason));
         let result = generation.finish(ending, &mut sequence, &mut |event| {
             sink(id, event);
         });

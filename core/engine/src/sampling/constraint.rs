@@ -4,6 +4,7 @@ use super::led_state::LedState;
 use super::{Candidates, LogitsStep, SamplingError};
 use crate::constraint::{Constraint, ConstraintError, ConstraintScope, ConstraintState};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// The part of a generation that its next token belongs to.
@@ -39,12 +40,14 @@ pub(crate) struct ConstraintStep {
     phase: ConstraintPhase,
     /// Tokens that end an answer.
     ends: Vec<u32>,
+    /// Ends what the constraint computes.
+    cancel: Option<Arc<AtomicBool>>,
     /// Time of computing which tokens are allowed, and of taking tokens.
     time: Duration,
 }
 
 impl ConstraintStep {
-    /// A step for an answer in this phase.
+    /// A step for an answer in this phase; the flag `cancel` ends what the constraint computes.
     ///
     /// # Errors
     /// The constraint cannot be started.
@@ -53,9 +56,10 @@ impl ConstraintStep {
         opening: AnswerOpening,
         phase: ConstraintPhase,
         ends: &[u32],
+        cancel: Option<Arc<AtomicBool>>,
     ) -> Result<Self, ConstraintError> {
         let (ends, time) = (ends.to_vec(), Duration::ZERO);
-        let mut step = Self { constraint, opening, state: None, phase, ends, time };
+        let mut step = Self { constraint, opening, state: None, phase, ends, cancel, time };
         if matches!(step.phase, ConstraintPhase::First(_) | ConstraintPhase::Answer) {
             let (marker, written) = (step.opening.markers[0].clone(), step.opening.written.clone());
             if !step.start(marker, &written)? {
@@ -67,7 +71,10 @@ impl ConstraintStep {
 
     /// Starts the constraint after written text; returns whether an answer may begin with it.
     fn start(&mut self, marker: Vec<u32>, written: &str) -> Result<bool, ConstraintError> {
-        let state = self.constraint.start_after(written)?;
+        let mut state = self.constraint.start_after(written)?;
+        if let (Some(state), Some(cancel)) = (&mut state, &self.cancel) {
+            state.cancel_with(cancel);
+        }
         self.state = state.map(|state| LedState::new(marker, state));
         Ok(self.state.is_some())
     }

@@ -32,9 +32,15 @@ impl Scheduler {
             let sequence = &mut *sequences[planned.index];
             let result = match failures.iter().position(|failure| failure.index == place) {
                 // A guess is the reason. The next step computes the token alone.
-                Some(at) if planned.guesses() > 0 && failures[at].position > sequence.computed => {
+                Some(at)
+                    if planned.guesses > 0
+                        && failures[at].position >= sequence.computed + planned.certain() =>
+                {
                     sequence.draft.clear();
-                    continue;
+                    match self.settle(sequence) {
+                        Ok(()) => continue,
+                        Err(error) => Err(self.recover(sequence, error)),
+                    }
                 }
                 Some(at) => {
                     let failure = failures.swap_remove(at);
@@ -57,18 +63,26 @@ impl Scheduler {
         made: &StepRows,
         own: Range<usize>,
     ) -> Result<OutputRows, GenerateError> {
-        let guesses = planned.guesses();
-        let (certain, rows) = (own.start..own.end - guesses, planned.rows.len() - guesses);
+        let guesses = planned.guesses;
+        let (certain, rows) = (own.start..own.end - guesses, planned.certain());
         if !certain.is_empty() {
             let (first, kv_type) = (sequence.computed + planned.logits.start, self.engine.kv_type);
             made.show(&certain, |values, width| check_finite(values, width, first, kv_type))?;
         }
         let usable = self.usable_guesses(certain.end..own.end, made)?;
-        self.pool.advance(sequence.id, rows)?;
+        match &mut sequence.draft.start {
+            // The recurrent states have taken all rows. It is decided later whether they stay.
+            Some(start) => start.rows = planned.rows.len(),
+            None => self.pool.advance(sequence.id, rows)?,
+        }
         sequence.computed += rows;
         sequence.draft.computed(guesses, usable);
+        sequence.draft.again = sequence.draft.again.saturating_sub(rows);
         self.counts.rows += planned.rows.len() as u64;
         self.counts.drafted += guesses as u64;
+        if sequence.draft.start.is_some() {
+            return Ok(planned.output(own.start..own.end - (guesses - usable)));
+        }
         self.write_blocks(sequence);
         self.keep_prefix_at_boundary(sequence)?;
         if matches!(planned.step, InferenceStep::Prefill { .. }) {

@@ -7,6 +7,7 @@ use crate::step_budget::StepLoad;
 use menagerie_model::InferenceStep;
 use std::cmp::Reverse;
 use std::ops::Range;
+use std::time::Duration;
 
 /// The most bytes of logits in a step that are only computed to score the tokens of prompts. With 150,000 tokens in the
 /// vocabulary they are 55 rows, where a step of 512 rows would have 300 MB.
@@ -22,11 +23,18 @@ pub(crate) struct PlannedRows {
     pub(crate) logits: Range<usize>,
     pub(crate) step: InferenceStep,
     pub(super) logit_rows: LogitRows,
+    /// The number of its rows that are guesses: the last ones of a sequence that decodes.
+    pub(crate) guesses: usize,
 }
 
 impl PlannedRows {
-    /// The number of its rows that are guesses: those after the first row of a sequence that decodes.
-    pub(crate) fn guesses(&self) -> usize {
+    /// The number of its rows without guesses.
+    pub(crate) fn certain(&self) -> usize {
+        self.rows.len().saturating_sub(self.guesses)
+    }
+
+    /// The number of its rows because of guesses: guesses, and rows that are computed again after a wrong one.
+    pub(crate) fn drafting(&self) -> usize {
         match self.step {
             InferenceStep::Decode { .. } => self.rows.len().saturating_sub(1),
             InferenceStep::Prefill { .. } => 0,
@@ -54,13 +62,20 @@ impl Scheduler {
         &mut self,
         sequences: &mut [&mut Sequence],
     ) -> (Vec<PlannedRows>, Vec<SequenceResult>) {
+        let mut failed = Vec::new();
+        for (index, sequence) in sequences.iter_mut().enumerate() {
+            if let Err(error) = self.settle(sequence) {
+                failed.push(SequenceResult { index, rows: Err(error) });
+            }
+        }
         let rows = self.share_out(sequences);
+        self.copy_time = Duration::ZERO;
         for (sequence, rows) in sequences.iter_mut().zip(&rows).filter(|(one, _)| one.uncomputed() > 0) {
             sequence.urgency.waited = if *rows > 0 { 0 } else { sequence.urgency.waited + 1 };
         }
         let mut order: Vec<usize> = (0..rows.len()).filter(|&index| rows[index] > 0).collect();
         order.sort_by_key(|&index| sequences[index].urgency.rank());
-        let (mut plan, mut failed, mut next) = (Vec::new(), Vec::new(), 0);
+        let (mut plan, mut next) = (Vec::new(), 0);
         let before: Vec<usize> = sequences.iter().map(|sequence| sequence.preemptions).collect();
         for index in order {
             // A sequence that was preempted for this step is not in it.
@@ -73,7 +88,7 @@ impl Scheduler {
                     let (step, logits) = sequences[index].next_step(rows);
                     let (logit_rows, rows) = (sequences[index].logit_rows, next..next + rows);
                     next = rows.end;
-                    plan.push(PlannedRows { index, rows, logits, step, logit_rows });
+                    plan.push(PlannedRows { index, rows, logits, step, logit_rows, guesses: 0 });
                 }
                 Ok(false) => {}
                 Err(error) => {
@@ -88,7 +103,7 @@ impl Scheduler {
         (plan, failed)
     }
 
-    /// Rows of each sequence: one for each that decodes, then chunks of prompts, up to `step_tokens`, or beside
+    /// Rows of each sequence: one for each that decodes and those that a wrong guess has undone, then chunks of prompts, up to `step_tokens`, or beside
     /// sequences that decode up to the rows of the bounded time. Among sequences of the same priority, the one that
     /// has waited longest comes first.
     fn share_out(&self, sequences: &[&mut Sequence]) -> Vec<usize> {
@@ -101,7 +116,7 @@ impl Scheduler {
         let (mut rows, mut left) = (vec![0; sequences.len()], self.step_tokens);
         let mut scored = (SCORED_BYTES / self.engine.vocabulary().max(1) / size_of::<f32>()).max(1);
         for &index in order.iter().filter(|&&index| sequences[index].is_decoding()) {
-            rows[index] = left.min(1);
+            rows[index] = left.min(1 + sequences[index].draft.again).min(sequences[index].uncomputed());
             left -= rows[index];
         }
         if !whole && rows.iter().any(|rows| *rows > 0) {

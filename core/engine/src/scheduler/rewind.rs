@@ -13,10 +13,12 @@ impl Scheduler {
     /// Rewinds to `len` tokens, or to fewer if the states do not allow it: windowed layers may have dropped rows that
     /// would be visible again, and recurrent states have only their snapshots. Pending tokens are dropped.
     pub(crate) fn rewind(&mut self, sequence: &mut Sequence, len: usize) -> Result<(), GenerateError> {
+        self.settle(sequence)?;
         // The state in a failed stage is lost as a whole.
         let len = if self.pool.is_lost(sequence.id)? { 0 } else { len.min(sequence.computed) };
         sequence.swapped = None;
         sequence.draft.clear();
+        sequence.draft.again = 0;
         let stays = len == sequence.computed || len == 0;
         if !stays && (self.engine.is_recurrent() || len < self.pool.shortest(sequence.id)?) {
             return self.restore(sequence, len);
@@ -95,6 +97,8 @@ impl Scheduler {
 
     /// Restores the longest valid snapshot of at most `len` tokens, or empties the sequence.
     fn restore(&mut self, sequence: &mut Sequence, len: usize) -> Result<(), GenerateError> {
+        sequence.draft.clear();
+        (sequence.draft.start, sequence.draft.again) = (None, 0);
         let mut reached = 0;
         while let Some(snapshot) = sequence.snapshots.last() {
             if snapshot.tokens() <= len && self.pool.restore(sequence.id, snapshot).is_ok() {

@@ -1,5 +1,6 @@
 //! [`SequenceDraft`]: guesses of the next tokens of a sequence, and the rows that a step computed for them.
 
+use menagerie_model::BlockCopy;
 use std::collections::VecDeque;
 
 /// Guesses of the next tokens of a sequence. They decide which rows a step computes, and never what the answer is.
@@ -9,12 +10,28 @@ pub(crate) struct SequenceDraft {
     proposed: Vec<ProposedToken>,
     /// Guesses whose rows exist after the last computed token, and which the answer has not reached.
     ahead: VecDeque<ProposedToken>,
+    /// Where the newest step with guesses began, while the recurrent states are further than the sequence. Absent if
+    /// there are no such states.
+    pub(crate) start: Option<DraftStart>,
+    /// The number of pending tokens whose rows are computed again, because a step with a wrong guess was undone.
+    pub(crate) again: usize,
     /// The number of guesses that were computed so far.
     pub(crate) drafted: usize,
     /// Those of them that became part of the sequence.
     pub(crate) accepted: usize,
     /// Both numbers of the guesses from a predicted answer.
     pub(crate) predicted: [usize; 2],
+}
+
+/// The recurrent states of a sequence before a step with guesses. They take no token back, so they are put back if a
+/// guess is wrong, and the rows of the tokens that are part of the sequence are computed again.
+#[derive(Debug)]
+pub(crate) struct DraftStart {
+    pub(crate) copies: Vec<BlockCopy>,
+    /// Tokens whose state was computed before the step.
+    pub(crate) tokens: usize,
+    /// Rows of the step that the states have taken; 0 if it failed.
+    pub(crate) rows: usize,
 }
 
 /// A guess.
@@ -43,7 +60,7 @@ impl SequenceDraft {
         [self.drafted, self.accepted, self.predicted[0], self.predicted[1]]
     }
 
-    /// Drops all guesses, and the rows of those that were computed.
+    /// Drops all guesses, and the rows of those that were computed. The states stay where they are.
     pub(crate) fn clear(&mut self) {
         self.proposed.clear();
         self.ahead.clear();

@@ -127,8 +127,9 @@ impl<'s> Events<'s> {
     fn end(&mut self, ending: Result<StopReason, GenerateError>) {
         let Some(mut generation) = self.generation.take() else { return };
         let pending = &mut self.pending;
-        let result =
-            generation.finish(ending, &mut self.session.sequence, &mut |event| pending.push_back(event));
+        let Session { scheduler, sequence, .. } = &mut *self.session;
+        let ending = ending.and_then(|reason| scheduler.settle(sequence).map(|()| reason));
+        let result = generation.finish(ending, sequence, &mut |event| pending.push_back(event));
         generation.report(&result);
         self.result = Some(result);
     }

@@ -13,6 +13,7 @@ use menagerie_engine::{
 use menagerie_testkit::FakeModel;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const PROMPT: [u32; 3] = [1, 2, 3];
 
@@ -108,8 +109,13 @@ fn forced_tokens_are_computed_together_and_change_nothing() {
             let mut plain = None;
             let wrong: Arc<dyn DraftSource> = Arc::new(Guesses::Always(u32::from(b'#')));
             let lookup: Arc<dyn DraftSource> = Arc::new(PromptLookup::default());
-            for draft in [None, Some(wrong), Some(lookup)] {
-                let mut session = always(&saying(&answer), 64);
+            for (draft, is_recurrent) in [None, Some(wrong), Some(lookup)]
+                .into_iter()
+                .flat_map(|draft| [(draft.clone(), false), (draft, true)])
+            {
+                let model = FakeModel::saying(VOCABULARY, PROMPT.len(), &answer);
+                let model = if is_recurrent { model.recurrent() } else { model };
+                let mut session = always(&Arc::new(model), 64);
                 let request =
                     constrained(allowed).with_max_tokens(60).with_logprobs(2).with_draft(draft.clone());
                 let mut events = Vec::new();
@@ -269,6 +275,42 @@ fn calls_that_are_required_begin_after_the_reasoning() {
     assert!(told.contains("without tools"), "{told}");
 }
 
+/// An answer that is a text or consists of calls; what looks like a call in the text, or in the reasoning, is text.
+#[test]
+fn an_answer_is_a_text_or_consists_of_calls() {
+    let (call, text) = ("<c>f {}</c>", "{\"q\": \"<c>f {}</c>\"}");
+    let request = || calling(ConstraintScope::CallsOrText, &[call, text]);
+    let reasoning = [ids("a <c>f {}</c> b"), vec![THOUGHT]].concat();
+    for (says, expected, calls) in [("<", "", 1), ("{", text, 0)] {
+        let syntax = syntax_of_thinking();
+        let (outcome, events) = run(&ids(says), calling_prompt(syntax.clone()), request()).unwrap();
+        assert_eq!((outcome.text.as_str(), outcome.tool_calls.len()), (expected, calls));
+        assert_eq!(outcome.reason, StopReason::Complete);
+        let begins = events.iter().filter(|event| matches!(event, Event::CallBegin { .. })).count();
+        assert_eq!(begins, calls, "{events:?}");
+        let mut open = syntax;
+        open.reasoning_open = Some(thinking());
+        let answer = [&reasoning[..], &ids(says)].concat();
+        let (outcome, _) = run(&answer, calling_prompt(open), request()).unwrap();
+        assert_eq!((outcome.text.as_str(), outcome.tool_calls.len()), (expected, calls));
+        assert_eq!(outcome.reasoning, "a <c>f {}</c> b");
+        // A stop string counts in the text.
+        let stop = vec!["q".to_owned()];
+        let (outcome, _) =
+            run(&ids(says), calling_prompt(syntax_of_thinking()), request().with_stop(stop)).unwrap();
+        assert_eq!(outcome.text, if calls == 0 { "{\"" } else { "" });
+    }
+    // A call that is cut is neither a text nor a call.
+    let cut = request().with_max_tokens(4);
+    let (outcome, _) = run(&ids("<"), calling_prompt(syntax_of_thinking()), cut).unwrap();
+    assert_eq!((outcome.text.as_str(), outcome.tool_calls.len()), ("", 0));
+    assert_eq!(outcome.reason, StopReason::MaxTokens);
+}
+
+fn syntax_of_thinking() -> AnswerSyntax {
+    AnswerSyntax::of_reasoning(vec![thinking()])
+}
+
 /// Text is free, and an answer may end in it; from the marker of a call on only the call is allowed.
 #[test]
 fn calls_in_text_are_constrained_from_their_marker_on() {
@@ -363,4 +405,51 @@ fn a_batch_answers_as_each_request_alone() {
         assert_eq!((&own.tokens, &own.reason), (&shared.tokens, &shared.reason), "{at}");
         assert!(at % 3 == 0 || words.contains(&shared.text.as_str()), "{at}: {}", shared.text);
     }
+}
+
+/// A constraint that computes until its request is cancelled, which the test does as soon as it begins.
+#[derive(Clone, Debug, Default)]
+struct Endless(Option<Arc<AtomicBool>>);
+
+impl Constraint for Endless {
+    fn start(&self) -> Result<Box<dyn ConstraintState>, ConstraintError> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl ConstraintState for Endless {
+    fn allowed(&mut self) -> Result<Option<&[u32]>, ConstraintError> {
+        match &self.0 {
+            Some(flag) => flag.store(true, Ordering::Relaxed),
+            None => return Err(ConstraintError::TooComplex { limit: "it has no flag".to_owned() }),
+        }
+        Err(ConstraintError::Cancelled)
+    }
+
+    fn accept(&mut self, _token: u32) -> Result<(), ConstraintError> {
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        false
+    }
+
+    fn cancel_with(&mut self, flag: &Arc<AtomicBool>) {
+        self.0 = Some(Arc::clone(flag));
+    }
+}
+
+/// The flag of the request ends the computation, and the answer is cancelled: that is no error.
+#[test]
+fn a_cancelled_request_ends_its_constraint() {
+    let request = |flag: &Arc<AtomicBool>| {
+        let endless: Arc<dyn Constraint> = Arc::new(Endless::default());
+        Request::greedy(9).with_constraint(endless).with_cancel(Arc::clone(flag))
+    };
+    let (outcome, _) = run(&ids("abc"), &PROMPT, request(&Arc::default())).unwrap();
+    assert_eq!((outcome.reason, outcome.tokens), (StopReason::Cancelled, vec![]));
+    let flags: [Arc<AtomicBool>; 2] = Default::default();
+    let results = together(&[request(&flags[0]), Request::greedy(3), request(&flags[1])]);
+    let reasons: Vec<StopReason> = results.into_iter().map(|result| result.unwrap().reason).collect();
+    assert_eq!(reasons, [StopReason::Cancelled, StopReason::MaxTokens, StopReason::Cancelled]);
 }

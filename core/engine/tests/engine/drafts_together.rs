@@ -76,8 +76,14 @@ fn with_guesses(asked: &[(Vec<u32>, Request)], plain: &Answers, round: usize) ->
 
 #[test]
 fn answers_that_run_together_are_those_without_drafts() {
-    let windowed = FakeModel::new(VOCABULARY, mixing).windowed(12);
-    for (name, model) in [("plain", FakeModel::new(VOCABULARY, mixing)), ("windowed", windowed)] {
+    let (plain, windowed) =
+        (|| FakeModel::new(VOCABULARY, mixing), || FakeModel::new(VOCABULARY, mixing).windowed(12));
+    for (name, model) in [
+        ("plain", plain()),
+        ("windowed", windowed()),
+        ("recurrent", plain().recurrent()),
+        ("hybrid", windowed().recurrent()),
+    ] {
         let engine = engine(&Arc::new(model), 128, 64);
         // With room for all, and with pages for two: the others give way and go on later.
         let little = SchedulerOptions::default().with_sequences(5).with_prefixes(2).with_capacity_tokens(80);

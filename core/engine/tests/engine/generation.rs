@@ -113,6 +113,32 @@ fn log_probabilities_are_those_before_the_chain() {
     assert!((f64::from(top[0].logprob) - (5.0 - normalizer)).abs() < 1e-5);
 }
 
+/// The token that ends an answer is no part of it. It is reported after all text, also after text that was held back.
+#[test]
+fn the_token_that_ends_an_answer_has_a_log_probability() {
+    let answer = [ids("ab"), vec![END]].concat();
+    let normalizer = (5f64.exp() + 1f64.exp() + 260.0).ln();
+    for (answer, most, logprobs, expected) in [
+        (&answer[..], 9, Some(1), true),
+        (&answer[..], 3, Some(0), true),
+        (&answer[..], 2, Some(1), false),
+        (&answer[..], 9, None, false),
+        // As clients ask that score a text: one token, which ends the answer at once.
+        (&[END][..], 1, Some(1), true),
+    ] {
+        let mut events = Vec::new();
+        let request = Request::greedy(most).with_logprobs(logprobs).with_stop(vec!["bc".to_owned()]);
+        let outcome =
+            session(&saying(answer), 64).generate(&PROMPT, &request, |event| events.push(event)).unwrap();
+        assert!(!outcome.tokens.contains(&END));
+        let found = events.iter().position(|event| matches!(event, Event::EndToken { .. }));
+        assert_eq!(found, expected.then(|| events.len() - 2), "{events:?}");
+        let Some(Event::EndToken { id, logprob, top, .. }) = found.map(|at| &events[at]) else { continue };
+        assert_eq!((*id, top.len()), (END, logprobs.unwrap()));
+        assert!((f64::from(*logprob) - (5.0 - normalizer)).abs() < 1e-5, "{logprob}");
+    }
+}
+
 /// The bytes of all tokens together are the text, also where a character consists of several tokens; a control token
 /// is not text, so it has none.
 #[test]

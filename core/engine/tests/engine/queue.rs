@@ -329,6 +329,34 @@ fn who_has_no_room_is_computed_again_later() {
     }
 }
 
+/// The same for a model whose prompts and answers are computed in different ways: the prompt is computed again as a
+/// prompt, and the answer after it token by token. The tokens that it has are not sampled again.
+#[test]
+fn an_answer_that_is_computed_again_is_not_sampled_again() {
+    let model = Arc::new(FakeModel::new(50, mixing).taking_whole_prompts());
+    let prompts: [Vec<u32>; 2] = [(0..12).collect(), (0..10).collect()];
+    for scored in [None, Some(2)] {
+        let request = Request::greedy(30).with_logprobs(1).with_prompt_logprobs(scored);
+        let run = |prompts: &[Vec<u32>], capacity: usize| {
+            let engine = engine(&model, 64, 16);
+            let room = engine.pool_options(2, capacity).with_page_len(4);
+            let mut queue = Queue::new(Scheduler::with_pool(engine, Vec::new(), room, 16).unwrap(), None);
+            let ids: Vec<RequestId> = prompts.iter().map(|prompt| queue.submit(prompt, &request)).collect();
+            let mut events = BTreeMap::<RequestId, Vec<Event>>::new();
+            let mut ended: BTreeMap<_, _> =
+                queue.run(|id, event| events.entry(id).or_default().push(event)).into_iter().collect();
+            let preemptions = queue.scheduler().counts().preemptions;
+            let each =
+                ids.iter().map(|id| (events.remove(id).unwrap(), ended.remove(id).unwrap().unwrap().tokens));
+            (each.collect::<Vec<_>>(), preemptions)
+        };
+        let (plenty, none) = run(&prompts, 128);
+        let (little, some) = run(&prompts, 64);
+        assert_eq!((none, some), (0, 1));
+        assert_eq!(plenty, little, "{scored:?}");
+    }
+}
+
 /// The same with memory for what it held: nothing is computed twice.
 #[test]
 fn who_has_no_room_is_set_aside() {

@@ -202,6 +202,7 @@ fn ten_thousand_operations_with_a_window_are_too() {
 fn ten_thousand_operations_with_drafts_are_too() {
     for aside in [0, 300] {
         run(FakeModel::new(50, mixing), usize::MAX, 0x1234_5678_9abc_def1, aside, true);
+        run(FakeModel::new(50, mixing).recurrent(), usize::MAX, 0x1234_5678_9abc_def1, aside, true);
         run(FakeModel::new(50, mixing).windowed(11), 11, 0x9e37_79b9_7f4a_7c15, aside, true);
     }
 }

@@ -8,7 +8,7 @@ use crate::tokens::tokenizer;
 use crate::walks::{allows, allows_after, has_long_number, validator};
 use menagerie_answers::{AnswerEnd, AnswerParser, AnswerPart, CallFormat, CallKeys, ToolCall};
 use menagerie_engine::{AnswerSyntax, CallLimits, CallSyntax, ConstraintScope, Tokenizing, ToolSet};
-use menagerie_grammar::GrammarCompiler;
+use menagerie_grammar::{GrammarCompiler, GrammarSource};
 use menagerie_loaders::{ChatTemplate, RenderOptions, TokenizerTables};
 use menagerie_random::SplitMix64;
 use serde_json::{Value, json};
@@ -252,6 +252,42 @@ fn whatever_is_allowed_is_read_as_calls_that_fit() {
                 whole += 1;
             }
             assert!(whole > 10, "{name}: only {whole} of 24 walks came to an end");
+        }
+    }
+}
+
+/// A text that fits a schema, or calls, and nothing else.
+#[test]
+fn an_answer_is_a_text_that_fits_or_calls() {
+    let schema = json!({
+        "type": "object", "properties": { "a": { "type": "integer" } }, "required": ["a"], "additionalProperties": false,
+    });
+    let source = GrammarSource::json_schema(&schema).unwrap();
+    for tokenizer in vocabularies() {
+        let compiler = GrammarCompiler::new(Arc::clone(&tokenizer));
+        for family in families() {
+            let (name, limits) = (family.format.name(), CallLimits::default());
+            let syntax = family.syntax.clone().with_calls(family.calls());
+            let constraint = compiler.calls_or_text(&source, &syntax, &limits);
+            if family.format.keys().bare {
+                let told = constraint.unwrap_err().to_string();
+                assert!(told.contains(name) && told.contains("without a marker"), "{told}");
+                continue;
+            }
+            let constraint = constraint.unwrap();
+            assert_eq!(constraint.scope(), ConstraintScope::CallsOrText);
+            let opening = syntax.answer_opening();
+            let calls = family.written(&examples(&family.format)[..1]);
+            let calls = without_end(&*tokenizer, &calls);
+            for text in [format!("{opening}{{\"a\": 1}}"), calls.to_owned()] {
+                assert_eq!(allows(&*tokenizer, &*constraint, &text), Ok(()), "{name}: {text}");
+            }
+            for text in ["Hello.", "{\"b\": 1}", &format!("{opening}{{\"a\": 1}}{calls}")] {
+                assert!(allows(&*tokenizer, &*constraint, text).is_err(), "{name}: {text}");
+            }
+            let regex = GrammarSource::regex("a").unwrap();
+            assert!(compiler.calls_or_text(&regex, &syntax, &limits).is_err());
+            assert!(compiler.calls_or_text(&source, &family.syntax, &limits).is_err());
         }
     }
 }

@@ -2,9 +2,12 @@
 
 use crate::tokens::tokenizer;
 use crate::walk::walk;
+use menagerie_engine::ConstraintError;
 use menagerie_grammar::{GrammarCompiler, GrammarError, GrammarSource};
 use menagerie_random::SplitMix64;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The most time that one source may take, to compile and for a walk, on a slow and busy machine.
@@ -97,6 +100,28 @@ fn part(random: &mut SplitMix64, depth: usize) -> Value {
             Value::Object(fields)
         }
     }
+}
+
+/// The flag of a request ends its constraint, and no other one of the same source.
+#[test]
+fn a_cancelled_request_computes_nothing_more() {
+    let tokenizer = tokenizer("gpt2");
+    let compiler = GrammarCompiler::new(tokenizer.clone());
+    let constraint = compiler.constraint(&GrammarSource::json_object().unwrap()).unwrap();
+    let flag = Arc::new(AtomicBool::new(false));
+    let [mut ended, mut other] = [constraint.start().unwrap(), constraint.start().unwrap()];
+    ended.cancel_with(&flag);
+    other.cancel_with(&Arc::default());
+    let expected = other.allowed().unwrap().map(<[u32]>::to_vec);
+    assert_eq!(ended.allowed().unwrap().map(<[u32]>::to_vec), expected);
+    let brace = tokenizer.encode("{").unwrap()[0];
+    ended.accept(brace).unwrap();
+    flag.store(true, Ordering::Relaxed);
+    assert_eq!(ended.allowed().unwrap_err(), ConstraintError::Cancelled);
+    assert_eq!(ended.accept(brace).unwrap_err(), ConstraintError::Cancelled);
+    assert!(ended.forced(8).is_empty());
+    other.accept(brace).unwrap();
+    assert!(other.allowed().is_ok());
 }
 
 #[test]

@@ -178,29 +178,3 @@ fn regular_expressions_and_grammars_allow_what_they_say() {
         assert!(allows(&*tokenizer, &*constraint, does_not).is_err(), "{does_not}");
     }
 }
-
-/// Before the marker everything is allowed, also an end; after it only what fits, and then the answer is whole.
-#[test]
-fn a_constraint_begins_after_a_marker() {
-    let tokenizer = tokenizer("gpt2");
-    let compiler = GrammarCompiler::new(tokenizer.clone());
-    let marker = tokenizer.end_of_generation().len() as u32 + 40;
-    let source = GrammarSource::regex("ok").unwrap();
-    let constraint = compiler.constraint_after(&[marker], &source).unwrap();
-    let mut state = constraint.start().unwrap();
-    for id in [1, 7, marker] {
-        assert_eq!(state.allowed().unwrap(), None);
-        assert!(!state.is_complete());
-        state.accept(id).unwrap();
-    }
-    for id in tokenizer.encode("ok").unwrap() {
-        assert!(ids(state.allowed().unwrap().unwrap(), tokenizer.vocabulary()).contains(&id));
-        state.accept(id).unwrap();
-    }
-    assert!(state.is_complete());
-    // A token that does not fit is refused, and the error does not quote the answer.
-    let mut state = constraint.start().unwrap();
-    state.accept(marker).unwrap();
-    let told = state.accept(tokenizer.encode("no").unwrap()[0]).unwrap_err().to_string();
-    assert!(told.contains("may not come next") && !told.contains("no\""), "{told}");
-}

@@ -254,15 +254,8 @@ impl StatePool {
     /// # Errors
     /// [`ModelError::State`] if there is no such sequence; errors of the backend.
     pub fn snapshot(&mut self, sequence: SequenceId) -> Result<Snapshot> {
-        self.check_kept(sequence)?;
+        let values = self.keep_blocks(sequence)?;
         let len = self.len(sequence)?;
-        let block = sequence.slot() as u32;
-        let mut values = Vec::new();
-        for backing in &mut self.backings {
-            for state in self.tables.blocks() {
-                values.push(backing.keep_block(state, block)?);
-            }
-        }
         let next = self.next_mark;
         let (held, _) = self.tables.sequence_mut(sequence)?;
         let mark = match held.marks.last() {

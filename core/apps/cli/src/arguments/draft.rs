@@ -19,7 +19,7 @@ pub(crate) struct DraftArguments {
     ///
     /// The sampled tokens decide, so text, tokens and log probabilities do not change, whatever is guessed. MODEL is named
     /// as the first argument; it computes on the same device with the same context, and without adapters, --quant and --set.
-    /// Not possible with recurrent models, X-LoRA, mixtures that choose for a whole prompt, hooks between layers, and on GPUs
+    /// Not possible with X-LoRA, mixtures that choose for a whole prompt, hooks between layers, and on GPUs
     #[arg(long, hide_short_help = true, value_name = "off|lookup|MODEL", value_parser = OsStringValueParser::new().map(DraftChoice::of), help_heading = "Generation")]
     draft: Option<DraftChoice>,
 }

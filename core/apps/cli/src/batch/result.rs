@@ -50,6 +50,13 @@ impl BatchResult {
         self.shown[answer].push(shown);
     }
 
+    /// Adds the token that ended an answer. The tokens of a message are those of its content.
+    pub(crate) fn show_end(&mut self, answer: usize, shown: AnswerToken) {
+        if self.shape == AnswerFormat::Completion {
+            self.shown[answer].push(shown);
+        }
+    }
+
     /// Ends an answer; returns whether it was the last one of the line.
     pub(crate) fn end(&mut self, answer: usize, result: Result<Outcome, GenerateError>) -> bool {
         self.ended[answer] = Some(result);

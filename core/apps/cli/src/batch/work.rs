@@ -179,6 +179,9 @@ impl<'a> BatchWork<'a> {
                 self.tally.token();
                 self.bar.set_message(self.tally.message());
             }
+            Event::EndToken { id, logprob, top, .. } => {
+                open.show_end(*answer, AnswerToken::without_text(id, logprob, top));
+            }
             _ => {}
         }
     }

@@ -21,12 +21,14 @@ fn answer(arguments: &[&str]) -> Value {
 
 #[test]
 fn an_answer_is_the_same_with_drafts() {
-    let model = fixture("base/llama/model-f32.gguf").to_string_lossy().into_owned();
-    for sampling in [
+    let samplings = [
         &["--temp", "0", "--seed", "1"][..],
         &["--temp", "0.9", "--seed", "7"],
         &["--seed", "3", "--repeat-penalty", "1.2"],
-    ] {
+    ];
+    let models = ["base/llama/model-f32.gguf", "zoo/mamba/model-f16.gguf", "zoo/falcon-h1/model-f16.gguf"];
+    for (file, sampling) in models.into_iter().flat_map(|file| samplings.map(|sampling| (file, sampling))) {
+        let model = fixture(file).to_string_lossy().into_owned();
         let run =
             ["run", &model, "one two one two one two one", "--raw", "-n", "80", "--logprobs", "2", "--json"];
         let run = [&run[..], sampling].concat();
@@ -133,12 +135,16 @@ fn a_prediction_changes_no_answer() {
 #[test]
 fn what_cannot_be_drafted_is_refused_before_anything_is_computed() {
     let home = tempfile::tempdir().unwrap();
-    let mamba = fixture("zoo/mamba/model-f16.gguf").to_string_lossy().into_owned();
-    let run = ["run", &mamba, "abc", "--raw", "-n", "2", "--draft", "lookup"];
-    menagerie(home.path(), &run).fails_with(&["drafts are not possible", "recurrent state", "--draft"]);
-    menagerie(home.path(), &run[..6]).good();
     let llama = fixture("base/llama/model-f32.gguf").to_string_lossy().into_owned();
     let draft = |name: &str| menagerie(home.path(), &["run", &llama, "abc", "--raw", "--draft", name]);
     draft("missing.gguf").fails_with(&["missing.gguf"]);
     draft(&path("base/phi2/model-f32.gguf")).fails_with(&["vocabularies differ", "token 310 is", "--draft"]);
+    let half = ["--device", "cpu:half-prompts=bf16"];
+    let run = [&["run", &llama, "abc", "--raw", "-n", "2", "--draft", "lookup"][..], &half].concat();
+    menagerie(home.path(), &run).fails_with(&[
+        "drafts are not possible",
+        "other rows of its step",
+        "--draft",
+    ]);
+    menagerie(home.path(), &run[..6]).good();
 }

@@ -204,7 +204,10 @@ fn a_line_of_a_batch_chooses_its_tools() {
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         json!({ "custom_id": id, "method": "POST", "url": "/v1/chat/completions", "body": body }).to_string()
     };
-    let schema = json!({ "type": "json_object" });
+    let schema = json!({
+        "type": "object", "properties": { "ok": { "type": "boolean" } }, "required": ["ok"], "additionalProperties": false,
+    });
+    let format = |schema: Value| json!({ "type": "json_schema", "json_schema": { "schema": schema } });
     let lines = [
         line("required", json!({ "tool_choice": "required" })),
         line("named", json!({ "tool_choice": function("get_weather"), "parallel_tool_calls": false })),
@@ -212,7 +215,10 @@ fn a_line_of_a_batch_chooses_its_tools() {
         line("one", json!({ "tool_choice": "required", "parallel_tool_calls": false })),
         line("auto", json!({ "max_tokens": 8 })),
         line("missing", json!({ "tool_choice": function("rm") })),
-        line("both", json!({ "response_format": schema })),
+        line("both", json!({ "response_format": format(schema.clone()) })),
+        line("both again", json!({ "response_format": format(schema.clone()), "seed": 8 })),
+        line("both, required", json!({ "response_format": format(schema), "tool_choice": "required" })),
+        line("both, unsupported", json!({ "response_format": format(json!({ "uniqueItems": true })) })),
         line(
             "unsupported",
             json!({
@@ -241,9 +247,20 @@ fn a_line_of_a_batch_chooses_its_tools() {
     assert!(names("allowed").iter().all(|name| name == "now"));
     assert_eq!(names("one").len(), 1);
     assert_eq!(of("auto")["body"]["choices"][0]["finish_reason"], "length", "{text}");
+    assert!(!names("both, required").is_empty());
+    for id in ["both", "both again"] {
+        let choice = &of(id)["body"]["choices"][0];
+        match choice["finish_reason"].as_str() {
+            Some("tool_calls") => assert!(!names(id).is_empty()),
+            _ => {
+                let content = choice["message"]["content"].as_str().unwrap();
+                assert!(["{\"ok\": true}", "{\"ok\": false}"].contains(&content), "{choice}");
+            }
+        }
+    }
     for (id, field, words) in [
+        ("both, unsupported", json!("response_format"), "`uniqueItems` at the root"),
         ("missing", json!("tool_choice"), "no tool has the name \"rm\""),
-        ("both", Value::Null, "cannot call tools"),
         ("unsupported", json!("tool_choice"), "tool `f`: JSON schema: `uniqueItems` at the root"),
     ] {
         let error = &of(id)["body"]["error"];

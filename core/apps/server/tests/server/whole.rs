@@ -70,6 +70,34 @@ fn the_tokens_of_a_prompt_are_shown() {
     assert_eq!(post(server.address, "/v1/completions", &streamed).error()["param"], "echo");
 }
 
+/// As clients ask that score a text: with the prompt, one more token, which may end the answer at once.
+#[test]
+fn the_token_that_ends_an_answer_is_among_the_tokens_of_a_completion() {
+    let server = server();
+    let prompt = "U:abc;A:cba";
+    let body = json!({ "model": "m", "prompt": prompt, "echo": true, "logprobs": 1, "max_tokens": 1 });
+    let choice = post(server.address, "/v1/completions", &body).good()["choices"][0].clone();
+    assert_eq!((&choice["text"], &choice["finish_reason"]), (&json!(prompt), &json!("stop")));
+    let logprobs = &choice["logprobs"];
+    for list in ["tokens", "token_logprobs", "top_logprobs", "text_offset"] {
+        assert_eq!(logprobs[list].as_array().unwrap().len(), prompt.len() + 1, "{list}");
+    }
+    let end = prompt.len();
+    assert_eq!((&logprobs["tokens"][end], &logprobs["text_offset"][end]), (&json!(""), &json!(end)));
+    assert!(logprobs["token_logprobs"][end].as_f64().unwrap() > -5.0, "{logprobs}");
+    // In a stream, it comes after the text.
+    let body = json!({ "model": "m", "prompt": "U:abc;A:", "logprobs": 0, "stream": true });
+    let chunks = post(server.address, "/v1/completions", &body).events();
+    let tokens = chunks.iter().filter_map(|chunk| chunk["choices"][0]["logprobs"]["tokens"].as_array());
+    let tokens: Vec<&str> = tokens.flatten().filter_map(Value::as_str).collect();
+    assert_eq!(tokens, ["c", "b", "a", ""]);
+    // The tokens of a message are those of its content.
+    let messages = json!([{ "role": "user", "content": "abc" }]);
+    let body = json!({ "model": "m", "messages": messages, "logprobs": true });
+    let choice = post(server.address, "/v1/chat/completions", &body).good()["choices"][0].clone();
+    assert_eq!(choice["logprobs"]["content"].as_array().unwrap().len(), 3);
+}
+
 #[test]
 fn models_have_names() {
     let server = server();

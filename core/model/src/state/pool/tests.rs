@@ -48,6 +48,22 @@ fn forks_share_until_one_writes() {
 }
 
 #[test]
+fn copies_of_blocks_are_put_back_and_rows_stay() {
+    let mut pool = small(4);
+    let first = pool.create().unwrap();
+    write(&mut pool, first, 0.0, 3);
+    pool.write_block(BLOCK, first, &[1.0, 2.0, 3.0]).unwrap();
+    let copies = pool.keep_blocks(first).unwrap();
+    write(&mut pool, first, 0.0, 2);
+    pool.write_block(BLOCK, first, &[4.0, 5.0, 6.0]).unwrap();
+    pool.put_blocks(first, &copies).unwrap();
+    assert_eq!(pool.read_block(BLOCK, first).unwrap(), [1.0, 2.0, 3.0]);
+    assert_eq!(read(&pool, ROWS, first), [0., 1., 2., 3., 4.]);
+    pool.free(first).unwrap();
+    assert!(pool.keep_blocks(first).is_err() && pool.put_blocks(first, &copies).is_err());
+}
+
+#[test]
 fn freed_pages_are_used_again() {
     let mut pool = small(4);
     let first = pool.create().unwrap();
