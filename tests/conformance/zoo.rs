@@ -1,6 +1,9 @@
 //! The zoo of dropped specs on the CPU; and wrong specs, which must not go unseen.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "zoo/heads.rs"]
+mod heads;
+
 use menagerie::engine::Arithmetic;
 use menagerie_conformance::suite::encoders::{self, every_encoder_agrees};
 use menagerie_conformance::suite::zoo::{ENCODERS, Opened, TOLERANCE, WHOLE, entries, every_fixture_agrees};

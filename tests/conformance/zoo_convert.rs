@@ -12,7 +12,7 @@ use menagerie::model::{Compute, Pooling};
 use menagerie::open::{Device, KeyOptions, ModelBuilder, ResolvedFile, SpecOptions};
 use menagerie_conformance::suite::hf_folder;
 use menagerie_conformance::suite::zoo::{ENCODERS, Entry, entries, model_file};
-use menagerie_conformance::{Reference, distance, options, rows};
+use menagerie_conformance::{Reference, distance, fixtures, options, rows};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -121,10 +121,10 @@ const IN_ANOTHER_ORDER: &[&str] = &[
 /// How far a number may be from the converter's, of it: `exp` is not the same to the last bit everywhere.
 const LAST_BITS: f32 = 4e-7;
 
-fn converted(folder: &Path, out: &Path) -> Result<(), String> {
+fn converted(folder: &Path, out: &Path, keys: KeyOptions) -> Result<(), String> {
     let environment = SpecOptions::default().environment().unwrap();
     let file = open_model(folder, environment.entries(), true).map_err(|e| e.to_string())?;
-    let resolved = ResolvedFile::new(file, &environment, KeyOptions::default()).map_err(|e| e.to_string())?;
+    let resolved = ResolvedFile::new(file, &environment, keys).map_err(|e| e.to_string())?;
     let backend = Device::default().backend(environment.entries(), Some(1), Arithmetic::Exact).unwrap();
     let compute = Compute::new(backend, Arithmetic::Exact);
     let claims = resolved
@@ -221,11 +221,12 @@ fn is_same(own: Value<'_>, theirs: Value<'_>) -> bool {
     }
 }
 
+fn architecture(file: &GgufFile) -> String {
+    file.metadata().get("general.architecture").and_then(|value| value.as_str()).unwrap().to_owned()
+}
+
 /// What differs between the keys of two files that say something of the model, and which lines of [`OTHER_KEYS`] it needs.
 fn differing_keys(name: &str, ours: &GgufFile, theirs: &GgufFile) -> (Vec<String>, BTreeSet<usize>) {
-    let architecture = |file: &GgufFile| {
-        file.metadata().get("general.architecture").and_then(|value| value.as_str()).unwrap().to_owned()
-    };
     let (mut faults, mut used) = (Vec::new(), BTreeSet::new());
     let prefix = architecture(theirs);
     if architecture(ours) != prefix {
@@ -278,7 +279,7 @@ fn faults(entry: &Entry, used: &Mutex<BTreeSet<usize>>) -> Vec<String> {
     let made = hf_folder::make(&folder, &model_file(&folder), &folder.join("hf/config.json"));
     let out = made.path().join("out.gguf");
     let refused = REFUSED.iter().find(|(name, _)| *name == entry.name);
-    match (converted(made.path(), &out), refused) {
+    match (converted(made.path(), &out, KeyOptions::default()), refused) {
         (Err(error), Some((_, expected))) if error.contains(expected) && !out.exists() => return Vec::new(),
         (Err(error), _) => return vec![error],
         (Ok(()), Some(_)) => return vec!["is not refused".to_owned()],
@@ -324,4 +325,25 @@ fn every_folder_of_the_zoo_is_written_or_refused() {
     let unused = OTHER_KEYS.iter().enumerate().filter(|(index, _)| !used.contains(index));
     all.extend(unused.map(|(_, (name, key, _))| format!("{name}: key {key} does not differ any more")));
     assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+/// A head for further tokens is written like the blocks; the file counts its block.
+#[test]
+fn a_head_for_further_tokens_is_written() {
+    for name in ["glm4moe", "deepseek2-v3"] {
+        let folder = fixtures().join("heads").join(name);
+        let made = hf_folder::make(&folder, &model_file(&folder), &folder.join("hf/config.json"));
+        let out = made.path().join("out.gguf");
+        converted(made.path(), &out, KeyOptions::default().with_nextn(true)).unwrap();
+        let (ours, theirs) = (opened(&out), opened(&model_file(&folder)));
+        let (mut faults, _) = differing_keys(name, &ours, &theirs);
+        faults.extend(differing(name, &ours, &theirs));
+        assert!(faults.is_empty(), "{name}: {}", faults.join("\n"));
+        let key =
+            |key: &str| ours.metadata().get(&format!("{}.{key}", architecture(&ours))).unwrap().as_f64();
+        assert_eq!([key("block_count"), key("nextn_predict_layers")], [Some(4.0), Some(1.0)], "{name}");
+        // Without the head the file is that of the model alone.
+        converted(made.path(), &out, KeyOptions::default()).unwrap();
+        assert!(opened(&out).tensors().iter().all(|tensor| !tensor.name().starts_with("blk.3.")));
+    }
 }

@@ -170,9 +170,18 @@ impl Assembler<'_> {
             blocks.push(self.block(layer));
         }
         let head = (ends && !encoder).then(|| self.head());
+        let nextn = config.nextn.as_ref().filter(|_| !encoder).map(|nextn| {
+            if position != StagePosition::Only {
+                let text =
+                    "a head for further tokens needs the whole model: leave out the stages or the head";
+                return Err(self.fault(None, text));
+            }
+            self.nextn(nextn)
+        });
         let pooling = (ends && encoder).then(|| self.pooling());
         let blocks = blocks.into_iter().collect::<BuildResult<Vec<_>>>()?;
         self.check_slots(position)?;
+        let nextn = nextn.transpose()?;
         let mut stack = BlockStack::new(range.start, blocks, std::mem::take(&mut self.states));
         if embeds && config.layers.iter().any(|layer| layer.embedding_scale.is_some()) {
             stack = stack.keeping_embedded();
@@ -183,7 +192,7 @@ impl Assembler<'_> {
                 AssembledModel::Encoder(EmbeddingModel { body, embedding, norm, pooling, classifier, dense })
             }
             (Some(embedding), Some(head), None) => {
-                AssembledModel::Whole(WholeModel { body, embedding, head })
+                AssembledModel::Whole(WholeModel { body, embedding, head, nextn })
             }
             (Some(embedding), None, None) => AssembledModel::First(FirstStage { body, embedding }),
             (None, Some(head), _) => AssembledModel::Last(LastStage { body, head }),
@@ -220,7 +229,7 @@ impl Assembler<'_> {
         }
     }
 
-    fn block(&mut self, config: &LayerConfig) -> BuildResult<DynBlock> {
+    pub(crate) fn block(&mut self, config: &LayerConfig) -> BuildResult<DynBlock> {
         let LayerConfig {
             index,
             mixer,

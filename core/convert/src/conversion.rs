@@ -142,6 +142,12 @@ impl<'a> Conversion<'a> {
         let mut own: BTreeMap<String, MetadataValue> =
             keys.filter_map(|key| Some((key.clone(), self.keys.get(&key)?))).collect();
         own.extend(self.keys.for_files().map_err(|what| self.lost(what))?);
+        if let Some(nextn) = &self.resolution.config.nextn {
+            // A file counts the block of a head for further tokens among the blocks, and a folder does not.
+            let blocks = i64::try_from(nextn.block.index + 1).unwrap_or(i64::MAX);
+            own.insert("block_count".to_owned(), MetadataValue::Integer(blocks));
+            own.insert("nextn_predict_layers".to_owned(), MetadataValue::Integer(1));
+        }
         let named = own.get("rope.scaling.type").cloned();
         if let Some(MetadataValue::Text(name)) = named
             && UNNAMED.contains(&name.as_str())
@@ -181,6 +187,7 @@ impl<'a> Conversion<'a> {
         let roles = ClaimedRoles { claims: self.claims, factors };
         let mut input = ResolveInput::new(SourceFormat::Gguf, self.folder, self.spec.id(), &keys, &roles);
         input.accept_unread = keys.keys().cloned().collect();
+        input.nextn = self.resolution.config.nextn.is_some();
         let written = self.spec.resolve_report(&input).map_err(ConvertError::Unreadable)?;
         own.retain(|key, _| !written.coverage.accepted_unread.contains(key));
         Ok(written)
@@ -207,6 +214,8 @@ impl<'a> Conversion<'a> {
                 ("sharing", "consecutive", Some("tiled"), _) => differences.sharing = true,
                 ("offset", _, _, (Some(here), Some(there))) => differences.offset = here - there,
                 _ if factors && entry.path.contains("scaling") => {}
+                // A folder does not state it.
+                _ if entry.path == "nextn.count" => {}
                 (_, here, there, _) => {
                     let there = there.map_or_else(|| "absent".to_owned(), |there| format!("`{there}`"));
                     let path = &entry.path;

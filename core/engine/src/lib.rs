@@ -65,7 +65,7 @@ pub use disk_cache::{
 };
 pub use draft::{
     AnswerPrediction, DraftCost, DraftPace, DraftRequest, DraftSource, DraftToken, Drafter, MAX_DRAFT,
-    PromptLookup,
+    ModelHead, PromptLookup,
 };
 pub use draft_model::DraftModel;
 pub use embed::{

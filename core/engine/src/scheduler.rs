@@ -13,6 +13,7 @@ mod disk_layout;
 mod disk_states;
 mod drafts;
 mod forward;
+mod head_guesses;
 mod memory;
 mod plan;
 mod prefix_cache;
@@ -21,7 +22,7 @@ mod storage;
 mod swapping;
 
 use disk_states::DiskStates;
-pub(crate) use drafts::check_drafts;
+pub(crate) use drafts::{check_drafts, check_head};
 pub(crate) use plan::{PlannedRows, load_of};
 pub(crate) use prefix_cache::{MIN_SHARED_TOKENS, PrefixQuery, PrefixSource};
 pub(crate) use storage::{StateRead, StateWrite};

@@ -2,11 +2,13 @@
 
 mod answer_start;
 mod draft;
+mod hidden;
 mod stored;
 mod swapped;
 
 pub(crate) use answer_start::AnswerStart;
-pub(crate) use draft::{DraftStart, ProposedToken, SequenceDraft};
+pub(crate) use draft::{DraftStart, GuessChances, ProposedToken, SequenceDraft};
+pub(crate) use hidden::HiddenTail;
 pub(crate) use stored::{Regime, StateSection, StoredSequence, StoredState};
 pub(crate) use swapped::SwappedState;
 
@@ -77,6 +79,8 @@ pub struct Sequence {
     pub(crate) answer: Option<Box<AnswerStart>>,
     /// Guesses of its next tokens.
     pub(crate) draft: SequenceDraft,
+    /// The newest rows of the model, if it has a head for further tokens.
+    pub(crate) hidden: HiddenTail,
 }
 
 /// The order of sequences when rows or pages run out.
@@ -131,6 +135,7 @@ impl Sequence {
             swapped: None,
             answer: None,
             draft: SequenceDraft::default(),
+            hidden: HiddenTail::default(),
         }
     }
 
@@ -144,6 +149,7 @@ impl Sequence {
             snapshots: self.snapshots.clone(),
             retains: self.retains,
             salt: self.salt.clone(),
+            hidden: self.hidden.clone(),
             ..Self::new(id, self.adapters.clone())
         }
     }

@@ -80,6 +80,7 @@ impl Scheduler {
         sequences: &mut [&mut Sequence],
         cancel: &[Option<&AtomicBool>],
     ) -> StepResults {
+        self.guess(sequences);
         let start = Instant::now();
         let (plan, failed) = self.plan(sequences);
         let (load, drafting) = (load_of(&plan), plan.iter().map(PlannedRows::drafting).sum());

@@ -10,6 +10,7 @@
 //! | linear attention | [`LinearAttentionShape`], [`KeySharing`], [`StateUpdate`] |
 //! | routing | [`RouterScore`], [`RouterSelect`], [`RouterWeights`], [`RouterApply`], [`RouterInput`], [`GroupScore`] |
 //! | blocks | [`BranchInput`], [`ParallelInput`], [`HeldStream`] |
+//! | heads for further tokens | [`HiddenRow`], [`JoinOrder`] |
 //! | vectors | [`Pooling`], [`ClassifierActivation`], [`ClassifierScores`] |
 //! | arithmetic | [`Arithmetic`], [`KvType`] |
 //!
@@ -32,6 +33,7 @@ mod arithmetic;
 mod attention;
 mod block;
 mod linear_attention;
+mod next_token;
 mod pooling;
 mod routing;
 
@@ -41,6 +43,7 @@ pub use attention::{AttentionShape, Mask, RopePairs};
 pub use block::{BranchInput, HeldStream, ParallelInput};
 pub use linear_attention::{KeySharing, LinearAttentionShape, StateUpdate};
 pub use names::Name;
+pub use next_token::{HiddenRow, JoinOrder};
 pub use pooling::{ClassifierActivation, ClassifierScores, Pooling};
 pub use routing::{
     GroupScore, RouterApply, RouterInput, RouterScore, RouterSelect, RouterWeights, SparseMixer,

@@ -305,6 +305,14 @@ pub trait Layer: Send + Sync {
     /// What a part returns.
     fn forward(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows>;
 
+    /// Fills the states of the layer as [`Self::forward`] does, without its output.
+    ///
+    /// # Errors
+    /// What a part returns.
+    fn fill(&self, hidden: Rows, context: &mut TransformContext) -> Result<()> {
+        self.forward(hidden, context).map(drop)
+    }
+
     /// Whether a token sees later tokens of its sequence.
     fn is_bidirectional(&self) -> bool;
 
@@ -344,6 +352,18 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A,
         self.finish(stream.unwrap_or(hidden), context)
     }
 
+    fn fill(&self, hidden: Rows, context: &mut TransformContext) -> Result<()> {
+        let last = self.branches.iter().rposition(|branch| branch.part.is_mixer());
+        let (Some(0), Some(branch), None) = (last, self.branches.first(), &self.entry) else {
+            return self.forward(hidden, context).map(drop);
+        };
+        // Only the mixer has states, and it comes first.
+        let normed = branch.enter(&hidden, context)?;
+        let read = normed.as_ref().unwrap_or(&hidden);
+        let inputs = Inputs { branch: read, read: &hidden, stream: &hidden, block: &hidden };
+        branch.part.forward(inputs, context).map(drop)
+    }
+
     fn reads_embedding(&self) -> bool {
         self.embedding_scale.is_some()
     }
@@ -360,6 +380,10 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A,
 impl<L: Layer + ?Sized> Layer for Box<L> {
     fn forward(&self, hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
         (**self).forward(hidden, context)
+    }
+
+    fn fill(&self, hidden: Rows, context: &mut TransformContext) -> Result<()> {
+        (**self).fill(hidden, context)
     }
 
     fn is_bidirectional(&self) -> bool {

@@ -5,6 +5,7 @@ use crate::backend::{Product, StateStep};
 use crate::cancellation::Cancellation;
 use crate::compute::Compute;
 use crate::failure::SequenceFailure;
+use crate::hidden_rows::HiddenRows;
 use crate::hook::Checkpoint;
 use crate::hooks::{Hooks, NO_HOOKS};
 use crate::layout::{SequenceLayout, SequenceRows};
@@ -70,6 +71,8 @@ pub struct TransformContext<'a> {
     pub held: Option<Rows>,
     /// Rows that layers get in addition to the stream, `[T * layers, width]`, token after token; set by the embedding.
     pub per_layer: Option<Rows>,
+    /// The rows for the head that predicts further tokens. `None`: the states of the head are not filled.
+    pub hidden_rows: Option<&'a mut HiddenRows>,
     /// Rows that layers hand to later layers of the step.
     pub slots: Slots,
     /// Rope tables of this step, by the id that a rope component got at assembly.
@@ -100,6 +103,7 @@ impl<'a> TransformContext<'a> {
             embedded: None,
             held: None,
             per_layer: None,
+            hidden_rows: None,
             slots: Slots::default(),
             rope_tables: RopeTables::default(),
         }

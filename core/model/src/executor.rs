@@ -4,6 +4,7 @@ use crate::Result;
 use crate::compute::Compute;
 use crate::context::TransformContext;
 use crate::hooks::Hooks;
+use crate::nextn::NextnExecutor;
 use crate::rows::Rows;
 use crate::stage::{ModelShape, StagePosition, WholeModel};
 use crate::state::{PoolOptions, StatePool, StateSpec};
@@ -40,6 +41,12 @@ pub trait Executor: Send + Sync {
     /// for a whole prompt).
     fn takes_whole_prompts(&self) -> bool {
         false
+    }
+
+    /// The head that predicts further tokens, if it was loaded. [`Self::execute`] then fills its states too, if the
+    /// context has [`TransformContext::hidden_rows`].
+    fn nextn(&self) -> Option<&dyn NextnExecutor> {
+        None
     }
 
     /// An empty pool for the states, where they are computed.
@@ -130,9 +137,14 @@ impl Executor for WholeModel {
         self.body.stack.takes_whole_prompts()
     }
 
+    fn nextn(&self) -> Option<&dyn NextnExecutor> {
+        self.nextn.as_ref().map(|_| self as &dyn NextnExecutor)
+    }
+
     fn execute(&self, context: &mut TransformContext) -> Result<Rows> {
         let _span = tracing::debug_span!("stage", position = ?StagePosition::Only).entered();
         let hidden = self.hidden(context)?;
+        self.follow(&hidden, context)?;
         self.head.logits_of_step(hidden, context)
     }
 }

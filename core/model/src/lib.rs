@@ -63,12 +63,14 @@ mod expert_plan;
 mod experts;
 mod failure;
 mod guard;
+mod hidden_rows;
 mod hook;
 mod hooks;
 mod layout;
 mod linear;
 mod linear_input;
 mod low_rank;
+mod nextn;
 mod param;
 mod pooling;
 mod recurrence;
@@ -120,8 +122,8 @@ pub use compute::Compute;
 pub use device::{DeviceFault, DeviceKind, DeviceRequest, ThreadCount};
 pub use expert_plan::{ExpertPlan, Packing};
 pub use menagerie_formulas::{
-    Activation, Arithmetic, AttentionShape, BranchInput, Gating, KeySharing, KvType, LinearAttentionShape,
-    Mask, Pooling, RopePairs, RouterApply, StateUpdate, Xielu,
+    Activation, Arithmetic, AttentionShape, BranchInput, Gating, HiddenRow, JoinOrder, KeySharing, KvType,
+    LinearAttentionShape, Mask, Pooling, RopePairs, RouterApply, StateUpdate, Xielu,
 };
 pub use recurrence::{LinearAttentionInputs, LogDecay, SelectiveScanInputs};
 
@@ -131,6 +133,7 @@ pub use context::{StepInput, TransformContext};
 pub use error::ModelError;
 pub use failure::SequenceFailure;
 pub use guard::WeightGuard;
+pub use hidden_rows::HiddenRows;
 pub use hook::{Checkpoint, Effect, HookInput, LayerHook, Phases};
 pub use hooks::Hooks;
 pub use scalings::Scalings;
@@ -153,6 +156,7 @@ pub use block::{
     Branch, BranchPart, DynBlock, Layer, ParallelFeedForward, PreNorm, StreamEntry, TransformerBlock,
 };
 pub use executor::{Executor, NormedExecutor, StageTrace};
+pub use nextn::{NextnExecutor, NextnHead, NextnOutput};
 pub use stack::BlockStack;
 pub use stage::{
     EmbeddingModel, FirstStage, LastStage, MiddleStage, ModelShape, Stage, StageBody, StageOutput,

@@ -4,12 +4,13 @@ use crate::classifier::Classifier;
 use crate::context::TransformContext;
 use crate::linear::Linear;
 use crate::linear_input::LinearInput;
+use crate::nextn::{NextnExecutor, NextnHead, NextnOutput};
 use crate::pooling;
 use crate::rows::Rows;
 use crate::trace::Part;
 use crate::traits::{LayerStack, Norm, OutputHead, TokenEmbedding};
 use crate::{ModelError, Result};
-use menagerie_formulas::Pooling;
+use menagerie_formulas::{HiddenRow, Pooling};
 
 /// Where a stage is in its model; explicit configuration, never inferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +83,8 @@ pub struct WholeModel {
     pub embedding: Box<dyn TokenEmbedding>,
     /// The head.
     pub head: Box<dyn OutputHead>,
+    /// A head that predicts further tokens, if it was requested. Its states follow those of the layers.
+    pub nextn: Option<NextnHead>,
 }
 
 /// Embedding, all layers and a pooling: an encoder. It keeps no cache between steps: every sequence of a step is whole.
@@ -227,6 +230,39 @@ impl WholeModel {
     pub(crate) fn hidden(&self, context: &mut TransformContext) -> Result<Rows> {
         let hidden = context.timed(Part::Embedding, |context| self.embedding.embed(context))?;
         self.body.stack.transform(hidden, context)
+    }
+}
+
+impl WholeModel {
+    /// Fills the states of the head for further tokens, if there is one and the caller keeps its rows. A failure in it
+    /// fails no sequence, because the head only guesses.
+    ///
+    /// # Errors
+    /// What a part returns.
+    pub(crate) fn follow(&self, hidden: &Rows, context: &mut TransformContext) -> Result<()> {
+        let (Some(nextn), Some(kept)) = (&self.nextn, context.hidden_rows.take()) else { return Ok(()) };
+        let read = context.compute.backend.copy(hidden)?;
+        let read = match nextn.hidden {
+            HiddenRow::Stream => read,
+            HiddenRow::Normed => self.head.norm(read, context)?,
+        };
+        let (layout, mut ignored) = (context.layout.with_adapters(None), Vec::new());
+        let mut own = context.pass(&layout);
+        (own.failures, own.trace) = (Some(&mut ignored), None);
+        nextn.follow(&*self.embedding, &read, &kept.before, &mut own)?;
+        kept.after = Some(read);
+        Ok(())
+    }
+}
+
+impl NextnExecutor for WholeModel {
+    fn predict(&self, hidden: &Rows, context: &mut TransformContext) -> Result<NextnOutput> {
+        match &self.nextn {
+            Some(nextn) => nextn.predict(&*self.embedding, hidden, context),
+            None => Err(ModelError::Unsupported(
+                "the model was assembled without a head that predicts further tokens".to_owned(),
+            )),
+        }
     }
 }
 

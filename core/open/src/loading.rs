@@ -207,6 +207,12 @@ fn check(request: &LoadRequest, purpose: Purpose) -> Result<(), LoadError> {
         _ if purpose == Purpose::Vectors && placement.stages.is_some() => {
             "stages are supported for text generation only, not for embeddings"
         }
+        _ if request.options.keys.nextn && placement.stages.is_some() => {
+            "the head for further tokens needs the whole model: use --draft heads without --stages"
+        }
+        _ if request.options.keys.nextn && composition.xlora().is_some() => {
+            "drafts are not possible with an X-LoRA, whose adapters are weighted from the rows of a whole step: leave out --draft heads"
+        }
         _ if !mixes_alone(adapters) => {
             "X-LoRA mixes only the adapters that it was trained with: give --xlora once and without other adapters"
         }

@@ -158,6 +158,7 @@ option_setters! {
     with_allow_shadow(specs.allow_shadow: bool),
     with_accept_unread(keys.accept_unread: Vec<String>),
     with_set(keys.set: BTreeMap<String, MetadataValue>),
+    with_nextn(keys.nextn: bool),
     with_adapters(composition.adapters: Vec<AdapterOption>),
     with_mixture(composition.mixture: impl Into<Option<MixtureOption>>),
 }

@@ -77,11 +77,14 @@ impl Assemblies {
 
     /// Whether every tensor that is used has the type F32 in `tensors`. With `--quant`, stages in other processes have
     /// other types than the whole model here.
-    pub(crate) fn is_f32(&self, tensors: &dyn ModelTensors) -> bool {
+    ///
+    /// A head for further tokens, whose block comes after the `blocks` of the model, does not count: it only guesses.
+    pub(crate) fn is_f32(&self, tensors: &dyn ModelTensors, blocks: usize) -> bool {
         let others = tensors.entries().iter().filter(|tensor| tensor.kind != "F32");
         let others: HashSet<&str> = others.map(|tensor| tensor.name.as_str()).collect();
         let is_f32 = |assembly: &Assembly| {
-            assembly.claims.iter().all(|claim| !others.contains(claim.tensor.name.as_str()))
+            let own = assembly.claims.iter().filter(|claim| claim.layer.is_none_or(|layer| layer < blocks));
+            own.into_iter().all(|claim| !others.contains(claim.tensor.name.as_str()))
         };
         match self {
             Self::Whole(assembly) => is_f32(assembly),
@@ -136,8 +139,8 @@ impl ResolvedFile {
         let tensors = file.tensors(Arc::clone(&spec))?;
         let keys = file.keys(&spec)?;
         let mut input = ResolveInput::new(file.format(), file.file(), architecture, &*keys, &*tensors);
-        let KeyOptions { accept_unread, set } = options;
-        (input.accept_unread, input.overrides) = (accept_unread, set);
+        let KeyOptions { accept_unread, set, nextn } = options;
+        (input.accept_unread, input.overrides, input.nextn) = (accept_unread, set, nextn);
         let resolution = spec.resolve_report(&input).map_err(LoadError::Spec)?;
         Ok(Self {
             file,

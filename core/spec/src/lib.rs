@@ -45,9 +45,9 @@ pub mod config {
     pub use crate::kinds::ends::MODEL_SIZES;
     pub use crate::language::config::*;
     pub use menagerie_formulas::{
-        Activation, BranchInput, ClassifierActivation, ClassifierScores, GroupScore, HeldStream, KeySharing,
-        ParallelInput, Pooling, RopePairs, RouterApply, RouterInput, RouterScore, RouterSelect,
-        RouterWeights, SparseMixer, Xielu,
+        Activation, BranchInput, ClassifierActivation, ClassifierScores, GroupScore, HeldStream, HiddenRow,
+        JoinOrder, KeySharing, ParallelInput, Pooling, RopePairs, RouterApply, RouterInput, RouterScore,
+        RouterSelect, RouterWeights, SparseMixer, Xielu,
     };
 }
 

@@ -57,6 +57,13 @@ pub(crate) fn plan(config: &ModelConfig, tied: bool) -> Result<Vec<SynthTensor>,
     for layer in &config.layers {
         plan.layer(layer)?;
     }
+    if let Some(nextn) = &config.nextn {
+        let at = Some(nextn.block.index);
+        plan.layer(&nextn.block)?;
+        nextn.sites().try_for_each(|site| plan.site(Some(site), at))?;
+        let sizes = plan.with_model(nextn.sizes(), &MODEL_SIZES);
+        plan.all(nextn.wanted(&sizes), at, &MODEL_SIZES)?;
+    }
     Ok(plan.tensors)
 }
 

@@ -50,10 +50,13 @@ fn tensors(file: &GgufFile) -> BTreeMap<String, Vec<u64>> {
 }
 
 fn fixture(name: &str) -> Fixture {
-    let path = root().join("tests/fixtures/base").join(name).join("model-f32.gguf");
-    let file = GgufFile::open(&path, &OpenOptions::default()).unwrap();
+    fixture_of(&root().join("tests/fixtures/base").join(name).join("model-f32.gguf"))
+}
+
+fn fixture_of(path: &Path) -> Fixture {
+    let file = GgufFile::open(path, &OpenOptions::default()).unwrap();
     let Some(Value::String(architecture)) = file.metadata().get("general.architecture") else {
-        panic!("{name}")
+        panic!("{path:?}")
     };
     let source = Specs.find(architecture).unwrap();
     let spec = ArchSpec::parse(&source, &Specs, &Kinds::built_in()).unwrap();
@@ -238,4 +241,34 @@ fn a_row_is_stored_as_a_vector_and_a_bias_for_the_selection_by_its_own_name() {
     assert_eq!(dims("exp_probs_b.bias"), [experts]);
     assert_eq!(dims("ffn_down_shexp.weight"), [inner, width]);
     assert!(!written.keys().any(|name| name.ends_with("ffn_gate_up_exps.weight")));
+}
+
+/// A head for further tokens has the tensors of a converted file, except those that it shares with the model.
+#[test]
+fn a_head_for_further_tokens_has_its_tensors() {
+    let path = std::env::temp_dir().join(format!("menagerie-heads-{}.gguf", std::process::id()));
+    let policy = policy("F32").unwrap();
+    for name in ["glm4moe", "deepseek2-v3"] {
+        let fixture = fixture_of(&root().join("tests/fixtures/heads").join(name).join("model-f16.gguf"));
+        let mut keys = fixture.keys.clone();
+        keys.insert("vocab_size".into(), MetadataValue::Integer(264));
+        let synthesis =
+            Synthesis { spec: &fixture.spec, keys: keys.clone(), tied: false, policy: &policy, seed: 1 };
+        write(&synthesis, &path, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        let written = tensors(&GgufFile::open(&path, &OpenOptions::default()).unwrap());
+        // A made-up file says nothing about shared experts.
+        let left_out = ["nextn.embed_tokens.weight", "nextn.shared_head_head.weight", "_shexp.weight"];
+        let in_both = |name: &&String| !left_out.iter().any(|role| name.ends_with(role));
+        let of_block =
+            |name: &&String| name.starts_with("blk.3.") && !name.contains(".bias") && !name.contains("_b.");
+        let expected: Vec<&String> = fixture.tensors.keys().filter(in_both).filter(of_block).collect();
+        let found: Vec<&String> = written.keys().filter(of_block).collect();
+        assert!(found.len() > 10 && found.contains(&&"blk.3.nextn.eh_proj.weight".to_owned()), "{found:?}");
+        assert_eq!(found, expected, "{name}");
+        keys.insert("nextn_predict_layers".into(), MetadataValue::Integer(2));
+        let synthesis = Synthesis { spec: &fixture.spec, keys, tied: false, policy: &policy, seed: 1 };
+        let refused = write(&synthesis, &path, &mut |_, _| ControlFlow::Continue(())).unwrap_err();
+        assert!(refused.to_string().contains("nextn_predict_layers"), "{refused}");
+    }
+    std::fs::remove_file(&path).unwrap();
 }

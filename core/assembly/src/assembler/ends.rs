@@ -86,7 +86,7 @@ impl Assembler<'_> {
     }
 
     /// A matrix `[rows, D]` of the backend.
-    fn table(&mut self, site: TensorSite, rows: &'static str) -> BuildResult<Param> {
+    pub(crate) fn table(&mut self, site: TensorSite, rows: &'static str) -> BuildResult<Param> {
         let weight = self.take(site, TensorPart::Main, &[of("D", self.width()), free(rows)])?;
         self.param(None, &weight)
     }
@@ -113,26 +113,56 @@ impl Assembler<'_> {
 
     /// The head; a model without one is an encoder.
     pub(crate) fn head(&mut self) -> BuildResult<Box<dyn OutputHead>> {
-        let OutputConfig { norm, head, bias, scale, softcap, suppress, pooling: _, classifier: _, dense: _ } =
-            &self.config.output;
+        let config = self.config;
+        let table = self.head_table();
+        let norm = self.site_norm(config.output.norm.as_ref(), None);
+        let (role, weight) = table?;
+        self.head_over(norm, whole(role), weight)
+    }
+
+    /// The matrix of the head, with its role; loaded once even if a head for further tokens shares it.
+    pub(crate) fn head_table(&mut self) -> BuildResult<(&'static str, Param)> {
         let own = self.has(whole("output"), TensorPart::Main);
-        let (role, weight) = match (head, own) {
-            (HeadKind::Own, _) | (HeadKind::OwnOrTied, true) => ("output", self.table(whole("output"), "V")),
-            (HeadKind::Tied, _) | (HeadKind::OwnOrTied, false) => ("token_embd", self.token_table()),
-            (HeadKind::None, _) => {
-                return Err(self.fault(
-                    None,
-                    "output: the model has no head and makes no logits; open it as an encoder (`embed`)",
-                ));
+        match (&self.config.output.head, own) {
+            (HeadKind::Own, _) | (HeadKind::OwnOrTied, true) => {
+                if self.output_table.is_none() {
+                    self.output_table = Some(self.table(whole("output"), "V")?);
+                }
+                match &self.output_table {
+                    Some(known) => Ok(("output", known.clone())),
+                    None => Err(self.fault(None, "output: the matrix was not loaded")),
+                }
             }
-        };
-        let rows = weight.as_ref().map_or(free("V"), |weight| of("V", weight.shape().rows));
-        let bias = self.bias(whole("output"), *bias, &[rows]);
-        let norm = self.site_norm(norm.as_ref(), None);
-        let weight = weight?;
+            (HeadKind::Tied, _) | (HeadKind::OwnOrTied, false) => Ok(("token_embd", self.token_table()?)),
+            (HeadKind::None, _) => Err(self.fault(
+                None,
+                "output: the model has no head and makes no logits; open it as an encoder (`embed`)",
+            )),
+        }
+    }
+
+    /// A head with this norm over the matrix of a site; its bias, scale, cap and suppressed ids are those of the model.
+    pub(crate) fn head_over(
+        &mut self,
+        norm: BuildResult<Option<Box<dyn Norm>>>,
+        site: TensorSite,
+        weight: Param,
+    ) -> BuildResult<Box<dyn OutputHead>> {
+        let OutputConfig {
+            norm: _,
+            head: _,
+            bias,
+            scale,
+            softcap,
+            suppress,
+            pooling: _,
+            classifier: _,
+            dense: _,
+        } = &self.config.output;
         let rows = 0..weight.shape().rows;
         let vocabulary = rows.end;
-        let product = self.linear(whole(role), rows, weight, bias?)?;
+        let bias = self.bias(whole("output"), *bias, &[of("V", vocabulary)]);
+        let product = self.linear(site, rows, weight, bias?)?;
         let suppress = suppress.map(|ids| self.suppressed(ids, vocabulary)).transpose()?;
         Ok(Box::new(LinearHead { norm: norm?, product, scale: *scale, softcap: *softcap, suppress }))
     }

@@ -1,11 +1,12 @@
 //! [`Assembler`]: takes tensors by role, checks their shapes, and reports every fault instead of stopping at the first.
 //!
-//! `claims` has which role takes which tensor, `dims` the shapes, `place` what the factory of one component sees, and
-//! `ends` embedding and head.
+//! `claims` has which role takes which tensor, `dims` the shapes, `place` what the factory of one component sees,
+//! `ends` embedding and head, and `nextn` the head for further tokens.
 
 pub(crate) mod claims;
 pub(crate) mod dims;
 pub(crate) mod ends;
+mod nextn;
 pub(crate) mod place;
 
 use crate::fault::AssemblyFaults;
@@ -55,6 +56,8 @@ pub(crate) struct Assembler<'a> {
     pub(crate) ropes: RopeDeclarations,
     /// The token embedding, once it has been loaded.
     pub(crate) token_table: Option<Param>,
+    /// The matrix of the head, once it has been loaded.
+    pub(crate) output_table: Option<Param>,
     /// The wrapper of linears, if one is active.
     pub(crate) wrapper: Option<&'a dyn LinearWrapper>,
     missing: Vec<MissingTensor>,
@@ -79,6 +82,7 @@ impl<'a> Assembler<'a> {
             slots_before: Vec::new(),
             ropes: RopeDeclarations::default(),
             token_table: None,
+            output_table: None,
             wrapper: options.wrapper,
             missing: Vec::new(),
             row_factors: HashMap::new(),

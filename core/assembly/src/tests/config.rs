@@ -97,6 +97,7 @@ pub(crate) fn tiny_config(model: &TinyModel) -> ModelConfig {
             classifier: None,
             dense: Vec::new(),
         },
+        nextn: None,
         tokenizer: TokenizerConfig::default(),
         chat_fallback: None,
         adapter_order: Vec::new(),

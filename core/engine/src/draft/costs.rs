@@ -52,6 +52,10 @@ impl PricedGuess {
     }
 }
 
+/// The share of the time since the last guess of the model's own head that is spent to learn whether its guesses are right
+/// more often now.
+const LEARNING: f64 = 0.005;
+
 /// Seconds of steps that only decode, by the number of their rows.
 #[derive(Clone, Debug)]
 pub(crate) struct DecodeCosts {
@@ -72,6 +76,10 @@ pub(crate) struct DecodeCosts {
     earned: f64,
     /// Seconds of a copy of recurrent states.
     copy: f64,
+    /// Seconds in which the model's own head adds a guess to each draft.
+    head: Option<f64>,
+    /// Seconds of all steps when it last guessed.
+    head_asked: f64,
 }
 
 impl Default for DecodeCosts {
@@ -86,6 +94,8 @@ impl Default for DecodeCosts {
             invested: 0.0,
             earned: 0.0,
             copy: 0.0,
+            head: None,
+            head_asked: 0.0,
         }
     }
 }
@@ -134,6 +144,28 @@ impl DecodeCosts {
         self.spent += invested + guesses;
         self.invested += invested;
         self.guessing += guesses;
+    }
+
+    /// The model's own head took this long to add a guess to each draft.
+    pub(crate) fn head_guessed(&mut self, time: Duration) {
+        self.guessed(time, Duration::ZERO);
+        let time = time.as_secs_f64();
+        self.head = Some(self.head.map_or(time, |known| known + NEWEST * (time - known)));
+        self.head_asked = self.spent;
+    }
+
+    /// Whether the model's own head is to add a guess to each draft, so that a step of `rows` rows, or `drafted` rows with the
+    /// guesses so far, has one more. `tokens` is the expected number of tokens that it adds. Where it has not guessed for
+    /// long, it does, to learn whether its guesses are right more often now.
+    pub(crate) fn is_worth_guessing(&self, rows: usize, drafted: usize, tokens: f64) -> bool {
+        let Some(alone) = self.seconds.get(rows).copied().flatten().filter(|_| rows > 0) else {
+            return false;
+        };
+        let of = |count: usize| self.of_rows(rows, alone, count);
+        let Some((before, after)) = of(drafted).zip(of(drafted + 1)) else { return false };
+        let cost = self.head.unwrap_or(0.0) + (after - before).max(0.0);
+        let is_due = drafted == rows && cost <= LEARNING * (self.spent - self.head_asked);
+        is_due || (!self.has_lost(alone) && tokens / rows as f64 * alone > cost)
     }
 
     /// Seconds of all steps and guesses so far.
@@ -279,6 +311,17 @@ mod tests {
         assert_eq!(count(&DecodeCosts::default(), 1, &chances(1.0)), 0);
         assert_eq!(count(&costs(&[100]), 0, &chances(1.0)), 0);
         assert_eq!(count(&costs(&[100]), 2, &chances(1.0)), 0);
+    }
+
+    #[test]
+    fn a_head_guesses_where_that_pays_for_its_time_and_tries_again_after_a_while() {
+        let mut costs = costs(&[100, 110, 120]);
+        assert!(!DecodeCosts::default().is_worth_guessing(1, 1, 1.0), "no plain step was measured");
+        costs.head_guessed(Duration::from_millis(20));
+        costs.measured(1, 0, Duration::from_millis(100));
+        assert!(costs.is_worth_guessing(1, 1, 0.5) && !costs.is_worth_guessing(1, 1, 0.2));
+        (0..100).for_each(|_| costs.measured(1, 0, Duration::from_millis(100)));
+        assert!(costs.is_worth_guessing(1, 1, 0.0) && !costs.is_worth_guessing(1, 2, 0.0));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::error::GenerateError;
 use crate::sampling::ConstraintStep;
-use crate::sequence::ProposedToken;
+use crate::sequence::{GuessChances, ProposedToken};
 use std::time::Instant;
 
 /// The grade of tokens that a constraint forces.
@@ -41,6 +41,8 @@ pub(crate) struct Drafting {
     has_begun: bool,
     /// Seconds of all steps when it was last asked, or at the first token.
     asked: f64,
+    /// Whether the guesses are those of the model's own head.
+    is_model_head: bool,
 }
 
 impl Drafting {
@@ -58,6 +60,7 @@ impl Drafting {
             max_tokens: request.max_tokens.unwrap_or(usize::MAX),
             has_begun: false,
             asked: 0.0,
+            is_model_head: source.is_model_head(),
         })
     }
 
@@ -74,6 +77,18 @@ impl Drafting {
         }
     }
 
+    /// The guesses of the model's own head for the newest step, with their grades.
+    pub(crate) fn head_guessed(&mut self, guesses: Vec<(u32, u8)>) {
+        self.rest = guesses.into_iter().map(|(id, grade)| DraftToken { id, grade }).collect();
+    }
+
+    /// How often guesses of the model's own head are right, if it is to guess where there are no other guesses.
+    pub(crate) fn question(&self) -> Option<GuessChances> {
+        let asks = self.is_model_head && self.rest.is_empty();
+        let by_grade = std::array::from_fn(|grade| self.rates.rate(grade as u8));
+        asks.then(|| GuessChances { by_grade, next: self.rates.overall() })
+    }
+
     /// Decides how the tokens after `tokens` are guessed before the next step: the constraint of the answer forces them,
     /// or the drafter is asked for as many as are expected to be worth their time.
     pub(crate) fn prepare(
@@ -83,16 +98,18 @@ impl Drafting {
         costs: &DecodeCosts,
         pace: DraftPace,
     ) {
-        let forced = constraint.map(|constraint| constraint.forced(MAX_DRAFT)).unwrap_or_default();
-        if !forced.is_empty() {
+        // Nothing follows the last token of the answer.
+        let useful = self.max_tokens.saturating_sub(self.tokens + 1).min(MAX_DRAFT);
+        let forced = constraint.map(|constraint| constraint.forced(useful)).unwrap_or_default();
+        if useful == 0 || !forced.is_empty() {
             let forced = forced.into_iter().map(|id| DraftToken { id, grade: FORCED }).collect();
             self.next = NextDraft::Forced(forced);
             return;
         }
         let cost = self.drafter.cost(tokens);
         let most = match pace {
-            DraftPace::Always => MAX_DRAFT,
-            DraftPace::WhenFaster => self.prospect(cost, costs).guesses(costs),
+            DraftPace::Always => useful,
+            DraftPace::WhenFaster => self.prospect(cost, costs).guesses(costs).min(useful),
         };
         self.next = match most {
             0 => NextDraft::Forced(Vec::new()),

@@ -16,12 +16,14 @@
 mod acceptance;
 mod costs;
 mod drafting;
+mod head;
 mod lookup;
 mod prediction;
 mod prospect;
 
 pub(crate) use costs::{DecodeCosts, PricedGuess};
 pub(crate) use drafting::Drafting;
+pub use head::ModelHead;
 pub use lookup::PromptLookup;
 pub use prediction::AnswerPrediction;
 
@@ -43,6 +45,12 @@ pub trait DraftSource: fmt::Debug + Send + Sync {
     /// # Errors
     /// The source cannot guess for another answer.
     fn start(&self, request: &DraftRequest) -> Result<Box<dyn Drafter>, GenerateError>;
+
+    /// Whether the guesses are those of the model's own head ([`ModelHead`]): the scheduler then makes them before a step,
+    /// and the drafter makes none.
+    fn is_model_head(&self) -> bool {
+        false
+    }
 }
 
 /// What a drafter has to know of the request whose answer it guesses.

@@ -46,6 +46,10 @@ impl DraftSource for AnswerPrediction {
         let known = Arc::clone(&self.known);
         Ok(Box::new(PredictionDrafter { known, others, place: None, seen: 0, from: 0, is_predicted: false }))
     }
+
+    fn is_model_head(&self) -> bool {
+        self.others.as_ref().is_some_and(|source| source.is_model_head())
+    }
 }
 
 /// The place in the text that an answer has reached.

@@ -12,10 +12,13 @@ impl Generation {
         &mut self,
         id: u32,
         scheduler: &Scheduler,
-        sequence: &Sequence,
+        sequence: &mut Sequence,
         sink: &mut dyn FnMut(Event),
     ) {
         let Some(drafting) = &mut self.drafting else { return };
+        if let Some(guesses) = sequence.draft.take_answer() {
+            drafting.head_guessed(guesses);
+        }
         drafting.came(id);
         if !sequence.has_next_row() {
             let (costs, pace) = (&scheduler.costs, scheduler.draft_pace);
@@ -32,6 +35,7 @@ impl Generation {
         let Some(drafting) = &mut self.drafting else { return };
         if let Some(proposed) = drafting.propose(&sequence.tokens, &mut scheduler.costs) {
             sequence.draft.propose(proposed);
+            sequence.draft.ask(drafting.question());
         }
     }
 

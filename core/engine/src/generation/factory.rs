@@ -11,7 +11,7 @@ use crate::draft::{DraftRequest, Drafting};
 use crate::error::{GenerateError, MissingCapability};
 use crate::request::Request;
 use crate::sampling::{AnswerOpening, Chain, ConstraintPhase, ConstraintStep, SamplingError};
-use crate::scheduler::{Scheduler, check_drafts};
+use crate::scheduler::{Scheduler, check_drafts, check_head};
 use crate::stats::Statistics;
 use crate::stopping::StopConditions;
 use menagerie_answers::AnswerParser;
@@ -48,6 +48,9 @@ impl GenerationFactory {
         let engine = scheduler.engine();
         if request.draft.is_some() {
             check_drafts(engine, scheduler.hooks())?;
+        }
+        if request.draft.as_ref().is_some_and(|source| source.is_model_head()) {
+            check_head(engine)?;
         }
         let constraint = self.constraint(request, &parser)?;
         let parser = match constraint.as_ref().map(ConstraintStep::scope) {

@@ -19,17 +19,18 @@ impl Scheduler {
         sequences: &mut [&mut Sequence],
         made: Result<ForwardOutput, GenerateError>,
     ) -> StepResults {
-        let ForwardOutput { rows, mut failures } = match made {
+        let ForwardOutput { rows, mut failures, hidden } = match made {
             Ok(made) => made,
             Err(error) => {
                 return StepResults::new(StepRows::none(), self.recover_all(&plan, sequences, error));
             }
         };
-        let (mut parts, mut next) = (Vec::with_capacity(plan.len()), 0);
+        let (mut parts, mut next, mut hidden) = (Vec::with_capacity(plan.len()), 0, hidden.into_iter());
         for (place, planned) in plan.into_iter().enumerate() {
             let own = next..next + planned.logits.len();
             next = own.end;
             let sequence = &mut *sequences[planned.index];
+            sequence.hidden = hidden.next().unwrap_or_default();
             let result = match failures.iter().position(|failure| failure.index == place) {
                 // A guess is the reason. The next step computes the token alone.
                 Some(at)

@@ -133,6 +133,27 @@ impl Scheduler {
     }
 }
 
+/// Refuses a model whose head for further tokens cannot guess, or that was loaded without it.
+///
+/// # Errors
+/// [`GenerateError::Options`] with the reason.
+pub(crate) fn check_head(engine: &Engine) -> Result<(), GenerateError> {
+    if engine.is_recurrent() {
+        return Err(GenerateError::Options(
+            "drafts are not possible: the head for further tokens cannot guess for a model with a recurrent state; leave out \
+             --draft heads, or use --draft lookup"
+                .to_owned(),
+        ));
+    }
+    if engine.model.nextn().is_some() {
+        return Ok(());
+    }
+    Err(GenerateError::Options(
+        "the head for further tokens is not loaded, so it cannot guess: open the model with --draft heads, or leave the drafts out"
+            .to_owned(),
+    ))
+}
+
 /// Refuses a model or hooks with which guesses cannot be computed without an effect.
 ///
 /// # Errors

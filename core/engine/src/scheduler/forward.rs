@@ -4,10 +4,10 @@ use super::{PlannedRows, Scheduler};
 use crate::error::GenerateError;
 use crate::layers::through_layers;
 use crate::output::StepRows;
-use crate::sequence::Sequence;
+use crate::sequence::{HiddenTail, Sequence};
 use menagerie_model::{
-    AdapterSet, Cancellation, ModelError, Rows, SequenceFailure, SequenceLayout, SequenceRows, StepInput,
-    TransformContext,
+    AdapterSet, Cancellation, HiddenRows, InferenceStep, ModelError, Rows, SequenceFailure, SequenceLayout,
+    SequenceRows, StepInput, TransformContext,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,6 +17,8 @@ pub(crate) struct ForwardOutput {
     pub(crate) rows: StepRows,
     /// Sequences whose rows are unusable, by their index in the plan.
     pub(crate) failures: Vec<SequenceFailure>,
+    /// For each planned sequence the newest rows of the model, if it has a head for further tokens.
+    pub(crate) hidden: Vec<HiddenTail>,
 }
 
 impl Scheduler {
@@ -30,7 +32,7 @@ impl Scheduler {
     ) -> Result<ForwardOutput, GenerateError> {
         let mut failures = Vec::new();
         if plan.is_empty() {
-            return Ok(ForwardOutput { rows: StepRows::none(), failures });
+            return Ok(ForwardOutput { rows: StepRows::none(), failures, hidden: Vec::new() });
         }
         let sets =
             AdapterSets::of(plan.iter().filter_map(|planned| sequences[planned.index].adapters.as_ref()));
@@ -55,6 +57,7 @@ impl Scheduler {
         let flags = plan.iter().map(|planned| cancel.get(planned.index).copied().flatten());
         let flags: Vec<&AtomicBool> = flags.collect::<Option<_>>().unwrap_or_default();
         let tokens: Vec<u32> = plan.iter().flat_map(fed).collect();
+        let mut kept = self.rows_before(plan, sequences);
         let Self { engine, hooks, pool, .. } = self;
         let mut context = TransformContext::new(&engine.compute, &layout, StepInput::Tokens(&tokens), pool);
         context.adapters = &sets.0;
@@ -62,12 +65,46 @@ impl Scheduler {
         context.trace = hooks.trace.as_deref();
         context.cancelled = Cancellation::by_all(&flags);
         context.failures = Some(&mut failures);
+        context.hidden_rows = kept.as_mut();
         let rows = through_layers(context, engine.guard.as_ref(), |context| {
             let logits = engine.model.execute(context)?;
             expect_width(&logits, engine.vocabulary())?;
             Ok(logits)
         })?;
-        Ok(ForwardOutput { rows, failures })
+        let after = kept.and_then(|kept| kept.after);
+        let hidden = after.map(|after| self.tails(plan, sequences, &after)).transpose()?;
+        Ok(ForwardOutput { rows, failures, hidden: hidden.unwrap_or_default() })
+    }
+
+    /// For a head for further tokens the row of the model before the first row of each sequence. None at the start of a
+    /// sequence, and after a state that comes from elsewhere.
+    fn rows_before(&self, plan: &[PlannedRows], sequences: &[&mut Sequence]) -> Option<HiddenRows> {
+        self.engine.model.nextn()?;
+        let row = |planned: &PlannedRows| {
+            let sequence = &sequences[planned.index];
+            sequence.hidden.before(sequence.computed).map(<[f32]>::to_vec)
+        };
+        Some(HiddenRows { before: plan.iter().map(row).collect(), after: None })
+    }
+
+    /// The rows of a step that the next one may need: the last of a prompt, all of a sequence that decodes.
+    fn tails(
+        &self,
+        plan: &[PlannedRows],
+        sequences: &[&mut Sequence],
+        after: &Rows,
+    ) -> Result<Vec<HiddenTail>, ModelError> {
+        let (values, width) = (self.engine.compute.backend.read(after)?, after.cols());
+        let tail = |planned: &PlannedRows| {
+            let (rows, computed) = (&planned.rows, sequences[planned.index].computed);
+            let start = match planned.step {
+                InferenceStep::Decode { .. } => rows.start,
+                InferenceStep::Prefill { .. } => rows.end.saturating_sub(1),
+            };
+            let values = values.get(start * width..rows.end * width).unwrap_or_default();
+            HiddenTail::new(computed + start - rows.start, width, values.to_vec())
+        };
+        Ok(plan.iter().map(tail).collect())
     }
 }
 

@@ -124,7 +124,8 @@ impl Scheduler {
         }
         for index in order {
             let sequence = &sequences[index];
-            let pending = sequence.uncomputed();
+            // After a preemption, tokens of the answer may follow the prompt: they are decoded.
+            let pending = sequence.uncomputed().min(sequence.prompt.saturating_sub(sequence.reached()));
             if rows[index] == 0 && !sequence.is_decoding() && !(whole && pending > left) {
                 rows[index] = sequence.rows_until_boundary(pending.min(left));
                 if !whole {

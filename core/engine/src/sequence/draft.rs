@@ -15,6 +15,10 @@ pub(crate) struct SequenceDraft {
     pub(crate) start: Option<DraftStart>,
     /// The number of pending tokens whose rows are computed again, because a step with a wrong guess was undone.
     pub(crate) again: usize,
+    /// Where the model's own head is to guess: how often its guesses are right.
+    question: Option<GuessChances>,
+    /// What the head guessed before the newest step, with the grades.
+    answer: Option<Vec<(u32, u8)>>,
     /// The number of guesses that were computed so far.
     pub(crate) drafted: usize,
     /// Those of them that became part of the sequence.
@@ -44,7 +48,44 @@ pub(crate) struct ProposedToken {
     pub(crate) is_predicted: bool,
 }
 
+/// How often guesses of a head are right, as estimated.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct GuessChances {
+    /// By grade.
+    pub(crate) by_grade: [f64; 8],
+    /// For a guess whose grade is not known yet.
+    pub(crate) next: f64,
+}
+
+impl GuessChances {
+    /// The chance of a guess of this grade.
+    pub(crate) fn of(&self, grade: u8) -> f64 {
+        self.by_grade.get(usize::from(grade)).copied().unwrap_or(0.0)
+    }
+}
+
 impl SequenceDraft {
+    /// Asks the model's own head for guesses for the next step.
+    pub(crate) fn ask(&mut self, question: Option<GuessChances>) {
+        self.question = question;
+    }
+
+    /// What is asked of the model's own head, once.
+    pub(crate) fn take_question(&mut self) -> Option<GuessChances> {
+        self.question.take()
+    }
+
+    /// Proposes what the model's own head guessed, with the grades.
+    pub(crate) fn guessed(&mut self, proposed: Vec<ProposedToken>, guesses: Vec<(u32, u8)>) {
+        self.proposed = proposed;
+        self.answer = Some(guesses);
+    }
+
+    /// What the head guessed before the newest step, once.
+    pub(crate) fn take_answer(&mut self) -> Option<Vec<(u32, u8)>> {
+        self.answer.take()
+    }
+
     /// Proposes these guesses for the next step, instead of earlier ones.
     pub(crate) fn propose(&mut self, tokens: Vec<ProposedToken>) {
         self.proposed = tokens;
@@ -62,6 +103,7 @@ impl SequenceDraft {
 
     /// Drops all guesses, and the rows of those that were computed. The states stay where they are.
     pub(crate) fn clear(&mut self) {
+        self.question = None;
         self.proposed.clear();
         self.ahead.clear();
     }

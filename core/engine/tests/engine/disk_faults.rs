@@ -171,13 +171,17 @@ fn a_folder_that_is_read_only_is_read() {
 /// Set in a child process, which fills the folder of this name until it is killed.
 const CHILD: &str = "MENAGERIE_TEST_DISK_CACHE_CHILD";
 
+/// The number of its first text.
+const FIRST: &str = "MENAGERIE_TEST_DISK_CACHE_FIRST";
+
 /// The child of the next test; by itself it does nothing.
 #[test]
 fn fills_a_folder_until_it_is_killed() {
     let Ok(folder) = std::env::var(CHILD) else { return };
     let fake = Fake::plain();
     let cache = fake.cache(Path::new(&folder));
-    for seed in 0..1_000_000 {
+    let first = std::env::var(FIRST).unwrap().parse().unwrap();
+    for seed in first..u64::MAX {
         answer(&mut fake.session(Some(Arc::clone(&cache))), &tokens(seed, 240));
     }
 }
@@ -190,22 +194,27 @@ const KILLS: &str = "MENAGERIE_TEST_KILLS";
 #[test]
 fn a_kill_while_it_writes_damages_nothing() {
     use std::process::{Command, Stdio};
-    let rounds = std::env::var(KILLS).ok().and_then(|count| count.parse().ok()).unwrap_or(40);
+    let rounds = std::env::var(KILLS).ok().and_then(|count| count.parse().ok()).unwrap_or(40_u64);
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let fake = Fake::plain();
     let mut random = SplitMix64::new(11);
+    let mut known = Vec::new();
     for round in 0..rounds {
+        let first = round * 1000;
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "disk_faults::fills_a_folder_until_it_is_killed", "--nocapture"]);
-        command.env(CHILD, folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut whole = if folder.join("cache.lock").exists() { files(folder) } else { Vec::new() };
-        let wanted = whole.len() + 20 + random.below(80);
+        command.env(CHILD, folder).env(FIRST, first.to_string());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let wanted = known.len() + 20 + random.below(80);
         let mut child = command.spawn().unwrap();
+        let mut whole: Vec<PathBuf> = known.clone();
         while whole.len() < wanted {
             assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
-            std::thread::sleep(Duration::from_micros(random.below(2000) as u64));
-            whole = files(folder).into_iter().filter(|path| is_block(path)).collect();
+            std::thread::sleep(Duration::from_micros(2000 + random.below(2000) as u64));
+            if folder.join("cache.lock").exists() {
+                whole = files(folder).into_iter().filter(|path| is_block(path)).collect();
+            }
         }
         child.kill().unwrap();
         child.wait().unwrap();
@@ -213,18 +222,20 @@ fn a_kill_while_it_writes_damages_nothing() {
         assert!(whole.iter().all(|path| left.contains(path)), "round {round}: a file is lost");
         // What the child has computed is read, up to the last whole block.
         let cache = fake.cache(folder);
-        let mut known = 0;
-        for seed in 0..=(left.len() / 30) as u64 {
+        let mut read = 0;
+        for seed in first..=first + ((left.len() - known.len()) / 30) as u64 {
             let prompt = tokens(seed, 240);
             let outcome = answer(&mut fake.session(Some(Arc::clone(&cache))), &prompt);
             assert_eq!(outcome.tokens, scripted(&prompt, 5, usize::MAX));
-            known += outcome.statistics.disk_tokens;
+            read += outcome.statistics.disk_tokens / BLOCK;
         }
         let counts = cache.counts();
         assert_eq!((counts.damaged, counts.faults), (0, 0), "round {round}: {counts:?}");
-        // A prompt has 30 blocks; the last one of them has its last token, which is computed.
-        let (read, whole) = (known / BLOCK, whole.len());
-        assert!(read + whole / 15 + 30 >= whole, "round {round}: {read} of {whole} blocks are read");
+        // The last block of each prompt has its last token, which is computed.
+        let written = whole.len() - known.len();
+        assert!(read + 1 + written / 29 >= written, "round {round}: {read} of {written} blocks are read");
+        drop(cache);
+        known = files(folder).into_iter().filter(|path| is_block(path)).collect();
     }
 }
 

@@ -78,7 +78,7 @@ fn a_hundred_seeds_and_five_samplers_answer_as_without_a_draft_model() {
         }
     }
     let rate = |[drafted, accepted]: [usize; 2]| accepted as f64 / drafted as f64;
-    assert!(greedy[0] > 1500 && rate(greedy) > 0.85, "the last draft goes past the end: {greedy:?}");
+    assert!(greedy[0] > 1500 && rate(greedy) > 0.99, "{greedy:?}");
     assert!(sums[0][1] > 3000 && rate(sums[0]) > 0.3, "{sums:?}");
     assert!(sums[1][0] > 3000 && rate(sums[1]) < 0.5, "{sums:?}");
     assert!(sums[2][1] > 500 && sums[3][1] > 100, "{sums:?}");
@@ -87,8 +87,8 @@ fn a_hundred_seeds_and_five_samplers_answer_as_without_a_draft_model() {
 /// The same bits with weights, for answers that run together: the model itself, and one with other weights.
 #[test]
 fn answers_of_models_with_weights_are_those_without_a_draft_model() {
-    let model = tiny(160, KvType::F32);
-    let (own, other) = (drafting(&model, 5), drafting(&tiny_of(160, KvType::F16, 12), 5));
+    let model = tiny_of(160, KvType::F32, 11, 6.0);
+    let (own, other) = (drafting(&model, 5), drafting(&tiny_of(160, KvType::F16, 12, 6.0), 5));
     for seed in 0..3 {
         let asked = asked(seed);
         let (plain, _) = together(&model, eight_sequences(), &asked, None);
@@ -99,7 +99,8 @@ fn answers_of_models_with_weights_are_those_without_a_draft_model() {
                 .collect();
             let (drafted, [guesses, accepted]) = together(&model, eight_sequences(), &guessed, None);
             assert_eq!(plain, drafted, "{name} {seed}");
-            assert!(name == "other" || (guesses > 20 && accepted * 4 > guesses), "{accepted} of {guesses}");
+            assert!(guesses > 20, "{name}: {guesses}");
+            assert_eq!(accepted * 4 > guesses, name == "own", "{name}: {accepted} of {guesses}");
         }
     }
 }
@@ -145,7 +146,7 @@ fn a_draft_model_computes_a_text_once() {
         seen.iter().map(|part| part.tokens.len()).sum::<usize>()
     };
     assert_eq!(rows(&text, None), 100 + 3, "the last guess is not fed");
-    text.extend([7; 5]);
+    text.extend([200; 5]);
     assert_eq!(rows(&text, None), 5 + 3);
     assert_eq!(rows(&text, Some("mine")), 105 + 3);
     assert_eq!(rows(&text, Some("mine")), 1 + 3);
@@ -180,34 +181,88 @@ fn answers_that_run_together_are_drafted_together() {
     assert!(shared * 2 > seen.len(), "{shared} of {}", seen.len());
 }
 
+/// Answers that are preempted, that a draft model with windows or a recurrent state guesses, or for which the draft model
+/// has no place, are the same.
+#[test]
+fn answers_that_give_way_or_find_no_place_are_the_same() {
+    let engine_of = |model: FakeModel| engine(&Arc::new(model), 128, 64);
+    let model = engine_of(sure(mixing));
+    let little = SchedulerOptions::default().with_sequences(5).with_prefixes(2).with_capacity_tokens(80);
+    let drafts = [
+        (5, sure(mixing)),
+        (2, sure(mixing)),
+        (5, sure(mostly_wrong)),
+        (5, sure(mixing).windowed(9)),
+        (5, sure(mixing).recurrent()),
+    ];
+    for (places, draft) in drafts {
+        let source = drafting(&engine_of(draft), places);
+        for (seed, options) in [(1, little), (2, little.with_swap_bytes(1 << 20)), (3, eight_sequences())] {
+            let asked = asked(seed);
+            let (plain, _) = together(&model, options, &asked, None);
+            let guessed = asked
+                .iter()
+                .map(|(prompt, request)| (prompt.clone(), request.clone().with_draft(Arc::clone(&source))));
+            let guessed: Vec<_> = guessed.collect();
+            let (mut drafted, [guesses, _]) = together(&model, options, &guessed, None);
+            let mut notices = 0;
+            for (events, _) in &mut drafted {
+                let before = events.len();
+                events.retain(|event| !matches!(event, Event::Notice(_)));
+                notices += before - events.len();
+            }
+            assert_eq!(plain, drafted, "{places} {seed}");
+            assert_eq!(notices > 0, places == 2, "{places} {seed}: {notices}");
+            assert!(guesses > 5, "{places} {seed}: {guesses}");
+        }
+    }
+}
+
 #[test]
 fn a_draft_model_that_fails_ends_its_guesses_and_not_the_answer() {
     let answer = ids("abcdefghijklmnop");
     let model = Arc::new(FakeModel::saying(VOCABULARY, 3, &answer));
     let says = || FakeModel::saying(VOCABULARY, 3, &answer).with_highest(SURE);
     let letter = u32::from(b'f');
-    let little = SchedulerOptions::default().with_sequences(1).with_capacity_tokens(8);
     let failing = Arc::new(says());
     failing.during(Some(Box::new(|| Err(menagerie_model::ModelError::Unsupported("a fault".to_owned())))));
-    let without_memory = pipeline("tight", &engine(&Arc::new(says()), 64, 16), Arc::new(Bytes));
-    let sources: [(Arc<dyn DraftSource>, &str); 4] = [
+    let sources: [(Arc<dyn DraftSource>, &str); 3] = [
         (drafting(&engine(&Arc::new(says().broken_after(letter, f32::NAN)), 64, 16), 1), "after position"),
         (drafting(&engine(&Arc::new(says().failing_on(letter)), 64, 16), 1), "a fake failure"),
         (drafting(&engine(&failing, 64, 16), 1), "a fault"),
-        (Arc::new(DraftModel::new(&without_memory, &without_memory, little).unwrap()), "page"),
     ];
     for (source, word) in sources {
-        let mut notices = Vec::new();
-        let request = Request::greedy(12).with_draft(source);
-        let outcome = always(&model, 64).generate(&[1, 2, 3], &request, |event| {
-            if let Event::Notice(text) = event {
-                notices.push(text);
-            }
-        });
-        assert_eq!(outcome.unwrap().text, "abcdefghijkl");
-        assert!(notices.len() == 1 && notices[0].contains(word), "{notices:?}");
-        assert!(notices[0].contains("draft model"), "{notices:?}");
+        let (text, notices) = noticed(&model, &[1, 2, 3], source);
+        assert_eq!(text, "abcdefghijkl");
+        assert!(notices.len() == 1 && notices[0].contains(word), "{word}: {notices:?}");
+        assert!(notices[0].contains("the draft model small guesses no more"), "{notices:?}");
     }
+}
+
+/// The text of an answer of twelve tokens, and the notices with it.
+fn noticed(model: &Arc<FakeModel>, prompt: &[u32], source: Arc<dyn DraftSource>) -> (String, Vec<String>) {
+    let mut notices = Vec::new();
+    let request = Request::greedy(12).with_draft(source);
+    let outcome = always(model, 512).generate(prompt, &request, |event| {
+        if let Event::Notice(text) = event {
+            notices.push(text);
+        }
+    });
+    (outcome.unwrap().text, notices)
+}
+
+/// The states have a page of 256 tokens.
+#[test]
+fn a_text_that_does_not_fit_into_the_states_is_not_drafted() {
+    let answer = ids("abcdefghijklmnop");
+    let model = Arc::new(FakeModel::saying(VOCABULARY, 300, &answer));
+    let draft = Arc::new(FakeModel::saying(VOCABULARY, 300, &answer).with_highest(SURE));
+    let draft = pipeline("tight", &engine(&draft, 512, 16), Arc::new(Bytes));
+    let options = SchedulerOptions::default().with_sequences(1).with_prefixes(0).with_capacity_tokens(256);
+    let source = Arc::new(DraftModel::new(&draft, &draft, options).unwrap());
+    let (text, notices) = noticed(&model, &[5; 300], source);
+    assert_eq!(text, "abcdefghijkl");
+    assert!(notices.len() == 1 && notices[0].contains("tight"), "{notices:?}");
 }
 
 /// While the draft model computes, too.
@@ -378,7 +433,7 @@ fn a_predicted_answer_is_followed_and_counted() {
     let (plain, _) = shown(&mut always(&model, 128), &[1, 2, 3], &request);
     let lookup: Arc<dyn DraftSource> = Arc::new(PromptLookup::default());
     for (text, least, most, rejected) in [
-        ("The quick brown fox jumps over the lazy dog.", 34, 39, 0),
+        ("The quick brown fox jumps over the lazy dog.", 34, 39, 1),
         ("The quick brown cat jumps over the lazy dog.", 26, 34, 9),
         ("nothing of it", 0, 0, 20),
         ("", 0, 0, 0),

@@ -226,11 +226,15 @@ fn a_session_goes_on_after_a_drafted_answer() {
         let mut text: Vec<u32> = vec![4, 8, 15];
         for turn in 0..5 {
             let request = Request::greedy(13).with_logprobs(0);
-            let (expected, _) = shown(&mut plain, &text, &request);
+            let (mut expected, _) = shown(&mut plain, &text, &request);
             let answer = expected.1.as_ref().unwrap().tokens.clone();
             let known = [&text[..], &answer, &[9; 9]].concat();
             let source: Arc<dyn DraftSource> = Arc::new(Guesses::Mixed(known, 4));
-            let (found, _) = shown(&mut drafted, &text, &request.with_draft(source));
+            let (mut found, _) = shown(&mut drafted, &text, &request.with_draft(source));
+            // A recurrent state that went back has fewer tokens, so more of the next prompt is computed.
+            for events in [&mut expected.0, &mut found.0] {
+                events.retain(|event| !matches!(event, Event::Prefill { .. }));
+            }
             assert_eq!(expected, found, "turn {turn}");
             assert!(drafted.sequence().pending() == 0);
             assert!([&text[..], &answer].concat().starts_with(drafted.sequence().tokens()));

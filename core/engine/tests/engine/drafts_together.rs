@@ -146,15 +146,17 @@ fn guesses_take_no_rows_of_prompts() {
 
 /// A small dense model on the CPU, whose greedy answers soon repeat themselves.
 pub(crate) fn tiny(context: usize, kv_type: KvType) -> Arc<Engine> {
-    tiny_of(context, kv_type, 11)
+    tiny_of(context, kv_type, 11, 1.0)
 }
 
-/// One with other weights.
-pub(crate) fn tiny_of(context: usize, kv_type: KvType, seed: u64) -> Arc<Engine> {
+/// One with other weights, whose logits are larger by a factor.
+pub(crate) fn tiny_of(context: usize, kv_type: KvType, seed: u64, factor: f32) -> Arc<Engine> {
     let shape = TinyShape { vocabulary: VOCABULARY, ..TinyShape::default() };
     let arithmetic = menagerie_engine::Arithmetic::Exact;
+    let mut model = TinyModel::new(shape, seed);
+    model.tensors.get_mut("output.weight").unwrap().1.iter_mut().for_each(|weight| *weight *= factor);
     Arc::new(Engine {
-        model: Arc::new(TinyModel::new(shape, seed).to_model().unwrap()),
+        model: Arc::new(model.to_model().unwrap()),
         compute: Compute::new(cpu_backend(2).unwrap(), arithmetic),
         kv_type,
         context,

@@ -26,7 +26,7 @@ pub(crate) fn finish_text(
     let LoadedParts { resolved, made, plan, sites, compute, text, weights, free, mixture, guard } = loaded;
     let options = &request.options;
     let files = AdapterFiles::read(&options.composition.adapters)?;
-    let is_f32 = made.is_f32(&*resolved.tensors);
+    let is_f32 = made.is_f32(&*resolved.tensors, resolved.config().blocks());
     let kv_type = options.weights.kv_type;
     let kv_type = kv_type.unwrap_or_else(|| default_kv_type(is_f32, options.weights.arithmetic));
     let Executors { model, xlora, whole } =

@@ -1,6 +1,8 @@
-//! The tensors of the whole model: embedding and head.
+//! The tensors of the whole model: embedding and head; and those of a head for further tokens.
 
-use crate::config::{BiasRule, EmbeddingConfig, HeadKind, NormSite, OutputConfig, PerLayerConfig};
+use crate::config::{
+    BiasRule, EmbeddingConfig, HeadKind, NextnConfig, NormSite, OutputConfig, PerLayerConfig,
+};
 use crate::kind::{FreeSize, RoleDef, Sizes, WantedRole};
 
 /// Tensors of the embedding.
@@ -46,6 +48,13 @@ pub(crate) static OUTPUT: [RoleDef; 5] = [
     RoleDef::linear("dense_3", &["dense_rows", "vector"], "The second linear behind the pooling.")
         .given_by("dense_second")
         .of_model(),
+];
+
+/// Tensors of a head for further tokens, besides those of its block and its norms.
+pub(crate) static NEXTN: [RoleDef; 3] = [
+    RoleDef::linear("nextn.eh_proj", &["2*D", "D"], "The projection.").given_by("projection"),
+    RoleDef::linear("nextn.embed_tokens", &["D", "V"], "A row per token.").given_by("embedding"),
+    RoleDef::linear("nextn.shared_head_head", &["D", "V"], "The matrix for logits.").given_by("head"),
 ];
 
 /// Sizes of a model that only the shapes of its tensors give.
@@ -100,6 +109,27 @@ impl OutputConfig {
     /// Its tensors; `sizes` are those of [`OutputConfig::sizes`] and of the model.
     pub fn wanted(&self, sizes: &Sizes) -> Vec<WantedRole> {
         sizes.wanted(&OUTPUT)
+    }
+}
+
+impl NextnConfig {
+    /// The sizes of its tensors.
+    pub fn sizes(&self) -> Sizes {
+        let mut sizes = Sizes::default();
+        sizes.role("projection", Some(&self.projection));
+        sizes.role("embedding", self.embedding.as_ref());
+        sizes.role("head", self.head.as_ref());
+        sizes
+    }
+
+    /// Its tensors besides those of its block and its norms; `sizes` are those of [`NextnConfig::sizes`] and of the model.
+    pub fn wanted(&self, sizes: &Sizes) -> Vec<WantedRole> {
+        sizes.wanted(&NEXTN)
+    }
+
+    /// Its norms, without those of its block.
+    pub fn sites(&self) -> impl Iterator<Item = &NormSite> {
+        [&self.embedding_norm, &self.hidden_norm, &self.norm].into_iter().flatten()
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Body {
     pub(crate) beside: Cases,
     pub(crate) last: Cases,
     pub(crate) output: Arc<WrittenTable>,
+    /// A head that predicts further tokens, if the spec describes one.
+    pub(crate) nextn: Option<Arc<WrittenTable>>,
     pub(crate) checks: Vec<Check>,
     pub(crate) gguf: Gguf,
     pub(crate) adapter_order: Vec<Role>,
@@ -31,7 +33,7 @@ impl Body {
     pub(crate) fn tables(&self) -> Vec<Arc<WrittenTable>> {
         let sections = [&self.layers, &self.embedding, &self.block, &self.output];
         let cases = self.components().into_iter().flat_map(|cases| &cases.cases).map(|case| &case.table);
-        sections.into_iter().chain(cases).cloned().collect()
+        sections.into_iter().chain(&self.nextn).chain(cases).cloned().collect()
     }
 
     /// The components of a block.

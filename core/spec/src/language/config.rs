@@ -6,7 +6,8 @@ use crate::kind::formulas::as_name;
 use crate::kind::{BiasRule, Component, NormSite, Role};
 use crate::{names, options};
 use menagerie_formulas::{
-    BranchInput, ClassifierActivation, ClassifierScores, HeldStream, ParallelInput, Pooling,
+    BranchInput, ClassifierActivation, ClassifierScores, HeldStream, HiddenRow, JoinOrder, ParallelInput,
+    Pooling,
 };
 use std::collections::BTreeMap;
 
@@ -25,6 +26,9 @@ pub struct ModelConfig {
     pub layers: Vec<LayerConfig>,
     /// From the last block to logits.
     pub output: OutputConfig,
+    /// A head that predicts further tokens, if one is requested ([`crate::ResolveInput::nextn`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nextn: Option<NextnConfig>,
     /// What the spec adds to the file's tokenizer.
     pub tokenizer: TokenizerConfig,
     /// Chat template used when the file has none.
@@ -229,6 +233,34 @@ names! {
         /// No head (encoders).
         None = "none",
     }
+}
+
+/// A head that predicts the token after the next one, and its block.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct NextnConfig {
+    /// Its block, whose index follows those of the blocks of the model.
+    pub block: LayerConfig,
+    /// Norm on the embedded token.
+    pub embedding_norm: Option<NormSite>,
+    /// Norm on the row of the model.
+    pub hidden_norm: Option<NormSite>,
+    /// Role of the projection, `[2 * D]` to `[D]`.
+    pub projection: Role,
+    /// The order of the two inputs of the projection.
+    #[serde(serialize_with = "as_name")]
+    pub order: JoinOrder,
+    /// The row of the model that the head reads.
+    #[serde(serialize_with = "as_name")]
+    pub hidden: HiddenRow,
+    /// The row of the head that takes the place of the model's when the head guesses another token.
+    #[serde(serialize_with = "as_name")]
+    pub repeats: HiddenRow,
+    /// Role of its own token embedding; absent = the model's.
+    pub embedding: Option<Role>,
+    /// Its own norm before the logits; absent = the model's.
+    pub norm: Option<NormSite>,
+    /// Role of its own matrix for logits; absent = the model's.
+    pub head: Option<Role>,
 }
 
 /// Settings of the spec for the tokenizer.

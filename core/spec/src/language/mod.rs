@@ -6,6 +6,7 @@ pub(crate) mod closure;
 pub(crate) mod config;
 pub mod harmless;
 pub mod kind;
+pub(crate) mod nextn;
 pub(crate) mod origin;
 pub(crate) mod reads;
 pub(crate) mod report;

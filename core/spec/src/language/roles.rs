@@ -4,7 +4,7 @@
 //! text models. A role that is not here can be introduced by `[gguf.tensors]` or `[hf.tensors]`.
 
 /// Known roles, for the nearest-name help and the check of names in specs.
-pub(crate) const ROLES: [&str; 107] = [
+pub(crate) const ROLES: [&str; 113] = [
     "attn_gate",
     "attn_k",
     "attn_k_b",
@@ -60,6 +60,12 @@ pub(crate) const ROLES: [&str; 107] = [
     "inp_gate",
     "layer_output_norm",
     "layer_output_scale",
+    "nextn.eh_proj",
+    "nextn.embed_tokens",
+    "nextn.enorm",
+    "nextn.hnorm",
+    "nextn.shared_head_head",
+    "nextn.shared_head_norm",
     "output",
     "output_norm",
     "per_layer_model_proj",

@@ -8,6 +8,7 @@ use crate::kind::FieldDefault::{Absent, Required};
 use crate::kind::{
     Cap, Family, Field, FieldType, NormHere, Optional, OptionalNorm, Options, Positive, Table, Value,
 };
+use crate::language::nextn::NextnOptions;
 use crate::language::spec::Layout;
 use crate::names;
 use crate::options;
@@ -79,6 +80,12 @@ pub(crate) static SPEC: Table = Table {
             FieldType::Table(OutputOptions::TABLE),
             Required,
             "From the last block to logits.",
+        ),
+        Field::new(
+            "nextn",
+            FieldType::Table(NextnOptions::TABLE),
+            Absent,
+            "A head that predicts the token after the next one.",
         ),
         Field::new(
             "check",

@@ -183,6 +183,11 @@ impl ArchSpec {
         &self.id
     }
 
+    /// Whether it describes a head for further tokens.
+    pub fn describes_nextn(&self) -> bool {
+        self.body.nextn.is_some()
+    }
+
     /// Roles of a block in the order in which HF registers their modules; empty if unspecified.
     pub fn adapter_order(&self) -> &[String] {
         &self.body.adapter_order

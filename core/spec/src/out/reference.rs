@@ -4,7 +4,7 @@ use crate::kind::{
     Family, Field, FieldDefault, FieldType, FreeSize, Kind, Kinds, NameDef, NameList, RoleDef, Table,
     TensorKind,
 };
-use crate::kinds::ends::{EMBEDDING, MODEL_SIZES, OUTPUT};
+use crate::kinds::ends::{EMBEDDING, MODEL_SIZES, NEXTN, OUTPUT};
 use crate::language::reads::{HINTS, STANDARD};
 use crate::language::sections::{HF_CONFIG_TENSOR, HF_TENSOR, SITE, SPEC};
 use crate::out::schema::plain;
@@ -75,6 +75,7 @@ impl Page {
             match table.title {
                 "EmbeddingOptions" => self.roles(&EMBEDDING, &MODEL_SIZES),
                 "OutputOptions" => self.roles(&OUTPUT, &[]),
+                "NextnOptions" => self.roles(&NEXTN, &[]),
                 _ => {}
             }
         }

@@ -13,6 +13,7 @@ mod table;
 use crate::kind::written::{Cases, WrittenTable};
 use crate::kind::{Family, Kinds, Options, Table as Definition};
 use crate::language::body::Body;
+use crate::language::nextn::NextnOptions;
 use crate::language::reads;
 use crate::language::sections::{BlockOptions, EmbeddingOptions, LayersOptions, OutputOptions, SPEC};
 use crate::language::spec::{ArchSpec, SpecNames};
@@ -114,6 +115,7 @@ fn body(decoder: &mut Decoder<'_>, root: &TableReader<'_>) -> Option<Body> {
         root.need(decoder, "feed_forward").and_then(|at| decoder.component(&at, Family::FeedForward));
     let [beside, last] = ["beside", "last"].map(|key| optional_component(decoder, root, key));
     let output = root.need(decoder, "output").and_then(|at| decoder.table(&at, OutputOptions::TABLE, &[]));
+    let nextn = root.get("nextn").and_then(|at| decoder.table(&at, NextnOptions::TABLE, &[]));
     let checks = root.get("check").map(|at| sections::checks(decoder, at)).unwrap_or_default();
     let gguf = root.get("gguf").and_then(|at| sections::gguf(decoder, at)).unwrap_or_default();
     let adapter_order =
@@ -130,6 +132,7 @@ fn body(decoder: &mut Decoder<'_>, root: &TableReader<'_>) -> Option<Body> {
         beside: beside?,
         last: last?,
         output: output?,
+        nextn,
         checks,
         gguf,
         adapter_order,

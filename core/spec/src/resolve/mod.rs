@@ -1,6 +1,7 @@
 //! From a spec and the keys and roles of a file to a [`ModelConfig`]: every number known, per layer.
 
 mod coverage;
+mod nextn;
 mod runs;
 mod whole;
 
@@ -54,6 +55,7 @@ impl Resolver<'_> {
         for index in 0..count {
             layers.push(self.layer(index));
         }
+        let nextn = if runs.is_ok() { self.nextn(count) } else { Ok(None) };
         self.checks(count);
         self.unroped_scaling();
         let layers = runs?.of(layers.into_iter().collect::<Result<_, RecordedFault>>()?);
@@ -65,6 +67,7 @@ impl Resolver<'_> {
             embedding: embedding?,
             layers,
             output: output?,
+            nextn: nextn?,
             tokenizer: crate::config::TokenizerConfig { pre: body.pre.clone(), end: body.end.clone() },
             chat_fallback: body.chat_fallback.clone(),
             adapter_order: body.adapter_order.clone(),

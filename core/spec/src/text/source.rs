@@ -195,6 +195,9 @@ pub struct ResolveInput<'a> {
     pub overrides: BTreeMap<String, MetadataValue>,
     /// Keys the user accepts unread, canonical or with their prefix (`--accept-unread KEY`).
     pub accept_unread: Vec<String>,
+    /// Whether the head that predicts further tokens is resolved too (`[nextn]`); a spec or a file without one is then a
+    /// fault.
+    pub nextn: bool,
 }
 
 impl<'a> ResolveInput<'a> {
@@ -214,6 +217,7 @@ impl<'a> ResolveInput<'a> {
             roles,
             overrides: BTreeMap::new(),
             accept_unread: Vec::new(),
+            nextn: false,
         }
     }
 }

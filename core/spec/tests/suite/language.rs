@@ -215,6 +215,84 @@ fn the_tail_is_not_run() {
     assert!(found.contains("0 blocks to run; the file has 4"), "{found}");
 }
 
+/// A head for further tokens after the blocks of `PLAIN`.
+const NEXTN: &str = r#"
+[layers]
+count = "block_count - nextn_predict_layers | default(0)"
+[nextn]
+embedding_norm = "nextn.enorm"
+hidden_norm = "nextn.hnorm"
+projection = "nextn.eh_proj"
+order = "embedding-first"
+hidden = "normed"
+repeats = "stream"
+embedding = "nextn.embed_tokens"
+norm = "nextn.shared_head_norm"
+head = "nextn.shared_head_head"
+"#;
+
+#[test]
+fn a_head_for_further_tokens_is_resolved_on_request() {
+    let spec = parse(&minimal(&format!("{PLAIN}{NEXTN}"))).unwrap();
+    let mut fake = Fake::small(4).with("nextn_predict_layers", 1i64);
+    for role in ["nextn.eh_proj", "nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm"] {
+        fake.roles.insert((role.to_owned(), Some(3)));
+    }
+    assert_eq!(fake.config(&spec).nextn, None);
+    fake.nextn = true;
+    let config = fake.config(&spec);
+    let nextn = config.nextn.clone().unwrap();
+    assert_eq!((config.layers.len(), config.blocks(), nextn.block.index), (3, 3, 3));
+    assert_eq!(nextn.block, LayerConfig { index: 3, ..config.layers[2].clone() });
+    assert_eq!((nextn.order, nextn.hidden), (JoinOrder::EmbeddingFirst, HiddenRow::Normed));
+    assert_eq!(nextn.repeats, HiddenRow::Stream);
+    assert_eq!(nextn.projection, "nextn.eh_proj");
+    // The file has a norm of its own, and neither an embedding nor a matrix for logits.
+    assert_eq!(nextn.norm.map(|site| site.role), Some("nextn.shared_head_norm".to_owned()));
+    assert_eq!((nextn.embedding, nextn.head), (None, None));
+    for role in ["nextn.embed_tokens", "nextn.shared_head_head"] {
+        fake.roles.insert((role.to_owned(), Some(3)));
+    }
+    let own = fake.config(&spec).nextn.unwrap();
+    assert_eq!(own.embedding.as_deref(), Some("nextn.embed_tokens"));
+    assert_eq!(own.head.as_deref(), Some("nextn.shared_head_head"));
+}
+
+#[test]
+fn a_head_that_is_not_there_is_refused_where_it_is_requested() {
+    let spec = parse(&minimal(&format!("{PLAIN}{NEXTN}"))).unwrap();
+    let mut fake = Fake::small(4).with("nextn_predict_layers", 1i64);
+    fake.nextn = true;
+    let found = fake.refused(&spec);
+    assert!(
+        found.contains("no head that predicts further tokens") && found.contains("nextn.eh_proj"),
+        "{found}"
+    );
+    let mut none = Fake::small(4);
+    none.nextn = true;
+    assert!(none.refused(&spec).contains("there is no such tensor"), "{}", none.refused(&spec));
+    none.roles.insert(("nextn.eh_proj".to_owned(), Some(4)));
+    assert!(none.refused(&spec).contains("its keys state 0"), "{}", none.refused(&spec));
+    let plain = parse(&minimal(PLAIN)).unwrap();
+    let found = none.refused(&plain);
+    assert!(found.contains("[nextn]") && found.contains("--draft heads"), "{found}");
+}
+
+#[test]
+fn what_is_wrong_in_a_head_for_further_tokens_is_named() {
+    for (from, to, words) in [
+        ("hidden = ", "hiden = ", "hiden"),
+        ("\"normed\"", "\"norm\"", "normed, stream"),
+        ("order = \"embedding-first\"\n", "", "order"),
+        ("projection = \"nextn.eh_proj\"\n", "", "projection"),
+        ("\"nextn.hnorm\"", "\"nextn.hnrom\"", "nextn.hnorm"),
+    ] {
+        let text = format!("{PLAIN}{}", NEXTN.replace(from, to));
+        let found = parse(&minimal(&text)).unwrap_err().to_string();
+        assert!(found.contains("nextn") && found.contains(words), "{to}: {found}");
+    }
+}
+
 #[test]
 fn roles_have_their_stored_names() {
     let oss = spec(&built_in(), "gpt-oss");

@@ -86,6 +86,8 @@ pub(crate) struct Fake {
     pub(crate) roles: BTreeSet<(String, Option<usize>)>,
     pub(crate) overrides: BTreeMap<String, MetadataValue>,
     pub(crate) accept: Vec<String>,
+    /// Whether a head for further tokens is requested.
+    pub(crate) nextn: bool,
 }
 
 impl KeySource for Fake {
@@ -159,6 +161,7 @@ impl Fake {
         let mut input = ResolveInput::new(format, "model.gguf", self.name.clone(), self, self);
         input.overrides = self.overrides.clone();
         input.accept_unread = self.accept.clone();
+        input.nextn = self.nextn;
         spec.resolve_report(&input)
     }
 

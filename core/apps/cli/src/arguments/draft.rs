@@ -6,7 +6,7 @@ use crate::arguments::queue_size::QueueArguments;
 use crate::failure::Failure;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use menagerie::engine::{DraftModel, DraftSource, PromptLookup, SchedulerOptions, TextPipeline};
+use menagerie::engine::{DraftModel, DraftSource, ModelHead, PromptLookup, SchedulerOptions, TextPipeline};
 use menagerie::registry::Environment;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -15,12 +15,13 @@ use std::sync::Arc;
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct DraftArguments {
     /// Guess the next tokens and compute several in one step where that is faster; the answer stays the same. lookup: what
-    /// followed the last tokens earlier; MODEL: a smaller model with the same vocabulary [default: off]
+    /// followed the last tokens earlier; heads: the model's own head for further tokens; MODEL: a smaller model with the
+    /// same vocabulary [default: off]
     ///
     /// The sampled tokens decide, so text, tokens and log probabilities do not change, whatever is guessed. MODEL is named
     /// as the first argument; it computes on the same device with the same context, and without adapters, --quant and --set.
     /// Not possible with X-LoRA, mixtures that choose for a whole prompt, hooks between layers, and on GPUs
-    #[arg(long, hide_short_help = true, value_name = "off|lookup|MODEL", value_parser = OsStringValueParser::new().map(DraftChoice::of), help_heading = "Generation")]
+    #[arg(long, hide_short_help = true, value_name = "off|lookup|heads|MODEL", value_parser = OsStringValueParser::new().map(DraftChoice::of), help_heading = "Generation")]
     draft: Option<DraftChoice>,
 }
 
@@ -31,6 +32,8 @@ enum DraftChoice {
     Off,
     /// What followed the last tokens earlier in the prompt or the answer.
     Lookup,
+    /// What the model's own head for further tokens predicts.
+    Heads,
     /// A smaller model.
     Model(NameOrPath),
 }
@@ -40,6 +43,7 @@ impl DraftChoice {
         match typed.to_str() {
             Some("off") => Self::Off,
             Some("lookup") => Self::Lookup,
+            Some("heads") => Self::Heads,
             _ => Self::Model(typed.into()),
         }
     }
@@ -55,6 +59,11 @@ pub(crate) struct DraftOpening<'a> {
 }
 
 impl DraftArguments {
+    /// Whether the model's own head for further tokens is needed.
+    pub(crate) fn needs_head(&self) -> bool {
+        self.draft == Some(DraftChoice::Heads)
+    }
+
     /// The source of guesses for a model.
     ///
     /// # Errors
@@ -72,6 +81,7 @@ impl DraftArguments {
         pipeline.check_drafts()?;
         Ok(Some(match choice {
             DraftChoice::Model(name) => Arc::new(opening.model(name, pipeline)?),
+            DraftChoice::Heads => Arc::new(ModelHead::default()),
             _ => Arc::new(PromptLookup::default()),
         }))
     }

@@ -1,5 +1,6 @@
 //! [`ModelOpening`]: a model that is found, and the ways to open it.
 
+use crate::arguments::draft::DraftArguments;
 use crate::arguments::model::{ModelArguments, NO_ADAPTERS};
 use crate::arguments::model_source::find_source;
 use crate::arguments::specs::SpecArguments;
@@ -88,6 +89,12 @@ impl<'a> ModelOpening<'a> {
         let _at_once = interrupt::at_once()?;
         self.options.chat_template = template.source(&self.environment)?;
         Ok(self)
+    }
+
+    /// With the head for further tokens, if drafts need it.
+    pub(crate) fn with_draft(mut self, draft: &DraftArguments) -> Self {
+        self.options.keys.nextn = draft.needs_head();
+        self
     }
 
     /// On a device that another model has open.

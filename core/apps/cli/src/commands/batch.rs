@@ -122,7 +122,7 @@ impl Runnable for BatchCommand {
         let (template, hooks, stages) = (&self.template, &self.hooks, &self.stages);
         let given = BatchModelOptions { hooks, stages, pooling: self.pooling, installed };
         let opening = opening.map_or_else(|| arguments.opening(installed), Ok)?;
-        let opening = opening.with_template(template)?;
+        let opening = opening.with_template(template)?.with_draft(&self.draft);
         let mut models = BatchModels::open(&opening, &input, &given)?;
         let text = models.text.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);
         let vectors = models.vectors.as_mut().ok().map(|pipeline| pipeline as &mut dyn Hookable);

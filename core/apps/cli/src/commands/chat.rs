@@ -71,7 +71,7 @@ impl Runnable for ChatCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let installed = &context.environment;
         let arguments = self.model.staged(&self.stages)?;
-        let opening = arguments.opening(installed)?;
+        let opening = arguments.opening(installed)?.with_draft(&self.draft);
         let model = opening.path();
         self.observe.check(model)?;
         self.metrics.check()?;

@@ -53,7 +53,9 @@ impl FolderPlan<'_> {
                 "is already a GGUF file; `convert` requires a folder with config.json and .safetensors files";
             return Err(Failure::about(file.file(), reason));
         }
-        let resolved = ResolvedFile::new(file, environment, keys)?;
+        // A head for further tokens is written, too, where the spec and the folder have one.
+        let with_head = ResolvedFile::new(file.clone(), environment, keys.clone().with_nextn(true));
+        let resolved = with_head.or_else(|_| ResolvedFile::new(file, environment, keys))?;
         for notice in resolved.notices() {
             report::note(&notice.to_string());
         }

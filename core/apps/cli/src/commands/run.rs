@@ -98,7 +98,7 @@ impl Runnable for RunCommand {
                 .with_help("give it as an argument, with -f FILE or on standard input"));
         }
         let arguments = self.model.staged(&self.stages)?;
-        let opening = arguments.opening(installed)?;
+        let opening = arguments.opening(installed)?.with_draft(&self.draft);
         let model = opening.path();
         self.observe.check(model)?;
         self.metrics.check()?;

@@ -130,7 +130,7 @@ impl ServeCommand {
         backend: Option<Arc<dyn Backend>>,
         installed: &Environment,
     ) -> Result<ServedPipelines, Failure> {
-        let opening = model.opening(installed)?.with_template(&self.template)?;
+        let opening = model.opening(installed)?.with_template(&self.template)?.with_draft(&self.draft);
         let opening = match backend {
             Some(backend) => opening.with_backend(backend),
             None => opening,

@@ -40,6 +40,28 @@ fn an_answer_is_the_same_with_drafts() {
     }
 }
 
+/// The guesses of a head that the file has; a file without one is refused.
+#[test]
+fn an_answer_is_the_same_with_the_guesses_of_a_head() {
+    let home = tempfile::tempdir().unwrap();
+    let model = fixture("heads/glm4moe/model-f16.gguf").to_string_lossy().into_owned();
+    for sampling in [&["--temp", "0", "--seed", "1"][..], &["--temp", "0.7", "--seed", "5"]] {
+        let run = ["run", &model, "one two three", "--raw", "-n", "60", "--logprobs", "2", "--json"];
+        let run = [&run[..], sampling].concat();
+        assert_eq!(answer(&[&run[..], &["--draft", "heads"]].concat()), answer(&run), "{sampling:?}");
+    }
+    for (file, words) in [
+        ("zoo/glm4moe/model-f16.gguf", "no head that predicts further tokens"),
+        ("base/llama/model-f32.gguf", "[nextn]"),
+    ] {
+        let model = fixture(file).to_string_lossy().into_owned();
+        let run = ["run", &model, "abc", "--raw", "-n", "2", "--draft", "heads"];
+        menagerie(home.path(), &run).fails_with(&[words, "--draft heads"]);
+    }
+    let staged = ["run", &model, "abc", "--raw", "-n", "2", "--draft", "heads", "--stages", "2"];
+    menagerie(home.path(), &staged).fails_with(&["--stages"]);
+}
+
 /// The choice is no part of what OUT depends on: a run continues with another one.
 #[test]
 fn a_batch_answers_the_same_and_continues_with_another_choice() {

@@ -61,8 +61,8 @@ macro_rules! formulas {
 }
 
 formulas! {
-    BranchInput, ClassifierActivation, ClassifierScores, GroupScore, HeldStream, KeySharing, ParallelInput, Pooling, RopePairs,
-    RouterApply, RouterInput, RouterSelect, RouterWeights,
+    BranchInput, ClassifierActivation, ClassifierScores, GroupScore, HeldStream, HiddenRow, JoinOrder, KeySharing, ParallelInput,
+    Pooling, RopePairs, RouterApply, RouterInput, RouterSelect, RouterWeights,
 }
 
 /// Serializes a formula as its name.

@@ -1,0 +1,217 @@
+//! Guesses of the model's own head for further tokens, made before a step.
+//!
+//! The head reads a token and the row of the model before it, and predicts the next token. Its own row takes the place of
+//! the model's for the guess after that. Its states are in the pool beside those of the model: each step fills them for the
+//! rows that it computes, and rows of guesses are overwritten.
+
+use super::Scheduler;
+use crate::draft::{DraftPace, DraftToken, MAX_DRAFT};
+use crate::error::GenerateError;
+use crate::sequence::{GuessChances, ProposedToken, Sequence};
+use menagerie_model::{
+    InferenceStep, NextnExecutor, SequenceId, SequenceLayout, SequenceRows, StepInput, TransformContext,
+};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The guesses of one sequence.
+struct HeadDraft {
+    /// Its index among the sequences of the step.
+    index: usize,
+    id: SequenceId,
+    /// The position of its next token.
+    position: usize,
+    /// Its next token and the guesses after it.
+    tokens: Vec<u32>,
+    /// For each of them the row before it, `[tokens, D]`.
+    hidden: Vec<f32>,
+    /// The grade of each guess.
+    grades: Vec<u8>,
+    chances: GuessChances,
+    /// The estimated probability that all guesses so far are right.
+    chance: f64,
+    /// Whether more guesses may follow.
+    is_open: bool,
+}
+
+impl Scheduler {
+    /// Guesses the next tokens of the sequences that ask for it, if all sequences decode. An error of the head ends the
+    /// guesses; the answers do not need them.
+    pub(crate) fn guess(&mut self, sequences: &mut [&mut Sequence]) {
+        let engine = Arc::clone(&self.engine);
+        let Some(head) = engine.model.nextn() else { return };
+        let due = sequences.iter().filter(|sequence| sequence.uncomputed() > 0);
+        let (rows, decode) = due.fold((0, true), |(rows, all), one| (rows + 1, all && one.is_decoding()));
+        let drafts = sequences.iter_mut().enumerate().filter_map(|(index, one)| HeadDraft::of(index, one));
+        let mut drafts: Vec<HeadDraft> = drafts.collect();
+        if !decode {
+            return;
+        }
+        for made in 0..MAX_DRAFT {
+            if !self.is_worth_guessing(rows, made, &drafts) {
+                break;
+            }
+            let start = Instant::now();
+            let guessed = self.guess_one(head, made, &mut drafts, sequences);
+            self.costs.head_guessed(start.elapsed());
+            if let Err(error) = guessed {
+                tracing::warn!(
+                    "the head for further tokens failed, and guesses no more in this step: {error}"
+                );
+                break;
+            }
+        }
+        for draft in drafts.into_iter().filter(|draft| !draft.grades.is_empty()) {
+            // The step reserves what it needs.
+            let freed = self.pool.reserve(draft.id, draft.position, 0);
+            if let Err(error) = freed {
+                tracing::debug!("room of guesses is not freed: {error}");
+            }
+            draft.propose(sequences);
+        }
+    }
+
+    /// Whether one more guess of each open draft is expected to pay for the time of the head and of its row.
+    fn is_worth_guessing(&self, rows: usize, made: usize, drafts: &[HeadDraft]) -> bool {
+        let open = drafts.iter().filter(|draft| draft.is_open);
+        let (count, tokens) =
+            open.fold((0, 0.0), |(count, sum), draft| (count + 1, sum + draft.chance * draft.chances.next));
+        let guessed: usize = drafts.iter().map(|draft| draft.grades.len()).sum();
+        match self.draft_pace {
+            _ if count == 0 || made >= MAX_DRAFT => false,
+            DraftPace::Always => true,
+            DraftPace::WhenFaster => self.costs.is_worth_guessing(rows, rows + guessed, tokens),
+        }
+    }
+
+    /// Adds a guess to every open draft.
+    fn guess_one(
+        &mut self,
+        head: &dyn NextnExecutor,
+        made: usize,
+        drafts: &mut [HeadDraft],
+        sequences: &[&mut Sequence],
+    ) -> Result<(), GenerateError> {
+        let (mut parts, mut tokens, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
+        for draft in drafts.iter_mut().filter(|draft| draft.is_open) {
+            draft.is_open = self.has_head_room(draft);
+            if !draft.is_open {
+                continue;
+            }
+            // The rows of its guesses so far are computed again: the pool appends only after computed tokens.
+            let rows = tokens.len()..tokens.len() + draft.tokens.len();
+            tokens.extend_from_slice(&draft.tokens);
+            hidden.extend_from_slice(&draft.hidden);
+            parts.push(SequenceRows {
+                sequence: draft.id,
+                rows,
+                first_position: draft.position,
+                step: InferenceStep::Decode { current_position: draft.position },
+                regime: sequences[draft.index].regime,
+                logits: made..made + 1,
+                adapters: None,
+            });
+        }
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let (engine, layout) = (Arc::clone(&self.engine), SequenceLayout::new(parts)?);
+        let backend = &engine.compute.backend;
+        let hidden = backend.upload(hidden, engine.model.shape().embedding_length)?;
+        let mut failures = Vec::new();
+        let mut context =
+            TransformContext::new(&engine.compute, &layout, StepInput::Tokens(&tokens), &mut self.pool);
+        context.failures = Some(&mut failures);
+        let made = head.predict(&hidden, &mut context)?;
+        drop(context);
+        let (logits, rows) = (backend.read(&made.logits)?, backend.read(&made.hidden)?);
+        let width = made.hidden.cols();
+        let open = drafts.iter_mut().filter(|draft| draft.is_open);
+        let own = layout.sequences().iter().zip(logits.chunks_exact(made.logits.cols().max(1)));
+        for (place, (draft, (part, logits))) in open.zip(own).enumerate() {
+            let last = part.rows.end.saturating_sub(1) * width..part.rows.end * width;
+            let failed = failures.iter().any(|failure| failure.index == place);
+            let row = rows.get(last).filter(|_| !failed);
+            draft.take(row.zip(best(logits)));
+        }
+        Ok(())
+    }
+
+    /// Reserves room for the rows of a draft: not past the context or the regime of the rope.
+    fn has_head_room(&mut self, draft: &HeadDraft) -> bool {
+        let rows = draft.tokens.len();
+        draft.position + rows < self.engine.context
+            && self.engine.check_tokens(&draft.tokens).is_ok()
+            && self.pool.has_room(draft.id, rows).unwrap_or(false)
+            && self.pool.reserve(draft.id, draft.position, rows).is_ok()
+    }
+}
+
+impl HeadDraft {
+    /// A draft without guesses, for a sequence that asks for them and whose newest row is known.
+    fn of(index: usize, sequence: &mut Sequence) -> Option<Self> {
+        let chances = sequence.draft.take_question()?;
+        let (1, None, Some(&token)) = (sequence.pending(), &sequence.swapped, sequence.tokens.last()) else {
+            return None;
+        };
+        let position = sequence.computed;
+        let hidden = sequence.hidden.before(position)?.to_vec();
+        let (id, tokens, grades) = (sequence.id, vec![token], Vec::new());
+        Some(Self { index, id, position, tokens, hidden, grades, chances, chance: 1.0, is_open: true })
+    }
+
+    /// Takes the row of the head and its guess; no more guesses follow without.
+    fn take(&mut self, guess: Option<(&[f32], (u32, u8))>) {
+        let Some((row, (id, grade))) = guess else {
+            self.is_open = false;
+            return;
+        };
+        self.tokens.push(id);
+        self.hidden.extend_from_slice(row);
+        self.grades.push(grade);
+        self.chance *= self.chances.of(grade);
+    }
+
+    /// Passes the guesses to the sequence.
+    fn propose(self, sequences: &mut [&mut Sequence]) {
+        let guesses: Vec<(u32, u8)> = self.tokens.iter().skip(1).copied().zip(self.grades).collect();
+        let mut chance = 1.0;
+        let proposed = guesses.iter().map(|&(id, grade)| {
+            chance *= self.chances.of(grade);
+            ProposedToken { id, chance, is_predicted: false }
+        });
+        let proposed = proposed.collect();
+        if let Some(sequence) = sequences.get_mut(self.index) {
+            sequence.draft.guessed(proposed, guesses);
+        }
+    }
+}
+
+/// The likeliest token of a row of logits, and how certain it is.
+fn best(logits: &[f32]) -> Option<(u32, u8)> {
+    let (id, &most) = logits.iter().enumerate().max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+    let sum: f64 = logits.iter().map(|&value| libm::exp(f64::from(value - most))).sum();
+    let grade = sum.is_finite().then(|| grade(1.0 / sum))?;
+    Some((u32::try_from(id).ok()?, grade))
+}
+
+/// The grade of a guess that the head gives this probability; the highest is for tokens that must come.
+fn grade(probability: f64) -> u8 {
+    const LEAST: [f64; DraftToken::GRADES as usize - 2] = [0.2, 0.35, 0.5, 0.7, 0.85, 0.95];
+    LEAST.iter().take_while(|least| probability >= **least).count() as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_likeliest_token_is_guessed_with_its_grade() {
+        assert_eq!(best(&[0.0, 9.0, 1.0]), Some((1, 6)));
+        assert_eq!(best(&[0.0; 10]).map(|(_, grade)| grade), Some(0));
+        assert_eq!(best(&[f32::NAN, 1.0]), None);
+        assert_eq!(best(&[f32::NEG_INFINITY, 1.0, 1.0]).map(|(_, grade)| grade), Some(3));
+        assert_eq!(best(&[]), None);
+        assert!(grade(1.0) < DraftToken::GRADES - 1);
+    }
+}
