@@ -16,6 +16,33 @@ pub trait TextStream {
     fn finish(&mut self) -> String;
 }
 
+/// The tokens of a prompt for a text with a gap (fill in the middle): each is before a part of the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InfillTokens {
+    /// Before the text in front of the gap.
+    pub prefix: u32,
+    /// Before the text behind the gap.
+    pub suffix: u32,
+    /// Before the text in the gap, which is the answer.
+    pub middle: u32,
+    /// Before another file, if the model knows several.
+    pub file: Option<u32>,
+}
+
+impl InfillTokens {
+    /// The tokens before the text in front of the gap, behind it, and in it; none before another file.
+    pub fn new(prefix: u32, suffix: u32, middle: u32) -> Self {
+        Self { prefix, suffix, middle, file: None }
+    }
+
+    /// The same with a token before another file.
+    #[must_use]
+    pub fn with_file(self, file: Option<u32>) -> Self {
+        Self { file, ..self }
+    }
+}
+
 /// Text to tokens and back.
 pub trait Tokenizing: Send + Sync {
     /// The size of the vocabulary.
@@ -79,6 +106,11 @@ pub trait Tokenizing: Send + Sync {
     /// Every token that ends an answer.
     fn end_of_generation(&self) -> &[u32];
 
+    /// The tokens of a prompt for a text with a gap, if the model was trained for it. By default none.
+    fn infill(&self) -> Option<InfillTokens> {
+        None
+    }
+
     /// A decoder for the tokens of one answer.
     fn stream(&self) -> Box<dyn TextStream + Send>;
 }
@@ -88,12 +120,17 @@ pub trait ChatCapable: Send + Sync {
     /// The prompt of a conversation. Special tokens come only from the template, never from a message.
     ///
     /// # Errors
-    /// The template rejects the messages, or cannot be evaluated.
+    /// The template rejects the messages, or cannot be evaluated; the last message cannot be continued, if that is asked for.
     fn render_prompt(
         &self,
         messages: &[ChatMessage],
         options: &RenderOptions,
     ) -> Result<RenderedPrompt, TextError>;
+
+    /// The source of the template, to show it. By default there is none.
+    fn template(&self) -> Option<&str> {
+        None
+    }
 
     /// Identifies the format: two formats with the same identity make the same prompts of the same messages, with the
     /// same tokenizer.

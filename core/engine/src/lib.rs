@@ -55,7 +55,7 @@ mod step_budget;
 mod stopping;
 
 pub use adapter_choice::AdapterChoice;
-pub use capability::{ChatCapable, TextStream, Tokenizing};
+pub use capability::{ChatCapable, InfillTokens, TextStream, Tokenizing};
 pub use chat::{ChatEvents, ChatOptions, ChatSession};
 pub use constraint::{Constraint, ConstraintError, ConstraintScope, ConstraintState};
 #[doc(hidden)]

@@ -66,6 +66,9 @@ impl ChatMessage {
 pub struct RenderOptions {
     /// Whether the prompt ends where the assistant's answer starts.
     pub generation_prompt: bool,
+    /// Whether the answer continues the last message, which is one of the assistant: the prompt then ends where its text
+    /// ends.
+    pub continue_final_message: bool,
     /// Tools that the model may call: JSON schema objects, as transformers passes them.
     pub tools: Option<Vec<serde_json::Value>>,
     /// Accepts tools although the format of calls is unknown, or not verified with the chat template. Calls then stay
@@ -77,6 +80,7 @@ pub struct RenderOptions {
 
 setters! { RenderOptions:
     with_generation_prompt(generation_prompt: bool),
+    with_continue_final_message(continue_final_message: bool),
     with_tools(tools: impl Into<Option<Vec<serde_json::Value>>>),
     with_unverified_calls(unverified_calls: bool),
     with_arguments(arguments: serde_json::Map<String, serde_json::Value>),
@@ -86,6 +90,7 @@ impl Default for RenderOptions {
     fn default() -> Self {
         Self {
             generation_prompt: true,
+            continue_final_message: false,
             tools: None,
             unverified_calls: false,
             arguments: serde_json::Map::new(),

@@ -29,6 +29,9 @@ pub struct Request {
     /// What the answer must fit, from its first token, or from the end of the model's reasoning. It needs end tokens, so
     /// it excludes [`Self::ignore_eos`].
     pub constraint: Option<Arc<dyn Constraint>>,
+    /// The most tokens of the model's reasoning, with the opening tag if the model writes it; then the closing tag follows,
+    /// whatever the model would write. `None` = no limit.
+    pub reasoning_budget: Option<usize>,
     /// Reports log probabilities of every token, with this many alternatives (0 = only the token's own).
     pub logprobs: Option<usize>,
     /// Reports the tokens of the prompt from this position on ([`Event::PromptToken`]) with their log probabilities and
@@ -61,6 +64,7 @@ setters! { Request:
     with_stop(stop: Vec<String>),
     with_ignore_eos(ignore_eos: bool),
     with_constraint(constraint: impl Into<Option<Arc<dyn Constraint>>>),
+    with_reasoning_budget(reasoning_budget: impl Into<Option<usize>>),
     with_logprobs(logprobs: impl Into<Option<usize>>),
     with_prompt_logprobs(prompt_logprobs: impl Into<Option<usize>>),
     with_adapters(adapters: AdapterChoice),

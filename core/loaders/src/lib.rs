@@ -30,6 +30,6 @@ pub use segment::Segment;
 pub use tables::{TableError, TableFault, TokenizerTables};
 pub use template::{ChatTemplate, RenderOptions, TemplateError};
 pub use tokenizer::{
-    CodecEntry, CodecKind, CodecToken, CodecVocabulary, Special, TextCodec, TextDecoder, TokenKind,
-    Tokenizer, TokenizerError, TokenizerOptions,
+    CodecEntry, CodecKind, CodecToken, CodecVocabulary, InfillPart, Special, TextCodec, TextDecoder,
+    TokenKind, Tokenizer, TokenizerError, TokenizerOptions,
 };

@@ -14,8 +14,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::tokenizer::CodecKind;
 pub(crate) use entries::{
-    Algorithm, CallEntry, ContentPair, FillIn, NotEnd, PreTokenizerEntry, RankedKind, ReasoningPair,
-    StripAfter, VocabularyKind,
+    Algorithm, CallEntry, ContentPair, FillIn, InfillEntry, NotEnd, PreTokenizerEntry, RankedKind,
+    ReasoningPair, StripAfter, VocabularyKind,
 };
 pub use error::{TableError, TableFault};
 use menagerie_answers::{AnswerSyntax, CallFormat, ReasoningTags};
@@ -54,6 +54,7 @@ pub struct TokenizerTables {
     end: BTreeMap<String, usize>,
     steering: BTreeMap<String, usize>,
     fill_in: Vec<FillIn>,
+    infill: Vec<InfillEntry>,
     not_end: Vec<FileEntry<NotEnd>>,
     strip_after: Vec<StripAfter>,
     reasoning: Vec<FileEntry<ReasoningPair>>,
@@ -242,7 +243,12 @@ impl TokenizerTables {
     }
 
     pub(crate) fn steering_texts(&self) -> impl Iterator<Item = &str> {
-        self.steering.keys().map(String::as_str)
+        let infill = self.infill.iter().flat_map(|entry| &entry.texts);
+        self.steering.keys().chain(infill).map(String::as_str)
+    }
+
+    pub(crate) fn infill(&self) -> &[InfillEntry] {
+        &self.infill
     }
 
     pub(crate) fn fill_in(&self) -> &[FillIn] {

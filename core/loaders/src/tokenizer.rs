@@ -14,6 +14,7 @@ mod ends;
 mod error;
 mod finder;
 pub(crate) mod framing;
+mod infill;
 pub(crate) mod json;
 pub(crate) mod keys;
 mod kind;
@@ -42,6 +43,7 @@ use gguf_file::Metadata;
 pub use codec::{CodecEntry, CodecKind, CodecToken, CodecVocabulary, TextCodec};
 pub use decoder::TextDecoder;
 pub use error::TokenizerError;
+pub use infill::InfillPart;
 pub use kind::TokenKind;
 pub use special::Special;
 
@@ -51,6 +53,7 @@ use algorithm::{Algorithm, Before, Leading};
 use budget::Budget;
 use build::TokenizerBuilder;
 use framing::Framing;
+use infill::InfillIds;
 use special::{Fragment, SpecialTokens, Trust};
 pub(crate) use splitter::Splitter;
 use vocabulary::Vocabulary;
@@ -74,6 +77,7 @@ struct TokenizerParts {
     add_bos: bool,
     add_eos: bool,
     framing: Framing,
+    infill: InfillIds,
 }
 
 /// Input of a tokenizer besides its file.
@@ -227,6 +231,11 @@ impl Tokenizer {
     /// Whether prompts end with [`Self::eos`].
     pub fn adds_eos(&self) -> bool {
         self.parts.add_eos
+    }
+
+    /// The token before a part of a prompt for a text with a gap, if the vocabulary has one.
+    pub fn infill_token(&self, part: InfillPart) -> Option<u32> {
+        self.parts.infill.of(part)
     }
 
     /// The treatment of leading spaces of a decoded text.

@@ -1,6 +1,7 @@
 //! A chat template with its tokenizer as a capability: [`TemplateFormat`].
 
 use crate::fingerprint::in_hex;
+use crate::open_message::OpenMessage;
 use menagerie_engine::{
     AnswerSyntax, CallSyntax, ChatCapable, ChatMessage, RenderOptions, RenderedPrompt, TextError, ToolSet,
 };
@@ -84,22 +85,37 @@ impl ChatCapable for TemplateFormat {
     ) -> Result<RenderedPrompt, TextError> {
         let support = self.calls(messages, options)?;
         let as_text = support.is_some_and(|support| support.arguments_as_text);
-        let messages = template_messages(messages, as_text)?;
+        let mut messages = template_messages(messages, as_text)?;
+        let open = options.continue_final_message;
+        let open = open.then(|| OpenMessage::new(&mut messages, self.template.source())).transpose()?;
         let rendering = menagerie_loaders::RenderOptions::default()
             .with_tools(options.tools.clone())
-            .with_add_generation_prompt(options.generation_prompt)
+            .with_add_generation_prompt(options.generation_prompt && open.is_none())
             .with_extra(options.arguments.clone());
         let guarded = self.tokenizer.guarded_texts();
         let segments =
             self.template.render_segments(&messages, &rendering, &guarded).map_err(TextError::new)?;
+        let segments = match &open {
+            Some(open) => open.cut(segments)?,
+            None => segments,
+        };
         let tokens = self.tokenizer.encode_segments(&segments).map_err(TextError::new)?;
         let text: String = segments.iter().map(|segment| segment.text.as_str()).collect();
         let syntax = self.answer_syntax(support, options.tools.as_deref().unwrap_or_default(), &text)?;
-        let syntax = match segments.last().filter(|last| last.trusted && options.generation_prompt) {
-            Some(last) => syntax.after_prompt(&last.text),
+        // The text of the template before the answer, or before the message that it continues.
+        let end = match &open {
+            Some(_) => segments.iter().rfind(|segment| segment.trusted),
+            None => segments.last().filter(|last| last.trusted && options.generation_prompt),
+        };
+        let syntax = match end {
+            Some(end) => syntax.after_prompt(&end.text),
             None => syntax,
         };
         Ok(RenderedPrompt { tokens: self.frame(tokens), text, syntax })
+    }
+
+    fn template(&self) -> Option<&str> {
+        Some(self.template.source())
     }
 
     /// The SHA-256 of the template's text, and the tokens behind `bos_token` and `eos_token`.

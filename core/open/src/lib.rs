@@ -26,6 +26,7 @@ mod merge;
 mod mixture;
 mod mixture_option;
 mod notice;
+mod open_message;
 mod opened;
 mod opening;
 mod options;

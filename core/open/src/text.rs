@@ -5,9 +5,10 @@ use crate::notice::Notice;
 use crate::options::TemplateSource;
 use crate::resolved::ResolvedFile;
 use crate::tables::tokenizer_tables;
-use menagerie_engine::{ChatCapable, MissingCapability, TextError, TextStream, Tokenizing};
+use menagerie_engine::{ChatCapable, InfillTokens, MissingCapability, TextError, TextStream, Tokenizing};
 use menagerie_loaders::{
-    ChatTemplate, Segment, Special, TextDecoder, TokenKind, Tokenizer, TokenizerOptions, TokenizerTables,
+    ChatTemplate, InfillPart, Segment, Special, TextDecoder, TokenKind, Tokenizer, TokenizerOptions,
+    TokenizerTables,
 };
 use std::sync::Arc;
 
@@ -171,6 +172,13 @@ impl Tokenizing for FileTokenizer {
 
     fn end_of_generation(&self) -> &[u32] {
         self.tokenizer.end_of_generation()
+    }
+
+    fn infill(&self) -> Option<InfillTokens> {
+        let token = |part| self.tokenizer.infill_token(part);
+        let (prefix, suffix) = (token(InfillPart::Prefix)?, token(InfillPart::Suffix)?);
+        let tokens = InfillTokens::new(prefix, suffix, token(InfillPart::Middle)?);
+        Some(tokens.with_file(token(InfillPart::File)))
     }
 
     fn stream(&self) -> Box<dyn TextStream + Send> {

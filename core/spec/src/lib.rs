@@ -59,6 +59,8 @@ pub use language::spec::{ArchSpec, HfClass, HfMap, HfTensor, HfTimes, HfValue, L
 pub use language::{harmless, kind};
 pub use out::described::{KindDescription, OptionDescription, TensorDescription};
 pub use out::{
+    difference::SpecDifference,
+    outline::{Outline, OutlineBranch, OutlineStep},
     reference::reference_page,
     schema::json_schema,
     stated::{SpecValue, StatedOption},

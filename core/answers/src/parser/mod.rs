@@ -121,6 +121,16 @@ impl AnswerParser {
         matches!(self.place, AnswerPlace::Reasoning(..))
     }
 
+    /// The tag that ends the reasoning block in which the text so far ends.
+    pub fn reasoning_close(&self) -> Option<&str> {
+        match self.place {
+            AnswerPlace::Reasoning(index, _) => {
+                self.syntax.reasoning.get(index).map(|tags| tags.close.as_str())
+            }
+            _ => None,
+        }
+    }
+
     /// Whether a reasoning block has ended, and only white space followed it.
     pub fn is_before_answer(&self) -> bool {
         matches!(self.place, AnswerPlace::Before) && self.after_block && self.held.trim().is_empty()

@@ -36,6 +36,9 @@ enum SignalMode {
     Typing,
     /// A file is being written that must be complete.
     Saving,
+    /// A server runs: it ends in an orderly way whatever it is doing, and SIGHUP lets it read its files again.
+    #[cfg_attr(not(feature = "serve"), allow(dead_code))]
+    Serving,
 }
 
 /// An action before the process ends.
@@ -44,7 +47,7 @@ type ExitAction = Box<dyn Fn() + Send>;
 #[derive(Default)]
 struct SignalState {
     /// Number of guards for each mode.
-    counts: [usize; 5],
+    counts: [usize; 6],
     last: Vec<(usize, ExitAction)>,
     next: usize,
     /// The signal that ends the work.
@@ -61,6 +64,9 @@ impl SignalState {
         if self.has(SignalMode::Saving) {
             return false;
         }
+        if self.has(SignalMode::Serving) {
+            return signal == Signal::Interrupt && again;
+        }
         match signal {
             Signal::Interrupt => {
                 self.has(SignalMode::AtOnce) || (again && !self.has(SignalMode::Conversation))
@@ -74,7 +80,7 @@ impl SignalState {
 }
 
 static STATE: Mutex<SignalState> =
-    Mutex::new(SignalState { counts: [0; 5], last: Vec::new(), next: 0, ending: None });
+    Mutex::new(SignalState { counts: [0; 6], last: Vec::new(), next: 0, ending: None });
 
 fn state() -> MutexGuard<'static, SignalState> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -109,12 +115,28 @@ pub(crate) fn saving() -> Result<SignalGuard, Failure> {
     hold(SignalMode::Saving)
 }
 
+/// Until the guard is dropped, signals set the flag, also while a model is loaded, and only a second Ctrl-C ends the process;
+/// SIGHUP sets [`reload_flag`].
+#[cfg(feature = "serve")]
+pub(crate) fn serving() -> Result<SignalGuard, Failure> {
+    hold(SignalMode::Serving)
+}
+
+/// Set by SIGHUP while a server runs.
+#[cfg(feature = "serve")]
+pub(crate) fn reload_flag() -> Arc<AtomicBool> {
+    Arc::clone(RELOAD.get_or_init(Arc::default))
+}
+
+static RELOAD: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
 fn hold(what: SignalMode) -> Result<SignalGuard, Failure> {
     flag()?;
     let mut state = state();
     state.counts[what as usize] += 1;
     // A signal that was received just before takes effect now.
-    if let Some(signal) = state.ending.filter(|_| matches!(what, SignalMode::AtOnce | SignalMode::Typing)) {
+    let ends = matches!(what, SignalMode::AtOnce | SignalMode::Typing) && !state.has(SignalMode::Serving);
+    if let Some(signal) = state.ending.filter(|_| ends) {
         state.last.iter().for_each(|(_, act)| act());
         leave_terminal();
         die_of(signal);
@@ -181,6 +203,10 @@ fn leave_terminal() {
 fn heard(signal: Signal, flag: &AtomicBool) {
     // The lock is held until the process ends, so that no other thread starts to save.
     let mut state = state();
+    if is_hangup(signal) && state.has(SignalMode::Serving) {
+        RELOAD.get_or_init(Arc::default).store(true, Ordering::SeqCst);
+        return;
+    }
     let again = flag.swap(true, Ordering::SeqCst);
     if let Signal::End(number) = signal {
         state.ending.get_or_insert(number);
@@ -194,6 +220,16 @@ fn heard(signal: Signal, flag: &AtomicBool) {
         Signal::Interrupt => std::process::exit(i32::from(INTERRUPTED)),
         Signal::End(number) => die_of(number),
     }
+}
+
+#[cfg(unix)]
+fn is_hangup(signal: Signal) -> bool {
+    signal == Signal::End(signal_hook::consts::SIGHUP)
+}
+
+#[cfg(not(unix))]
+fn is_hangup(_: Signal) -> bool {
+    false
 }
 
 #[cfg(unix)]
@@ -262,13 +298,15 @@ mod tests {
 
     #[test]
     fn what_must_be_kept_is_kept_and_nothing_else_waits() {
-        use SignalMode::{AtOnce, Conversation, Orderly, Saving, Typing};
+        use SignalMode::{AtOnce, Conversation, Orderly, Saving, Serving, Typing};
         assert_eq!(ends(&[]), [false, true, true]);
         assert_eq!(ends(&[AtOnce]), [true, true, true]);
         assert_eq!(ends(&[Orderly]), [false, true, false]);
         assert_eq!(ends(&[Conversation]), [false, false, false]);
         assert_eq!(ends(&[Conversation, Typing]), [false, false, true]);
         assert_eq!(ends(&[Conversation, AtOnce]), [true, true, true]);
+        assert_eq!(ends(&[Serving]), [false, true, false]);
+        assert_eq!(ends(&[Serving, AtOnce]), [false, true, false]);
         for with in [&[Saving][..], &[Saving, AtOnce], &[Saving, Orderly], &[Saving, Conversation, Typing]] {
             assert_eq!(ends(with), [false; 3], "{with:?}");
         }

@@ -1,6 +1,6 @@
 //! [`RequestBody`]: the fields of a request line. Every field is either used or refused with an error that names it.
 
-use menagerie::engine::Request;
+use menagerie::engine::{Request, SamplingOptions};
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -140,6 +140,7 @@ impl RequestBody {
         }
         // An alias of `repeat_penalty`.
         sampling.repeat_penalty = self.number("repetition_penalty")?.unwrap_or(sampling.repeat_penalty);
+        self.add_samplers(sampling)?;
         sampling.top_k = self.count("top_k")?.unwrap_or(sampling.top_k);
         if let Some(seed) = self.take("seed") {
             let bits = seed.as_u64().or_else(|| seed.as_i64().map(|seed| seed as u64));
@@ -154,9 +155,47 @@ impl RequestBody {
         if let Some(stop) = self.take("stop") {
             request.stop = stops_of(&stop)?;
         }
+        request.reasoning_budget = self.count("thinking_budget_tokens")?.or(request.reasoning_budget);
         request.ignore_eos = self.flag("ignore_eos")?.unwrap_or(request.ignore_eos);
         request.sampling.check().map_err(LineFault::whole)?;
         Ok(request)
+    }
+
+    /// Adds fields of sampling that OpenAI's interface does not have, named as in llama.cpp's server.
+    fn add_samplers(&mut self, sampling: &mut SamplingOptions) -> Result<(), LineFault> {
+        for (name, slot) in [
+            ("dry_multiplier", &mut sampling.dry_multiplier),
+            ("dry_base", &mut sampling.dry_base),
+            ("xtc_probability", &mut sampling.xtc_probability),
+            ("xtc_threshold", &mut sampling.xtc_threshold),
+        ] {
+            if let Some(number) = self.number(name)? {
+                *slot = number;
+            }
+        }
+        for (name, slot) in
+            [("dry_allowed_length", &mut sampling.dry_allowed_length), ("min_keep", &mut sampling.min_keep)]
+        {
+            if let Some(count) = self.count(name)? {
+                *slot = count;
+            }
+        }
+        for (name, slot) in
+            [("repeat_last_n", &mut sampling.repeat_last_n), ("dry_penalty_last_n", &mut sampling.dry_last_n)]
+        {
+            if let Some(last) = self.take(name) {
+                let count = last.as_i64().filter(|count| *count >= -1);
+                *slot = count
+                    .ok_or_else(|| LineFault::of(name, format!("{last} is not a whole number from -1")))?;
+            }
+        }
+        if let Some(breakers) = self.take("dry_sequence_breakers") {
+            let wrong = || LineFault::of("dry_sequence_breakers", "expected a list of strings");
+            let text = |text: &Value| text.as_str().map(str::to_owned);
+            let breakers = breakers.as_array().ok_or_else(wrong)?;
+            sampling.dry_breakers = breakers.iter().map(text).collect::<Option<_>>().ok_or_else(wrong)?;
+        }
+        Ok(())
     }
 
     /// Log probabilities of a chat completion: `logprobs` enables them, `top_logprobs` is the number of alternatives.
@@ -256,5 +295,22 @@ mod tests {
         }
         let range = body(json!({ "temperature": -1 })).request(&Request::default()).unwrap_err();
         assert!(range.message.contains("--temp"), "{range:?}");
+    }
+
+    #[test]
+    fn samplers_of_llama_cpp_are_honored() {
+        let mut fields = body(json!({
+            "dry_multiplier": 0.5, "dry_base": 2, "dry_allowed_length": 3, "dry_penalty_last_n": -1, "repeat_last_n": 9,
+            "dry_sequence_breakers": ["\n"], "xtc_probability": 0.25, "xtc_threshold": 0.125, "min_keep": 2,
+        }));
+        let sampling = fields.request(&Request::default()).unwrap().sampling;
+        fields.finish().unwrap();
+        assert_eq!((sampling.dry_multiplier, sampling.dry_base, sampling.dry_allowed_length), (0.5, 2.0, 3));
+        assert_eq!((sampling.dry_last_n, sampling.repeat_last_n, sampling.min_keep), (-1, 9, 2));
+        assert_eq!((sampling.xtc_probability, sampling.xtc_threshold), (0.25, 0.125));
+        assert_eq!(sampling.dry_breakers, ["\n"]);
+        for wrong in [json!({ "repeat_last_n": -2 }), json!({ "dry_sequence_breakers": "x" })] {
+            assert!(body(wrong.clone()).request(&Request::default()).is_err(), "{wrong}");
+        }
     }
 }

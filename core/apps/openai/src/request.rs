@@ -2,9 +2,11 @@
 
 use crate::body::{LineFault, RequestBody, UNSUPPORTED_FIELD};
 use crate::call_choice::CallChoice;
+use crate::effort::with_effort;
+use crate::infill::InfillTexts;
 use crate::messages::{messages_of, prompt_fault};
 use crate::prediction::predicted;
-use crate::response_format::{ResponseFormats, end_ignored};
+use crate::response_format::{AskedForm, ResponseFormats, end_ignored};
 use crate::tool_fields::template_fields;
 use menagerie::engine::{ChatCapable, ChatMessage, Prompt, RenderOptions, Request, TextPipeline};
 use serde_json::{Map, Value};
@@ -46,6 +48,20 @@ pub struct BatchRequest {
     pub echo: Option<String>,
     /// A request for each answer.
     pub answers: Vec<Request>,
+    /// Fields that change nothing with this chat template.
+    pub ignored: Vec<String>,
+}
+
+impl BatchRequest {
+    /// The tokens of the prompt.
+    pub fn tokens(&self) -> &[u32] {
+        match &self.prompt {
+            Prompt::Tokens(tokens) => tokens,
+            Prompt::Rendered(rendered) => &rendered.tokens,
+            // Lines are tokenized when they are read.
+            _ => &[],
+        }
+    }
 }
 
 /// What a line asks for.
@@ -56,6 +72,8 @@ struct AskedPrompt {
     echo: Option<String>,
     /// Which tools the answer may or must call; `None` without tools.
     calls: Option<CallChoice>,
+    /// Fields that change nothing with this chat template.
+    ignored: Vec<String>,
 }
 
 /// Maximum number of answers to one line; each answer is a sequence.
@@ -124,8 +142,19 @@ impl BatchRequests<'_> {
     /// A field has an error or is not supported, or the model has no chat template.
     pub fn chat(&self, mut body: RequestBody) -> Result<BatchRequest, LineFault> {
         let messages = body.take("messages").unwrap_or_default();
-        let messages = messages_of(&messages)?;
-        let asked = self.rendered(&mut body, &messages)?;
+        self.conversation(body, &messages_of(&messages)?)
+    }
+
+    /// The request of a conversation whose messages were read already; the body has the other fields of a chat completion.
+    ///
+    /// # Errors
+    /// As [`Self::chat`].
+    pub fn conversation(
+        &self,
+        mut body: RequestBody,
+        messages: &[ChatMessage],
+    ) -> Result<BatchRequest, LineFault> {
+        let asked = self.rendered(&mut body, messages)?;
         self.batch_request(body, asked)
     }
 
@@ -144,20 +173,56 @@ impl BatchRequests<'_> {
         };
         let mut options = self.render.clone();
         let calls = template_fields(body, &mut options)?;
-        let prompt = format.render_prompt(messages, &options);
-        let prompt = prompt.map_err(|error| prompt_fault(&error))?.into();
-        Ok(AskedPrompt { shape: AnswerFormat::Chat, prompt, echo: None, calls })
+        if options.continue_final_message && AskedForm::is_in(body) {
+            let reason = "a constrained answer begins at its beginning; it cannot continue a message";
+            return Err(LineFault::of("continue_final_message", reason));
+        }
+        let render = |options: &RenderOptions| {
+            format.render_prompt(messages, options).map_err(|error| prompt_fault(&error))
+        };
+        let (prompt, mut ignored) = (render(&options)?, Vec::new());
+        let prompt = match with_effort(body, &options)?.map(|with| render(&with)).transpose()? {
+            None => prompt,
+            Some(with) => {
+                if with.tokens == prompt.tokens {
+                    ignored.push("reasoning_effort".to_owned());
+                }
+                with
+            }
+        };
+        let prompt = prompt.into();
+        Ok(AskedPrompt { shape: AnswerFormat::Chat, prompt, echo: None, calls, ignored })
     }
 
     /// The prompt of a completion, and its text if `echo` is true.
     fn completion_prompt(&self, body: &mut RequestBody) -> Result<AskedPrompt, LineFault> {
+        if let Some(after) = body.take("suffix") {
+            return self.infill_prompt(body, &after);
+        }
         let given = body.text("prompt");
         let prompt = self.text_prompt(body)?;
         let echo = body.flag("echo")?.unwrap_or(false).then(|| match (given, &prompt) {
             (None, Prompt::Tokens(ids)) => self.decoded(ids),
             (given, _) => Ok(given.unwrap_or_default()),
         });
-        Ok(AskedPrompt { shape: AnswerFormat::Completion, prompt, echo: echo.transpose()?, calls: None })
+        let (shape, echo) = (AnswerFormat::Completion, echo.transpose()?);
+        Ok(AskedPrompt { shape, prompt, echo, calls: None, ignored: Vec::new() })
+    }
+
+    /// The prompt of a completion between two texts.
+    fn infill_prompt(&self, body: &mut RequestBody, after: &Value) -> Result<AskedPrompt, LineFault> {
+        let after = after.as_str().ok_or_else(|| LineFault::of("suffix", "expected a string"))?;
+        let Some(Value::String(before)) = body.take("prompt") else {
+            return Err(LineFault::of("prompt", "expected a string, because there is a suffix"));
+        };
+        if body.flag("echo")? == Some(true) {
+            return Err(LineFault::of("echo", "an answer with a suffix does not begin with its prompt"));
+        }
+        let tokenizer = self.pipeline.tokenizer().map_err(|error| LineFault::of("prompt", error))?;
+        let texts = InfillTexts { before, after: after.to_owned(), files: Vec::new() };
+        let prompt = texts.prompt(&**tokenizer, "suffix")?.into();
+        let (shape, ignored) = (AnswerFormat::Completion, Vec::new());
+        Ok(AskedPrompt { shape, prompt, echo: None, calls: None, ignored })
     }
 
     /// The text of token ids.
@@ -189,7 +254,7 @@ impl BatchRequests<'_> {
 
     /// One request for each answer; the answers have consecutive seeds.
     fn batch_request(&self, mut body: RequestBody, asked: AskedPrompt) -> Result<BatchRequest, LineFault> {
-        let AskedPrompt { shape, prompt, echo, calls } = asked;
+        let AskedPrompt { shape, prompt, echo, calls, ignored } = asked;
         let mut request = body.request(&self.defaults)?;
         let logprobs = match shape {
             AnswerFormat::Chat => body.chat_logprobs()?,
@@ -229,7 +294,7 @@ impl BatchRequests<'_> {
             request
         };
         let answers = (0..answers).map(answer).collect();
-        Ok(BatchRequest { shape, prompt, echo, answers })
+        Ok(BatchRequest { shape, prompt, echo, answers, ignored })
     }
 }
 
@@ -237,7 +302,16 @@ impl BatchRequests<'_> {
 ///
 /// # Errors
 /// A field is missing or not supported.
-pub fn opened(mut fields: Map<String, Value>) -> Result<(String, RequestBody), LineFault> {
+pub fn opened(fields: Map<String, Value>) -> Result<(String, RequestBody), LineFault> {
+    let (url, body) = opened_fields(fields)?;
+    Ok((url, RequestBody::new(body)))
+}
+
+/// As [`opened`], with every field of the body.
+///
+/// # Errors
+/// As [`opened`].
+pub fn opened_fields(mut fields: Map<String, Value>) -> Result<(String, Map<String, Value>), LineFault> {
     if fields.get("custom_id").and_then(Value::as_str).is_none_or(str::is_empty) {
         return Err(LineFault::of("custom_id", "expected a string, which identifies the answer"));
     }
@@ -251,5 +325,5 @@ pub fn opened(mut fields: Map<String, Value>) -> Result<(String, RequestBody), L
     if let Some(name) = fields.keys().find(|name| !["custom_id", "method", "url"].contains(&name.as_str())) {
         return Err(LineFault::of(name, UNSUPPORTED_FIELD));
     }
-    Ok((url, RequestBody::new(body)))
+    Ok((url, body))
 }

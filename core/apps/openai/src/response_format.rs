@@ -3,7 +3,7 @@
 use crate::body::{LineFault, RequestBody, only_fields};
 use crate::call_choice::CallChoice;
 use menagerie::engine::{AnswerSyntax, CallSyntax, Constraint, Tokenizing};
-use menagerie::grammar::{GrammarCompiler, GrammarSource};
+use menagerie::grammar::{GrammarCompiler, GrammarError, GrammarSource};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,15 +17,15 @@ const KEPT: usize = 16;
 pub struct ResponseFormats {
     /// `None` without a tokenizer.
     compiler: Option<GrammarCompiler>,
-    kept: Mutex<VecDeque<(Value, Arc<dyn Constraint>)>>,
+    kept: Mutex<VecDeque<(AskedForm, Arc<dyn Constraint>)>>,
     kept_calls: Mutex<VecDeque<KeptCalls>>,
 }
 
 /// The constraint of a choice between the tools of a line, and of its text.
 struct KeptCalls {
     choice: CallChoice,
-    /// The schema of the text.
-    schema: Option<Value>,
+    /// What the text must fit.
+    form: Option<AskedForm>,
     syntax: CallSyntax,
     constraint: Option<Arc<dyn Constraint>>,
 }
@@ -37,30 +37,29 @@ impl ResponseFormats {
         Self { compiler, kept: Mutex::default(), kept_calls: Mutex::default() }
     }
 
-    /// Removes the field and returns its constraint; `None` for text.
+    /// Removes `response_format`, or `json_schema` or `grammar` in its place, and returns its constraint; `None` for text.
     ///
     /// # Errors
-    /// The format is invalid, not supported, or the model has no tokenizer.
+    /// The format is invalid, not supported, or the model has no tokenizer; or there are several.
     pub fn constraint(&self, body: &mut RequestBody) -> Result<Option<Arc<dyn Constraint>>, LineFault> {
-        let Some(schema) = taken(body)? else { return Ok(None) };
+        let Some(asked) = AskedForm::take(body)? else { return Ok(None) };
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, constraint)) = kept().iter().find(|(known, _)| *known == schema) {
+        if let Some((_, constraint)) = kept().iter().find(|(known, _)| *known == asked) {
             return Ok(Some(Arc::clone(constraint)));
         }
         let Some(compiler) = &self.compiler else {
-            return Err(LineFault::of(FIELD, "the model has no tokenizer"));
+            return Err(LineFault::of(asked.field(), "the model has no tokenizer"));
         };
-        let source = GrammarSource::json_schema(&schema);
-        let constraint = source.and_then(|source| compiler.constraint(&source));
-        let constraint = constraint.map_err(|error| LineFault::of(FIELD, error))?;
+        let constraint = asked.source().and_then(|source| compiler.constraint(&source));
+        let constraint = constraint.map_err(|error| LineFault::of(asked.field(), error))?;
         // Another thread may have compiled the same schema meanwhile, which costs time and changes nothing.
         let mut kept = kept();
-        kept.push_front((schema, Arc::clone(&constraint)));
+        kept.push_front((asked, Arc::clone(&constraint)));
         kept.truncate(KEPT);
         Ok(Some(constraint))
     }
 
-    /// Removes the field, and returns the constraint of calls in an answer with this syntax, or of its text if it calls
+    /// Removes the same fields, and returns the constraint of calls in an answer with this syntax, or of its text if it calls
     /// no tool; `None` if both stay free.
     ///
     /// # Errors
@@ -72,14 +71,14 @@ impl ResponseFormats {
         syntax: &AnswerSyntax,
         ignores_end: bool,
     ) -> Result<Option<Arc<dyn Constraint>>, LineFault> {
-        let schema = taken(body)?;
-        if schema.is_some() && ignores_end {
+        let form = AskedForm::take(body)?;
+        if form.is_some() && ignores_end {
             return Err(end_ignored());
         }
         let fault = |reason: &dyn std::fmt::Display| {
-            let field = match (&schema, choice.required) {
+            let field = match (&form, choice.required) {
                 (_, true) => "tool_choice",
-                (Some(_), false) => FIELD,
+                (Some(form), false) => form.field(),
                 (None, false) => "tools",
             };
             LineFault::of(field, reason)
@@ -89,13 +88,13 @@ impl ResponseFormats {
         let same = |kept: &&KeptCalls| {
             let known =
                 |calls: &CallSyntax| calls.format == kept.syntax.format && calls.tools == kept.syntax.tools;
-            kept.choice == *choice && kept.schema == schema && syntax.calls.as_ref().is_some_and(known)
+            kept.choice == *choice && kept.form == form && syntax.calls.as_ref().is_some_and(known)
         };
         if let Some(kept) = kept.iter().find(same).filter(|_| !ignores_end) {
             return Ok(kept.constraint.clone());
         }
-        let source = schema.as_ref().map(GrammarSource::json_schema).transpose();
-        let constraint = match source.map_err(|error| LineFault::of(FIELD, error))? {
+        let source = form.as_ref().map(AskedForm::source).transpose();
+        let constraint = match source.map_err(|error| fault(&error))? {
             Some(source) => choice.constraint_with_text(compiler, syntax, &source),
             None => choice.constraint(compiler, syntax, ignores_end),
         };
@@ -103,7 +102,7 @@ impl ResponseFormats {
         if let Some(calls) = syntax.calls.clone().filter(|_| !ignores_end) {
             kept.push_front(KeptCalls {
                 choice: choice.clone(),
-                schema,
+                form,
                 syntax: calls,
                 constraint: constraint.clone(),
             });
@@ -113,14 +112,62 @@ impl ResponseFormats {
     }
 }
 
-/// Removes the field and returns its schema; `None` for text.
-fn taken(body: &mut RequestBody) -> Result<Option<Value>, LineFault> {
-    Ok(body.take(FIELD).map(|format| schema_of(&format)).transpose()?.flatten())
-}
-
 /// A format excludes `ignore_eos`.
 pub(crate) fn end_ignored() -> LineFault {
-    LineFault::of("ignore_eos", "a constrained answer ends where its response_format ends")
+    LineFault::of("ignore_eos", "a constrained answer ends where its format ends")
+}
+
+/// What an answer must fit.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum AskedForm {
+    /// `response_format`, as a schema.
+    Format(Value),
+    /// `json_schema`: a schema (llama.cpp).
+    Schema(Value),
+    /// `grammar`: in llguidance's variant of Lark.
+    Lark(String),
+}
+
+impl AskedForm {
+    /// Whether a body has one of the fields.
+    pub(crate) fn is_in(body: &RequestBody) -> bool {
+        [FIELD, "json_schema", "grammar"].into_iter().any(|field| body.has(field))
+    }
+
+    /// Removes the fields; `None` for text.
+    fn take(body: &mut RequestBody) -> Result<Option<Self>, LineFault> {
+        let format =
+            body.take(FIELD).map(|format| schema_of(&format)).transpose()?.flatten().map(Self::Format);
+        let schema = body.take("json_schema").map(Self::Schema);
+        let lark = match body.take("grammar") {
+            None => None,
+            Some(Value::String(text)) => Some(Self::Lark(text)),
+            Some(_) => return Err(LineFault::of("grammar", "expected the text of a Lark grammar")),
+        };
+        let mut forms = [format, schema, lark].into_iter().flatten();
+        match (forms.next(), forms.next()) {
+            (_, Some(other)) => {
+                let reason = "give only one of response_format, json_schema and grammar";
+                Err(LineFault::of(other.field(), reason))
+            }
+            (form, None) => Ok(form),
+        }
+    }
+
+    fn field(&self) -> &'static str {
+        match self {
+            Self::Format(_) => FIELD,
+            Self::Schema(_) => "json_schema",
+            Self::Lark(_) => "grammar",
+        }
+    }
+
+    fn source(&self) -> Result<GrammarSource, GrammarError> {
+        match self {
+            Self::Format(schema) | Self::Schema(schema) => GrammarSource::json_schema(schema),
+            Self::Lark(text) => GrammarSource::lark(text),
+        }
+    }
 }
 
 /// The schema of a format; `None` for text.
@@ -155,6 +202,21 @@ fn inner_schema(fields: &Map<String, Value>) -> Result<Value, LineFault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_fits_one_form() {
+        let take =
+            |fields: Value| AskedForm::take(&mut RequestBody::new(fields.as_object().unwrap().clone()));
+        assert_eq!(take(json!({ "json_schema": {} })), Ok(Some(AskedForm::Schema(json!({})))));
+        assert_eq!(
+            take(json!({ "grammar": "start: /a/" })),
+            Ok(Some(AskedForm::Lark("start: /a/".to_owned())))
+        );
+        assert_eq!(take(json!({ "response_format": { "type": "text" } })), Ok(None));
+        let both = json!({ "response_format": { "type": "json_object" }, "grammar": "start: /a/" });
+        assert_eq!(take(both).unwrap_err().field.as_deref(), Some("grammar"));
+        assert_eq!(take(json!({ "grammar": 1 })).unwrap_err().field.as_deref(), Some("grammar"));
+    }
 
     #[test]
     fn formats_are_schemas_or_are_refused_by_name() {

@@ -6,10 +6,11 @@ use menagerie::engine::{CallLimits, RenderOptions, ToolSet};
 use serde_json::{Map, Value};
 
 const CHOICE: &str = "tool_choice";
+const CONTINUE: &str = "continue_final_message";
 const PARALLEL: &str = "parallel_tool_calls";
 
-/// Adds the fields about the chat template (`tools`, `tool_choice`, `parallel_tool_calls`, `chat_template_kwargs`) to the
-/// options of a prompt, and returns which tools the answer may or must call; `None` without tools.
+/// Adds the fields about the chat template (`tools`, `tool_choice`, `parallel_tool_calls`, `chat_template_kwargs`,
+/// `add_generation_prompt`, `continue_final_message`) to the options of a prompt, and returns which tools the answer may or must call; `None` without tools.
 ///
 /// # Errors
 /// The value of a field is invalid or not supported.
@@ -23,6 +24,15 @@ pub fn template_fields(
         Some(_) => return Err(LineFault::of("chat_template_kwargs", "expected an object")),
         None => {}
     }
+    let begins = body.flag("add_generation_prompt")?;
+    let continues = body.flag(CONTINUE)?.unwrap_or(false);
+    if continues && begins == Some(true) {
+        let reason =
+            "a new answer cannot begin where the last message goes on; leave out add_generation_prompt";
+        return Err(LineFault::of(CONTINUE, reason));
+    }
+    options.generation_prompt = begins.unwrap_or(options.generation_prompt);
+    options.continue_final_message = continues;
     Ok(calls)
 }
 

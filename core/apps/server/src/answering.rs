@@ -2,10 +2,11 @@
 
 use crate::answer_fold::{AnswerDelta, AnswerFold};
 use crate::fault::ApiFault;
+use crate::http::DeadlineTimer;
 use crate::model::EngineModel;
 use crate::worker::{AnswerMessage, CancelGuard};
 use menagerie::engine::{Outcome, StopReason};
-use menagerie_openai::{AnswerFormat, AnswerToken, answer_usage, finish_reason};
+use menagerie_openai::{AnswerFormat, AnswerToken, answer_usage};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -26,8 +27,8 @@ pub(crate) struct AnswerHead {
 pub(crate) enum AnswerChange {
     /// Of this choice.
     Delta(usize, AnswerDelta),
-    /// A choice ended, with its `finish_reason`.
-    Finish(usize, &'static str),
+    /// A choice ended; [`Answering::outcome`] says how.
+    Finish(usize),
 }
 
 /// The answers to a request. When it is dropped, they are cancelled.
@@ -38,6 +39,7 @@ pub(crate) struct Answering {
     /// The number of answers to each prompt.
     groups: Vec<usize>,
     ended: Vec<Option<Outcome>>,
+    deadline: DeadlineTimer,
     _guard: CancelGuard,
 }
 
@@ -51,12 +53,28 @@ impl Answering {
         let count = groups.iter().sum();
         let folds = (0..count).map(|_| AnswerFold::default()).collect();
         let ended = (0..count).map(|_| None).collect();
-        Self { model, messages, folds, groups, ended, _guard: guard }
+        let deadline = DeadlineTimer::of_current();
+        Self { model, messages, folds, groups, ended, deadline, _guard: guard }
+    }
+
+    /// The number of answers.
+    pub(crate) fn count(&self) -> usize {
+        self.ended.len()
     }
 
     /// Whether every answer has ended.
     pub(crate) fn is_complete(&self) -> bool {
         self.ended.iter().all(Option::is_some)
+    }
+
+    /// How a choice ended.
+    pub(crate) fn outcome(&self, choice: usize) -> Option<&Outcome> {
+        self.ended.get(choice)?.as_ref()
+    }
+
+    /// The tokens of the reasoning of all answers.
+    pub(crate) fn reasoning_tokens(&self) -> usize {
+        self.folds.iter().map(AnswerFold::reasoning_tokens).sum()
     }
 
     /// The tokens of the prompt of a choice; the first answer to each prompt reports them.
@@ -78,6 +96,10 @@ impl Answering {
 
     /// [`Self::next`], if there are any.
     pub(crate) fn poll_next(&mut self, context: &mut Context) -> Poll<Result<Vec<AnswerChange>, ApiFault>> {
+        // The time is over, however much the model still says.
+        if let Poll::Ready(fault) = self.deadline.poll(context) {
+            return Poll::Ready(Err(fault));
+        }
         self.messages.poll_recv(context).map(|message| match message {
             Some(message) => self.hear(message),
             None => Err(self.model.worker.closed()),
@@ -97,11 +119,10 @@ impl Answering {
                 if outcome.reason == StopReason::Cancelled {
                     return Err(ApiFault::shutting_down());
                 }
-                let finish = AnswerChange::Finish(choice, finish_reason(&outcome));
                 if let Some(slot) = self.ended.get_mut(choice) {
                     *slot = Some(outcome);
                 }
-                Ok(vec![finish])
+                Ok(vec![AnswerChange::Finish(choice)])
             }
         }
     }
@@ -122,12 +143,11 @@ impl Answering {
             rejected += count(&details["rejected_prediction_tokens"]);
             first += group;
         }
-        let reasoning: usize = self.folds.iter().map(AnswerFold::reasoning_tokens).sum();
         json!({
             "prompt_tokens": prompt, "completion_tokens": made, "total_tokens": prompt + made,
             "prompt_tokens_details": { "cached_tokens": cached },
             "completion_tokens_details": {
-                "reasoning_tokens": reasoning,
+                "reasoning_tokens": self.reasoning_tokens(),
                 "accepted_prediction_tokens": accepted,
                 "rejected_prediction_tokens": rejected,
             },

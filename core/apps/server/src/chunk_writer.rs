@@ -1,15 +1,18 @@
-//! [`ChunkWriter`]: changes of answers as the chunks of OpenAI's streams.
+//! [`ChunkWriter`]: chat completions and completions in OpenAI's format.
 
 use crate::answer_fold::AnswerDelta;
-use crate::answering::{AnswerChange, AnswerHead};
-use menagerie_openai::{AnswerFormat, AnswerToken, chat_logprobs, completion_logprobs};
+use crate::answer_writer::{AnswerWriter, add_event};
+use crate::answering::{AnswerChange, AnswerHead, Answering};
+use crate::fault::ApiFault;
+use crate::whole_answer::{WholeAnswer, WholeCall, WholeChoice};
+use menagerie_openai::{AnswerFormat, AnswerToken, chat_logprobs, completion_logprobs, finish_reason};
 use serde_json::{Value, json};
 
-/// Writes chunks.
+/// Writes chunks, or a whole answer.
 pub(crate) struct ChunkWriter {
     head: AnswerHead,
     /// Whether a chunk with token counts follows the answers; the others then say that they have none.
-    pub(crate) has_usage: bool,
+    has_usage: bool,
     /// The text before each answer to a completion.
     echoes: Vec<Option<String>>,
     /// By answer: its characters so far, for the offsets of its tokens.
@@ -23,32 +26,15 @@ impl ChunkWriter {
         Self { head, has_usage, echoes, characters }
     }
 
-    /// The chunks at the beginning: the role, or the text of the prompt.
-    pub(crate) fn begin(&mut self) -> Vec<Value> {
-        let mut chunks = Vec::new();
-        for choice in 0..self.echoes.len() {
-            match self.head.format {
-                AnswerFormat::Chat => {
-                    chunks.push(self.delta(choice, json!({ "role": "assistant", "content": "" })));
-                }
-                AnswerFormat::Completion => {
-                    if let Some(text) = self.echoes.get_mut(choice).and_then(Option::take) {
-                        chunks.push(self.text(choice, &text, &[]));
-                    }
-                }
-            }
-        }
-        chunks
-    }
-
     /// The chunk of a change; some changes have none.
-    pub(crate) fn change(&mut self, change: AnswerChange) -> Option<Value> {
+    fn chunk_of(&mut self, change: AnswerChange, answering: &Answering) -> Option<Value> {
         match (change, self.head.format) {
-            (AnswerChange::Finish(choice, reason), format) => {
+            (AnswerChange::Finish(choice), format) => {
                 let (name, value) = match format {
                     AnswerFormat::Chat => ("delta", json!({})),
                     AnswerFormat::Completion => ("text", json!("")),
                 };
+                let reason = answering.outcome(choice).map(finish_reason);
                 let mut chunk = json!({ "index": choice, "logprobs": null, "finish_reason": reason });
                 chunk[name] = value;
                 Some(self.chunk(json!([chunk])))
@@ -65,7 +51,7 @@ impl ChunkWriter {
     }
 
     /// The chunk with the token counts.
-    pub(crate) fn usage(&self, usage: Value) -> Value {
+    fn usage(&self, usage: Value) -> Value {
         let mut chunk = self.chunk(json!([]));
         chunk["usage"] = usage;
         chunk
@@ -130,4 +116,97 @@ impl ChunkWriter {
         }
         chunk
     }
+}
+
+impl AnswerWriter for ChunkWriter {
+    /// The role, or the text of the prompt.
+    fn begin(&mut self, text: &mut String) {
+        for choice in 0..self.echoes.len() {
+            match self.head.format {
+                AnswerFormat::Chat => {
+                    add_event(text, None, &self.delta(choice, json!({ "role": "assistant", "content": "" })));
+                }
+                AnswerFormat::Completion => {
+                    if let Some(echo) = self.echoes.get_mut(choice).and_then(Option::take) {
+                        add_event(text, None, &self.text(choice, &echo, &[]));
+                    }
+                }
+            }
+        }
+    }
+
+    fn change(&mut self, change: AnswerChange, answering: &Answering, text: &mut String) {
+        if let Some(chunk) = self.chunk_of(change, answering) {
+            add_event(text, None, &chunk);
+        }
+    }
+
+    fn end(&mut self, answering: &Answering, text: &mut String) {
+        if self.has_usage {
+            add_event(text, None, &self.usage(answering.usage()));
+        }
+        text.push_str("data: [DONE]\n\n");
+    }
+
+    fn fault(&mut self, fault: &ApiFault, text: &mut String) {
+        add_event(text, None, &fault.json());
+    }
+
+    fn whole(&self, whole: &WholeAnswer, answering: &Answering) -> Value {
+        let AnswerHead { format, id, created, model } = &self.head;
+        let object = match format {
+            AnswerFormat::Chat => "chat.completion",
+            AnswerFormat::Completion => "text_completion",
+        };
+        let choice = |(index, choice): (usize, &WholeChoice)| {
+            let mut value = match format {
+                AnswerFormat::Chat => chat(choice),
+                AnswerFormat::Completion => {
+                    let echo = self.echoes.get(index).and_then(Option::as_deref);
+                    completion(choice, echo, answering.prompt_tokens(index))
+                }
+            };
+            value["index"] = index.into();
+            value["finish_reason"] = json!(answering.outcome(index).map(finish_reason));
+            value
+        };
+        let choices: Vec<Value> = whole.choices.iter().enumerate().map(choice).collect();
+        json!({
+            "id": id, "object": object, "created": created, "model": model, "choices": choices,
+            "usage": answering.usage(),
+        })
+    }
+}
+
+fn chat(choice: &WholeChoice) -> Value {
+    let WholeChoice { text, reasoning, tokens, .. } = choice;
+    let mut message = json!({ "role": "assistant", "content": text, "refusal": null });
+    if !reasoning.is_empty() {
+        message["reasoning_content"] = json!(reasoning);
+        message["reasoning"] = json!(reasoning);
+    }
+    let call = |call: &WholeCall| {
+        let function = json!({ "name": call.name, "arguments": call.arguments });
+        json!({ "id": call.id, "type": "function", "function": function })
+    };
+    let calls: Vec<Value> = choice.complete_calls().map(call).collect();
+    if !calls.is_empty() {
+        message["tool_calls"] = calls.into();
+        if text.is_empty() {
+            message["content"] = Value::Null;
+        }
+    }
+    // The tokens of a message are those of its content.
+    let logprobs = (!tokens.is_empty()).then(|| chat_logprobs(tokens));
+    json!({ "message": message, "logprobs": logprobs })
+}
+
+fn completion(choice: &WholeChoice, echo: Option<&str>, prompt: &[AnswerToken]) -> Value {
+    // Only answers that begin with the prompt have its tokens.
+    let prompt = if echo.is_some() { prompt } else { &[] };
+    let tokens: Vec<AnswerToken> = choice.tokens.iter().chain(&choice.end_token).cloned().collect();
+    let is_shown = !tokens.is_empty() || !prompt.is_empty();
+    let logprobs = is_shown.then(|| completion_logprobs(echo, prompt, &tokens));
+    // A completion has no reasoning of its own: it is part of the text.
+    json!({ "text": format!("{}{}", echo.unwrap_or_default(), choice.all_text), "logprobs": logprobs })
 }

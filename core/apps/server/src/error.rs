@@ -32,9 +32,37 @@ pub enum ServerError {
         /// The name.
         name: String,
     },
+    /// A model that is not there cannot be kept in memory.
+    #[error("--pin {name}: there is no model of this name")]
+    Pin {
+        /// The name.
+        name: String,
+    },
+    /// The models do not fit into memory together.
+    #[error(
+        "the models need {needed} of memory together, and they may use {budget}: allow more (--memory), reduce their \
+         contexts (-c) or caches (--parallel, --cache-tokens), or name fewer models"
+    )]
+    Memory {
+        /// The memory that they need.
+        needed: String,
+        /// The memory that they may use.
+        budget: String,
+    },
+    /// The files for TLS cannot be used.
+    #[error("{file}: {reason}")]
+    Tls {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A model cannot be started.
     #[error("{0}")]
     Model(String),
+    /// The folder of batches cannot be used.
+    #[error("cannot use the folder of batches (--batch-dir): {0}")]
+    BatchFolder(String),
     /// The threads for HTTP cannot be started.
     #[error("cannot start the threads that speak HTTP: {0}")]
     Runtime(io::Error),

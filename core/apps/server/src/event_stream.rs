@@ -1,11 +1,10 @@
-//! [`EventStream`]: answers as server-sent events.
+//! [`EventStream`]: answers as the body of a response that is sent as they change.
 
+use crate::answer_writer::AnswerWriter;
 use crate::answering::{AnswerChange, Answering};
-use crate::chunk_writer::ChunkWriter;
 use crate::fault::ApiFault;
 use axum::body::Bytes;
 use futures_core::Stream;
-use serde_json::Value;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,7 +17,7 @@ const QUIET: Duration = Duration::from_secs(15);
 /// The body of a stream. When it is dropped, the answers are cancelled.
 pub(crate) struct EventStream {
     answering: Answering,
-    writer: ChunkWriter,
+    writer: Box<dyn AnswerWriter>,
     /// Events that have not been sent.
     text: String,
     is_over: bool,
@@ -27,9 +26,13 @@ pub(crate) struct EventStream {
 
 impl EventStream {
     /// A stream of answers of which these changes are known.
-    pub(crate) fn new(answering: Answering, mut writer: ChunkWriter, changes: Vec<AnswerChange>) -> Self {
+    pub(crate) fn new(
+        answering: Answering,
+        mut writer: Box<dyn AnswerWriter>,
+        changes: Vec<AnswerChange>,
+    ) -> Self {
         let mut text = String::new();
-        writer.begin().iter().for_each(|chunk| event(&mut text, chunk));
+        writer.begin(&mut text);
         let mut quiet = interval(QUIET);
         quiet.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first tick of an interval comes at once.
@@ -43,21 +46,16 @@ impl EventStream {
         match changes {
             Ok(changes) => {
                 for change in changes {
-                    if let Some(chunk) = self.writer.change(change) {
-                        event(&mut self.text, &chunk);
-                    }
+                    self.writer.change(change, &self.answering, &mut self.text);
                 }
             }
             Err(fault) => {
-                event(&mut self.text, &fault.json());
+                self.writer.fault(&fault, &mut self.text);
                 self.is_over = true;
             }
         }
         if self.answering.is_complete() && !self.is_over {
-            if self.writer.has_usage {
-                event(&mut self.text, &self.writer.usage(self.answering.usage()));
-            }
-            self.text.push_str("data: [DONE]\n\n");
+            self.writer.end(&self.answering, &mut self.text);
             self.is_over = true;
         }
     }
@@ -80,11 +78,7 @@ impl Stream for EventStream {
         if self.is_over {
             return Poll::Ready(None);
         }
-        self.quiet.poll_tick(context).map(|_| Some(Ok(Bytes::from_static(b": waiting\n\n"))))
+        let waiting = self.writer.waiting();
+        self.quiet.poll_tick(context).map(|_| Some(Ok(Bytes::from_static(waiting.as_bytes()))))
     }
-}
-
-/// Adds an event with these data, which are one line.
-fn event(text: &mut String, data: &Value) {
-    text.push_str(&format!("data: {data}\n\n"));
 }

@@ -1,4 +1,5 @@
-//! [`ApiFault`]: why a request has no answer, as OpenAI's interface says it.
+//! [`ApiFault`]: why a request has no answer. Its body is in OpenAI's format, unless the route is one of another interface
+//! ([`FaultFormat`](crate::fault_format::FaultFormat)).
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
@@ -13,7 +14,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ApiFault {
     pub(crate) status: u16,
-    message: String,
+    pub(crate) message: String,
     kind: &'static str,
     /// The field that has the error.
     param: Option<String>,
@@ -58,6 +59,11 @@ impl ApiFault {
     fn too_long(message: &str, tokens: usize, context: usize) -> Self {
         let fault = Self::new(400, message).with_code("context_length_exceeded");
         fault.with_detail("n_prompt_tokens", tokens).with_detail("n_ctx", context)
+    }
+
+    /// Whether the same request may succeed soon.
+    pub(crate) fn is_for_now(&self) -> bool {
+        self.retry_after.is_some()
     }
 
     /// The server ends.
@@ -123,6 +129,8 @@ impl IntoResponse for ApiFault {
         if self.status == 401 {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        // The gate writes the body in the format of the route.
+        response.extensions_mut().insert(self);
         response
     }
 }

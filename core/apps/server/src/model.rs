@@ -1,13 +1,16 @@
-//! [`ServedModel`]: a model with its names, before the server starts; [`EngineModel`]: with its thread.
+//! [`EngineModel`]: a model with its thread, and how it answers.
 
 use crate::fault::ApiFault;
-use crate::worker::{EngineWorker, MakeQueue, WorkerLimits, WorkerThread};
+use crate::model_card::ModelCard;
+use crate::worker::EngineWorker;
 use menagerie::engine::{
-    ChatCapable, EmbeddingOptions, EmbeddingPipeline, Hookable, Metrics, RenderOptions, Request,
+    AdapterChoice, ChatCapable, EmbeddingOptions, EmbeddingPipeline, RenderOptions, Request,
     SchedulerOptions, TextPipeline, Tokenizing, Truncation,
 };
-use menagerie::open::LoadedModel;
+use menagerie::model::AdapterSet;
+use menagerie::open::{LoadedModel, ResolvedFile};
 use menagerie_openai::{BatchRequests, ResponseFormats};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// How a model answers.
@@ -66,86 +69,8 @@ impl VectorService {
     }
 }
 
-/// A model that is served under its names.
-pub struct ServedModel {
-    /// The first one is its id.
-    pub(crate) names: Vec<String>,
-    pub(crate) text: Result<(TextPipeline, TextService), String>,
-    pub(crate) vectors: Result<(LoadedModel<EmbeddingPipeline>, VectorService), String>,
-    metrics: Arc<Metrics>,
-}
-
-impl ServedModel {
-    /// A model with this id, which can do nothing yet.
-    pub fn new(id: impl Into<String>) -> Self {
-        let reason = "the model does not have it".to_owned();
-        Self {
-            names: vec![id.into()],
-            text: Err(reason.clone()),
-            vectors: Err(reason),
-            metrics: Arc::default(),
-        }
-    }
-
-    /// Adds names.
-    #[must_use]
-    pub fn with_names(mut self, names: impl IntoIterator<Item = String>) -> Self {
-        for name in names {
-            if !self.names.contains(&name) {
-                self.names.push(name);
-            }
-        }
-        self
-    }
-
-    /// Sets the model that answers, or why there is none.
-    #[must_use]
-    pub fn with_text(mut self, text: Result<(TextPipeline, TextService), String>) -> Self {
-        self.text = text.map(|(mut pipeline, service)| {
-            pipeline.add_lifecycle(Arc::clone(&self.metrics) as _);
-            (pipeline, service)
-        });
-        self
-    }
-
-    /// Sets the model that makes vectors or scores, or why there is none.
-    #[must_use]
-    pub fn with_vectors(
-        mut self,
-        vectors: Result<(LoadedModel<EmbeddingPipeline>, VectorService), String>,
-    ) -> Self {
-        self.vectors = vectors.map(|(mut pipeline, service)| {
-            pipeline.add_lifecycle(Arc::clone(&self.metrics) as _);
-            (pipeline, service)
-        });
-        self
-    }
-
-    /// Starts its thread.
-    pub(crate) fn start(self, waiting: usize) -> Result<(EngineModel, WorkerThread), String> {
-        let Self { names, text, vectors, metrics } = self;
-        let scheduler =
-            text.as_ref().map_or_else(|_| SchedulerOptions::default(), |(_, text)| text.scheduler);
-        let limits =
-            WorkerLimits { parallel: scheduler.sequences, queue: waiting, step_time: scheduler.step_time };
-        let queue = text.as_ref().ok().map(|(pipeline, service)| {
-            let (pipeline, scheduler) = (pipeline.clone(), service.scheduler);
-            Box::new(move || pipeline.queue(scheduler)) as MakeQueue
-        });
-        let vector_queue = vectors.as_ref().ok().map(|(pipeline, _)| pipeline.queue());
-        let id = names.first().cloned().unwrap_or_default();
-        let (worker, thread) = EngineWorker::start(&id, queue, vector_queue, limits)
-            .map_err(|reason| format!("model {id}: {reason}"))?;
-        let text = text.map(|(pipeline, service)| EngineText {
-            formats: Arc::new(ResponseFormats::new(pipeline.tokenizer().ok())),
-            pipeline,
-            service,
-        });
-        Ok((EngineModel { id, names, text, vectors, metrics, worker }, thread))
-    }
-}
-
 /// What a model needs to answer.
+#[derive(Clone)]
 pub(crate) struct EngineText {
     pub(crate) pipeline: TextPipeline,
     pub(crate) service: TextService,
@@ -155,14 +80,40 @@ pub(crate) struct EngineText {
 /// A model with its thread.
 pub(crate) struct EngineModel {
     pub(crate) id: String,
-    pub(crate) names: Vec<String>,
     text: Result<EngineText, String>,
     vectors: Result<(LoadedModel<EmbeddingPipeline>, VectorService), String>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) worker: EngineWorker,
+    /// The file, if it is known.
+    pub(crate) file: Option<ResolvedFile>,
+    pub(crate) card: Option<ModelCard>,
+    /// What its answers depend on.
+    pub(crate) made: Map<String, Value>,
+    pub(crate) worker: Arc<EngineWorker>,
 }
 
 impl EngineModel {
+    pub(crate) fn new(
+        id: String,
+        text: Result<EngineText, String>,
+        vectors: Result<(LoadedModel<EmbeddingPipeline>, VectorService), String>,
+        worker: EngineWorker,
+    ) -> Self {
+        let (file, card, made, worker) = (None, None, Map::new(), Arc::new(worker));
+        Self { id, text, vectors, file, card, made, worker }
+    }
+
+    /// The same model on the same thread, whose requests have an adapter.
+    pub(crate) fn adapted(&self, name: &str, set: Arc<AdapterSet>, made_of: &Value) -> Self {
+        let text = self.text.clone().map(|mut text| {
+            text.service.defaults = text.service.defaults.with_adapters(AdapterChoice::Set(set));
+            text
+        });
+        let vectors = Err("adapters are supported for text generation only, not for embeddings".to_owned());
+        let mut made = self.made.clone();
+        made.insert("request_adapter".to_owned(), made_of.clone());
+        let (file, card, worker) = (self.file.clone(), self.card.clone(), Arc::clone(&self.worker));
+        Self { id: format!("{}:{name}", self.id), text, vectors, file, card, made, worker }
+    }
+
     /// What it needs to answer.
     pub(crate) fn text(&self) -> Result<&EngineText, ApiFault> {
         self.text.as_ref().map_err(|reason| self.cannot("generate text", reason))
@@ -193,6 +144,20 @@ impl EngineModel {
             (Err(reason), _) => return Err(self.cannot("read text", reason)),
         };
         tokenizer.cloned().map_err(|missing| ApiFault::new(400, missing).with_param("model"))
+    }
+
+    /// What it can do.
+    pub(crate) fn abilities(&self) -> Vec<&'static str> {
+        let text = self.text().ok();
+        let has_classifier =
+            |(pipeline, _): (&EmbeddingPipeline, _)| pipeline.engine().model.classifier.is_some();
+        let abilities = [
+            ("completions", text.is_some()),
+            ("chat", text.is_some_and(|text| text.chat_format().is_ok())),
+            ("embeddings", self.vectors().is_ok()),
+            ("rerank", self.scores().is_ok_and(has_classifier)),
+        ];
+        abilities.iter().filter(|(_, has)| *has).map(|(name, _)| *name).collect()
     }
 
     /// The most tokens of a sequence.

@@ -1,6 +1,9 @@
 //! [`ServerOptions`]: the limits of a server, and what it does besides answering.
 
 use crate::api_keys::ApiKeys;
+use crate::tls::TlsFiles;
+use menagerie::registry::Environment;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,16 +29,39 @@ pub enum LogFormat {
 pub struct ServerOptions {
     /// The keys of clients; without keys everybody may use the server.
     pub keys: ApiKeys,
+    /// The file of the keys, which is read again when the server reloads.
+    pub key_file: Option<PathBuf>,
+    /// Certificate and key; without them connections are not encrypted.
+    pub tls: Option<TlsFiles>,
     /// Origins of web pages that may use the server; `*` = all.
     pub origins: Vec<String>,
+    /// Names of the server besides `localhost`, if only this machine can reach it.
+    pub hosts: Vec<String>,
+    /// The architectures that the page shows, and with which specs are checked, if no library of models has them; `None` =
+    /// those that are linked.
+    pub environment: Option<Environment>,
     /// The most requests of a model that wait beside those that run.
     pub queue: usize,
     /// The most bytes of the body of a request.
     pub body_bytes: usize,
     /// The most time to receive the head of a request, and to receive its body.
     pub read_time: Duration,
+    /// The most time of a request, from its head to the end of its answer.
+    pub request_time: Option<Duration>,
+    /// Whether every client may set the priority of its requests.
+    pub allow_priority: bool,
+    /// The most bytes of memory for all models; idle ones are dropped for others.
+    pub memory: Option<u64>,
+    /// After this time without a request a model is dropped, if the library can open it again.
+    pub idle: Option<Duration>,
+    /// Names of models that are never dropped.
+    pub pins: Vec<String>,
     /// How long running requests may go on after the end was requested.
     pub drain: Duration,
+    /// The folder of files and batches; without one there are none.
+    pub batch_dir: Option<PathBuf>,
+    /// The most bytes of a file of a client.
+    pub file_bytes: u64,
     /// Threads that speak HTTP.
     pub http_threads: usize,
     /// Whether a public address without keys is accepted.
@@ -50,11 +76,22 @@ impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             keys: ApiKeys::default(),
+            key_file: None,
+            tls: None,
             origins: Vec::new(),
+            hosts: Vec::new(),
+            environment: None,
             queue: 256,
             body_bytes: 16 << 20,
             read_time: Duration::from_secs(30),
+            request_time: None,
+            allow_priority: false,
+            memory: None,
+            idle: None,
+            pins: Vec::new(),
             drain: Duration::from_secs(30),
+            batch_dir: None,
+            file_bytes: 200 << 20,
             http_threads: 1,
             insecure: false,
             log: LogFormat::Off,

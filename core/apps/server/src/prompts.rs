@@ -2,7 +2,7 @@
 
 use crate::fault::ApiFault;
 use crate::model::{EngineModel, EngineText};
-use menagerie::engine::{GenerateError, Prompt};
+use menagerie::engine::GenerateError;
 use menagerie_openai::{AnswerFormat, BatchRequest, RequestBody};
 use serde_json::{Map, Value};
 
@@ -31,13 +31,23 @@ pub(crate) fn read_prompts(
             prompts
         }
     };
+    checked(text, prompts)
+}
+
+/// The number of tokens of prompts.
+pub(crate) fn prompt_tokens(prompts: &[BatchRequest]) -> usize {
+    prompts.iter().map(|prompt| prompt.tokens().len()).sum()
+}
+
+/// The prompts. Refuses what the engine would refuse after it has waited, and too many answers.
+pub(crate) fn checked(text: &EngineText, prompts: Vec<BatchRequest>) -> Result<Vec<BatchRequest>, ApiFault> {
     let answers: usize = prompts.iter().map(|prompt| prompt.answers.len()).sum();
     if answers > MOST_ANSWERS {
         let reason = format!("n: {answers} answers to all prompts together; at most {MOST_ANSWERS}");
         return Err(ApiFault::new(400, reason).with_param("n"));
     }
     for prompt in &prompts {
-        check(text, &prompt.prompt)?;
+        check(text, prompt)?;
     }
     Ok(prompts)
 }
@@ -64,12 +74,8 @@ fn one_by_one(mut fields: Map<String, Value>) -> Result<Vec<Map<String, Value>>,
 }
 
 /// Refuses a prompt that the engine would refuse after it has waited.
-fn check(text: &EngineText, prompt: &Prompt) -> Result<(), GenerateError> {
-    let tokens: &[u32] = match prompt {
-        Prompt::Tokens(tokens) => tokens,
-        Prompt::Rendered(rendered) => &rendered.tokens,
-        _ => return Ok(()),
-    };
+fn check(text: &EngineText, prompt: &BatchRequest) -> Result<(), GenerateError> {
+    let tokens = prompt.tokens();
     let engine = text.pipeline.engine();
     let (count, vocabulary) = (tokens.len(), text.pipeline.vocabulary());
     if count == 0 {

@@ -1,25 +1,28 @@
 //! [`Server`]: a socket, connections, and their end.
 
 use crate::app::ServerApp;
+use crate::batch_runner::run_batches;
 use crate::error::ServerError;
 use crate::http::PeerAddress;
-use crate::model::ServedModel;
+use crate::library::ModelLibrary;
 use crate::options::ServerOptions;
 use crate::routes::router;
-use crate::worker::{EngineJob, WorkerThread};
+use crate::served_model::ServedModel;
+use crate::slots::SlotKeeper;
+use crate::stored::BatchFolder;
+use crate::tls::ServerTls;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// The most connections at once.
 const CONNECTIONS: usize = 1024;
@@ -57,27 +60,51 @@ impl ServerSocket {
 pub struct Server {
     socket: ServerSocket,
     app: Arc<ServerApp>,
-    threads: Vec<WorkerThread>,
+    keeper: SlotKeeper,
+    reload: Arc<AtomicBool>,
 }
 
 impl Server {
     /// Starts the thread of each model.
     ///
     /// # Errors
-    /// There is no model, two have the same name, or the state of one cannot be allocated.
+    /// There is no model, two have the same name, they need too much memory, the state of one cannot be allocated, or the
+    /// files for TLS or the folder of batches cannot be used.
     pub fn start(
         socket: ServerSocket,
         models: Vec<ServedModel>,
         options: ServerOptions,
     ) -> Result<Self, ServerError> {
-        check_names(&models)?;
-        let (mut started, mut threads) = (Vec::new(), Vec::new());
-        for model in models {
-            let (model, thread) = model.start(options.queue).map_err(ServerError::Model)?;
-            started.push(model);
-            threads.push(thread);
+        if models.is_empty() {
+            return Err(ServerError::NoModel);
         }
-        Ok(Self { socket, app: Arc::new(ServerApp::new(started, options)), threads })
+        Self::start_with(socket, models, None, options)
+    }
+
+    /// Starts the thread of each model, and opens those of a library when requests name them. A given model that is in the
+    /// library too may be dropped for others, and is opened again.
+    ///
+    /// # Errors
+    /// As [`Self::start`]; the models of the library cannot be listed.
+    pub fn start_with(
+        socket: ServerSocket,
+        models: Vec<ServedModel>,
+        library: Option<Arc<dyn ModelLibrary>>,
+        options: ServerOptions,
+    ) -> Result<Self, ServerError> {
+        let tls = options.tls.clone().map(ServerTls::open).transpose()?;
+        let folder = options.batch_dir.as_deref().map(BatchFolder::open).transpose();
+        let folder = folder.map_err(ServerError::BatchFolder)?;
+        let keeper = SlotKeeper::start(models, library, &options)?;
+        let (slots, is_local) = (Arc::clone(keeper.slots()), socket.address.ip().is_loopback());
+        let app = Arc::new(ServerApp::new(slots, options, (tls, folder), is_local));
+        Ok(Self { socket, app, keeper, reload: Arc::default() })
+    }
+
+    /// Reads the files again whenever this flag is set.
+    #[must_use]
+    pub fn with_reload(self, reload: Arc<AtomicBool>) -> Self {
+        Self { reload, ..self }
     }
 
     /// The address on which it listens.
@@ -91,7 +118,7 @@ impl Server {
     /// # Errors
     /// The threads for HTTP cannot be started.
     pub fn run(self, stop: &AtomicBool) -> Result<(), ServerError> {
-        let Self { socket, app, threads } = self;
+        let Self { socket, app, keeper, reload } = self;
         let workers = app.options.http_threads.max(1);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(workers)
@@ -101,45 +128,37 @@ impl Server {
             .enable_all()
             .build()
             .map_err(ServerError::Runtime)?;
-        let result = runtime.block_on(serve(Arc::clone(&app), socket.listener, stop));
+        let result = runtime.block_on(serve(Arc::clone(&app), socket.listener, (stop, &reload)));
         // Clients that are still there have had their time.
         runtime.shutdown_timeout(FAREWELL);
         drop(app);
-        // The threads end with the last sender of jobs. One that panicked has reported it.
-        threads.into_iter().for_each(|thread| drop(thread.join()));
+        keeper.end();
         result
     }
 }
 
-/// Refuses two models with the same name.
-fn check_names(models: &[ServedModel]) -> Result<(), ServerError> {
-    let mut known = BTreeSet::new();
-    for name in models.iter().flat_map(|model| &model.names) {
-        if !known.insert(name) {
-            return Err(ServerError::SameName { name: name.clone() });
-        }
-    }
-    if models.is_empty() { Err(ServerError::NoModel) } else { Ok(()) }
-}
-
-async fn serve(app: Arc<ServerApp>, listener: TcpListener, stop: &AtomicBool) -> Result<(), ServerError> {
+async fn serve(
+    app: Arc<ServerApp>,
+    listener: TcpListener,
+    (stop, reload): (&AtomicBool, &AtomicBool),
+) -> Result<(), ServerError> {
     let listener = tokio::net::TcpListener::from_std(listener).map_err(ServerError::Runtime)?;
     let (close, closing) = watch::channel(false);
     let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let batches = tokio::spawn(run_batches(Arc::clone(&app)));
     let accepting = tokio::spawn(accept(listener, Arc::clone(&app), Arc::clone(&places), closing));
     while !stop.load(Ordering::Relaxed) {
+        if reload.swap(false, Ordering::Relaxed) {
+            tokio::spawn(Arc::clone(&app).reload_and_log());
+        }
         sleep(POLL).await;
     }
     app.is_draining.store(true, Ordering::Relaxed);
     wait(app.options.drain, || app.open.load(Ordering::Relaxed) == 0).await;
-    if app.open.load(Ordering::Relaxed) > 0 {
-        for model in &app.models {
-            // A model whose thread is gone has nothing to cancel.
-            let _ = model.worker.send(EngineJob::CancelAll);
-        }
-        wait(FAREWELL, || app.open.load(Ordering::Relaxed) == 0).await;
-    }
+    app.models.close();
+    wait(FAREWELL, || app.open.load(Ordering::Relaxed) == 0).await;
     accepting.abort();
+    wait(FAREWELL, || batches.is_finished()).await;
     let _ = close.send(true);
     wait(FAREWELL, || places.available_permits() == CONNECTIONS).await;
     Ok(())
@@ -169,8 +188,19 @@ async fn accept(
         };
         let router = router.clone().layer(Extension(PeerAddress(peer)));
         let (closing, read_time) = (closing.clone(), app.options.read_time);
+        let acceptor = app.tls.as_ref().map(ServerTls::acceptor);
         tokio::spawn(async move {
-            connection(stream, router, read_time, closing).await;
+            // Each event of a stream is sent at once.
+            let _ = stream.set_nodelay(true);
+            match acceptor {
+                None => connection(stream, router, read_time, closing).await,
+                // A client that does not speak TLS, or not in time, is gone.
+                Some(acceptor) => {
+                    if let Ok(Ok(stream)) = timeout(read_time, acceptor.accept(stream)).await {
+                        connection(stream, router, read_time, closing).await;
+                    }
+                }
+            }
             drop(place);
         });
     }
@@ -178,13 +208,11 @@ async fn accept(
 
 /// Answers the requests of a connection. An error of a connection concerns only its client, who sees it.
 async fn connection(
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
     router: Router,
     read_time: Duration,
     mut closing: watch::Receiver<bool>,
 ) {
-    // Each event of a stream is sent at once.
-    let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(read_time);

@@ -1,91 +1,74 @@
-//! [`WholeAnswer`]: the sum of the changes of answers, in OpenAI's JSON.
+//! [`WholeAnswer`]: the sum of the changes of answers.
 
 use crate::answer_fold::AnswerDelta;
-use crate::answering::{AnswerChange, AnswerHead, Answering};
-use menagerie_openai::{AnswerFormat, AnswerToken, chat_logprobs, completion_logprobs};
-use serde_json::{Value, json};
+use crate::answering::AnswerChange;
+use menagerie_openai::AnswerToken;
 
 /// Answers that are being put together.
 pub(crate) struct WholeAnswer {
-    head: AnswerHead,
-    choices: Vec<WholeChoice>,
+    pub(crate) choices: Vec<WholeChoice>,
 }
 
 /// One of them.
 #[derive(Default)]
-struct WholeChoice {
-    /// The text of the prompt, if the answer begins with it.
-    echo: Option<String>,
-    text: String,
-    reasoning: String,
-    tokens: Vec<AnswerToken>,
+pub(crate) struct WholeChoice {
+    pub(crate) text: String,
+    pub(crate) reasoning: String,
+    /// The reasoning and the text, in their order.
+    pub(crate) all_text: String,
+    /// The tokens of the text, if log probabilities are requested.
+    pub(crate) tokens: Vec<AnswerToken>,
+    /// The token that ended the answer, if log probabilities are requested.
+    pub(crate) end_token: Option<AnswerToken>,
     calls: Vec<WholeCall>,
-    finish: &'static str,
+    /// Every change, in order.
+    pub(crate) deltas: Vec<AnswerDelta>,
 }
 
+/// A call of a tool.
 #[derive(Default)]
-struct WholeCall {
-    id: String,
-    name: String,
-    arguments: String,
+pub(crate) struct WholeCall {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// A JSON object.
+    pub(crate) arguments: String,
     is_complete: bool,
 }
 
 impl WholeAnswer {
-    /// As many answers as there are `echoes`, all empty.
-    pub(crate) fn new(head: AnswerHead, echoes: Vec<Option<String>>) -> Self {
-        let choice = |echo| WholeChoice { echo, ..WholeChoice::default() };
-        Self { head, choices: echoes.into_iter().map(choice).collect() }
+    /// As many answers, all empty.
+    pub(crate) fn new(count: usize) -> Self {
+        Self { choices: (0..count).map(|_| WholeChoice::default()).collect() }
     }
 
     pub(crate) fn add(&mut self, change: AnswerChange) {
-        let (AnswerChange::Delta(choice, _) | AnswerChange::Finish(choice, _)) = &change;
-        let Some(choice) = self.choices.get_mut(*choice) else { return };
-        match change {
-            AnswerChange::Delta(_, delta) => choice.add(delta, self.head.format),
-            AnswerChange::Finish(_, reason) => choice.finish = reason,
+        if let AnswerChange::Delta(choice, delta) = change
+            && let Some(choice) = self.choices.get_mut(choice)
+        {
+            choice.add(delta);
         }
-    }
-
-    /// The body of the answer.
-    pub(crate) fn body(&self, answering: &Answering) -> Value {
-        let AnswerHead { format, id, created, model } = &self.head;
-        let object = match format {
-            AnswerFormat::Chat => "chat.completion",
-            AnswerFormat::Completion => "text_completion",
-        };
-        let choice = |(index, choice): (usize, &WholeChoice)| {
-            let mut value = match format {
-                AnswerFormat::Chat => choice.chat(),
-                AnswerFormat::Completion => choice.completion(answering.prompt_tokens(index)),
-            };
-            value["index"] = index.into();
-            value["finish_reason"] = choice.finish.into();
-            value
-        };
-        let choices: Vec<Value> = self.choices.iter().enumerate().map(choice).collect();
-        json!({
-            "id": id, "object": object, "created": created, "model": model, "choices": choices,
-            "usage": answering.usage(),
-        })
     }
 }
 
 impl WholeChoice {
-    fn add(&mut self, delta: AnswerDelta, format: AnswerFormat) {
+    /// The calls that are not cut off.
+    pub(crate) fn complete_calls(&self) -> impl Iterator<Item = &WholeCall> {
+        self.calls.iter().filter(|call| call.is_complete)
+    }
+
+    fn add(&mut self, delta: AnswerDelta) {
+        self.deltas.push(delta.clone());
         match delta {
             AnswerDelta::Text { text, tokens } => {
                 self.text.push_str(&text);
+                self.all_text.push_str(&text);
                 self.tokens.extend(tokens);
             }
-            // The tokens of a message are those of its content.
-            AnswerDelta::EndToken(token) => {
-                self.tokens.extend(Some(token).filter(|_| format == AnswerFormat::Completion));
+            AnswerDelta::EndToken(token) => self.end_token = Some(token),
+            AnswerDelta::Reasoning(text) => {
+                self.reasoning.push_str(&text);
+                self.all_text.push_str(&text);
             }
-            AnswerDelta::Reasoning(text) => match format {
-                AnswerFormat::Chat => self.reasoning.push_str(&text),
-                AnswerFormat::Completion => self.text.push_str(&text),
-            },
             AnswerDelta::CallBegin { id, name, .. } => {
                 self.calls.push(WholeCall { id, name, ..WholeCall::default() });
             }
@@ -100,35 +83,5 @@ impl WholeChoice {
                 }
             }
         }
-    }
-
-    fn chat(&self) -> Value {
-        let mut message = json!({ "role": "assistant", "content": self.text, "refusal": null });
-        if !self.reasoning.is_empty() {
-            message["reasoning_content"] = self.reasoning.clone().into();
-            message["reasoning"] = self.reasoning.clone().into();
-        }
-        let call = |call: &WholeCall| {
-            let function = json!({ "name": call.name, "arguments": call.arguments });
-            json!({ "id": call.id, "type": "function", "function": function })
-        };
-        let calls: Vec<Value> = self.calls.iter().filter(|call| call.is_complete).map(call).collect();
-        if !calls.is_empty() {
-            message["tool_calls"] = calls.into();
-            if self.text.is_empty() {
-                message["content"] = Value::Null;
-            }
-        }
-        let logprobs = (!self.tokens.is_empty()).then(|| chat_logprobs(&self.tokens));
-        json!({ "message": message, "logprobs": logprobs })
-    }
-
-    fn completion(&self, prompt: &[AnswerToken]) -> Value {
-        let echo = self.echo.as_deref();
-        // Only answers that begin with the prompt have its tokens.
-        let prompt = if echo.is_some() { prompt } else { &[] };
-        let is_shown = !self.tokens.is_empty() || !prompt.is_empty();
-        let logprobs = is_shown.then(|| completion_logprobs(echo, prompt, &self.tokens));
-        json!({ "text": format!("{}{}", echo.unwrap_or_default(), self.text), "logprobs": logprobs })
     }
 }

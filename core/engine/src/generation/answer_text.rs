@@ -15,7 +15,7 @@ pub(crate) struct AnswerText {
     stream: Option<Box<dyn TextStream + Send>>,
     stop: StopMatcher,
     parser: AnswerParser,
-    /// Finds the end of the reasoning, or a call, for a constraint: gets all text at once, also what is held back for a
+    /// Finds the end of the reasoning, or a call, for a constraint or a limit of the reasoning: gets all text at once, also what is held back for a
     /// stop string.
     watch: Option<AnswerParser>,
     pub(crate) answer: String,
@@ -39,7 +39,7 @@ impl AnswerText {
         }
     }
 
-    /// The same, with [`Self::left_reasoning`] and [`Self::begun_call`] if `watched`.
+    /// The same, with [`Self::left_reasoning`], [`Self::reasoning_close`] and [`Self::begun_call`] if `watched`.
     pub(crate) fn with_watch(self, watched: bool) -> Self {
         Self { watch: watched.then(|| self.parser.clone()), ..self }
     }
@@ -100,6 +100,11 @@ impl AnswerText {
             true => Ok(true),
             false => Err(ConstraintError::ReasoningEnd { token: id }),
         }
+    }
+
+    /// The tag that ends the reasoning in which the text so far ends; it must be watched.
+    pub(crate) fn reasoning_close(&self) -> Option<&str> {
+        self.watch.as_ref()?.reasoning_close()
     }
 
     /// If the newest token begins a call outside of reasoning: the text of the call so far.

@@ -24,6 +24,9 @@ impl Generation {
         if let Some(string) = self.text.push(id, sink)? {
             return Ok(Some(StopReason::StopString(string)));
         }
+        if let Some(budget) = &mut self.budget {
+            budget.take(self.text.reasoning_close());
+        }
         self.leave_free_part(id, sink)?;
         self.stay_in_text(sink);
         if is_marker && self.chain.constraint().is_some_and(ConstraintStep::is_in_answer) {

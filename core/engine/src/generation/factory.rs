@@ -4,6 +4,7 @@ use super::Generation;
 use super::answer_text::AnswerText;
 use super::breaker_cache::BreakerCache;
 use super::prompt_scores::PromptScores;
+use super::reasoning_budget::ReasoningBudget;
 use super::tag_tokens::TagTokens;
 use crate::capability::Tokenizing;
 use crate::constraint::{ConstraintError, ConstraintScope};
@@ -15,6 +16,7 @@ use crate::scheduler::{Scheduler, check_drafts, check_head};
 use crate::stats::Statistics;
 use crate::stopping::StopConditions;
 use menagerie_answers::AnswerParser;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -52,7 +54,7 @@ impl GenerationFactory {
         if request.draft.as_ref().is_some_and(|source| source.is_model_head()) {
             check_head(engine)?;
         }
-        let constraint = self.constraint(request, &parser)?;
+        let (constraint, budget) = (self.constraint(request, &parser)?, self.budget(request, &parser)?);
         let parser = match constraint.as_ref().map(ConstraintStep::scope) {
             // What looks like a call in the reasoning must not end it.
             Some(ConstraintScope::Calls) => parser.with_only_calls(),
@@ -77,13 +79,14 @@ impl GenerationFactory {
             chain: Chain::with_breakers(&sampling, breakers)?.with_constraint(constraint),
             conditions: StopConditions::new(ends.to_vec(), request.max_tokens, engine.context),
             text: AnswerText::new(self.tokenizer.clone(), &request.stop, parser)
-                .with_watch(request.constraint.is_some()),
+                .with_watch(request.constraint.is_some() || budget.is_some()),
             logprobs: request.logprobs,
             scores: request
                 .prompt_logprobs
                 .map(|first| PromptScores::new(first, request.logprobs.unwrap_or_default())),
             cancel: request.cancel.clone(),
             samples_anywhere: sampling.samplers.is_empty(),
+            budget,
             drafting: drafting(request)?,
             notes_start: false,
             tokens: Vec::new(),
@@ -97,6 +100,28 @@ impl GenerationFactory {
             drafts_before: [0; 4],
             progress: None,
         })
+    }
+
+    /// The limit of the reasoning of a request.
+    fn budget(
+        &mut self,
+        request: &Request,
+        parser: &AnswerParser,
+    ) -> Result<Option<ReasoningBudget>, GenerateError> {
+        let (Some(limit), Some(tokenizer)) = (request.reasoning_budget, self.tokenizer.as_deref()) else {
+            return Ok(None);
+        };
+        let mut tags = HashMap::new();
+        for close in parser.syntax().reasoning.iter().map(|tags| &tags.close) {
+            let tokens = self.tags.marker(tokenizer, close).filter(|tokens| !tokens.is_empty());
+            let reason = || {
+                GenerateError::Options(format!(
+                    "the tokens of the model do not write {close:?}, so its reasoning cannot be limited: leave out the limit"
+                ))
+            };
+            tags.insert(close.clone(), tokens.ok_or_else(reason)?);
+        }
+        Ok(Some(ReasoningBudget::new(limit, tags, parser.reasoning_close())))
     }
 
     /// The constraint of a request. It begins where the answer begins: at the first token, or after the reasoning.

@@ -6,12 +6,14 @@ mod constrained;
 mod drafts;
 mod factory;
 mod prompt_scores;
+mod reasoning_budget;
 mod tag_tokens;
 
 pub(crate) use factory::GenerationFactory;
 
 use answer_text::AnswerText;
 use prompt_scores::PromptScores;
+use reasoning_budget::ReasoningBudget;
 
 use crate::draft::Drafting;
 use crate::error::GenerateError;
@@ -42,6 +44,8 @@ pub(crate) struct Generation {
     cancel: Option<Arc<AtomicBool>>,
     /// Whether its tokens may be sampled on another thread.
     samples_anywhere: bool,
+    /// Ends the reasoning after a number of tokens, if requested.
+    budget: Option<ReasoningBudget>,
     /// Guesses its next tokens, if requested.
     drafting: Option<Drafting>,
     /// Whether the sequence remembers where the answer starts, so that another answer to the same prompt is cheap.
@@ -126,10 +130,11 @@ impl Generation {
         self.progress = Some(arrival.initialized(&RequestStart { prompt_tokens, cached_tokens, adapters }));
     }
 
-    /// The token that [`Self::advance`] will sample from this row of logits `[V]`. `None` if it will sample none, or if
-    /// samplers of other crates act.
+    /// The token that [`Self::advance`] will sample from this row of logits `[V]`. `None` if it will sample none, if it is
+    /// known, or if samplers of other crates act.
     pub(crate) fn draw<'d>(&'d mut self, logits: &'d [f32], sequence: &'d Sequence) -> Option<TokenDraw<'d>> {
-        let samples = self.samples_anywhere && self.conditions.before(self.tokens.len()).is_none();
+        let is_open = self.conditions.before(self.tokens.len()).is_none() && self.forced().is_none();
+        let samples = self.samples_anywhere && is_open;
         let Self { chain, sampled, .. } = self;
         samples.then(|| TokenDraw { chain, logits, history: sequence.tokens(), sampled })
     }
@@ -208,9 +213,10 @@ impl Generation {
         if let Some(reason) = self.conditions.before(self.tokens.len()) {
             return Ok(Decision::Stop(reason));
         }
-        let id = match self.sampled.take() {
-            Some(sampled) => sampled?,
-            None => self.chain.sample(logits, sequence.tokens())?,
+        let id = match (self.forced(), self.sampled.take()) {
+            (Some(forced), _) => forced,
+            (None, Some(sampled)) => sampled?,
+            (None, None) => self.chain.sample(logits, sequence.tokens())?,
         };
         self.statistics.generated_tokens += 1;
         self.statistics.time_to_first_token.get_or_insert_with(|| self.started.elapsed());
@@ -224,6 +230,11 @@ impl Generation {
         }
         let reason = self.conditions.after(self.tokens.len(), sequence.tokens().len());
         Ok(reason.map_or(Decision::Feed(id), Decision::Stop))
+    }
+
+    /// The next token, if the limit of the reasoning determines it.
+    fn forced(&self) -> Option<u32> {
+        self.budget.as_ref()?.forced()
     }
 
     /// Ends the answer. A token that was to be fed is not part of the sequence.

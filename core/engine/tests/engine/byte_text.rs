@@ -1,8 +1,8 @@
 //! [`Bytes`]: a tokenizer with a token per byte and a few control tokens, and a chat format on it.
 
 use menagerie_engine::{
-    AnswerSyntax, CallSyntax, ChatCapable, ChatMessage, ReasoningTags, RenderOptions, RenderedPrompt,
-    TextError, TextStream, Tokenizing,
+    AnswerSyntax, CallSyntax, ChatCapable, ChatMessage, InfillTokens, ReasoningTags, RenderOptions,
+    RenderedPrompt, TextError, TextStream, Tokenizing,
 };
 
 pub(crate) const VOCABULARY: usize = 262;
@@ -111,6 +111,11 @@ impl Tokenizing for Bytes {
         &[END, END_OF_TURN]
     }
 
+    /// Bytes that no text of the tests has.
+    fn infill(&self) -> Option<InfillTokens> {
+        Some(InfillTokens::new(1, 2, 3).with_file(Some(4)))
+    }
+
     fn stream(&self) -> Box<dyn TextStream + Send> {
         Box::new(ByteStream::default())
     }
@@ -144,7 +149,9 @@ impl ChatCapable for Format {
             let initial = message.role.chars().next().unwrap_or('?').to_ascii_uppercase();
             text.push_str(&format!("{initial}:{};", message.content));
         }
-        if options.generation_prompt {
+        if options.continue_final_message {
+            text.pop();
+        } else if options.generation_prompt {
             text.push_str("A:");
         }
         let syntax = AnswerSyntax::of_reasoning(self.tags.clone()).with_calls(self.calls.clone());

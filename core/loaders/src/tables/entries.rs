@@ -1,5 +1,6 @@
 //! The entries of the tables.
 
+use crate::tokenizer::InfillPart;
 use menagerie_answers::{CallFormat, ContentTags};
 use std::sync::Arc;
 
@@ -61,6 +62,16 @@ pub(crate) enum VocabularyKind {
 pub(crate) struct FillIn {
     pub(crate) key: String,
     /// Tried in this order if the file lacks the key.
+    pub(crate) texts: Vec<String>,
+}
+
+/// The token before a part of a prompt for a text with a gap (`[[infill]]`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InfillEntry {
+    pub(crate) part: InfillPart,
+    /// Tried in this order.
+    pub(crate) keys: Vec<String>,
+    /// Tried in this order if the file lacks the keys.
     pub(crate) texts: Vec<String>,
 }
 

@@ -42,6 +42,9 @@ impl TableMerge<'_> {
         for one in written.fill_in {
             self.fill_in(one.value);
         }
+        for one in written.infill {
+            self.infill(one.value);
+        }
         for one in &written.not_end {
             self.not_end(one)?;
         }
@@ -175,6 +178,17 @@ impl TableMerge<'_> {
                 known.texts.extend(new);
             }
             None => self.tables.fill_in.push(one),
+        }
+    }
+
+    /// Keys and texts of an existing part are added after the existing ones, so that files that have one keep it.
+    fn infill(&mut self, one: super::InfillEntry) {
+        let Some(known) = self.tables.infill.iter_mut().find(|known| known.part == one.part) else {
+            return self.tables.infill.push(one);
+        };
+        for (list, more) in [(&mut known.keys, one.keys), (&mut known.texts, one.texts)] {
+            let new: Vec<String> = more.into_iter().filter(|text| !list.contains(text)).collect();
+            list.extend(new);
         }
     }
 

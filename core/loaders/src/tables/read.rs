@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 use toml_span::{Value, value::Table};
 
 use super::entries::{
-    Algorithm, CallEntry, ContentPair, FillIn, NotEnd, PreTokenizerEntry, RankedKind, ReasoningPair,
-    StripAfter, VocabularyKind,
+    Algorithm, CallEntry, ContentPair, FillIn, InfillEntry, NotEnd, PreTokenizerEntry, RankedKind,
+    ReasoningPair, StripAfter, VocabularyKind,
 };
 use super::error::{TableError, TableFault};
+use crate::tokenizer::InfillPart;
 use menagerie_entries::nearest;
 
 /// An entry with its position in the file.
@@ -47,6 +48,7 @@ pub(super) struct EntryFile {
     pub(super) end: Vec<PlacedEntry<String>>,
     pub(super) steering: Vec<PlacedEntry<String>>,
     pub(super) fill_in: Vec<PlacedEntry<FillIn>>,
+    pub(super) infill: Vec<PlacedEntry<InfillEntry>>,
     pub(super) not_end: Vec<PlacedEntry<NotEnd>>,
     pub(super) strip_after: Vec<PlacedEntry<StripAfter>>,
     pub(super) reasoning: Vec<PlacedEntry<ReasoningPair>>,
@@ -59,7 +61,7 @@ pub(super) struct EntryFile {
 /// Maximum number of special tokens that differ only by a number.
 const MOST_NUMBERED: usize = 1 << 16;
 
-const TABLES: [&str; 13] = [
+const TABLES: [&str; 14] = [
     "split",
     "pre",
     "vocabulary",
@@ -67,6 +69,7 @@ const TABLES: [&str; 13] = [
     "end",
     "steering",
     "fill_in_the_middle",
+    "infill",
     "not_end",
     "strip_after",
     "reasoning",
@@ -117,6 +120,7 @@ impl TableSource<'_> {
                 "end" => written.end = node.only_texts()?,
                 "steering" => written.steering = node.only_texts()?,
                 "fill_in_the_middle" => written.fill_in = node.list(KeyedValue::fill_in)?,
+                "infill" => written.infill = node.list(KeyedValue::infill)?,
                 "not_end" => written.not_end = node.list(KeyedValue::not_end)?,
                 "strip_after" => written.strip_after = node.list(KeyedValue::strip_after)?,
                 "content" => written.content = node.list(KeyedValue::content)?,
@@ -329,6 +333,16 @@ impl<'s, 'v> KeyedValue<'s, 'v> {
         self.table(&["key", "texts"])?;
         let (key, texts) = (self.need("key")?.text()?, self.need("texts")?.plain_texts()?);
         Ok(self.placed(FillIn { key, texts }))
+    }
+
+    fn infill(&self) -> Result<PlacedEntry<InfillEntry>, TableError> {
+        self.table(&["part", "keys", "texts"])?;
+        let node = self.need("part")?;
+        let name = node.text()?;
+        let part = InfillPart::ALL.into_iter().find(|part| part.name() == name);
+        let part = part.map_or_else(|| node.wanted("prefix, suffix, middle or file"), Ok)?;
+        let list = |key: &str| self.need(key)?.plain_texts();
+        Ok(self.placed(InfillEntry { part, keys: list("keys")?, texts: list("texts")? }))
     }
 
     fn not_end(&self) -> Result<PlacedEntry<NotEnd>, TableError> {

@@ -62,6 +62,11 @@ fn faults_have_a_place() {
         ("[[reasoning]]\nopen = '<a>'\nclose = ''", "reasoning[0].close: empty; expected a string"),
         ("[[not_end]]\ntext = 'a'\nbeside = ['b']", "not_end[0].beside[0]: expected a list, found a string"),
         ("[[fill_in_the_middle]]\nkey = 'k'", "fill_in_the_middle[0].texts: missing"),
+        ("[[infill]]\npart = 'prefix'\nkeys = ['k']", "infill[0].texts: missing"),
+        (
+            "[[infill]]\npart = 'end'\nkeys = ['k']\ntexts = ['a']",
+            "infill[0].part: expected prefix, suffix, middle or file",
+        ),
         ("[[strip_after]]\ntokens = ['a']", "strip_after[0].model: missing"),
         ("[[chat_template]]\nname = 'a'", "chat_template[0].source: missing"),
         ("[[chat_template]]\nname = 'a'\nsource = '{% for %}'", "chat_template[0]: "),
@@ -150,6 +155,7 @@ fn the_same_again_is_no_change() {
     let before = built_in();
     assert_eq!(tables.pre, before.pre);
     assert_eq!((&tables.reasoning, &tables.fill_in), (&before.reasoning, &before.fill_in));
+    assert_eq!(tables.infill, before.infill);
     assert_eq!((tables.not_end.len(), tables.end.len()), (before.not_end.len(), before.end.len()));
 }
 

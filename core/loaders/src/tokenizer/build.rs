@@ -12,6 +12,7 @@ use super::cheapest::Cheapest;
 use super::codec::Codec;
 use super::error::TokenizerError;
 use super::framing::Framing;
+use super::infill::InfillIds;
 use super::longest::Longest;
 use super::special::{self, SpecialTokens};
 use super::spm::Spm;
@@ -262,6 +263,8 @@ impl TokenizerBuilder<'_> {
         };
         let strip_after = special::strips_after(&vocabulary, model, tables.strip_after());
         let special = SpecialTokens::new(&vocabulary, strip_after);
+        let keyed = |key: &str| keys::token_id(metadata, key, vocabulary.len());
+        let infill = InfillIds::find(&vocabulary, keyed, &tables)?;
         let (model, pre) = (model.to_owned(), pre.map(str::to_owned));
         let parts = TokenizerParts {
             vocabulary,
@@ -275,6 +278,7 @@ impl TokenizerBuilder<'_> {
             add_bos,
             add_eos,
             framing,
+            infill,
         };
         Ok(Tokenizer { parts: Arc::new(parts), ends: ends.into_iter().collect() })
     }

@@ -28,6 +28,7 @@ pub(crate) use staged::StagedAlgorithm;
 use super::algorithm::Algorithm;
 use super::error::TokenizerError;
 use super::framing::Framing;
+use super::infill::InfillIds;
 use super::special::SpecialTokens;
 use super::{Tokenizer, TokenizerParts, ends};
 use crate::tables::TokenizerTables;
@@ -111,6 +112,7 @@ pub(crate) fn build(
     let ends = ends::find(&mut vocabulary, stated.collect(), |_| Ok(None), &tables)?;
     let staged = StagedAlgorithm::read(&file, &vocabulary)?;
     let bos = bos.or(framing.opening.first().copied());
+    let infill = InfillIds::find(&vocabulary, |_| Ok(None), &tables)?;
     let starts = |id: u32| framing.opening.first() == Some(&id);
     let closes = |id: u32| framing.closing.last() == Some(&id);
     let parts = TokenizerParts {
@@ -125,6 +127,7 @@ pub(crate) fn build(
         bos,
         eos,
         framing,
+        infill,
     };
     Ok(Tokenizer { parts: Arc::new(parts), ends: ends.into_iter().collect() })
 }

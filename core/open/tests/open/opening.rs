@@ -91,6 +91,44 @@ fn a_template_given_by_hand_makes_conversations() {
     assert!(missing.contains("t.jinja"), "{missing}");
 }
 
+/// The last message is left open where its text ends, whatever the template writes behind it; the name of a special token
+/// in it stays text.
+#[test]
+fn an_answer_continues_the_last_message() {
+    let template = "{% for m in messages %}<{{ m.role }}>{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content|trim }}</s>\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+    let open = |template: &str| open("llama", &options().with_chat_template(given(template))).unwrap();
+    let pipeline = open(template);
+    let format = pipeline.chat_format().unwrap();
+    let options = RenderOptions::default().with_continue_final_message(true);
+    let rendered = |last: ChatMessage| format.render_prompt(&[ChatMessage::user("end"), last], &options);
+    for text in ["", "s", "</s>", "yes and ", "end\n"] {
+        let prompt = rendered(ChatMessage::assistant(text)).unwrap();
+        assert_eq!(prompt.text, format!("<user>end</s>\n<assistant>{text}"));
+        assert!(prompt.syntax.reasoning_open.is_none());
+    }
+    // A message that has only reasoning goes on there.
+    let thought = ChatMessage { reasoning: Some("hm".to_owned()), ..ChatMessage::assistant("") };
+    let prompt = rendered(thought).unwrap();
+    assert_eq!(prompt.text, "<user>end</s>\n<assistant><think>hm");
+    assert_eq!(prompt.syntax.reasoning_open.map(|tags| tags.close).as_deref(), Some("</think>"));
+    let refused = rendered(ChatMessage::user("a")).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("continue_final_message: the last message cannot be continued: its role"),
+        "{refused}"
+    );
+    for template in [
+        "{% for m in messages %}{{ m.content }}{{ m.content }}{% endfor %}",
+        "{{ messages[0].content }}",
+        "{% for m in messages %}{{ m.content|upper }}{% endfor %}",
+    ] {
+        let pipeline = open(template);
+        let format = pipeline.chat_format().unwrap();
+        let messages = [ChatMessage::user("end"), ChatMessage::assistant("b")];
+        let refused = format.render_prompt(&messages, &options).unwrap_err().to_string();
+        assert!(refused.contains("cannot be left open"), "{template}: {refused}");
+    }
+}
+
 fn given(template: &str) -> TemplateSource {
     TemplateSource { name: "t.jinja".to_owned(), source: template.to_owned() }
 }

@@ -41,6 +41,15 @@ pub struct StatedOption {
     pub is_table: bool,
 }
 
+impl StatedOption {
+    /// The value, if stated; a string without its quotes.
+    pub fn plain(&self) -> Option<String> {
+        let value = self.value.as_deref()?;
+        let inner = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        Some(inner.filter(|inner| !inner.contains('\\')).unwrap_or(value).to_owned())
+    }
+}
+
 impl ArchSpec {
     /// Every stated value, in the order of the spec merged with its bases.
     pub fn stated(&self) -> Vec<SpecValue> {

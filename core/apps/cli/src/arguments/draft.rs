@@ -1,8 +1,12 @@
 //! `--draft HOW`: where guesses of the next tokens come from.
 
 use crate::arguments::model::ModelArguments;
+#[cfg(feature = "serve")]
+use crate::arguments::model_source::find_source;
 use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::queue_size::QueueArguments;
+#[cfg(feature = "serve")]
+use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -74,22 +78,49 @@ impl DraftArguments {
         pipeline: &TextPipeline,
         opening: &DraftOpening,
     ) -> Result<Option<Arc<dyn DraftSource>>, Failure> {
+        Ok(self.sized_source(pipeline, opening)?.map(|(source, _)| source))
+    }
+
+    /// [`Self::source`], with the bytes of memory that it needs.
+    ///
+    /// # Errors
+    /// As [`Self::source`].
+    pub(crate) fn sized_source(
+        &self,
+        pipeline: &TextPipeline,
+        opening: &DraftOpening,
+    ) -> Result<Option<(Arc<dyn DraftSource>, u64)>, Failure> {
         let choice = match &self.draft {
             None | Some(DraftChoice::Off) => return Ok(None),
             Some(choice) => choice,
         };
         pipeline.check_drafts()?;
         Ok(Some(match choice {
-            DraftChoice::Model(name) => Arc::new(opening.model(name, pipeline)?),
-            DraftChoice::Heads => Arc::new(ModelHead::default()),
-            _ => Arc::new(PromptLookup::default()),
+            DraftChoice::Model(name) => {
+                let (draft, bytes) = opening.model(name, pipeline)?;
+                (Arc::new(draft), bytes)
+            }
+            DraftChoice::Heads => (Arc::new(ModelHead::default()), 0),
+            _ => (Arc::new(PromptLookup::default()), 0),
         }))
+    }
+
+    /// Finds a draft model, and downloads it if it is not on this machine.
+    ///
+    /// # Errors
+    /// It cannot be found.
+    #[cfg(feature = "serve")]
+    pub(crate) fn find(&self, specs: &SpecArguments, installed: &Environment) -> Result<(), Failure> {
+        if let Some(DraftChoice::Model(name)) = &self.draft {
+            find_source(name, specs, &specs.environment(installed)?)?;
+        }
+        Ok(())
     }
 }
 
 impl DraftOpening<'_> {
-    /// Opens a draft model on the device of `pipeline`, for as many tokens.
-    fn model(&self, name: &NameOrPath, pipeline: &TextPipeline) -> Result<DraftModel, Failure> {
+    /// Opens a draft model on the device of `pipeline`, for as many tokens. Returns the bytes that it needs too.
+    fn model(&self, name: &NameOrPath, pipeline: &TextPipeline) -> Result<(DraftModel, u64), Failure> {
         let arguments = self.model.for_draft(name.clone(), pipeline.context());
         let opening = arguments.opening(self.installed)?;
         let backend = Arc::clone(&pipeline.compute().backend);
@@ -99,6 +130,8 @@ impl DraftOpening<'_> {
             Some(queue) => queue.scheduler(&draft),
             None => one.with_capacity_tokens(draft.context()),
         };
-        Ok(DraftModel::new(&draft, pipeline, options)?)
+        let memory = draft.memory();
+        let bytes = memory.weights + memory.working + QueueArguments::state_bytes(&draft, &options);
+        Ok((DraftModel::new(&draft, pipeline, options)?, bytes))
     }
 }

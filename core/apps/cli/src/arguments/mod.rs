@@ -12,6 +12,8 @@ pub(crate) mod draft;
 pub(crate) mod hooks;
 pub(crate) mod key_setting;
 mod layer_range;
+#[cfg(feature = "serve")]
+pub(crate) mod library;
 pub(crate) mod metrics;
 mod metrics_file;
 pub(crate) mod model;

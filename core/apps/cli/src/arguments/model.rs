@@ -153,6 +153,12 @@ impl ModelArguments {
         }
     }
 
+    /// Whether the model computes on the CPU, in the memory of the machine.
+    #[cfg(feature = "serve")]
+    pub(crate) fn is_on_cpu(&self) -> bool {
+        self.device.to_string().split(':').next() == Some("cpu")
+    }
+
     /// The same arguments with the stages that are requested.
     pub(crate) fn staged(&self, stages: &StageArguments) -> Result<Self, Failure> {
         Ok(Self { stages: stages.options()?, ..self.clone() })

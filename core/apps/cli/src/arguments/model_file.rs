@@ -9,18 +9,12 @@ use std::path::PathBuf;
 /// on this machine.
 #[cfg(feature = "hub")]
 pub(crate) fn locate(model: &NameOrPath, specs: &SpecArguments) -> Result<PathBuf, Failure> {
-    use crate::arguments::model_names::ModelNames;
     use crate::interrupt;
     use crate::screen::{progress, report};
     use menagerie::files::path_text;
-    use menagerie::hub::{Hub, HubSettings, ModelReference};
+    use menagerie::hub::{Hub, HubSettings};
 
-    let hub = Hub::new(HubSettings::of_process());
-    // A path needs no table, so an invalid table must not make it fail.
-    let reference = match ModelReference::path(model.path()) {
-        Some(path) => ModelReference::Path(path),
-        None => ModelNames::read(specs)?.reference(model)?,
-    };
+    let (hub, reference) = (Hub::new(HubSettings::of_process()), reference(model, specs)?);
     if let Some(path) = hub.locate(&reference)? {
         return Ok(path);
     }
@@ -28,6 +22,35 @@ pub(crate) fn locate(model: &NameOrPath, specs: &SpecArguments) -> Result<PathBu
     let path = hub.pull(&reference, &mut progress::Bar::default())?;
     report::line(&format!("{model} is {}", path_text(&path)));
     Ok(path)
+}
+
+/// The file of a model that is on this machine.
+#[cfg(all(feature = "hub", feature = "serve"))]
+pub(crate) fn locate_here(model: &NameOrPath, specs: &SpecArguments) -> Result<PathBuf, Failure> {
+    use menagerie::hub::{Hub, HubSettings};
+    let found = Hub::new(HubSettings::of_process()).locate(&reference(model, specs)?)?;
+    found.ok_or_else(|| {
+        let help = format!("`menagerie pull {model}` downloads it");
+        Failure::about(model, "it is not on this machine").with_help(&help)
+    })
+}
+
+/// The file of a model: without downloads all models are on this machine.
+#[cfg(all(not(feature = "hub"), feature = "serve"))]
+pub(crate) fn locate_here(model: &NameOrPath, specs: &SpecArguments) -> Result<PathBuf, Failure> {
+    locate(model, specs)
+}
+
+/// What an argument names.
+#[cfg(feature = "hub")]
+fn reference(model: &NameOrPath, specs: &SpecArguments) -> Result<menagerie::hub::ModelReference, Failure> {
+    use crate::arguments::model_names::ModelNames;
+    use menagerie::hub::ModelReference;
+    // A path needs no table, so an invalid table must not make it fail.
+    match ModelReference::path(model.path()) {
+        Some(path) => Ok(ModelReference::Path(path)),
+        None => ModelNames::read(specs)?.reference(model),
+    }
 }
 
 /// The file of a path: this build cannot download.

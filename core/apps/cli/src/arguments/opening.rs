@@ -2,6 +2,8 @@
 
 use crate::arguments::draft::DraftArguments;
 use crate::arguments::model::{ModelArguments, NO_ADAPTERS};
+#[cfg(feature = "serve")]
+use crate::arguments::model_source::find_here;
 use crate::arguments::model_source::find_source;
 use crate::arguments::specs::SpecArguments;
 use crate::arguments::template::TemplateArguments;
@@ -56,15 +58,22 @@ impl ModelArguments {
         self.check_device(installed)?;
         let _at_once = interrupt::at_once()?;
         let environment = self.specs.environment(installed)?;
-        Ok(ModelOpening {
-            arguments: self,
-            source: find_source(&self.model, &self.specs, &environment)?,
-            environment,
-            options: self.load_options(),
-            wrapper: None,
-            vectors: None,
-            prints_notices: true,
-        })
+        let source = find_source(&self.model, &self.specs, &environment)?;
+        Ok(self.opening_of(source, environment))
+    }
+
+    /// [`Self::opening`] of a model that is on this machine: nothing is downloaded.
+    #[cfg(feature = "serve")]
+    pub(crate) fn opening_here(&self, installed: &Environment) -> Result<ModelOpening<'_>, Failure> {
+        let environment = self.specs.environment(installed)?;
+        let source = find_here(&self.model, &self.specs, &environment)?;
+        Ok(self.opening_of(source, environment))
+    }
+
+    fn opening_of(&self, source: ModelSource, environment: Environment) -> ModelOpening<'_> {
+        let options = self.load_options();
+        let (wrapper, vectors, prints_notices) = (None, None, true);
+        ModelOpening { arguments: self, environment, source, options, wrapper, vectors, prints_notices }
     }
 }
 
@@ -103,6 +112,19 @@ impl<'a> ModelOpening<'a> {
         // They are those of the other model.
         self.options.placement.threads = None;
         self
+    }
+
+    /// With a limit of its memory.
+    #[cfg(feature = "serve")]
+    pub(crate) fn with_memory_limit(mut self, bytes: Option<u64>) -> Self {
+        self.options.context.memory_limit = bytes;
+        self
+    }
+
+    /// The model's files, and what its recipe adds.
+    #[cfg(feature = "serve")]
+    pub(crate) fn source(&self) -> &ModelSource {
+        &self.source
     }
 
     /// With another gate of the mixture.

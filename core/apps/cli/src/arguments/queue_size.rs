@@ -30,34 +30,57 @@ pub(crate) struct QueueArguments {
 impl QueueArguments {
     /// The sizes of the scheduler and its memory.
     pub(crate) fn scheduler(&self, pipeline: &TextPipeline) -> SchedulerOptions {
-        let engine = pipeline.engine();
-        let parallel = self.parallel as usize;
-        let step_tokens = self.step_tokens.map_or(engine.chunk, |tokens| tokens as usize);
-        let free = engine.compute.backend.free_memory();
+        let free = pipeline.engine().compute.backend.free_memory();
         let aside = match (self.aside_memory, free) {
             (Some(mib), _) => u64::from(mib) << 20,
             (None, free) => free.unwrap_or(0) / ASIDE_SHARE,
         };
+        self.sized(pipeline, free.map(|free| free / 2))
+            .with_swap_bytes(usize::try_from(aside).unwrap_or(usize::MAX))
+    }
+
+    /// [`Self::scheduler`], for one of several models: its states take at most `most` bytes, if it is not told otherwise,
+    /// and swapped ones at most as much again.
+    #[cfg(feature = "serve")]
+    pub(crate) fn scheduler_within(&self, pipeline: &TextPipeline, most: Option<u64>) -> SchedulerOptions {
+        let options = self.sized(pipeline, most);
+        let aside = match (self.aside_memory, most) {
+            (Some(mib), _) => u64::from(mib) << 20,
+            (None, most) => {
+                most.map_or(0, |most| most / ASIDE_SHARE).min(Self::state_bytes(pipeline, &options))
+            }
+        };
+        options.with_swap_bytes(usize::try_from(aside).unwrap_or(usize::MAX))
+    }
+
+    /// Bytes of the states of a queue of this size, without the swapped ones.
+    pub(crate) fn state_bytes(pipeline: &TextPipeline, options: &SchedulerOptions) -> u64 {
+        let engine = pipeline.engine();
+        let sequences = options.sequences + options.prefixes;
+        let room =
+            engine.pool_options(sequences, options.capacity_tokens).with_step_tokens(options.step_tokens);
+        // The queue reports what is wrong with its size.
+        room.with_sets(engine.model.state_sets()).memory(engine.model.states()).unwrap_or(0)
+    }
+
+    /// The sizes without memory for swapped states; the others take at most `most` bytes, if it is not told otherwise.
+    fn sized(&self, pipeline: &TextPipeline, most: Option<u64>) -> SchedulerOptions {
+        let engine = pipeline.engine();
+        let parallel = self.parallel as usize;
+        let step_tokens = self.step_tokens.map_or(engine.chunk, |tokens| tokens as usize);
         let options = |capacity_tokens| {
             SchedulerOptions::default()
                 .with_sequences(parallel)
                 .with_prefixes(parallel)
                 .with_capacity_tokens(capacity_tokens)
                 .with_step_tokens(step_tokens)
-                .with_swap_bytes(usize::try_from(aside).unwrap_or(usize::MAX))
         };
         if let Some(tokens) = self.cache_tokens {
             return options(tokens as usize);
         }
         let mut capacity = engine.context.saturating_mul(parallel);
-        let half = free.map(|free| free / 2);
-        let bytes = |capacity| {
-            let room = engine.pool_options(2 * parallel, capacity).with_step_tokens(step_tokens);
-            room.with_sets(engine.model.state_sets()).memory(engine.model.states())
-        };
-        while capacity > engine.context
-            && half.is_some_and(|half| bytes(capacity).is_ok_and(|bytes| bytes > half))
-        {
+        let bytes = |capacity| Self::state_bytes(pipeline, &options(capacity));
+        while capacity > engine.context && most.is_some_and(|most| bytes(capacity) > most) {
             capacity = (capacity / 2).max(engine.context);
         }
         options(capacity)

@@ -4,13 +4,13 @@ use crate::arguments::hooks::HookArguments;
 use crate::arguments::opening::ModelOpening;
 use crate::arguments::pooling::PoolingArgument;
 use crate::arguments::stages::StageArguments;
-use crate::batch::input::{BatchInput, LineKind};
 use crate::failure::Failure;
 use menagerie::engine::{EmbeddingPipeline, TextPipeline};
 use menagerie::model::Pooling;
 use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
 use menagerie::spec::config::HeadKind;
+use menagerie_openai::{BatchInput, LineKind};
 
 /// The pipelines of a batch.
 pub(crate) struct BatchModels {

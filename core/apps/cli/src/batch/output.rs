@@ -1,279 +1,109 @@
-//! [`BatchOutput`]: the result file, which is written line by line and can be continued after a crash.
+//! [`BatchOutput`]: where the results of `batch` go.
 
-use crate::batch::result_file::{LineResult, beside, each_result, line_result};
-use crate::batch::retry::RetriedResults;
 use crate::failure::Failure;
 use crate::output;
 use crate::output::output_file;
-use menagerie::files::{AtomicFile, FileLock};
+use menagerie_openai::{EarlierResults, LineResult, ResultFile};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufReader, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-/// The handling of results that are in the file already.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum EarlierResults {
-    /// All are kept.
-    #[default]
-    Keep,
-    /// Failed lines are computed again.
-    RetryFailed,
-    /// All are removed.
-    Drop,
+/// A result file, or an output that does not keep results.
+pub(crate) enum BatchOutput {
+    /// A file, which can be continued after a crash.
+    File(ResultFile),
+    /// Standard output, a device or a pipe.
+    Unkept(UnkeptOutput),
 }
 
-/// The result file.
-pub(crate) struct BatchOutput {
-    sink: ResultSink,
-    /// By id.
+/// An output that does not keep results.
+pub(crate) struct UnkeptOutput {
+    /// A device or a pipe, and its name; `None` is standard output.
+    device: Option<(File, String)>,
+    /// The results of this run, by id.
     done: HashMap<String, LineResult>,
-    /// New results of lines that had failed, until [`Self::finish`] replaces the failures with them.
-    retried: Option<RetriedResults>,
-}
-
-enum ResultSink {
-    /// Standard output.
-    Standard,
-    /// A file, and its name.
-    File(File, String),
-    /// A device or a pipe, and its name: it does not keep earlier results.
-    Device(File, String),
 }
 
 impl BatchOutput {
-    /// Opens a result file, `-` for standard output. Existing results are kept if they were made with the same model and
-    /// options (`made`); an incomplete line at the end is removed. `made` is saved in a file of the same name with the
-    /// suffix `.batch`.
+    /// Opens an output, `-` for standard output. Results in a file are kept as [`ResultFile::open`] says.
     ///
     /// # Errors
-    /// The file is not a result file, was made with another model or options, is being written by another process, or
-    /// cannot be written. [`EarlierResults::Drop`] replaces the file.
+    /// As [`ResultFile::open`]; a device cannot be opened.
     pub(crate) fn open(
         path: &Path,
         made: &Map<String, Value>,
         earlier: EarlierResults,
     ) -> Result<Self, Failure> {
-        let bare = |sink| Ok(Self { sink, done: HashMap::new(), retried: None });
+        let unkept = |device| Ok(Self::Unkept(UnkeptOutput { device, done: HashMap::new() }));
         if path.as_os_str() == "-" {
-            return bare(ResultSink::Standard);
+            return unkept(None);
         }
-        let name = path.display().to_string();
-        let about = |error: std::io::Error| Failure::about(&name, error);
         if output_file::is_device(path) {
-            let device = File::options().write(true).open(path).map_err(about)?;
-            return bare(ResultSink::Device(device, name));
+            let name = path.display().to_string();
+            let device = File::options().write(true).open(path);
+            let device = device.map_err(|error| Failure::about(&name, error))?;
+            return unkept(Some((device, name)));
         }
-        let mut file = open_locked(path)?;
-        let beside = beside(path, ".batch");
-        if earlier == EarlierResults::Drop {
-            file.set_len(0).map_err(about)?;
-            RetriedResults::remove(path)?;
-        }
-        let length = file.metadata().map_err(about)?.len();
-        if length > 0 {
-            check_made(&name, &beside, made)?;
-        } else {
-            write_made(&beside, made)?;
-        }
-        // A run that was killed may have left new results of failed lines.
-        if RetriedResults::merge(path)? {
-            let merged = open_locked(path)?;
-            file = merged;
-        }
-        let done = read_done(&mut file, &name)?;
-        let retried = match earlier {
-            EarlierResults::RetryFailed => Some(RetriedResults::new(path)),
-            EarlierResults::Keep | EarlierResults::Drop => None,
-        };
-        Ok(Self { sink: ResultSink::File(file, name), done, retried })
+        Ok(Self::File(ResultFile::open(path, made, earlier)?))
     }
 
     /// The lines that have a result, by id.
     pub(crate) fn done(&self) -> &HashMap<String, LineResult> {
-        &self.done
+        match self {
+            Self::File(file) => file.done(),
+            Self::Unkept(output) => &output.done,
+        }
     }
 
     /// Whether failed lines are computed again.
     pub(crate) fn retries(&self) -> bool {
-        self.retried.is_some()
+        matches!(self, Self::File(file) if file.retries())
     }
 
-    /// The numbers of answered and failed lines in the file.
+    /// The numbers of answered and failed lines in the output.
     pub(crate) fn counts(&self) -> [usize; 2] {
-        let answered = self.done.values().filter(|line| line.answered).count();
-        [answered, self.done.len() - answered]
+        let answered = self.done().values().filter(|line| line.answered).count();
+        [answered, self.done().len() - answered]
     }
 
     /// Writes a result: one line in one write.
     ///
     /// # Errors
-    /// The file cannot be written. It may then end with an incomplete line, which the next run removes.
+    /// The output cannot be written. A file may then end with an incomplete line, which the next run removes.
     pub(crate) fn write(&mut self, result: &Value) -> Result<(), Failure> {
+        match self {
+            Self::File(file) => Ok(file.write(result)?),
+            Self::Unkept(output) => output.write(result),
+        }
+    }
+
+    /// Syncs a file to disk, and replaces failures with the results that were computed again.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        match self {
+            Self::File(file) => Ok(file.finish()?),
+            Self::Unkept(_) => Ok(()),
+        }
+    }
+}
+
+impl UnkeptOutput {
+    fn write(&mut self, result: &Value) -> Result<(), Failure> {
         let line = format!("{result}\n");
-        let Some((id, done)) = line_result(result) else {
-            return Err(Failure::Failed(format!(
-                "a result has no id (this is a bug, please report it): {line}"
-            )));
-        };
-        match (&mut self.sink, &mut self.retried) {
-            (ResultSink::File(..), Some(retried)) if self.done.contains_key(&id) => retried.write(&line)?,
-            (ResultSink::Standard, _) => output::json_text(&line)?,
-            (ResultSink::File(file, name), _) => file.write_all(line.as_bytes()).map_err(|error| {
-                Failure::about(&*name, error).with_help(
-                    "free some space and run the same command again: it continues where it stopped",
-                )
-            })?,
-            (ResultSink::Device(device, name), _) => device.write_all(line.as_bytes()).map_err(|error| {
+        match &mut self.device {
+            None => output::json_text(&line)?,
+            Some((device, name)) => device.write_all(line.as_bytes()).map_err(|error| {
                 if error.kind() == ErrorKind::BrokenPipe {
                     return Failure::OutputClosed;
                 }
                 Failure::about(&*name, error)
             })?,
         }
-        self.done.insert(id, done);
+        self.done.extend(LineResult::of(result));
         Ok(())
-    }
-
-    /// Syncs the file to disk, and replaces failures with the results that were computed again.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub(crate) fn finish(self) -> Result<(), Failure> {
-        let Self { sink: ResultSink::File(file, name), retried, .. } = self else { return Ok(()) };
-        file.sync_all().map_err(|error| Failure::about(name, error))?;
-        // `file` still holds the lock.
-        retried.map_or(Ok(()), RetriedResults::finish)
-    }
-}
-
-/// Opens and locks a result file: no other process writes it until it is dropped.
-fn open_locked(path: &Path) -> Result<File, Failure> {
-    let about = |error: std::io::Error| Failure::about(path.display(), error);
-    loop {
-        let file =
-            File::options().read(true).append(true).create(true).truncate(false).open(path).map_err(about)?;
-        if !FileLock::of(&file).map_err(about)? {
-            return Err(Failure::about(path.display(), "another process is writing it")
-                .with_help("wait for that process, or name another file"));
-        }
-        // Another process may have replaced it between our opening and our locking.
-        if FileLock::is_at(&file, path) {
-            return Ok(file);
-        }
-    }
-}
-
-fn write_made(beside: &Path, made: &Map<String, Value>) -> Result<(), Failure> {
-    let mut file = AtomicFile::create(beside)?;
-    let text = serde_json::to_string_pretty(made)?;
-    file.write_all(text.as_bytes()).map_err(|error| Failure::about(beside.display(), error))?;
-    Ok(file.commit()?)
-}
-
-/// Refuses to continue results that were made with another model or options.
-fn check_made(name: &str, beside: &Path, made: &Map<String, Value>) -> Result<(), Failure> {
-    let help = "name another file; --force replaces this one";
-    let said = match std::fs::read_to_string(beside) {
-        Ok(said) => said,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let reason = format!("exists, but {}, which says how it was made, does not", beside.display());
-            return Err(Failure::about(name, reason).with_help(help));
-        }
-        Err(error) => return Err(Failure::about(beside.display(), error)),
-    };
-    let earlier: Map<String, Value> = serde_json::from_str(&said)
-        .map_err(|error| Failure::about(beside.display(), error).with_help(help))?;
-    let keys = made.keys().chain(earlier.keys().filter(|key| !made.contains_key(*key)));
-    let shown = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
-    let others: Vec<String> = keys
-        .filter(|key| made.get(*key) != earlier.get(*key))
-        .map(|key| format!("{key} was {} and is now {}", shown(earlier.get(key)), shown(made.get(key))))
-        .collect();
-    if others.is_empty() {
-        return Ok(());
-    }
-    let reason = format!("its results were made with another model or options: {}", others.join(", "));
-    Err(Failure::about(name, reason).with_help(&format!("give the same model and options, or {help}")))
-}
-
-/// The results in a file. An incomplete line at the end is removed from the file.
-fn read_done(file: &mut File, name: &str) -> Result<HashMap<String, LineResult>, Failure> {
-    let mut done = HashMap::new();
-    let whole = each_result(BufReader::new(&mut *file), name, &mut |_, id, line| {
-        done.insert(id, line);
-        Ok(())
-    })?;
-    file.set_len(whole).map_err(|error| Failure::about(name, error))?;
-    Ok(done)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn made(temp: f64) -> Map<String, Value> {
-        json!({ "model": "m", "temp": temp }).as_object().unwrap().clone()
-    }
-
-    fn result(id: &str) -> Value {
-        json!({ "custom_id": id, "response": { "request_id": "r" } })
-    }
-
-    /// Wherever a kill cuts the file, complete lines are kept and the rest is removed.
-    #[test]
-    fn a_torn_line_is_dropped_at_every_byte() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out.jsonl");
-        let mut out = BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).unwrap();
-        ["a", "b", "\u{e9}"].iter().for_each(|id| out.write(&result(id)).unwrap());
-        out.finish().unwrap();
-        let whole = std::fs::read(&path).unwrap();
-        for cut in 0..=whole.len() {
-            std::fs::write(&path, &whole[..cut]).unwrap();
-            let mut out = BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).unwrap();
-            let lines = whole[..cut].iter().filter(|&&byte| byte == b'\n').count();
-            assert_eq!(out.done().len(), lines, "cut at {cut}");
-            out.write(&result("z")).unwrap();
-            drop(out);
-            let text = std::fs::read_to_string(&path).unwrap();
-            assert_eq!(text.lines().count(), lines + 1);
-            assert!(text.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{text}");
-        }
-    }
-
-    #[test]
-    fn results_of_other_options_are_not_continued() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out.jsonl");
-        let mut out = BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).unwrap();
-        out.write(&result("a")).unwrap();
-        let said = format!(
-            "{:?}",
-            BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).map(drop).unwrap_err()
-        );
-        assert!(said.contains("another process is writing it"), "{said}");
-        drop(out);
-        let said = format!(
-            "{:?}",
-            BatchOutput::open(&path, &made(0.5), EarlierResults::Keep).map(drop).unwrap_err()
-        );
-        assert!(said.contains("temp was 1.0 and is now 0.5") && said.contains("--force"), "{said}");
-        std::fs::remove_file(beside(&path, ".batch")).unwrap();
-        let said = format!(
-            "{:?}",
-            BatchOutput::open(&path, &made(1.0), EarlierResults::Keep).map(drop).unwrap_err()
-        );
-        assert!(said.contains("says how it was made"), "{said}");
-        assert!(BatchOutput::open(&path, &made(0.5), EarlierResults::Drop).unwrap().done().is_empty());
-        std::fs::write(&path, "something else\n").unwrap();
-        let said = format!(
-            "{:?}",
-            BatchOutput::open(&path, &made(0.5), EarlierResults::Keep).map(drop).unwrap_err()
-        );
-        assert!(said.contains("line 1 is not a result of a batch"), "{said}");
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "something else\n");
     }
 }

@@ -1,10 +1,9 @@
 //! [`BatchResult`]: collects the answers of a line and formats them as OpenAI does.
 
-use crate::batch::input::LinePlace;
 use menagerie::engine::{GenerateError, Outcome};
 use menagerie_openai::{
-    AnswerFormat, AnswerToken, LineFault, answer_usage, chat_logprobs, chat_message, completion_logprobs,
-    fault_of, finish_reason,
+    AnswerFormat, AnswerToken, LinePlace, answer_usage, chat_logprobs, chat_message, completion_logprobs,
+    fault_line, fault_of, finish_reason, result_line,
 };
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,11 +19,6 @@ pub(crate) struct BatchResult {
     /// By answer: tokens with their log probabilities, if requested.
     shown: Vec<Vec<AnswerToken>>,
     ended: Vec<Option<Result<Outcome, GenerateError>>>,
-}
-
-/// The `request_id` of a line: shows whether an answered line is still the same.
-pub(crate) fn request_id(place: &LinePlace) -> String {
-    format!("req_{:016x}", place.checksum)
 }
 
 impl BatchResult {
@@ -85,7 +79,7 @@ impl BatchResult {
         body["choices"] =
             outcomes.iter().enumerate().map(|(index, outcome)| self.choice(index, outcome)).collect();
         body["usage"] = answer_usage(&outcomes);
-        (line(&self.place, 200, body), true)
+        (result_line(&self.place, 200, body), true)
     }
 
     fn choice(&self, index: usize, outcome: &Outcome) -> Value {
@@ -107,21 +101,4 @@ impl BatchResult {
         }
         choice
     }
-}
-
-/// The result line of an error.
-pub(crate) fn fault_line(place: &LinePlace, fault: &LineFault) -> Value {
-    let kind = if fault.status == 400 { "invalid_request_error" } else { "server_error" };
-    let error = json!({ "message": fault.message, "type": kind, "param": fault.field, "code": null });
-    line(place, fault.status, json!({ "error": error }))
-}
-
-/// A result line.
-pub(crate) fn line(place: &LinePlace, status: u16, body: Value) -> Value {
-    json!({
-        "id": format!("batch_req_{}", place.number),
-        "custom_id": place.id,
-        "response": { "status_code": status, "request_id": request_id(place), "body": body },
-        "error": null,
-    })
 }

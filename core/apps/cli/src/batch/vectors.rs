@@ -1,11 +1,12 @@
 //! [`BatchVectors`]: lines of a batch that request embeddings, from their texts to their results.
 
-use crate::batch::input::LinePlace;
-use crate::batch::result::{fault_line, line};
 use menagerie::engine::{
     EmbeddingOptions, EmbeddingPipeline, GenerateError, RequestId, Truncation, VectorQueue,
 };
-use menagerie_openai::{EmbeddingBody, LineFault, VectorForm, embedding_list, fault_of, opened};
+use menagerie_openai::{
+    EmbeddingBody, LineFault, LinePlace, VectorForm, embedding_list, fault_line, fault_of, opened,
+    result_line,
+};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -94,6 +95,6 @@ impl VectorLine {
             Err(error) => return (fault_line(&self.place, &fault_of(error)), false),
         };
         let body = embedding_list(&vectors, self.form, model, (self.tokens, self.cut));
-        (line(&self.place, 200, body), true)
+        (result_line(&self.place, 200, body), true)
     }
 }

@@ -1,8 +1,7 @@
 //! [`BatchWork`]: a running batch, from lines to results.
 
-use crate::batch::input::{BatchInput, LineKind};
 use crate::batch::output::BatchOutput;
-use crate::batch::result::{BatchResult, fault_line};
+use crate::batch::result::BatchResult;
 use crate::batch::tally::BatchTally;
 use crate::batch::vectors::BatchVectors;
 use crate::failure::Failure;
@@ -10,7 +9,9 @@ use crate::screen::progress;
 use indicatif::ProgressBar;
 use menagerie::engine::{Completion, Event, GenerateError, Queue, RequestId, StopReason};
 use menagerie::open::stage_fault;
-use menagerie_openai::{AnswerToken, BatchRequest, BatchRequests, LineFault};
+use menagerie_openai::{
+    AnswerToken, BatchInput, BatchRequest, BatchRequests, LineFault, LineKind, fault_line,
+};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -149,7 +150,7 @@ impl<'a> BatchWork<'a> {
 
     fn begin_text(&mut self, queue: &mut Queue, index: usize, line: Option<Value>) -> Result<(), LineFault> {
         let requests = self.requests.as_ref().map_err(LineFault::whole)?;
-        let BatchRequest { shape, prompt, echo, answers } = requests.of(line)?;
+        let BatchRequest { shape, prompt, echo, answers, .. } = requests.of(line)?;
         let place = self.input.lines()[index].clone();
         self.open.insert(index, BatchResult::new(place, shape, answers.len()).with_echo(echo));
         for (answer, request) in answers.iter().enumerate() {

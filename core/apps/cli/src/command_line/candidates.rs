@@ -34,7 +34,7 @@ fn with_completers(command: Command, above: &str) -> Command {
     let name = command.get_name().to_owned();
     let command = command.mut_args(|arg| {
         let completer = match arg.get_id().as_str() {
-            "model" => ArgValueCompleter::new(Models),
+            "model" | "more" | "pin" => ArgValueCompleter::new(Models),
             "draft" => ArgValueCompleter::new(Drafts),
             "other" | "input" if matches!(name.as_str(), "compare" | "quantize") => {
                 ArgValueCompleter::new(Models)

@@ -61,7 +61,20 @@ pub(crate) fn definition() -> Result<clap::Command, Failure> {
 
 /// The definition with the defaults of the environment and of a configuration file.
 pub(crate) fn command(file: &ConfigFile) -> Result<clap::Command, Failure> {
-    option_defaults::apply(naming_long_help(Arguments::command()), file)
+    option_defaults::apply(naming_long_help(without_model(Arguments::command())), file)
+}
+
+/// Lets `serve` do without MODEL: it can open models of a folder.
+fn without_model(command: clap::Command) -> clap::Command {
+    // `mut_arg` would move it behind the other arguments.
+    let optional = |arg: clap::Arg| match arg.get_id() == "model" {
+        true => arg.required(false).default_value("").hide_default_value(true),
+        false => arg,
+    };
+    match cfg!(feature = "serve") {
+        true => command.mut_subcommand("serve", |serve| serve.mut_args(optional)),
+        false => command,
+    }
 }
 
 /// Adds a last line to `-h`, which shows only the most used options: `--help` shows all of them.

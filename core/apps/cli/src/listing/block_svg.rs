@@ -1,6 +1,6 @@
 //! A diagram of one block as SVG: the stream runs down on the left, branches on the right are added to it.
 
-use crate::listing::block_outline::{Outline, OutlineBranch, OutlineStep};
+use menagerie::spec::{Outline, OutlineBranch, OutlineStep};
 use std::fmt::Write;
 
 const WIDTH: usize = 640;

@@ -47,6 +47,8 @@ mod recipe_files;
 mod recipes;
 #[cfg(feature = "serve")]
 mod serve;
+#[cfg(feature = "serve")]
+mod serve_models;
 mod short_help;
 mod signals;
 mod spec_commands;

@@ -2,19 +2,21 @@
 
 use super::{Changed, TEMPLATE, chat_model, disk_cache, fixture, menagerie};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A server process. It is killed when this is dropped.
-struct Serving {
+pub(super) struct Serving {
     child: Child,
     address: String,
 }
 
 impl Serving {
-    fn new(home: &Path, arguments: &[&str]) -> Self {
+    pub(super) fn new(home: &Path, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_menagerie"));
         command.arg("serve").args(arguments).args(["--listen", "127.0.0.1:0", "-t", "1"]).current_dir(home);
         command.env_clear().env("HOME", home).env("HF_HUB_OFFLINE", "1");
@@ -26,16 +28,16 @@ impl Serving {
     }
 
     /// Status and body of an answer.
-    fn send(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+    pub(super) fn send(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         self.send_as("nobody", (method, path), body)
     }
 
     /// Status and body of an answer to the client with this key.
-    fn send_as(&self, key: &str, (method, path): (&str, &str), body: &str) -> (u16, Value) {
+    pub(super) fn send_as(&self, key: &str, (method, path): (&str, &str), body: &str) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let length = body.len();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\nconnection: close\r\n\
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {key}\r\nconnection: close\r\n\
              content-length: {length}\r\n\r\n"
         );
         stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
@@ -45,17 +47,42 @@ impl Serving {
         (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
     }
 
-    fn post(&self, path: &str, body: &Value) -> Value {
+    /// Sends a file for a batch; returns its id.
+    fn upload(&self, text: &str) -> Value {
+        let part = "--part\r\ncontent-disposition: form-data; name=";
+        let form = format!(
+            "{part}\"purpose\"\r\n\r\nbatch\r\n{part}\"file\"; filename=\"in.jsonl\"\r\n\r\n{text}\r\n--part--\r\n"
+        );
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let length = form.len();
+        let head = format!(
+            "POST /v1/files HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\
+             content-type: multipart/form-data; boundary=part\r\n\r\n"
+        );
+        stream.write_all(format!("{head}{form}").as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (_, body) = text.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str::<Value>(body).unwrap()["id"].clone()
+    }
+
+    pub(super) fn post(&self, path: &str, body: &Value) -> Value {
         let (status, answer) = self.send("POST", path, &body.to_string());
         assert_eq!(status, 200, "{answer}");
         answer
     }
 
+    /// Sends a signal to the process.
+    #[cfg(unix)]
+    pub(super) fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    }
+
     /// Ends the process by SIGTERM; returns its exit code and its log.
     #[cfg(unix)]
-    fn end(mut self) -> (Option<i32>, String) {
-        let kill = format!("kill -TERM {}", self.child.id());
-        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    pub(super) fn end(mut self) -> (Option<i32>, String) {
+        self.signal("TERM");
         let mut log = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
         (self.child.wait().unwrap().code(), log)
@@ -146,6 +173,61 @@ fn states_on_disk_are_found_after_a_restart_and_only_by_the_same_key() {
     assert_eq!(server.end(), (Some(0), String::new()));
 }
 
+/// The process is killed in the middle of a batch: the next one goes on, no line is lost or doubled, and the answers are
+/// those of the command.
+#[test]
+fn a_batch_goes_on_after_a_kill() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    let line = |number: usize| {
+        let messages = json!([{ "role": "user", "content": format!("number {number}") }]);
+        let body = json!({ "messages": messages, "temperature": 0, "max_tokens": 24, "ignore_eos": true });
+        let url = "/v1/chat/completions";
+        json!({ "custom_id": format!("n{number}"), "method": "POST", "url": url, "body": body }).to_string()
+            + "\n"
+    };
+    let text: String = (0..80).map(line).collect();
+    std::fs::write(home.path().join("in.jsonl"), &text).unwrap();
+    menagerie(home.path(), &["batch", &model, "in.jsonl", "out.jsonl", "-t", "1"]).good();
+    let said = |path: &Path| -> BTreeMap<String, Value> {
+        let text = std::fs::read_to_string(path).unwrap();
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let content = |line: &Value| line["response"]["body"]["choices"][0]["message"]["content"].clone();
+        let said: BTreeMap<String, Value> =
+            lines.iter().map(|line| (line["custom_id"].to_string(), content(line))).collect();
+        assert_eq!(said.len(), lines.len(), "a line is there twice");
+        said
+    };
+    let arguments = [model.as_str(), "--batch-dir", "batches", "--log", "off"];
+    let server = Serving::new(home.path(), &arguments);
+    let file = server.upload(&text);
+    let body =
+        json!({ "input_file_id": file, "endpoint": "/v1/chat/completions", "completion_window": "24h" });
+    let batch = server.post("/v1/batches", &body)["id"].as_str().unwrap().to_owned();
+    let results = home.path().join("batches/batches").join(format!("{batch}.jsonl"));
+    let start = Instant::now();
+    let count = || std::fs::read_to_string(&results).map_or(0, |text| text.lines().count());
+    while count() == 0 {
+        assert!(start.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // By SIGKILL.
+    drop(server);
+    assert!((1..80).contains(&count()), "{} lines were answered before the kill", count());
+    let server = Serving::new(home.path(), &arguments);
+    let batch = loop {
+        let (_, batch) = server.send("GET", &format!("/v1/batches/{batch}"), "");
+        if batch["status"] == "completed" {
+            break batch;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{batch}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(batch["request_counts"], json!({ "total": 80, "completed": 80, "failed": 0 }));
+    let output = home.path().join("batches/files").join(batch["output_file_id"].as_str().unwrap());
+    assert_eq!(said(&output.with_extension("jsonl")), said(&home.path().join("out.jsonl")));
+}
+
 #[test]
 fn several_models_have_their_own_abilities() {
     let home = tempfile::tempdir().unwrap();
@@ -169,6 +251,19 @@ fn several_models_have_their_own_abilities() {
     let scores =
         server.post("/v1/rerank", &json!({ "model": "rank", "query": "a", "documents": ["b", "c d"] }));
     assert_eq!(scores["results"].as_array().unwrap().len(), 2);
+    // The page shows the layers and tensors of each model.
+    for (name, architecture, tensor) in
+        [("talk", "llama", "blk.0.attn_q.weight"), ("vectors", "bert", "blk.0.attn_q.weight")]
+    {
+        let (_, map) = server.send("GET", &format!("/page/tensors/{name}"), "");
+        assert_eq!(
+            (&map["architecture"], &map["layers"][0]["mixer"]),
+            (&json!(architecture), &json!("attention"))
+        );
+        let tensor = map["tensors"].as_array().unwrap().iter().find(|one| one["name"] == tensor).unwrap();
+        assert!(tensor["layer"] == 0 && tensor["bytes"].as_u64().unwrap() > 0, "{tensor}");
+        assert!(tensor["type"].is_string() && tensor["shape"].as_array().unwrap().len() == 2, "{tensor}");
+    }
     #[cfg(unix)]
     assert_eq!(server.end(), (Some(0), String::new()));
 }

@@ -25,7 +25,10 @@ const COMMANDS: &[(&[&str], &[&str])] = &[
     (&["chat"], &["--state", "--system", "--context", "--threads", "--temp", "--max-tokens"]),
     (&["batch"], &["--parallel", "--raw", "--force", "--json", "--max-tokens", "--temp", "--context"]),
     #[cfg(feature = "serve")]
-    (&["serve"], &["--listen", "--parallel", "--queue", "--api-key-file", "--log", "--alias", "--context"]),
+    (
+        &["serve"],
+        &["--listen", "--parallel", "--queue", "--api-key-file", "--log", "--models-dir", "--context"],
+    ),
     (&["embed"], &["--file", "--lines", "--normalize", "--out", "--pooling"]),
     (&["rerank"], &["--file", "--json"]),
     (&["logits"], &["--tokens", "--prompt", "--out"]),

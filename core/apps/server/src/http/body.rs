@@ -2,6 +2,7 @@
 
 use crate::app::ServerApp;
 use crate::fault::ApiFault;
+use crate::http::ClientKey;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderValue, header};
@@ -17,15 +18,34 @@ pub(crate) async fn read_fields(app: &ServerApp, request: Request) -> Result<Map
     if encoding.is_some_and(|encoding| encoding != "identity") {
         return Err(ApiFault::new(415, "compressed bodies are not supported; send it as it is"));
     }
+    let client = request.extensions().get::<ClientKey>().copied().unwrap_or_default();
     let time = app.options.read_time;
     let bytes = timeout(time, read(request.into_body(), app.options.body_bytes)).await;
     let late = |_| ApiFault::new(408, format!("the body did not arrive within {} s", time.as_secs()));
     let bytes = bytes.map_err(late)??;
     match serde_json::from_slice(&bytes) {
-        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(Value::Object(fields)) => {
+            check_priority(app, client, &fields)?;
+            Ok(fields)
+        }
         Ok(_) => Err(ApiFault::new(400, "the body is not a JSON object")),
         Err(error) => Err(ApiFault::new(400, format!("the body is not JSON: {error}"))),
     }
+}
+
+/// Refuses a priority of a client that may not set it: it could keep all others waiting.
+fn check_priority(
+    app: &ServerApp,
+    ClientKey(number): ClientKey,
+    fields: &Map<String, Value>,
+) -> Result<(), ApiFault> {
+    let is_usual = fields.get("priority").is_none_or(|priority| priority.is_null() || *priority == 0);
+    if is_usual || app.options.allow_priority || app.options.keys.may_prioritize(number) {
+        return Ok(());
+    }
+    let reason = "priority: this client may not set it; leave it out, start the server with --allow-priority, or write \
+                  priority after the client's key in the key file";
+    Err(ApiFault::new(403, reason).with_param("priority").with_code("priority_not_allowed"))
 }
 
 async fn read(body: Body, most: usize) -> Result<Vec<u8>, ApiFault> {

@@ -1,9 +1,12 @@
 //! The gate that every request passes.
 
 use super::access::{AccessRecord, PeerAddress};
-use super::origin;
+use super::deadline::RequestDeadline;
+use super::{host, origin};
 use crate::app::ServerApp;
 use crate::fault::ApiFault;
+use crate::fault_format::FaultFormat;
+use crate::page_file;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::Next;
@@ -15,21 +18,32 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ClientKey(pub(crate) u64);
 
+/// The id of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpRequestId(pub(crate) String);
+
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Routes that need no key: health checks have none.
 const OPEN: [&str; 3] = ["/health", "/livez", "/readyz"];
 
 /// Checks a request, passes it on, and records its answer.
-pub(crate) async fn gate(State(app): State<Arc<ServerApp>>, request: Request, next: Next) -> Response {
+pub(crate) async fn gate(State(app): State<Arc<ServerApp>>, mut request: Request, next: Next) -> Response {
     let id = given_id(request.headers()).unwrap_or_else(|| app.id("req_"));
     let mut record = AccessRecord::new(&app, id.clone());
     record.method = request.method().to_string();
     record.path = request.uri().path().to_owned();
+    let format = FaultFormat::of(request.uri().path(), request.headers());
+    request.extensions_mut().insert(HttpRequestId(id.clone()));
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     record.route = route.unwrap_or_else(|| "other".to_owned());
     record.peer = request.extensions().get::<PeerAddress>().map(|peer| peer.0);
-    let (origin, answer) = match origin::allowed(request.headers(), &app.options.origins) {
+    let named = host::check(request.headers(), &app.options.hosts);
+    let has_own_name = named.is_ok() || !app.options.keys.is_empty();
+    // Where other machines reach the server, it has names that it does not know.
+    let named = named.or_else(|fault| if app.is_local { Err(fault) } else { Ok(()) });
+    let allowed = named.and_then(|()| origin::allowed(request.headers(), &app.options.origins, has_own_name));
+    let (origin, answer) = match allowed {
         Err(fault) => (None, Err(fault)),
         Ok(Some(origin)) if is_preflight(&request) => {
             (Some(origin), Ok(origin::preflight(request.headers())))
@@ -37,6 +51,7 @@ pub(crate) async fn gate(State(app): State<Arc<ServerApp>>, request: Request, ne
         Ok(origin) => (origin, admit(&app, request, next, &mut record).await),
     };
     let mut response = answer.unwrap_or_else(IntoResponse::into_response);
+    format.write(&mut response, &id);
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
@@ -52,7 +67,9 @@ async fn admit(
     next: Next,
     record: &mut AccessRecord,
 ) -> Result<Response, ApiFault> {
-    let is_open = OPEN.contains(&request.uri().path());
+    let deadline = RequestDeadline::of(request.headers(), app.options.request_time)?;
+    let path = request.uri().path();
+    let is_open = OPEN.contains(&path) || page_file::is_file(path);
     if !app.options.keys.is_empty() && !is_open {
         let number = given_key(request.headers()).and_then(|key| app.options.keys.number(key));
         let Some(number) = number else {
@@ -66,7 +83,7 @@ async fn admit(
     if app.is_draining.load(Ordering::Relaxed) && request.method() == Method::POST {
         return Err(ApiFault::shutting_down());
     }
-    Ok(next.run(request).await)
+    RequestDeadline::bound(deadline, next.run(request)).await
 }
 
 /// The id that a client gave its request.

@@ -1,22 +1,26 @@
 //! `/v1/chat/completions` and `/v1/completions`.
 
+use super::asked_model::AskedModel;
 use super::fields::{StreamFields, list_ignored, take_ignored};
+use super::requester::Requester;
+use crate::answer_writer::AnswerWriter;
 use crate::answering::{AnswerHead, Answering};
 use crate::app::{ServerApp, seconds};
 use crate::blocking::blocking;
 use crate::chunk_writer::ChunkWriter;
 use crate::event_stream::EventStream;
 use crate::fault::ApiFault;
-use crate::http::{ClientKey, json_answer, read_fields};
+use crate::fault_format::StreamFaults;
+use crate::http::{ClientKey, event_response, json_answer, read_fields};
 use crate::model::EngineModel;
-use crate::prompts::read_prompts;
+use crate::prompts::{prompt_tokens, read_prompts};
 use crate::whole_answer::WholeAnswer;
-use crate::worker::{AnswersJob, CancelGuard, EngineJob};
+use crate::worker::{AnswersJob, CancelGuard, EngineJob, RequestClass};
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::Response;
 use menagerie_openai::{AnswerFormat, BatchRequest};
+use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::unbounded_channel;
@@ -37,75 +41,183 @@ pub(super) async fn completion(
     answer(&app, request, AnswerFormat::Completion).await
 }
 
-async fn answer(app: &ServerApp, request: Request, format: AnswerFormat) -> Result<Response, ApiFault> {
-    let ClientKey(tenant) = request.extensions().get::<ClientKey>().copied().unwrap_or_default();
-    let mut fields = read_fields(app, request).await?;
-    let mut ignored = take_ignored(&mut fields)?;
-    let stream = StreamFields::take(&mut fields, &mut ignored)?;
-    let model = app.model_of(&mut fields)?;
-    // A full queue refuses a request before anything is rendered.
-    let first = model.worker.admit(1)?;
-    let reader = Arc::clone(&model);
-    let prompts = blocking(move || read_prompts(&reader, fields, format)).await??;
-    let shows_prompt = |prompt: &BatchRequest| prompt.answers.iter().any(|one| one.prompt_logprobs.is_some());
-    if stream.is_stream && prompts.iter().any(shows_prompt) {
-        let reason =
-            "echo: log probabilities of the prompt are not streamed; leave out stream, echo or logprobs";
-        return Err(ApiFault::new(400, reason).with_param("echo"));
-    }
-    drop(first);
-    let prefix = if format == AnswerFormat::Chat { "chatcmpl-" } else { "cmpl-" };
-    let head = AnswerHead { format, id: app.id(prefix), created: seconds(), model: model.id.clone() };
-    let salt = app.options.keys.salt(tenant);
-    let (answering, echoes) = begin(&model, prompts, (tenant, salt))?;
-    let mut response = match stream.is_stream {
-        true => streamed(answering, ChunkWriter::new(head, stream.has_usage, echoes)).await?,
-        false => whole(answering, WholeAnswer::new(head, echoes)).await?,
-    };
-    list_ignored(&mut response, &ignored);
-    Ok(response)
+async fn answer(app: &Arc<ServerApp>, request: Request, format: AnswerFormat) -> Result<Response, ApiFault> {
+    let (client, faults) = (client_of(&request), StreamFaults::of(&request));
+    let fields = read_fields(app, request).await?;
+    let (name, asked) = AskedAnswers::read(app, fields, format, client.into())?;
+    let model = AskedModel::new(name, asked.stream.is_stream.then_some(faults), &asked.ignored);
+    model.answer(app, |app, model| async move { asked.begin(&app, &model).await?.respond().await }).await
 }
 
-/// Sends the prompts of a tenant to the thread of the model; the salt separates its states from those of others. Also
-/// returns the text with which each answer begins.
-fn begin(
+/// The number of tokens of the prompt of a chat completion.
+pub(super) async fn chat_tokens(
+    State(app): State<Arc<ServerApp>>,
+    request: Request,
+) -> Result<Response, ApiFault> {
+    let mut fields = read_fields(&app, request).await?;
+    let mut ignored = take_ignored(&mut fields)?;
+    StreamFields::take(&mut fields, &mut ignored)?;
+    let model = app.model_of(&mut fields).await?;
+    let prompts = read_with(&model, move |reader| read_prompts(reader, fields, AnswerFormat::Chat)).await?;
+    let tokens = prompt_tokens(&prompts);
+    Ok(json_answer(&json!({ "object": "chat.completion.input_tokens", "input_tokens": tokens })))
+}
+
+/// What a body asks for, apart from the model.
+struct AskedAnswers {
+    fields: Map<String, Value>,
+    format: AnswerFormat,
+    stream: StreamFields,
+    ignored: Vec<String>,
+    requester: Requester,
+}
+
+/// Answers that are being computed.
+pub(super) struct BegunAnswers {
+    pub(super) answering: Answering,
+    pub(super) writer: ChunkWriter,
+    is_stream: bool,
+    ignored: Vec<String>,
+}
+
+/// Begins the answers to a body when its model is in memory.
+pub(super) async fn begin_answers(
+    app: &ServerApp,
+    fields: Map<String, Value>,
+    format: AnswerFormat,
+    requester: Requester,
+) -> Result<BegunAnswers, ApiFault> {
+    let (name, asked) = AskedAnswers::read(app, fields, format, requester)?;
+    let model = app.models.ready_for(&name, requester.class).await?;
+    asked.begin(app, &model).await
+}
+
+impl AskedAnswers {
+    /// Reads the fields that concern no model; returns the name of the model too.
+    fn read(
+        app: &ServerApp,
+        mut fields: Map<String, Value>,
+        format: AnswerFormat,
+        requester: Requester,
+    ) -> Result<(String, Self), ApiFault> {
+        let mut ignored = take_ignored(&mut fields)?;
+        let stream = StreamFields::take(&mut fields, &mut ignored)?;
+        let name = app.name_of(&mut fields)?;
+        Ok((name, Self { fields, format, stream, ignored, requester }))
+    }
+
+    async fn begin(self, app: &ServerApp, model: &Arc<EngineModel>) -> Result<BegunAnswers, ApiFault> {
+        let Self { fields, format, stream, mut ignored, requester } = self;
+        let prompts =
+            read_in(requester.class, model, move |reader| read_prompts(reader, fields, format)).await?;
+        let shows_prompt =
+            |prompt: &BatchRequest| prompt.answers.iter().any(|one| one.prompt_logprobs.is_some());
+        if stream.is_stream && prompts.iter().any(shows_prompt) {
+            let reason =
+                "echo: log probabilities of the prompt are not streamed; leave out stream, echo or logprobs";
+            return Err(ApiFault::new(400, reason).with_param("echo"));
+        }
+        ignored.extend(prompts.iter().flat_map(|prompt| prompt.ignored.iter().cloned()));
+        let prefix = if format == AnswerFormat::Chat { "chatcmpl-" } else { "cmpl-" };
+        let head = AnswerHead { format, id: app.id(prefix), created: seconds(), model: model.id.clone() };
+        let echoes = prompts.iter().flat_map(|prompt| prompt.answers.iter().map(|_| prompt.echo.clone()));
+        let writer = ChunkWriter::new(head, stream.has_usage, echoes.collect());
+        let answering = begin(app, model, prompts, requester)?;
+        Ok(BegunAnswers { answering, writer, is_stream: stream.is_stream, ignored })
+    }
+}
+
+impl BegunAnswers {
+    async fn respond(self) -> Result<Response, ApiFault> {
+        let mut response = respond(self.answering, Box::new(self.writer), self.is_stream).await?;
+        list_ignored(&mut response, &self.ignored);
+        Ok(response)
+    }
+}
+
+/// The key of the client of a request.
+pub(super) fn client_of(request: &Request) -> ClientKey {
+    request.extensions().get::<ClientKey>().copied().unwrap_or_default()
+}
+
+/// What `read` makes for a model, on a thread on which that may take a while. A full queue refuses the request before.
+pub(super) async fn read_with<T, R>(model: &Arc<EngineModel>, read: R) -> Result<T, ApiFault>
+where
+    T: Send + 'static,
+    R: FnOnce(&EngineModel) -> Result<T, ApiFault> + Send + 'static,
+{
+    read_in(RequestClass::Client, model, read).await
+}
+
+/// [`read_with`] for a request of this class.
+pub(super) async fn read_in<T, R>(
+    class: RequestClass,
+    model: &Arc<EngineModel>,
+    read: R,
+) -> Result<T, ApiFault>
+where
+    T: Send + 'static,
+    R: FnOnce(&EngineModel) -> Result<T, ApiFault> + Send + 'static,
+{
+    let _first = model.worker.admit_in(class, 1)?;
+    let reader = Arc::clone(model);
+    blocking(move || read(&reader)).await?
+}
+
+/// Sends the prompts of a client to the thread of the model. A salt separates its states from those of others.
+pub(super) fn begin(
+    app: &ServerApp,
     model: &Arc<EngineModel>,
     prompts: Vec<BatchRequest>,
-    (tenant, salt): (u64, Option<Arc<str>>),
-) -> Result<(Answering, Vec<Option<String>>), ApiFault> {
+    requester: impl Into<Requester>,
+) -> Result<Answering, ApiFault> {
+    let Requester { key: ClientKey(tenant), class } = requester.into();
+    let salt = app.options.keys.salt(tenant);
     let groups: Vec<usize> = prompts.iter().map(|prompt| prompt.answers.len()).collect();
-    let admission = model.worker.admit(groups.iter().sum())?;
+    let admission = model.worker.admit_in(class, groups.iter().sum())?;
     let (guard, (sink, messages)) = (CancelGuard::default(), unbounded_channel());
-    let mut echoes = Vec::new();
-    let own = |BatchRequest { prompt, answers, echo, .. }: BatchRequest| {
-        echoes.extend(answers.iter().map(|_| echo.clone()));
+    let own = |BatchRequest { prompt, answers, .. }: BatchRequest| {
         let marked = |one: menagerie::engine::Request| {
-            one.with_tenant(tenant).with_cache_salt(salt.clone()).with_cancel(guard.flag())
+            let priority = class.priority(one.priority);
+            let one = one.with_tenant(tenant).with_priority(priority);
+            one.with_cache_salt(salt.clone()).with_cancel(guard.flag())
         };
         (prompt, answers.into_iter().map(marked).collect())
     };
     let prompts = prompts.into_iter().map(own).collect();
     model.worker.send(EngineJob::Answers(AnswersJob { prompts, sink, admission }))?;
-    Ok((Answering::new(Arc::clone(model), messages, groups, guard), echoes))
+    Ok(Answering::new(Arc::clone(model), messages, groups, guard))
 }
 
-async fn whole(mut answering: Answering, mut whole: WholeAnswer) -> Result<Response, ApiFault> {
+/// The response with the answers, as a stream or whole.
+pub(super) async fn respond(
+    answering: Answering,
+    writer: Box<dyn AnswerWriter>,
+    is_stream: bool,
+) -> Result<Response, ApiFault> {
+    match is_stream {
+        true => streamed(answering, writer).await,
+        false => Ok(json_answer(&whole(answering, writer).await?)),
+    }
+}
+
+/// The body of the whole answers.
+pub(super) async fn whole(
+    mut answering: Answering,
+    writer: Box<dyn AnswerWriter>,
+) -> Result<Value, ApiFault> {
+    let mut whole = WholeAnswer::new(answering.count());
     while !answering.is_complete() {
         answering.next().await?.into_iter().for_each(|change| whole.add(change));
     }
-    Ok(json_answer(&whole.body(&answering)))
+    Ok(writer.whole(&whole, &answering))
 }
 
-async fn streamed(mut answering: Answering, writer: ChunkWriter) -> Result<Response, ApiFault> {
+async fn streamed(mut answering: Answering, writer: Box<dyn AnswerWriter>) -> Result<Response, ApiFault> {
     let changes = match timeout(FIRST_EVENT, answering.next()).await {
         Ok(changes) => changes?,
         Err(_) => Vec::new(),
     };
-    let mut response = Response::new(Body::from_stream(EventStream::new(answering, writer, changes)));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // nginx would collect the events.
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    Ok(response)
+    let kind = writer.content_type();
+    Ok(event_response(kind, Body::from_stream(EventStream::new(answering, writer, changes))))
 }

@@ -32,7 +32,7 @@ pub(super) async fn rerank(
     let ClientKey(tenant) = request.extensions().get::<ClientKey>().copied().unwrap_or_default();
     let mut fields = read_fields(&app, request).await?;
     let ignored = take_ignored(&mut fields)?;
-    let model = app.model_of(&mut fields)?;
+    let model = app.model_of(&mut fields).await?;
     let mut body = RerankBody::read(fields)?;
     let admission = model.worker.admit(1)?;
     let (reader, truncate) = (Arc::clone(&model), body.truncate.take());

@@ -18,7 +18,7 @@ pub(super) async fn tokenize(
 ) -> Result<Response, ApiFault> {
     let mut fields = read_fields(&app, request).await?;
     take_ignored(&mut fields)?;
-    let tokenizer = app.model_of(&mut fields)?.tokenizer()?;
+    let tokenizer = app.model_of(&mut fields).await?.tokenizer()?;
     let content = match fields.remove("content") {
         Some(Value::String(content)) => content,
         _ => return Err(LineFault::of("content", "expected a string").into()),
@@ -53,13 +53,20 @@ fn piece(tokenizer: &dyn Tokenizing, id: u32) -> Value {
     }
 }
 
+/// A token of a prompt, in which control tokens come from the template.
+fn prompt_piece(tokenizer: &dyn Tokenizing, id: u32) -> Value {
+    let mut value = piece(tokenizer, id);
+    value["control"] = tokenizer.is_control(id).into();
+    value
+}
+
 pub(super) async fn detokenize(
     State(app): State<Arc<ServerApp>>,
     request: Request,
 ) -> Result<Response, ApiFault> {
     let mut fields = read_fields(&app, request).await?;
     take_ignored(&mut fields)?;
-    let tokenizer = app.model_of(&mut fields)?.tokenizer()?;
+    let tokenizer = app.model_of(&mut fields).await?.tokenizer()?;
     let id = |id: &Value| id.as_u64().and_then(|id| u32::try_from(id).ok());
     let tokens = match fields.remove("tokens") {
         Some(Value::Array(tokens)) => tokens.iter().map(id).collect::<Option<Vec<u32>>>(),
@@ -81,8 +88,9 @@ pub(super) async fn apply_template(
 ) -> Result<Response, ApiFault> {
     let mut fields = read_fields(&app, request).await?;
     take_ignored(&mut fields)?;
-    let model = app.model_of(&mut fields)?;
-    let read = move || -> Result<String, ApiFault> {
+    let model = app.model_of(&mut fields).await?;
+    let with_pieces = take_flag(&mut fields, "with_pieces")?;
+    let read = move || -> Result<Value, ApiFault> {
         let text = model.text()?;
         let format = text.chat_format()?;
         let messages = messages_of(&fields.remove("messages").unwrap_or_default())?;
@@ -90,7 +98,13 @@ pub(super) async fn apply_template(
         let mut body = RequestBody::new(fields);
         template_fields(&mut body, &mut options)?;
         body.finish()?;
-        Ok(format.render_prompt(&messages, &options).map_err(|error| prompt_fault(&error))?.text)
+        let prompt = format.render_prompt(&messages, &options).map_err(|error| prompt_fault(&error))?;
+        let mut answer = json!({ "prompt": prompt.text });
+        if with_pieces {
+            let tokenizer = model.tokenizer()?;
+            answer["tokens"] = prompt.tokens.iter().map(|id| prompt_piece(&*tokenizer, *id)).collect();
+        }
+        Ok(answer)
     };
-    Ok(json_answer(&json!({ "prompt": blocking(read).await?? })))
+    Ok(json_answer(&blocking(read).await??))
 }

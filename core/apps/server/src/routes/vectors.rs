@@ -1,6 +1,8 @@
 //! `/v1/embeddings`, and vectors of texts for other routes.
 
+use super::answers::client_of;
 use super::fields::{list_ignored, take_ignored};
+use super::requester::Requester;
 use crate::app::ServerApp;
 use crate::blocking::blocking;
 use crate::fault::ApiFault;
@@ -11,6 +13,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use menagerie::engine::{EmbeddingOptions, TextTokens};
 use menagerie_openai::{EmbeddingBody, RequestBody, embedding_list};
+use serde_json::{Map, Value};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -18,11 +21,23 @@ pub(super) async fn embeddings(
     State(app): State<Arc<ServerApp>>,
     request: Request,
 ) -> Result<Response, ApiFault> {
-    let ClientKey(tenant) = request.extensions().get::<ClientKey>().copied().unwrap_or_default();
-    let mut fields = read_fields(&app, request).await?;
+    let client = client_of(&request);
+    let fields = read_fields(&app, request).await?;
+    let (list, ignored) = embedding_answer(&app, fields, client.into()).await?;
+    let mut response = json_answer(&list);
+    list_ignored(&mut response, &ignored);
+    Ok(response)
+}
+
+/// The answer to a body, and the fields that change nothing.
+pub(super) async fn embedding_answer(
+    app: &ServerApp,
+    mut fields: Map<String, Value>,
+    Requester { key: ClientKey(tenant), class }: Requester,
+) -> Result<(Value, Vec<String>), ApiFault> {
     let ignored = take_ignored(&mut fields)?;
-    let model = app.model_of(&mut fields)?;
-    let admission = model.worker.admit(1)?;
+    let model = app.models.ready_for(&app.name_of(&mut fields)?, class).await?;
+    let admission = model.worker.admit_in(class, 1)?;
     let reader = Arc::clone(&model);
     let read = move || -> Result<_, ApiFault> {
         let (pipeline, service) = reader.vectors()?;
@@ -32,9 +47,7 @@ pub(super) async fn embeddings(
     let (body, options) = blocking(read).await??;
     let (tokens, form) = ((body.tokens(), body.cut()), body.form);
     let vectors = compute(&model, body.texts, options, (tenant, admission)).await?;
-    let mut response = json_answer(&embedding_list(&vectors, form, &model.id, tokens));
-    list_ignored(&mut response, &ignored);
-    Ok(response)
+    Ok((embedding_list(&vectors, form, &model.id, tokens), ignored))
 }
 
 /// The vectors of texts. Dropping the future cancels the texts.

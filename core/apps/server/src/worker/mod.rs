@@ -2,8 +2,11 @@
 
 mod engine_loop;
 mod job;
+mod request_class;
 
 pub(crate) use job::{AdmittedRequests, AnswerMessage, AnswersJob, CancelGuard, EngineJob, VectorsJob};
+
+pub(crate) use request_class::RequestClass;
 
 use crate::fault::ApiFault;
 use engine_loop::EngineLoop;
@@ -33,6 +36,8 @@ pub(crate) struct EngineWorker {
     /// Why the thread ended, if it failed.
     failed: Arc<OnceLock<String>>,
     open: Arc<AtomicUsize>,
+    /// Open lines of batches, which take no places of clients.
+    lines: Arc<AtomicUsize>,
     limits: WorkerLimits,
 }
 
@@ -69,7 +74,7 @@ impl EngineWorker {
         let thread = std::thread::Builder::new().name(format!("menagerie-{name}")).spawn(work);
         let thread = thread.map_err(|error| format!("cannot start the thread of the model: {error}"))?;
         is_ready.recv().unwrap_or_else(|_| Err("the thread of the model ended at its start".to_owned()))?;
-        let worker = Self { jobs, failed, open: Arc::default(), limits };
+        let worker = Self { jobs, failed, open: Arc::default(), lines: Arc::default(), limits };
         Ok((worker, thread))
     }
 
@@ -105,9 +110,25 @@ impl EngineWorker {
         })
     }
 
+    /// [`Self::admit`] for a request of this class. Lines of batches are bounded by those who read the batches.
+    pub(crate) fn admit_in(&self, class: RequestClass, count: usize) -> Result<AdmittedRequests, ApiFault> {
+        match class {
+            RequestClass::Client => self.admit(count),
+            RequestClass::BatchLine if self.failure().is_some() => Err(self.closed()),
+            RequestClass::BatchLine => {
+                AdmittedRequests::within(usize::MAX, &self.lines, count).map_err(|_| self.closed())
+            }
+        }
+    }
+
     /// Sends a job to the thread.
     pub(crate) fn send(&self, job: EngineJob) -> Result<(), ApiFault> {
         self.jobs.send(job).map_err(|_| self.closed())
+    }
+
+    /// The most requests that run together.
+    pub(crate) fn parallel(&self) -> usize {
+        self.limits.parallel
     }
 
     /// Requests that have been admitted and have not ended.
@@ -117,7 +138,7 @@ impl EngineWorker {
 }
 
 /// The message of a panic.
-fn said(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }

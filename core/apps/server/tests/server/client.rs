@@ -50,6 +50,35 @@ impl Reply {
     }
 }
 
+/// The events of a stream in which each has a name, with their data.
+pub fn named_events(reply: &Reply) -> Vec<(String, Value)> {
+    assert_eq!(
+        (reply.status, reply.headers["content-type"].as_str()),
+        (200, "text/event-stream"),
+        "{reply:?}"
+    );
+    let event = |event: &str| {
+        let (name, data) = event.split_once('\n').unwrap_or_else(|| panic!("{event}"));
+        let name = name.strip_prefix("event: ").unwrap_or_else(|| panic!("{event}")).to_owned();
+        (name, serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap())
+    };
+    reply.body.split_terminator("\n\n").map(event).collect()
+}
+
+/// The lines of a stream of JSON.
+pub fn lines(reply: &Reply) -> Vec<Value> {
+    assert_eq!(
+        (reply.status, reply.headers["content-type"].as_str()),
+        (200, "application/x-ndjson"),
+        "{reply:?}"
+    );
+    reply
+        .body
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
 /// Connects, and sends the head and the body of a request.
 pub fn open(
     address: SocketAddr,
@@ -72,7 +101,12 @@ pub fn open(
 }
 
 /// Reads an answer to its end.
-pub fn read(mut stream: TcpStream) -> Reply {
+pub fn read(stream: TcpStream) -> Reply {
+    read_from(stream)
+}
+
+/// [`read`] of any connection.
+pub fn read_from(mut stream: impl Read) -> Reply {
     let mut bytes = Vec::new();
     let end = stream.read_to_end(&mut bytes);
     let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {

@@ -64,7 +64,7 @@ fn after_the_time_of_drain_requests_are_cancelled_and_told() {
 }
 
 /// Panics when a request with a prompt of 13 tokens starts.
-struct Panicking;
+pub struct Panicking;
 
 impl PipelineLifecycle for Panicking {
     fn initialized(&self, _: RequestId, start: &RequestStart) {

@@ -2,7 +2,7 @@
 
 use crate::byte_text::{Bytes, END, Format, THINK, THOUGHT, VOCABULARY, ids, thinking};
 use crate::tools::calls_of_f;
-use menagerie_engine::{Engine, KvType, Request, SchedulerOptions, TextPipeline};
+use menagerie_engine::{ChatCapable, Engine, KvType, Request, SchedulerOptions, TextPipeline};
 use menagerie_server::{ServedModel, TextService};
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ pub const CONTEXT: usize = 4096;
 fn answer_to(message: &str) -> Vec<u32> {
     match message {
         "think" => [&[THINK], &ids("hm")[..], &[THOUGHT], &ids("ok"), &[END]].concat(),
+        "ponder" => [&[THINK], &ids("aaaaaaaa")[..], &[END]].concat(),
         "call" => [&ids("so <c>f {\"a\": 1}</c>")[..], &[END]].concat(),
         "call nothing" => [&ids("<c>f {}</c>")[..], &[END]].concat(),
         "long" => ids(&"x".repeat(CONTEXT)),
@@ -37,6 +38,12 @@ pub fn model() -> Arc<FakeModel> {
 
 /// A pipeline on a fake model. Its tool is `f`.
 pub fn pipeline(model: &Arc<FakeModel>, chunk: usize) -> TextPipeline {
+    let format = Format { tags: vec![thinking()], calls: Some(calls_of_f()) };
+    pipeline_with(model, chunk, Arc::new(format))
+}
+
+/// A pipeline on a fake model with this chat format.
+pub fn pipeline_with(model: &Arc<FakeModel>, chunk: usize, format: Arc<dyn ChatCapable>) -> TextPipeline {
     let engine = Engine {
         model: Arc::clone(model) as _,
         compute: FakeModel::compute(),
@@ -47,8 +54,7 @@ pub fn pipeline(model: &Arc<FakeModel>, chunk: usize) -> TextPipeline {
         guard: None,
         adapters: None,
     };
-    let format = Format { tags: vec![thinking()], calls: Some(calls_of_f()) };
-    TextPipeline::new("fake", engine).with_text(Ok(Arc::new(Bytes)), Ok(Arc::new(format)))
+    TextPipeline::new("fake", engine).with_text(Ok(Arc::new(Bytes)), Ok(format))
 }
 
 /// This many requests at once, in steps of 16 rows.
@@ -62,7 +68,12 @@ pub fn scheduler(parallel: usize) -> SchedulerOptions {
 
 /// A model with this id that generates greedily, `parallel` answers at once.
 pub fn served(id: &str, model: &Arc<FakeModel>, parallel: usize) -> ServedModel {
-    let service = TextService::new(Request::greedy(CONTEXT).with_max_tokens(None), scheduler(parallel));
+    served_with(id, pipeline(model, 16), scheduler(parallel))
+}
+
+/// A model with this id that generates greedily.
+pub fn served_with(id: &str, pipeline: TextPipeline, scheduler: SchedulerOptions) -> ServedModel {
+    let service = TextService::new(Request::greedy(CONTEXT).with_max_tokens(None), scheduler);
     let vectors = Err("a fake model has none".to_owned());
-    ServedModel::new(id).with_text(Ok((pipeline(model, 16), service))).with_vectors(vectors)
+    ServedModel::new(id).with_text(Ok((pipeline, service))).with_vectors(vectors)
 }

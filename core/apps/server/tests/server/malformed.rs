@@ -1,6 +1,6 @@
 //! Bodies that are wrong in random ways.
 
-use crate::client::{get, post_with};
+use crate::client::{Reply, get, post_with};
 use crate::fake::{model, served};
 use crate::running::Running;
 use menagerie_random::SplitMix64;
@@ -25,6 +25,36 @@ fn good() -> Vec<(&'static str, Value)> {
         (
             "/v1/completions",
             json!({ "prompt": ["a", "b"], "max_tokens": 1, "echo": true, "seed": 1, "logprobs": 1 }),
+        ),
+        ("/v1/completions", json!({ "prompt": "a", "suffix": "b", "max_tokens": 1 })),
+        (
+            "/v1/messages",
+            json!({ "messages": [{ "role": "user", "content": [{ "type": "text", "text": "hi" }] }], "max_tokens": 1,
+                "system": [{ "type": "text", "text": "be" }], "stop_sequences": ["a"], "temperature": 1, "stream": true,
+                "tools": [{ "name": "f", "input_schema": { "type": "object" } }], "tool_choice": { "type": "auto" },
+                "thinking": { "type": "disabled" }, "output_config": { "effort": "low" } }),
+        ),
+        (
+            "/v1/messages/count_tokens",
+            json!({ "messages": [{ "role": "user", "content": "hi" }], "system": "be" }),
+        ),
+        (
+            "/api/chat",
+            json!({ "model": "m", "messages": messages, "tools": tools, "options": { "num_predict": 1, "stop": ["a"] },
+                "think": false, "keep_alive": "5m" }),
+        ),
+        (
+            "/api/generate",
+            json!({ "model": "m:latest", "prompt": "hi", "system": "be", "format": "json", "stream": false, "raw": false,
+                "options": { "num_predict": 1, "num_ctx": 64, "temperature": 0 } }),
+        ),
+        ("/api/embed", json!({ "model": "m", "input": ["a"], "truncate": true })),
+        ("/api/show", json!({ "model": "m", "verbose": false })),
+        ("/api/pull", json!({ "model": "x" })),
+        (
+            "/infill",
+            json!({ "input_prefix": "a", "input_suffix": "b", "input_extra": [{ "filename": "f", "text": "t" }],
+                "prompt": "c", "n_predict": 1, "response_fields": ["content"] }),
         ),
         ("/v1/embeddings", json!({ "input": ["a"], "encoding_format": "float" })),
         ("/v1/rerank", json!({ "query": "a", "documents": ["b"], "top_n": 1 })),
@@ -95,25 +125,51 @@ fn body(good: &Value, random: &mut SplitMix64) -> String {
     }
 }
 
+/// Checks that an error has the body of its interface.
+fn check_fault(path: &str, reply: &Reply) {
+    let error = match path {
+        "/v1/messages" | "/v1/messages/count_tokens" => {
+            let body = reply.json();
+            assert!(body["type"] == "error" && body["request_id"].is_string(), "{reply:?}");
+            assert!(body["error"]["type"].is_string(), "{reply:?}");
+            body["error"]["message"].clone()
+        }
+        _ if path.starts_with("/api/") => {
+            let body = reply.json();
+            assert_eq!(body.as_object().unwrap().len(), 1, "{reply:?}");
+            body["error"].clone()
+        }
+        _ => reply.error()["message"].clone(),
+    };
+    assert!(error.as_str().is_some_and(|message| !message.is_empty()), "{path}: {reply:?}");
+}
+
 /// An error of the client for each of them; never one of the server, and the server answers afterwards.
+/// `MENAGERIE_MALFORMED` is the number of requests.
 #[test]
 fn a_damaged_body_is_an_error_of_the_client() {
     let server = Running::new(vec![served("m", &model(), 4)]);
     let (mut random, good) = (SplitMix64::new(11), good());
+    let count = std::env::var("MENAGERIE_MALFORMED").map_or(600, |count| count.parse().unwrap());
     let mut refused = 0;
-    for number in 0..600 {
+    for number in 0..count {
         let (path, value) = &good[number % good.len()];
         let body = body(value, &mut random);
         let reply = post_with(server.address, path, &[("content-type", "application/json")], &body);
         assert!(reply.status == 200 || (400..500).contains(&reply.status), "{path} {body}: {reply:?}");
         assert!(reply.status != 422 && reply.status != 429, "{reply:?}");
         if reply.status != 200 {
-            reply.error();
+            check_fault(path, &reply);
             refused += 1;
         }
     }
     // Some damage is none: a list with one more field, another seed.
-    assert!(refused > 500, "{refused}");
+    assert!(refused * 4 > count * 3, "{refused}");
+    for (path, value) in &good {
+        let reply = post_with(server.address, path, &[], &value.to_string());
+        let is_possible = !["/v1/embeddings", "/v1/rerank", "/api/embed", "/api/pull"].contains(path);
+        assert_eq!(reply.status, if is_possible { 200 } else { 400 }, "{path}: {reply:?}");
+    }
     assert_eq!(get(server.address, "/health").status, 200);
     assert_eq!(server.wait_for("menagerie_queue_open", 0).as_secs(), 0);
 }

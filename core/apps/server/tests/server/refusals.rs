@@ -44,7 +44,12 @@ fn fields_are_refused_by_name() {
         ("/v1/completions", json!({ "messages": null, "prompt": 1 }), "prompt"),
         ("/v1/completions", json!({ "messages": null, "prompt": vec!["a"; 200] }), "prompt"),
         ("/v1/completions", json!({ "messages": null, "prompt": ["a", "b"], "n": 100 }), "n"),
-        ("/v1/completions", json!({ "messages": null, "prompt": "a", "suffix": "b" }), "suffix"),
+        ("/v1/completions", json!({ "messages": null, "prompt": "a", "suffix": 1 }), "suffix"),
+        (
+            "/v1/completions",
+            json!({ "messages": null, "prompt": ["a", "b"], "suffix": "b", "echo": true }),
+            "echo",
+        ),
         ("/v1/completions", json!({ "messages": null, "prompt": "a", "best_of": 2 }), "best_of"),
         ("/tokenize", json!({ "messages": null, "content": 1 }), "content"),
         ("/tokenize", json!({ "messages": null, "content": "a", "other": 1 }), "other"),
@@ -101,7 +106,7 @@ fn prompts_are_not_cut() {
 #[test]
 fn routes_and_methods() {
     let server = Running::new(vec![served("m", &model(), 2)]);
-    let reply = post(server.address, "/v1/responses", &json!({}));
+    let reply = post(server.address, "/v1/audio/speech", &json!({}));
     refused(&reply, 404, &Value::Null, &json!("unknown_route"));
     assert!(reply.error()["message"].as_str().unwrap().contains("/v1/chat/completions, /v1/completions"));
     refused(&get(server.address, "/../etc/passwd"), 404, &Value::Null, &json!("unknown_route"));
@@ -123,7 +128,7 @@ fn bodies_have_limits() {
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream
         .write_all(
-            b"POST /v1/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 100\r\n\r\n{",
+            b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 100\r\n\r\n{",
         )
         .unwrap();
     refused(&read(stream), 408, &Value::Null, &Value::Null);

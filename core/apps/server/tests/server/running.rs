@@ -1,6 +1,7 @@
 //! A server that runs in this process.
 
-use menagerie_server::{LogFormat, ServedModel, Server, ServerOptions, ServerSocket};
+use crate::shelf::Shelf;
+use menagerie_server::{LogFormat, ModelLibrary, ServedModel, Server, ServerOptions, ServerSocket};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,6 +13,7 @@ pub struct Running {
     pub address: SocketAddr,
     pub log: Arc<Mutex<Vec<String>>>,
     stop: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -21,6 +23,18 @@ impl Running {
     }
 
     pub fn with(models: Vec<ServedModel>, set: impl FnOnce(&mut ServerOptions)) -> Self {
+        Self::start(models, None, set)
+    }
+
+    pub fn with_library(shelf: &Arc<Shelf>, set: impl FnOnce(&mut ServerOptions)) -> Self {
+        Self::start(Vec::new(), Some(Arc::clone(shelf) as _), set)
+    }
+
+    fn start(
+        models: Vec<ServedModel>,
+        library: Option<Arc<dyn ModelLibrary>>,
+        set: impl FnOnce(&mut ServerOptions),
+    ) -> Self {
         let mut options = ServerOptions::default();
         let log = Arc::new(Mutex::new(Vec::new()));
         let lines = Arc::clone(&log);
@@ -29,16 +43,26 @@ impl Running {
         options.drain = Duration::from_secs(10);
         set(&mut options);
         let socket = ServerSocket::bind("127.0.0.1:0", &options).unwrap();
-        let server = Server::start(socket, models, options).unwrap();
+        let server = match library {
+            Some(library) => Server::start_with(socket, models, Some(library), options),
+            None => Server::start(socket, models, options),
+        };
+        let reload = Arc::default();
+        let server = server.unwrap().with_reload(Arc::clone(&reload));
         let (address, stop) = (server.address(), Arc::new(AtomicBool::new(false)));
         let flag = Arc::clone(&stop);
         let thread = Some(std::thread::spawn(move || server.run(&flag).unwrap()));
-        Self { address, log, stop, thread }
+        Self { address, log, stop, reload, thread }
     }
 
     /// Begins the end.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets it read its files again.
+    pub fn reload(&self) {
+        self.reload.store(true, Ordering::Relaxed);
     }
 
     /// Waits for the end.

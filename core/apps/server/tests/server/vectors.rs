@@ -10,13 +10,13 @@ use menagerie_server::{ServedModel, VectorService};
 use serde_json::{Value, json};
 use std::path::Path;
 
-fn opened(name: &str) -> LoadedModel<EmbeddingPipeline> {
+pub fn opened(name: &str) -> LoadedModel<EmbeddingPipeline> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join(format!("../../../tests/fixtures/zoo/{name}/model-f16.gguf"));
     ModelBuilder::new(file).open_embedding().unwrap()
 }
 
-fn served(name: &str, no_vectors: Option<&str>) -> ServedModel {
+pub fn served(name: &str, no_vectors: Option<&str>) -> ServedModel {
     let options = EmbeddingOptions::default().with_normalization(Normalization::Euclidean);
     let service = VectorService::new(options).with_no_vectors(no_vectors.map(str::to_owned));
     let text = Err("it is an encoder".to_owned());

@@ -57,6 +57,36 @@ fn a_predicted_answer_is_the_same() {
 }
 
 #[test]
+fn fields_of_other_servers_are_honored() {
+    let server = server();
+    let chat = |more: Value| {
+        let mut body = json!({ "model": "m", "messages": [{ "role": "user", "content": "abc" }] });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        post(server.address, "/v1/chat/completions", &body)
+    };
+    let said = |more: Value| chat(more).good()["choices"][0]["message"]["content"].clone();
+    assert_eq!(said(json!({ "grammar": "start: \"xyz\"" })), "xyz");
+    assert_eq!(said(json!({ "json_schema": { "const": 17 } })), "17");
+    let dry = json!({ "dry_multiplier": 1000.0, "dry_allowed_length": 1, "dry_sequence_breakers": [], "max_tokens": 3 });
+    assert_eq!(chat(dry).status, 200);
+    // The template of this model reads no effort.
+    let reply = chat(json!({ "reasoning_effort": "low" }));
+    assert_eq!((reply.status, reply.headers["x-menagerie-ignored"].as_str()), (200, "reasoning_effort"));
+    for (more, field) in [
+        (json!({ "reasoning_effort": "huge" }), "reasoning_effort"),
+        (json!({ "grammar": "start:" }), "grammar"),
+        (json!({ "json_schema": {}, "response_format": { "type": "json_object" } }), "json_schema"),
+        (json!({ "repeat_last_n": "all" }), "repeat_last_n"),
+        (json!({ "min_tokens": 3 }), "min_tokens"),
+        (json!({ "stop_token_ids": [3] }), "stop_token_ids"),
+        (json!({ "lora": [] }), "lora"),
+    ] {
+        let reply = chat(more.clone());
+        assert_eq!((reply.status, &reply.error()["param"]), (400, &json!(field)), "{more}");
+    }
+}
+
+#[test]
 fn the_tokens_of_a_prompt_are_shown() {
     let server = server();
     let body = json!({ "model": "m", "prompt": "abc", "echo": true, "logprobs": 1, "max_tokens": 0 });

@@ -4,7 +4,7 @@ use gguf_file::OwnedValue;
 
 use super::gguf::Keys;
 use crate::Special;
-use crate::tokenizer::TokenKind;
+use crate::tokenizer::{InfillPart, TokenKind};
 
 /// A vocabulary with these tokens, all normal or user-defined.
 fn vocabulary(tokens: &[&str], kind: i32) -> Keys {
@@ -51,4 +51,15 @@ fn an_end_is_text_in_gemma_4() {
     let gemma = vocabulary(&["a", "</s>", "<turn|>", "<|tool_response>"], 3).build(None).unwrap();
     assert_eq!(gemma.end_of_generation(), [2, 3]);
     assert_eq!(gemma.token_kind(1).unwrap(), TokenKind::Normal);
+}
+
+/// A key comes before the texts, and what has the text of a part is a control token.
+#[test]
+fn parts_of_a_text_with_a_gap_have_tokens() {
+    let tokens = ["a", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "x"];
+    let keys = vocabulary(&tokens, 1).with("tokenizer.ggml.fim_mid_token_id", OwnedValue::U32(4));
+    let tokenizer = keys.build(None).unwrap();
+    let parts = [InfillPart::Prefix, InfillPart::Suffix, InfillPart::Middle, InfillPart::File];
+    assert_eq!(parts.map(|part| tokenizer.infill_token(part)), [Some(1), Some(2), Some(4), None]);
+    assert_eq!(tokenizer.token_kind(1).unwrap(), TokenKind::Control);
 }

@@ -4,13 +4,12 @@ use crate::arguments::name_or_path::NameOrPath;
 use crate::arguments::spec_reference::require_spec;
 use crate::arguments::specs::SpecArguments;
 use crate::failure::Failure;
-use crate::listing::block_outline::{Outline, OutlineStep, bare};
 use crate::listing::block_svg::svg;
 use crate::output;
 use crate::output::output_file::OutputFile;
 use clap::Args;
 use menagerie::registry::Environment;
-use menagerie::spec::{ArchSpec, StatedOption};
+use menagerie::spec::{ArchSpec, Outline, OutlineStep, StatedOption};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -86,7 +85,7 @@ fn steps(outline: &Outline) -> Result<(), Failure> {
 }
 
 fn print(steps: &[OutlineStep], indent: usize) -> Result<(), Failure> {
-    for OutlineStep { title, details } in steps {
+    for OutlineStep { title, details, .. } in steps {
         let details = if details.is_empty() { String::new() } else { format!(" ({})", details.join("; ")) };
         output::line(&format!("{:indent$}{title}{details}", ""))?;
     }
@@ -95,8 +94,9 @@ fn print(steps: &[OutlineStep], indent: usize) -> Result<(), Failure> {
 
 fn options(stated: &[StatedOption]) -> Result<(), Failure> {
     output::line("\noptions of the spec")?;
-    for StatedOption { path, value, meaning, guarded, .. } in stated {
-        let value = value.as_deref().map(bare).filter(|value| !value.is_empty());
+    for option in stated {
+        let StatedOption { path, meaning, guarded, .. } = option;
+        let value = option.plain().filter(|value| !value.is_empty());
         let value = value.map(|value| format!(" = {value}")).unwrap_or_default();
         let logits = if *guarded { " A mistake here shows only in the logits." } else { "" };
         output::line(&format!("  {path}{value}\n      {meaning}{logits}"))?;

@@ -1,7 +1,7 @@
 //! [`RetriedResults`]: new results of failed lines, kept in a separate file until they replace the failures.
 
-use crate::batch::result_file::{beside, each_result};
-use crate::failure::Failure;
+use crate::batch_fault::BatchFault;
+use crate::result_lines::{beside, each_result};
 use menagerie::files::AtomicFile;
 use std::collections::HashMap;
 use std::fs::File;
@@ -28,10 +28,10 @@ impl RetriedResults {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn write(&mut self, line: &str) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, line: &str) -> Result<(), BatchFault> {
         let path = path(&self.out);
         let about = |error: std::io::Error| {
-            Failure::about(path.display(), error)
+            BatchFault::io(path.display(), &error)
                 .with_help("free some space and run the same command again: it continues where it stopped")
         };
         let file = match &mut self.file {
@@ -45,7 +45,7 @@ impl RetriedResults {
     ///
     /// # Errors
     /// A file cannot be written. The results then stay in the separate file, and the next run uses them.
-    pub(crate) fn finish(self) -> Result<(), Failure> {
+    pub(crate) fn finish(self) -> Result<(), BatchFault> {
         Self::merge(&self.out).map(drop)
     }
 
@@ -54,11 +54,11 @@ impl RetriedResults {
     ///
     /// # Errors
     /// A file cannot be read or written, or is not a result file.
-    pub(crate) fn merge(out: &Path) -> Result<bool, Failure> {
+    pub(crate) fn merge(out: &Path) -> Result<bool, BatchFault> {
         let path = path(out);
         let retried = match File::open(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            other => other.map_err(|error| Failure::about(path.display(), error))?,
+            other => other.map_err(|error| BatchFault::io(path.display(), &error))?,
         };
         let mut lines: HashMap<String, Vec<u8>> = HashMap::new();
         each_result(BufReader::new(retried), &path.display().to_string(), &mut |line, id, _| {
@@ -78,10 +78,10 @@ impl RetriedResults {
     ///
     /// # Errors
     /// The file cannot be removed.
-    pub(crate) fn remove(out: &Path) -> Result<(), Failure> {
+    pub(crate) fn remove(out: &Path) -> Result<(), BatchFault> {
         let path = path(out);
         match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(Failure::about(path.display(), error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(BatchFault::io(path.display(), &error)),
             _ => Ok(()),
         }
     }
@@ -93,8 +93,8 @@ fn path(out: &Path) -> PathBuf {
 }
 
 /// Replaces the lines of some ids in OUT.
-fn replace(out: &Path, lines: &HashMap<String, Vec<u8>>) -> Result<(), Failure> {
-    let about = |error: std::io::Error| Failure::about(out.display(), error);
+fn replace(out: &Path, lines: &HashMap<String, Vec<u8>>) -> Result<(), BatchFault> {
+    let about = |error: std::io::Error| BatchFault::io(out.display(), &error);
     // A link stays a link.
     let target = out.canonicalize().map_err(about)?;
     let old = File::open(&target).map_err(about)?;
@@ -110,15 +110,15 @@ fn replace(out: &Path, lines: &HashMap<String, Vec<u8>>) -> Result<(), Failure> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::output::{BatchOutput, EarlierResults};
+    use crate::result_file::{EarlierResults, ResultFile};
     use serde_json::{Map, Value, json};
 
     fn result(id: &str, status: u64, text: &str) -> Value {
         json!({ "custom_id": id, "response": { "status_code": status, "request_id": "r", "body": text } })
     }
 
-    fn open(path: &Path, earlier: EarlierResults) -> BatchOutput {
-        BatchOutput::open(path, &Map::new(), earlier).unwrap()
+    fn open(path: &Path, earlier: EarlierResults) -> ResultFile {
+        ResultFile::open(path, &Map::new(), earlier).unwrap()
     }
 
     fn text(path: &Path) -> String {
@@ -176,7 +176,7 @@ mod tests {
         std::fs::write(path(&out), format!("{}\n", result("a", 200, "2"))).unwrap();
         let file = open(&out, EarlierResults::RetryFailed);
         assert_eq!(file.counts(), [1, 0]);
-        let again = BatchOutput::open(&out, &Map::new(), EarlierResults::Keep).map(drop);
+        let again = ResultFile::open(&out, &Map::new(), EarlierResults::Keep).map(drop);
         assert!(format!("{:?}", again.unwrap_err()).contains("another process is writing it"));
     }
 }

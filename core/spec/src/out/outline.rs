@@ -1,38 +1,44 @@
 //! [`Outline`]: the computation of a spec from embedding to logits, step by step.
 
-use menagerie::spec::{ArchSpec, StatedOption};
+use crate::language::spec::ArchSpec;
+use crate::out::stated::StatedOption;
 
 /// The steps of a model, in order.
-#[derive(Debug, serde::Serialize)]
-pub(crate) struct Outline {
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Outline {
     /// From token ids to the stream.
-    pub(crate) embedding: Vec<OutlineStep>,
+    pub embedding: Vec<OutlineStep>,
     /// The branches of a block: the mixer, then the feed-forward.
-    pub(crate) branches: Vec<OutlineBranch>,
+    pub branches: Vec<OutlineBranch>,
     /// From the stream to logits or embeddings.
-    pub(crate) output: Vec<OutlineStep>,
+    pub output: Vec<OutlineStep>,
 }
 
 /// A branch of a block.
-#[derive(Debug, serde::Serialize)]
-pub(crate) struct OutlineBranch {
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct OutlineBranch {
     /// `mixer` or `feed_forward`.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// Whether it reads the input of the block, in parallel to the other branch.
-    pub(crate) parallel: bool,
+    pub parallel: bool,
     /// Steps before the branch is added to the stream.
-    pub(crate) steps: Vec<OutlineStep>,
+    pub steps: Vec<OutlineStep>,
     /// The factor with which it is added, if that is not 1.
-    pub(crate) scale: Option<String>,
+    pub scale: Option<String>,
     /// Steps of the stream after the addition.
-    pub(crate) after: Vec<OutlineStep>,
+    pub after: Vec<OutlineStep>,
 }
 
 /// A step with its details.
-#[derive(Debug, serde::Serialize)]
-pub(crate) struct OutlineStep {
-    pub(crate) title: String,
-    pub(crate) details: Vec<String>,
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct OutlineStep {
+    /// What it computes.
+    pub title: String,
+    /// The options that the spec states for it, one line each.
+    pub details: Vec<String>,
 }
 
 /// The options of a spec.
@@ -42,7 +48,7 @@ impl StatedOptions {
     /// The value at a path without quotes, if it is stated.
     fn value(&self, path: &str) -> Option<String> {
         let found = self.0.iter().find(|option| option.path == path)?;
-        found.value.as_ref().map(|value| bare(value))
+        found.plain()
     }
 
     /// The norm at a site, whose role is a string or in a table.
@@ -57,15 +63,9 @@ impl StatedOptions {
     }
 }
 
-/// A TOML value as text: a string without its quotes.
-pub(crate) fn bare(value: &str) -> String {
-    let inner = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    inner.filter(|inner| !inner.contains('\\')).unwrap_or(value).to_owned()
-}
-
 impl Outline {
     /// The steps of a spec.
-    pub(crate) fn of(spec: &ArchSpec) -> Self {
+    pub fn of(spec: &ArchSpec) -> Self {
         let options = StatedOptions(spec.options());
         let mut embedding = vec![OutlineStep { title: "token embedding".to_owned(), details: Vec::new() }];
         let plain = [("positions", "+ positions"), ("token_types", "+ token types"), ("scale", "times")];
@@ -111,8 +111,7 @@ fn components(options: &StatedOptions, name: &str) -> Vec<OutlineStep> {
     // Named cases: the tables that have a condition.
     let whens = options.0.iter().filter_map(|option| {
         let case = option.path.strip_prefix(name)?.strip_prefix('.')?.strip_suffix(".when")?;
-        (!case.contains('.'))
-            .then(|| (case.to_owned(), option.value.as_deref().map(bare).unwrap_or_default()))
+        (!case.contains('.')).then(|| (case.to_owned(), option.plain().unwrap_or_default()))
     });
     let step = |(case, when): (String, String)| OutlineStep {
         title: format!("{case}: if {when}"),
@@ -131,7 +130,7 @@ fn details(options: &StatedOptions, path: &str) -> Vec<String> {
         else {
             continue;
         };
-        let value = option.value.as_deref().map(bare).unwrap_or_default();
+        let value = option.plain().unwrap_or_default();
         let has_own = options.0.iter().any(|other| {
             other.path.strip_prefix(&option.path).is_some_and(|rest| rest.starts_with('.'))
                 && other.value.is_some()
