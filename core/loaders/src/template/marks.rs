@@ -28,6 +28,32 @@ pub(crate) struct Marker<'a> {
 /// Keys whose values templates compare with their own words.
 const WORDS: [&str; 5] = ["role", "type", "id", "tool_call_id", "name"];
 
+/// Keys by which templates find the parts of messages and tools. They are marked only where they are names of a caller:
+/// in the arguments of a call, and as properties of a schema.
+const STRUCTURE: [&str; 21] = [
+    "role",
+    "content",
+    "type",
+    "text",
+    "name",
+    "id",
+    "tool_calls",
+    "tool_call_id",
+    "function",
+    "arguments",
+    "reasoning_content",
+    "reasoning",
+    "thinking",
+    "description",
+    "parameters",
+    "properties",
+    "required",
+    "items",
+    "enum",
+    "default",
+    "strict",
+];
+
 impl<'a> Marker<'a> {
     /// A marker whose mark occurs in none of `sources`; `None` without such a character.
     pub(crate) fn new<'s>(
@@ -47,45 +73,54 @@ impl<'a> Marker<'a> {
 
     /// Messages with marks.
     pub(crate) fn messages(&self, messages: &[Value], extent: Extent) -> Vec<Value> {
-        messages.iter().map(|message| self.value(message, extent, None)).collect()
+        messages.iter().map(|message| self.value(message, extent, None, false)).collect()
     }
 
     /// Tool descriptions with marks: contents are the `description`s.
     pub(crate) fn tools(&self, tools: &[Value], extent: Extent) -> Vec<Value> {
-        tools.iter().map(|tool| self.tool(tool, extent, false)).collect()
+        tools.iter().map(|tool| self.tool(tool, extent, None)).collect()
     }
 
-    fn value(&self, value: &Value, extent: Extent, key: Option<&str>) -> Value {
+    /// `is_argument`: within the arguments of a call, whose keys are names of the caller.
+    fn value(&self, value: &Value, extent: Extent, key: Option<&str>, is_argument: bool) -> Value {
         let word = key.is_some_and(|key| WORDS.contains(&key));
         match value {
             Value::String(text) if extent == Extent::Contents && !word => Value::String(self.mark_all(text)),
             Value::String(text) => Value::String(self.mark_tokens(text, key == Some("role"))),
             Value::Array(items) => {
-                Value::Array(items.iter().map(|item| self.value(item, extent, key)).collect())
+                let item = |item| self.value(item, extent, key, is_argument);
+                Value::Array(items.iter().map(item).collect())
             }
-            Value::Object(map) => self.map(map, |key, value| self.value(value, extent, Some(key))),
+            Value::Object(map) => self.map(map, is_argument, |key, value| {
+                self.value(value, extent, Some(key), is_argument || key == "arguments")
+            }),
             other => other.clone(),
         }
     }
 
-    fn tool(&self, value: &Value, extent: Extent, content: bool) -> Value {
+    fn tool(&self, value: &Value, extent: Extent, key: Option<&str>) -> Value {
         match value {
-            Value::String(text) if content && extent == Extent::Contents => {
+            Value::String(text) if key == Some("description") && extent == Extent::Contents => {
                 Value::String(self.mark_all(text))
             }
             Value::String(text) => Value::String(self.mark_tokens(text, false)),
             Value::Array(items) => {
-                Value::Array(items.iter().map(|item| self.tool(item, extent, false)).collect())
+                Value::Array(items.iter().map(|item| self.tool(item, extent, None)).collect())
             }
-            Value::Object(map) => self.map(map, |key, value| self.tool(value, extent, key == "description")),
+            Value::Object(map) => {
+                self.map(map, key == Some("properties"), |key, value| self.tool(value, extent, Some(key)))
+            }
             other => other.clone(),
         }
     }
 
-    fn map(&self, map: &Map<String, Value>, inner: impl Fn(&str, &Value) -> Value) -> Value {
-        Value::Object(
-            map.iter().map(|(key, value)| (self.mark_tokens(key, false), inner(key, value))).collect(),
-        )
+    /// `has_names`: the keys are names of a caller.
+    fn map(&self, map: &Map<String, Value>, has_names: bool, inner: impl Fn(&str, &Value) -> Value) -> Value {
+        let key = |key: &str| match !has_names && STRUCTURE.contains(&key) {
+            true => key.to_owned(),
+            false => self.mark_tokens(key, false),
+        };
+        Value::Object(map.iter().map(|(name, value)| (key(name), inner(name, value))).collect())
     }
 
     fn mark_all(&self, text: &str) -> String {

@@ -176,6 +176,25 @@ fn tokens_made_of_template_and_content_are_not_trusted() {
     assert!(!trusted.contains("im_end") && !trusted.contains("</s>"), "{segments:?}");
 }
 
+/// `name` is the middle of `<reponame>`, a token of SmolLM2. Templates still find the keys of messages and tools, and the
+/// same word as the name of an argument or a property is not trusted.
+#[test]
+fn keys_of_messages_are_found_where_a_token_contains_them() {
+    let source = "{% for t in tools %}{{ t.function.name }}:{% for p in t.function.parameters.properties %}<repo{{ p }}>\
+        {% endfor %}{% endfor %}{% for c in messages[0].tool_calls %}{{ c.function.name }}(\
+        {% for key, value in c.function.arguments|items %}<repo{{ key }}>{{ value }}{% endfor %}){% endfor %}";
+    let parameters = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+    let tool = json!({ "type": "function", "function": { "name": "find", "parameters": parameters } });
+    let call = json!({ "function": { "name": "find", "arguments": { "name": "a" } } });
+    let messages = [json!({ "role": "assistant", "content": "", "tool_calls": [call] })];
+    let options = RenderOptions { tools: Some(vec![tool]), ..RenderOptions::default() };
+    let segments = template(source).render_segments(&messages, &options, &["<reponame>"]).unwrap();
+    let text: String = segments.iter().map(|segment| segment.text.as_str()).collect();
+    assert_eq!(text, "find:<reponame>find(<reponame>a)");
+    let trusted: String = segments.iter().filter(|s| s.trusted).map(|s| s.text.as_str()).collect();
+    assert!(!trusted.contains("name"), "{segments:?}");
+}
+
 #[test]
 fn private_use_characters_in_contents_come_through() {
     let content: String = ('\u{E000}'..='\u{E00F}').collect();
