@@ -3,8 +3,9 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
 
 use menagerie::engine::{
-    AdapterChoice, Arithmetic, DraftPace, DraftSource, DraftToken, Drafter, Event, GenerateError, KvType,
-    Outcome, Queue, Request, RequestId, SamplingOptions, Scheduler, SchedulerOptions, Session, TextPipeline,
+    AdapterChoice, Arithmetic, DraftPace, DraftRequest, DraftSource, DraftToken, Drafter, Event,
+    GenerateError, KvType, Outcome, Queue, Request, RequestId, SamplingOptions, Scheduler, SchedulerOptions,
+    Session, TextPipeline,
 };
 use menagerie::open::{LoadedModel, ModelBuilder};
 use menagerie_conformance::{fixtures, options};
@@ -297,7 +298,7 @@ struct KnownText {
 }
 
 impl DraftSource for KnownText {
-    fn start(&self) -> Result<Box<dyn Drafter>, GenerateError> {
+    fn start(&self, _: &DraftRequest) -> Result<Box<dyn Drafter>, GenerateError> {
         Ok(Box::new(self.clone()))
     }
 }

@@ -231,6 +231,7 @@ fn constraints() {
         ConstraintError::DeadEnd,
         ConstraintError::Marker { marker: ">>>all\n".to_owned() },
         ConstraintError::ReasoningEnd { token: 17 },
+        ConstraintError::Cancelled,
         ConstraintError::Failed { reason: "the parser stopped".to_owned() },
         GrammarError::Schema {
             at: place,

@@ -1,7 +1,7 @@
 //! A chat template with its tokenizer as a capability: [`TemplateFormat`].
 
+use crate::final_message::FinalMessage;
 use crate::fingerprint::in_hex;
-use crate::open_message::OpenMessage;
 use menagerie_engine::{
     AnswerSyntax, CallSyntax, ChatCapable, ChatMessage, RenderOptions, RenderedPrompt, TextError, ToolSet,
 };
@@ -87,7 +87,7 @@ impl ChatCapable for TemplateFormat {
         let as_text = support.is_some_and(|support| support.arguments_as_text);
         let mut messages = template_messages(messages, as_text)?;
         let open = options.continue_final_message;
-        let open = open.then(|| OpenMessage::new(&mut messages, self.template.source())).transpose()?;
+        let open = open.then(|| FinalMessage::new(&mut messages, self.template.source())).transpose()?;
         let rendering = menagerie_loaders::RenderOptions::default()
             .with_tools(options.tools.clone())
             .with_add_generation_prompt(options.generation_prompt && open.is_none())

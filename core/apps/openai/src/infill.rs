@@ -32,7 +32,8 @@ impl InfillTexts {
         let mut tokens: Vec<u32> = tokenizer.beginning().into_iter().collect();
         if !self.files.is_empty() {
             let Some(mark) = marks.file else {
-                return Err(fault(&"the model has no token before other files; leave out input_extra"));
+                let reason = "the model has no token before other files; leave it out";
+                return Err(LineFault::of("input_extra", reason));
             };
             for (name, text) in &self.files {
                 tokens.push(mark);

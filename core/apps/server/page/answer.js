@@ -67,6 +67,15 @@ export function textOf(tokens) {
   return tokens.map((token) => decoder.decode(bytesOf(token), { stream: true })).join("");
 }
 
+/** Whether a call was not cut off. */
+function isComplete(call) {
+  try {
+    return JSON.parse(call.arguments) !== null;
+  } catch {
+    return false;
+  }
+}
+
 /** An answer that is being generated. */
 export class Answer {
   /** `message` is empty, and its fields `request` and `parent` are set; `changed` is called after each change. */
@@ -97,7 +106,7 @@ export class Answer {
       else message.error = error.message;
     }
     message.seconds = (performance.now() - start) / 1000;
-    if (message.finish !== "tool_calls") message.calls = [];
+    message.calls = message.calls.filter((call) => isComplete(call));
     this.changed();
   }
 

@@ -77,7 +77,7 @@ export class MessageView {
       }
       return element("div", { class: "call" }, element("div", {}, "Calls ", element("code", {}, call.name)), element("pre", { tabindex: "0" }, shown));
     });
-    const isOpen = message.finish === "tool_calls" && chat.conversation.branches(message.id).length === 0 && !this.isRunning;
+    const isOpen = calls.length > 0 && chat.conversation.branches(message.id).length === 0 && !this.isRunning;
     if (isOpen && this.calls.querySelector("form")) return;
     this.calls.replaceChildren(...calls, ...(isOpen ? [this.resultForm()] : []));
   }

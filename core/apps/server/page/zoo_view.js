@@ -83,7 +83,7 @@ export class ZooView {
     const { differences } = await ask(`/page/differences/${encodeURIComponent(first)}/${encodeURIComponent(second)}`);
     const value = (stated) => (stated ? [element("code", {}, stated.value), element("br", {}), element("small", {}, `${stated.file}:${stated.line}`)] : [element("span", { class: "soft" }, "not stated")]);
     const row = (one) => element("tr", {}, element("th", { scope: "row" }, element("code", {}, one.path)), element("td", { class: one.first ? "removed" : "" }, ...value(one.first)), element("td", { class: one.second ? "added" : "" }, ...value(one.second)));
-    const table = element("table", {}, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Value"), element("th", { scope: "col" }, first), element("th", { scope: "col" }, second))), element("tbody", {}, ...differences.map(row)));
+    const table = element("table", { class: "differences" }, element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Value"), element("th", { scope: "col" }, first), element("th", { scope: "col" }, second))), element("tbody", {}, ...differences.map(row)));
     main.replaceChildren(element(
       "div", { class: "view" }, element("p", {}, link(first, "zoo", "architecture", first), " \u00b7 ", link(second, "zoo", "architecture", second)), element("h1", {}, `${first} and ${second}`),
       element("p", { class: "soft" }, differences.length ? `${differences.length} values differ` : "They do not differ."), element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Differences" }, table),

@@ -91,14 +91,17 @@ pub(crate) struct EngineModel {
 }
 
 impl EngineModel {
+    /// A model that answers and makes vectors, or does not; with its file, what this says, and what its answers depend on.
     pub(crate) fn new(
         id: String,
-        text: Result<EngineText, String>,
-        vectors: Result<(LoadedModel<EmbeddingPipeline>, VectorService), String>,
+        (text, vectors): (
+            Result<EngineText, String>,
+            Result<(LoadedModel<EmbeddingPipeline>, VectorService), String>,
+        ),
         worker: EngineWorker,
+        (file, card, made): (Option<ResolvedFile>, Option<ModelCard>, Map<String, Value>),
     ) -> Self {
-        let (file, card, made, worker) = (None, None, Map::new(), Arc::new(worker));
-        Self { id, text, vectors, file, card, made, worker }
+        Self { id, text, vectors, file, card, made, worker: Arc::new(worker) }
     }
 
     /// The same model on the same thread, whose requests have an adapter.

@@ -139,7 +139,8 @@ impl ServedModel {
             service,
         });
         let made_of_adapters = made.remove(ADAPTERS).unwrap_or_default();
-        let base = Arc::new(EngineModel { file, card, made, ..EngineModel::new(id, text, vectors, worker) });
+        let base = EngineModel::new(id, (text, vectors), worker, (file, card, made));
+        let base = Arc::new(base);
         let adapted = adapters.into_iter().map(|(name, set)| {
             let model = Arc::new(base.adapted(&name, set, &made_of_adapters[&name]));
             (name, model)

@@ -38,6 +38,7 @@ pages! {
         "speculation" => "docs/speculation.md",
         "batch" => "docs/batch.md",
         "server" => "docs/server.md",
+        "clients" => "docs/clients.md",
         "deploying" => "docs/deploying.md",
         "tool-calls" => "docs/tool-calls.md",
         "stages" => "docs/stages.md",

@@ -59,7 +59,9 @@ fn an_answer_is_the_same_with_the_guesses_of_a_head() {
         menagerie(home.path(), &run).fails_with(&[words, "--draft heads"]);
     }
     let staged = ["run", &model, "abc", "--raw", "-n", "2", "--draft", "heads", "--stages", "2"];
-    menagerie(home.path(), &staged).fails_with(&["--stages"]);
+    let refused = menagerie(home.path(), &staged);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.err.contains("--stages"), "{refused:?}");
 }
 
 /// The choice is no part of what OUT depends on: a run continues with another one.
@@ -161,12 +163,9 @@ fn what_cannot_be_drafted_is_refused_before_anything_is_computed() {
     let draft = |name: &str| menagerie(home.path(), &["run", &llama, "abc", "--raw", "--draft", name]);
     draft("missing.gguf").fails_with(&["missing.gguf"]);
     draft(&path("base/phi2/model-f32.gguf")).fails_with(&["vocabularies differ", "token 310 is", "--draft"]);
-    let half = ["--device", "cpu:half-prompts=bf16"];
-    let run = [&["run", &llama, "abc", "--raw", "-n", "2", "--draft", "lookup"][..], &half].concat();
-    menagerie(home.path(), &run).fails_with(&[
-        "drafts are not possible",
-        "other rows of its step",
-        "--draft",
-    ]);
+    let vector = fixture("control/a.gguf").to_string_lossy().into_owned();
+    let steered = ["--control-vector", &vector];
+    let run = [&["run", &llama, "abc", "--raw", "-n", "2", "--draft", "lookup"][..], &steered].concat();
+    menagerie(home.path(), &run).fails_with(&["drafts are not possible", "the hook", "--draft"]);
     menagerie(home.path(), &run[..6]).good();
 }

@@ -10,7 +10,17 @@ use menagerie_openai::{BatchRequest, LineFault, RequestBody};
 use serde_json::{Map, Value, json};
 
 /// Fields that change no answer.
-const WITHOUT_EFFECT: [&str; 5] = ["metadata", "service_tier", "cache_control", "inference_geo", "betas"];
+const WITHOUT_EFFECT: [&str; 9] = [
+    "metadata",
+    "service_tier",
+    "cache_control",
+    "inference_geo",
+    "betas",
+    "speed",
+    "user_profile_id",
+    "workspace_id",
+    "diagnostics",
+];
 /// Fields of a tool that change no answer.
 const WITHOUT_EFFECT_IN_TOOLS: [&str; 2] = ["cache_control", "eager_input_streaming"];
 /// The names that the reader of OpenAI's fields has for fields of this interface.
@@ -223,11 +233,11 @@ fn thinking(
 
 /// An error with the name that a field has in this interface.
 fn in_own_terms(fault: LineFault) -> LineFault {
-    let own = OWN_NAMES.iter().find(|(name, _)| fault.field.as_deref() == Some(name));
+    let own = OWN_NAMES.iter().find(|(name, _)| fault.field.as_deref() == Some(*name));
     match own {
         None => fault,
         Some((name, own)) => {
-            let message = match fault.message.strip_prefix(name) {
+            let message = match fault.message.strip_prefix(*name) {
                 Some(rest) => format!("{own}{rest}"),
                 None => fault.message,
             };

@@ -172,7 +172,8 @@ fn written(hash: Sha256) -> String {
 fn stop_of(outcome: &Outcome) -> (&'static str, Option<&str>) {
     match &outcome.reason {
         StopReason::StopString(string) => ("stop_sequence", Some(string)),
-        StopReason::MaxTokens | StopReason::ContextFull => ("max_tokens", None),
+        StopReason::MaxTokens => ("max_tokens", None),
+        StopReason::ContextFull => ("model_context_window_exceeded", None),
         _ if !outcome.tool_calls.is_empty() => ("tool_use", None),
         _ => ("end_turn", None),
     }

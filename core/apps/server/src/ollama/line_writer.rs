@@ -25,16 +25,16 @@ pub(crate) struct LineWriter {
     kind: OllamaRoute,
     model: String,
     started: Instant,
-    /// The time in which the model was opened.
+    /// The time in which the request waited for its model.
     loading: Duration,
     /// The call that has begun: its id, its tool, its arguments.
     call: Option<(String, String, String)>,
 }
 
 impl LineWriter {
-    /// A writer for a model that is in memory now, whose request arrived at that time.
-    pub(crate) fn new(kind: OllamaRoute, model: &str, started: Instant) -> Self {
-        Self { kind, model: shown_name(model), started, loading: started.elapsed(), call: None }
+    /// A writer for a model, whose request arrived at that time, and waited for its model as long.
+    pub(crate) fn new(kind: OllamaRoute, model: &str, started: Instant, loading: Duration) -> Self {
+        Self { kind, model: shown_name(model), started, loading, call: None }
     }
 
     /// An answer without text: the model is loaded.

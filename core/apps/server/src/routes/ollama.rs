@@ -22,7 +22,7 @@ use axum::response::Response;
 use menagerie_openai::{EmbeddingBody, RequestBody};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The version of ollama whose interface this is. Clients refuse older ones.
 const VERSION: &str = "0.12.6";
@@ -55,7 +55,7 @@ pub(super) async fn ps(State(app): State<Arc<ServerApp>>) -> Response {
 
 /// What a model is and can do.
 pub(super) async fn show(State(app): State<Arc<ServerApp>>, request: Request) -> Result<Response, ApiFault> {
-    let (model, fields) = model_of(&app, request).await?;
+    let (model, fields, _) = model_of(&app, request).await?;
     let mut body = ObjectFields::of_body(fields);
     body.flag("verbose")?;
     body.finish()?;
@@ -98,13 +98,13 @@ pub(super) async fn generate(
 
 async fn answer(app: &ServerApp, request: Request, kind: OllamaRoute) -> Result<Response, ApiFault> {
     let (started, client) = (Instant::now(), client_of(&request));
-    let (model, fields) = model_of(app, request).await?;
+    let (model, fields, loading) = model_of(app, request).await?;
     let mut body = match kind {
         OllamaRoute::Chat => OllamaBody::of_chat(fields, model.context())?,
         OllamaRoute::Generate => OllamaBody::of_generate(fields, model.context())?,
     };
     let (is_stream, ignored) = (body.is_stream, std::mem::take(&mut body.ignored));
-    let writer = Box::new(LineWriter::new(kind, &model.id, started));
+    let writer = Box::new(LineWriter::new(kind, &model.id, started, loading));
     let mut response = if body.prompt == OllamaPrompt::Nothing {
         model.text()?;
         json_answer(&writer.loaded())
@@ -124,8 +124,7 @@ async fn answer(app: &ServerApp, request: Request, kind: OllamaRoute) -> Result<
 pub(super) async fn embed(State(app): State<Arc<ServerApp>>, request: Request) -> Result<Response, ApiFault> {
     let started = Instant::now();
     let ClientKey(tenant) = client_of(&request);
-    let (model, fields) = model_of(&app, request).await?;
-    let loading = nanoseconds(started.elapsed());
+    let (model, fields, loading) = model_of(&app, request).await?;
     let (mut body, mut ignored) = (ObjectFields::of_body(fields), IgnoredFields::default());
     body.ignore(&["keep_alive"], &mut ignored);
     let mut options = Map::new();
@@ -148,21 +147,21 @@ pub(super) async fn embed(State(app): State<Arc<ServerApp>>, request: Request) -
     let vectors = compute(&model, body.texts, options, (tenant, admission)).await?;
     let mut response = json_answer(&json!({
         "model": shown_name(&model.id), "embeddings": vectors, "total_duration": nanoseconds(started.elapsed()),
-        "load_duration": loading,
-        "prompt_eval_count": tokens,
+        "load_duration": nanoseconds(loading), "prompt_eval_count": tokens,
     }));
     list_ignored(&mut response, ignored.names());
     Ok(response)
 }
 
-/// The model of a request, and the other fields of its body.
+/// The model of a request, the other fields of its body, and the time in which it waited for the model.
 async fn model_of(
     app: &ServerApp,
     request: Request,
-) -> Result<(Arc<EngineModel>, Map<String, Value>), ApiFault> {
+) -> Result<(Arc<EngineModel>, Map<String, Value>, Duration), ApiFault> {
     let mut fields = read_fields(app, request).await?;
     let name = take_name(&mut fields, |name| app.models.view(name).is_ok())?;
-    Ok((app.models.ready(&name).await?, fields))
+    let asked = Instant::now();
+    Ok((app.models.ready(&name).await?, fields, asked.elapsed()))
 }
 
 fn entry(app: &ServerApp, id: &str, card: Option<&ModelCard>) -> Value {

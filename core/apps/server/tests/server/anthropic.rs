@@ -2,7 +2,7 @@
 
 use crate::byte_text::{Format, thinking};
 use crate::client::{get, named_events, open, post, post_with, read};
-use crate::fake::{model, pipeline, pipeline_with, scheduler, served, served_with};
+use crate::fake::{model, pipeline, pipeline_with, scheduler, served, served_with, served_without_tools};
 use crate::running::Running;
 use crate::tools::calls_of_f;
 use menagerie_engine::{ChatCapable, ChatMessage, RenderOptions, RenderedPrompt, TextError};
@@ -273,7 +273,7 @@ fn reasoning_is_a_variable_of_the_template() {
 
 #[test]
 fn an_answer_fits_a_schema() {
-    let server = server();
+    let server = Running::new(vec![served_without_tools("m")]);
     let schema = json!({ "type": "object", "properties": { "a": { "const": 1 } }, "required": ["a"], "additionalProperties": false });
     let config = json!({ "format": { "type": "json_schema", "schema": schema }, "effort": "low" });
     let reply = post(server.address, MESSAGES, &asked("abc", json!({ "output_config": config })));
@@ -345,25 +345,20 @@ fn errors_of_the_gate_have_the_format_too() {
     })));
     let server = Running::with(vec![served("m", &fake, 1)], |options| {
         options.keys = ApiKeys::parse("key");
-        options.queue = 0;
         options.body_bytes = 1 << 20;
-        options.drain = Duration::from_millis(200);
     });
-    let body = asked("abc", json!({})).to_string();
     fault(&post(server.address, MESSAGES, &asked("abc", json!({}))), 401, "authentication_error");
     let key = [("x-api-key", "key")];
     let large = asked(&"a".repeat(2 << 20), json!({})).to_string();
     fault(&post_with(server.address, MESSAGES, &key, &large), 413, "request_too_large");
+    let server = Running::with(vec![served("m", &fake, 1)], |options| {
+        options.queue = 0;
+        options.drain = Duration::from_millis(200);
+    });
     let long = asked("long", json!({ "max_tokens": 4000, "stream": true })).to_string();
-    let running = open(server.address, "POST", MESSAGES, &key, &long);
-    let start = std::time::Instant::now();
-    let overloaded = loop {
-        let reply = post_with(server.address, MESSAGES, &key, &body);
-        if reply.status != 200 {
-            break reply;
-        }
-        assert!(start.elapsed() < Duration::from_secs(20));
-    };
+    let running = open(server.address, "POST", MESSAGES, &[], &long);
+    server.wait_for("menagerie_requests_running", 1);
+    let overloaded = post(server.address, MESSAGES, &asked("abc", json!({})));
     fault(&overloaded, 529, "overloaded_error");
     assert!(overloaded.headers.contains_key("retry-after"));
     server.stop();

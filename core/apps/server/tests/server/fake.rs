@@ -71,6 +71,12 @@ pub fn served(id: &str, model: &Arc<FakeModel>, parallel: usize) -> ServedModel 
     served_with(id, pipeline(model, 16), scheduler(parallel))
 }
 
+/// A model with this id that knows no tools, so that its answers can be constrained.
+pub fn served_without_tools(id: &str) -> ServedModel {
+    let format = Format { tags: vec![thinking()], calls: None };
+    served_with(id, pipeline_with(&model(), 16, Arc::new(format)), scheduler(2))
+}
+
 /// A model with this id that generates greedily.
 pub fn served_with(id: &str, pipeline: TextPipeline, scheduler: SchedulerOptions) -> ServedModel {
     let service = TextService::new(Request::greedy(CONTEXT).with_max_tokens(None), scheduler);

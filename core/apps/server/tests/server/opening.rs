@@ -100,4 +100,7 @@ fn a_request_of_ollama_waits_for_its_model() {
         (&json!("a:latest"), 1)
     );
     assert_eq!(get(server.address, "/api/ps").good()["models"], json!([]));
+    // The page shows a model that is not in memory too; what it can do is not known.
+    let state = get(server.address, "/page/state").good();
+    assert_eq!((&state["models"][0]["id"], &state["models"][0]["chat"]), (&json!("a"), &Value::Null));
 }

@@ -1,4 +1,4 @@
-//! [`OpenMessage`]: the last message of a conversation, which the answer continues.
+//! [`FinalMessage`]: the last message of a conversation, which the answer continues.
 
 use menagerie_engine::TextError;
 use menagerie_loaders::Segment;
@@ -9,13 +9,13 @@ const MARKS: std::ops::RangeInclusive<char> = '\u{F0000}'..='\u{F00FF}';
 
 /// The last message of a conversation, with a mark behind its text. The template writes the mark too, and the prompt is cut
 /// there: what the template writes behind the text of a message is left out, whatever it is.
-pub(crate) struct OpenMessage {
+pub(crate) struct FinalMessage {
     mark: char,
     /// The text, without white space at its beginning, which templates may remove.
     text: String,
 }
 
-impl OpenMessage {
+impl FinalMessage {
     /// Marks the end of the last message; `source` is the template. The text of a message without content is its reasoning.
     ///
     /// # Errors
