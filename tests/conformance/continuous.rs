@@ -348,9 +348,9 @@ fn drafts_change_nothing(file: &str, seeds: std::ops::Range<usize>, most: usize)
                 KnownText { tokens: prompts[at].iter().copied().chain(ids).collect(), seed: seed as u64 };
             requests[at].clone().with_draft(Arc::new(source) as Arc<dyn DraftSource>)
         };
-        for at in 0..5 {
+        for (at, plain) in plain.iter().enumerate() {
             let (said, statistics) = answer(at, &drafted(at));
-            assert_same(&said, &plain[at], 0.0, &format!("{file}, seed {seed}, sampler {at}"));
+            assert_same(&said, plain, 0.0, &format!("{file}, seed {seed}, sampler {at}"));
             sums[0] += statistics.drafted_tokens as u64;
             sums[1] += statistics.accepted_tokens as u64;
         }

@@ -113,7 +113,7 @@ fn agrees(name: &str, pipeline: &LoadedModel<TextPipeline>, chunks: &[usize]) {
             let at = steps.computed;
             if let Some(before) = steps.before.clone() {
                 let (first, own) = steps.head(&tokens[at..=at], &before);
-                let found = distance(&[first.clone()], &row(&logits, at));
+                let found = distance(std::slice::from_ref(&first), &row(&logits, at));
                 assert!(found < TOLERANCE, "{name}: token {at}, chunk {chunk}: {found}");
                 let two = [tokens[at], likeliest(&first)];
                 let (second, _) = steps.head(&two, &[before, own].concat());

@@ -119,7 +119,19 @@ pub(crate) fn saving() -> Result<SignalGuard, Failure> {
 /// SIGHUP sets [`reload_flag`].
 #[cfg(feature = "serve")]
 pub(crate) fn serving() -> Result<SignalGuard, Failure> {
-    hold(SignalMode::Serving)
+    let guard = hold(SignalMode::Serving)?;
+    #[cfg(unix)]
+    take_hangup().map_err(|error| Failure::about("cannot handle signals", error))?;
+    Ok(guard)
+}
+
+/// Under `nohup` SIGHUP stays ignored and has no handler. It does not end a server, so a server takes it there, too.
+#[cfg(all(unix, feature = "serve"))]
+fn take_hangup() -> std::io::Result<()> {
+    if hangup_is_ignored() {
+        signal_hook::flag::register(signal_hook::consts::SIGHUP, reload_flag())?;
+    }
+    Ok(())
 }
 
 /// Set by SIGHUP while a server runs.

@@ -1,8 +1,8 @@
 //! [`Answering`]: the answers to a request that is being computed.
 
 use crate::answer_fold::{AnswerDelta, AnswerFold};
+use crate::deadline::DeadlineTimer;
 use crate::fault::ApiFault;
-use crate::http::DeadlineTimer;
 use crate::model::EngineModel;
 use crate::worker::{AnswerMessage, CancelGuard};
 use menagerie::engine::{Outcome, StopReason};

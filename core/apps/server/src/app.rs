@@ -7,11 +7,11 @@ use crate::options::ServerOptions;
 use crate::slots::ModelSlots;
 use crate::stored::BatchFolder;
 use crate::tls::ServerTls;
+use crate::utc_time::seconds;
 use serde_json::{Map, Value};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Models, options and counters.
 pub(crate) struct ServerApp {
@@ -111,9 +111,4 @@ impl ServerApp {
         let failed = |model: &EngineModel| Some(format!("{}: {}", model.id, model.worker.failure()?));
         self.models.of_running(failed).into_iter().flatten().next()
     }
-}
-
-/// Seconds since 1970.
-pub(crate) fn seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -1,6 +1,6 @@
 //! [`BatchRun`]: a batch that is being answered.
 
-use crate::app::{ServerApp, seconds};
+use crate::app::ServerApp;
 use crate::blocking::blocking;
 use crate::event_log::EventLog;
 use crate::fault::ApiFault;
@@ -8,6 +8,7 @@ use crate::http::ClientKey;
 use crate::model::EngineModel;
 use crate::routes::{BatchEndpoint, Requester, line_answer};
 use crate::stored::BatchFolder;
+use crate::utc_time::seconds;
 use crate::worker::RequestClass;
 use menagerie_openai::{
     BatchFault, BatchInput, EarlierResults, LineFault, ResultFile, opened_fields, request_id, result_line,

@@ -1,7 +1,7 @@
 //! [`EventLog`]: what happens in a server apart from requests, in its log.
 
-use crate::app::seconds;
 use crate::options::{LogFormat, LogSink, ServerOptions};
+use crate::utc_time::seconds;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 

@@ -3,10 +3,8 @@
 use crate::answer_writer::add_event;
 use crate::anthropic::{anthropic_error, anthropic_status};
 use crate::fault::ApiFault;
-use crate::http::HttpRequestId;
 use crate::ollama::ollama_error;
 use axum::body::Body;
-use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::Value;
@@ -40,7 +38,7 @@ impl FaultFormat {
     }
 
     /// An error at the end of a stream that has no answer yet.
-    fn event(self, fault: &ApiFault, request_id: &str) -> String {
+    pub(crate) fn event(self, fault: &ApiFault, request_id: &str) -> String {
         let mut text = String::new();
         match self {
             Self::OpenAi => add_event(&mut text, None, &fault.json()),
@@ -71,30 +69,5 @@ impl FaultFormat {
         };
         response.headers_mut().remove(header::CONTENT_LENGTH);
         *response.body_mut() = Body::from(body.to_string());
-    }
-}
-
-/// How the errors of a stream are written that has no answer yet.
-pub(crate) struct StreamFaults {
-    format: FaultFormat,
-    request_id: String,
-}
-
-impl StreamFaults {
-    /// Those of a request.
-    pub(crate) fn of(request: &Request) -> Self {
-        let request_id =
-            request.extensions().get::<HttpRequestId>().map(|id| id.0.clone()).unwrap_or_default();
-        Self { format: FaultFormat::of(request.uri().path(), request.headers()), request_id }
-    }
-
-    /// The id of the request.
-    pub(crate) fn request_id(&self) -> &str {
-        &self.request_id
-    }
-
-    /// An error as the end of the stream.
-    pub(crate) fn event(&self, fault: &ApiFault) -> String {
-        self.format.event(fault, &self.request_id)
     }
 }

@@ -77,11 +77,14 @@ pub(crate) struct EngineText {
     pub(crate) formats: Arc<ResponseFormats>,
 }
 
+/// What a model needs for vectors and scores.
+type EngineVectors = (LoadedModel<EmbeddingPipeline>, VectorService);
+
 /// A model with its thread.
 pub(crate) struct EngineModel {
     pub(crate) id: String,
     text: Result<EngineText, String>,
-    vectors: Result<(LoadedModel<EmbeddingPipeline>, VectorService), String>,
+    vectors: Result<EngineVectors, String>,
     /// The file, if it is known.
     pub(crate) file: Option<ResolvedFile>,
     pub(crate) card: Option<ModelCard>,
@@ -94,10 +97,7 @@ impl EngineModel {
     /// A model that answers and makes vectors, or does not; with its file, what this says, and what its answers depend on.
     pub(crate) fn new(
         id: String,
-        (text, vectors): (
-            Result<EngineText, String>,
-            Result<(LoadedModel<EmbeddingPipeline>, VectorService), String>,
-        ),
+        (text, vectors): (Result<EngineText, String>, Result<EngineVectors, String>),
         worker: EngineWorker,
         (file, card, made): (Option<ResolvedFile>, Option<ModelCard>, Map<String, Value>),
     ) -> Self {

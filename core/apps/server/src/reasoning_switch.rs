@@ -42,7 +42,7 @@ impl ReasoningSwitch {
             matches!(texts, [Some(one), Some(other)] if one != other)
         };
         Self {
-            flag: FLAGS.into_iter().find(|name| differs(*name, true.into(), false.into())),
+            flag: FLAGS.into_iter().find(|name| differs(name, true.into(), false.into())),
             has_effort: differs(EFFORT, "low".into(), "high".into()),
             is_open: render(&[]).is_some_and(|prompt| prompt.syntax.reasoning_open.is_some()),
         }

@@ -240,16 +240,17 @@ fn logprobs_of(tokens: &[AnswerToken]) -> Vec<Value> {
     };
     for token in &mut all {
         let Value::Array(top) = token["top_logprobs"].take() else { continue };
-        let with_bytes = |mut token: Value| {
-            if token["bytes"].is_null() {
-                token["bytes"] = json!([]);
-            }
-            token
-        };
         *token = with_bytes(token.take());
         token["top_logprobs"] = top.into_iter().map(with_bytes).collect();
     }
     all
+}
+
+fn with_bytes(mut token: Value) -> Value {
+    if token["bytes"].is_null() {
+        token["bytes"] = json!([]);
+    }
+    token
 }
 
 #[cfg(test)]

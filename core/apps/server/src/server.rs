@@ -5,6 +5,7 @@ use crate::batch_runner::run_batches;
 use crate::error::ServerError;
 use crate::http::PeerAddress;
 use crate::library::ModelLibrary;
+use crate::log_thread::LogThread;
 use crate::options::ServerOptions;
 use crate::routes::router;
 use crate::served_model::ServedModel;
@@ -62,6 +63,7 @@ pub struct Server {
     app: Arc<ServerApp>,
     keeper: SlotKeeper,
     reload: Arc<AtomicBool>,
+    log: LogThread,
 }
 
 impl Server {
@@ -90,15 +92,16 @@ impl Server {
         socket: ServerSocket,
         models: Vec<ServedModel>,
         library: Option<Arc<dyn ModelLibrary>>,
-        options: ServerOptions,
+        mut options: ServerOptions,
     ) -> Result<Self, ServerError> {
+        let log = LogThread::start(&mut options).map_err(ServerError::Runtime)?;
         let tls = options.tls.clone().map(ServerTls::open).transpose()?;
         let folder = options.batch_dir.as_deref().map(BatchFolder::open).transpose();
         let folder = folder.map_err(ServerError::BatchFolder)?;
         let keeper = SlotKeeper::start(models, library, &options)?;
         let (slots, is_local) = (Arc::clone(keeper.slots()), socket.address.ip().is_loopback());
         let app = Arc::new(ServerApp::new(slots, options, (tls, folder), is_local));
-        Ok(Self { socket, app, keeper, reload: Arc::default() })
+        Ok(Self { socket, app, keeper, reload: Arc::default(), log })
     }
 
     /// Reads the files again whenever this flag is set.
@@ -118,7 +121,7 @@ impl Server {
     /// # Errors
     /// The threads for HTTP cannot be started.
     pub fn run(self, stop: &AtomicBool) -> Result<(), ServerError> {
-        let Self { socket, app, keeper, reload } = self;
+        let Self { socket, app, keeper, reload, log } = self;
         let workers = app.options.http_threads.max(1);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(workers)
@@ -133,6 +136,7 @@ impl Server {
         runtime.shutdown_timeout(FAREWELL);
         drop(app);
         keeper.end();
+        log.end(FAREWELL);
         result
     }
 }

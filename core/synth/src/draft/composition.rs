@@ -92,11 +92,12 @@ pub(crate) fn fit_beside_checks(spec: &ArchSpec, evidence: &Evidence, kinds: &Ki
     }
 }
 
-/// The document of a spec without its checks, and without sections that do not concern GGUF files of the draft.
+/// The document of a spec without its checks, without sections that do not concern GGUF files of the draft, and without
+/// the head for further tokens, which changes no logits.
 pub(super) fn stripped(spec: &ArchSpec) -> Value {
     let mut document = spec.document();
     if let Some(table) = document.as_object_mut() {
-        for section in ["hf", "adapter", "tokenizer", "chat", "provenance", "check"] {
+        for section in ["hf", "adapter", "tokenizer", "chat", "provenance", "check", "nextn"] {
             table.remove(section);
         }
         table.insert("architecture".to_owned(), json!({ "id": "draft" }));

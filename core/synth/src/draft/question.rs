@@ -149,7 +149,8 @@ fn options(spec: &ArchSpec, fit: &Fit, votes: &VoteCounts) -> Vec<Question> {
     let mut questions = Vec::new();
     let left_over = fit.unclaimed.iter().chain(&fit.missing).any(|name| name.ends_with(".bias"));
     let stated: BTreeSet<String> = said(fit).into_iter().map(|(path, _)| path).collect();
-    for option in spec.options() {
+    // A head for further tokens changes no logits, and a file that has one has tensors that the draft does not use.
+    for option in spec.options().into_iter().filter(|option| !option.path.starts_with("nextn")) {
         let numbers =
             ["number", "count", "boolean"].contains(&option.accepts.as_str()) && option.value.is_some();
         let biases = option.path.ends_with(".bias") && left_over;

@@ -7,8 +7,19 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
 /// Sections that a spec inherits and a draft may change.
-const INHERITED: [&str; 10] =
-    ["let", "layers", "embedding", "norm", "block", "mixer", "feed_forward", "output", "check", "gguf"];
+const INHERITED: [&str; 11] = [
+    "let",
+    "layers",
+    "embedding",
+    "norm",
+    "block",
+    "mixer",
+    "feed_forward",
+    "output",
+    "check",
+    "gguf",
+    "nextn",
+];
 
 /// Most specs in a chain of inheritance.
 const DEPTH: usize = 3;

@@ -15,6 +15,9 @@ use menagerie::registry::Environment;
 use std::ffi::OsString;
 use std::sync::Arc;
 
+/// A source of guesses, and the bytes of memory that it needs.
+type SizedSource = (Arc<dyn DraftSource>, u64);
+
 /// How next tokens are guessed.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct DraftArguments {
@@ -89,7 +92,7 @@ impl DraftArguments {
         &self,
         pipeline: &TextPipeline,
         opening: &DraftOpening,
-    ) -> Result<Option<(Arc<dyn DraftSource>, u64)>, Failure> {
+    ) -> Result<Option<SizedSource>, Failure> {
         let choice = match &self.draft {
             None | Some(DraftChoice::Off) => return Ok(None),
             Some(choice) => choice,

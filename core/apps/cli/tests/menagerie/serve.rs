@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Serving {
     child: Child,
     address: String,
+    /// Reads the log while the server runs: a pipe holds only so much.
+    log: Option<std::thread::JoinHandle<String>>,
 }
 
 impl Serving {
@@ -24,7 +26,13 @@ impl Serving {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening on http://").unwrap_or_else(|| panic!("{line:?}"));
-        Self { address: address.to_owned(), child }
+        let mut stderr = child.stderr.take().unwrap();
+        let log = std::thread::spawn(move || {
+            let mut log = String::new();
+            stderr.read_to_string(&mut log).unwrap();
+            log
+        });
+        Self { address: address.to_owned(), child, log: Some(log) }
     }
 
     /// Status and body of an answer.
@@ -83,8 +91,7 @@ impl Serving {
     #[cfg(unix)]
     pub(super) fn end(mut self) -> (Option<i32>, String) {
         self.signal("TERM");
-        let mut log = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        let log = self.log.take().unwrap().join().unwrap();
         (self.child.wait().unwrap().code(), log)
     }
 }

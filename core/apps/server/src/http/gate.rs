@@ -1,9 +1,9 @@
 //! The gate that every request passes.
 
 use super::access::{AccessRecord, PeerAddress};
-use super::deadline::RequestDeadline;
 use super::{host, origin};
 use crate::app::ServerApp;
+use crate::deadline::RequestDeadline;
 use crate::fault::ApiFault;
 use crate::fault_format::FaultFormat;
 use crate::page_file;

@@ -1,8 +1,8 @@
 //! Streams whose model is being opened: comments, then the answer.
 
-use super::deadline::RequestDeadline;
+use super::stream_faults::StreamFaults;
+use crate::deadline::RequestDeadline;
 use crate::fault::ApiFault;
-use crate::fault_format::StreamFaults;
 use crate::slots::LoadingModel;
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::http::{HeaderName, HeaderValue, header};

@@ -126,11 +126,10 @@ impl HtmlWriter {
 
     /// Begins a link, if it leads to the web or to mail.
     fn link(&mut self, target: &str) -> bool {
-        let begins = |scheme: &&str| {
-            target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-        };
+        let begins =
+            |scheme: &str| target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
         // Browsers leave out control characters in an address.
-        let is_safe = SCHEMES.iter().any(|scheme| begins(&scheme)) && !target.chars().any(char::is_control);
+        let is_safe = SCHEMES.into_iter().any(begins) && !target.chars().any(char::is_control);
         if is_safe {
             self.html.push_str("<a href=\"");
             self.text(target);

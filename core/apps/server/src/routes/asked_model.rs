@@ -3,8 +3,7 @@
 use super::fields::list_ignored;
 use crate::app::ServerApp;
 use crate::fault::ApiFault;
-use crate::fault_format::StreamFaults;
-use crate::http::stream_after_load;
+use crate::http::{StreamFaults, stream_after_load};
 use crate::model::EngineModel;
 use crate::slots::SlotAnswer;
 use axum::response::Response;

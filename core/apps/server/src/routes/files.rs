@@ -3,11 +3,12 @@
 use super::answers::client_of;
 use super::file_content::FileContent;
 use super::list_page::ListPage;
-use crate::app::{ServerApp, seconds};
+use crate::app::ServerApp;
 use crate::blocking::blocking;
 use crate::fault::ApiFault;
 use crate::http::json_answer;
 use crate::stored::{BatchFolder, file_object};
+use crate::utc_time::seconds;
 use axum::body::Body;
 use axum::extract::multipart::{Field, Multipart};
 use axum::extract::{FromRequest, Path, Request, State};

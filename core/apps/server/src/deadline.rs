@@ -26,7 +26,7 @@ pub(crate) struct RequestDeadline {
 impl RequestDeadline {
     /// The deadline of a request that begins now: the time of the server, or a shorter one of the client. `None` without
     /// both.
-    pub(super) fn of(headers: &HeaderMap, most: Option<Duration>) -> Result<Option<Self>, ApiFault> {
+    pub(crate) fn of(headers: &HeaderMap, most: Option<Duration>) -> Result<Option<Self>, ApiFault> {
         let own = headers.get(HEADER).map(|value| {
             let seconds = value.to_str().ok().and_then(|text| text.trim().parse::<f64>().ok());
             let time = seconds.filter(|seconds| *seconds > 0.0).map(Duration::try_from_secs_f64);
@@ -45,7 +45,7 @@ impl RequestDeadline {
     }
 
     /// The answer to a request with this deadline, if it begins in time. Otherwise its work is cancelled.
-    pub(super) async fn bound(
+    pub(crate) async fn bound(
         deadline: Option<Self>,
         answer: impl Future<Output = Response>,
     ) -> Result<Response, ApiFault> {
@@ -57,7 +57,7 @@ impl RequestDeadline {
     }
 
     /// Work of the current request that goes on after its answer has begun, with the same deadline.
-    pub(super) fn carry<T>(
+    pub(crate) fn carry<T>(
         work: impl Future<Output = Result<T, ApiFault>>,
     ) -> impl Future<Output = Result<T, ApiFault>> {
         let deadline = Self::current();
