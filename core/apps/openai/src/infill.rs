@@ -14,7 +14,7 @@ pub struct InfillTexts {
     pub files: Vec<(String, String)>,
 }
 
-/// The name of the file that has the gap, which nobody says. llama.cpp's server writes the same.
+/// The name that the prompt gives to the file with the gap, because requests do not name it: that of llama.cpp's server.
 const OWN_NAME: &str = "filename\n";
 
 impl InfillTexts {

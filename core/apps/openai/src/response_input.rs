@@ -140,7 +140,7 @@ impl InputReader {
         self.turn.get_or_insert_with(|| ChatMessage::assistant(""))
     }
 
-    /// Adds a message of somebody else than the assistant. Those of the system before the conversation are one.
+    /// Adds a message of another role than the assistant. System messages before the conversation become one message.
     fn say(&mut self, role: &str, content: String) {
         self.close();
         match self.messages.as_mut_slice() {

@@ -77,7 +77,7 @@ impl ServerApp {
         self.options.keys.salt(client).map_or_else(String::new, |salt| salt.to_string())
     }
 
-    /// The number of the client who is this owner; `None` if its key is gone.
+    /// The number of the client with this owner id; `None` if its key was removed.
     pub(crate) fn client(&self, owner: &str) -> Option<u64> {
         match self.options.keys.is_empty() {
             true => owner.is_empty().then_some(0),

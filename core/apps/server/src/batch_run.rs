@@ -97,7 +97,7 @@ impl From<ApiFault> for BatchStop {
 }
 
 impl BatchRun {
-    /// A batch of this owner, who is the client with this number.
+    /// A batch of the client with this number.
     pub(crate) fn new(
         app: Arc<ServerApp>,
         folder: Arc<BatchFolder>,

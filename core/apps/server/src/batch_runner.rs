@@ -22,7 +22,7 @@ pub(crate) async fn run_batches(app: Arc<ServerApp>) {
     let (mut runs, mut running) = (JoinSet::new(), BTreeSet::new());
     while !app.is_draining.load(Ordering::Relaxed) {
         for (id, owner) in open_batches(&folder) {
-            // Nobody could read the results of a key that is gone.
+            // The results of a removed key could not be read.
             if running.len() < MOST
                 && !running.contains(&id)
                 && let Some(client) = app.client(&owner)

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Writes the one answer of a request.
 pub(crate) struct InfillWriter {
     model: String,
-    /// The fields of an answer that the client wants, `a/b` for a field in a field; all if there are none.
+    /// The requested fields of the answer (`a/b` is the field `b` of the object `a`); empty = all.
     wanted: Vec<String>,
 }
 

@@ -116,12 +116,12 @@ impl LoadMeter {
         self.percent.load(Ordering::Relaxed)
     }
 
-    /// Whether the server ends, so that nobody needs the model any more.
+    /// Whether the server is shutting down, so that loading can stop.
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Ordering::Relaxed)
     }
 
-    /// Nobody needs the model any more.
+    /// Tells the library to stop loading.
     pub(crate) fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }

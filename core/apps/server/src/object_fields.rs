@@ -4,6 +4,21 @@ use menagerie_openai::{LineFault, UNSUPPORTED_FIELD};
 use serde_json::{Map, Value};
 use std::fmt::Display;
 
+/// Options of sampling that have the same name and meaning in ollama's and llama-server's interfaces as in completions.
+pub(crate) const SAMPLING_FIELDS: [&str; 11] = [
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "repeat_last_n",
+    "repeat_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "seed",
+    "stop",
+];
+
 /// The fields that have not been read yet; fields that are null are left out.
 pub(crate) struct ObjectFields {
     /// Where the object is; empty for the body itself.
@@ -98,6 +113,21 @@ impl ObjectFields {
                 fields.insert((*name).to_owned(), value);
             }
         }
+    }
+
+    /// Moves a limit of tokens to the field `max_tokens` of a completion. A negative number is no limit: the model ends its
+    /// answer, or the context is full.
+    pub(crate) fn pass_limit(
+        &mut self,
+        name: &str,
+        fields: &mut Map<String, Value>,
+    ) -> Result<(), LineFault> {
+        match self.take(name).map(|limit| limit.as_i64().ok_or(limit)).transpose() {
+            Ok(None | Some(..0)) => {}
+            Ok(Some(limit)) => drop(fields.insert("max_tokens".to_owned(), limit.into())),
+            Err(other) => return Err(self.fault(name, format!("{other} is not a whole number"))),
+        }
+        Ok(())
     }
 
     /// The fields that have not been read.

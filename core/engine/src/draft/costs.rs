@@ -52,9 +52,8 @@ impl PricedGuess {
     }
 }
 
-/// The share of the time since the last guess of the model's own head that is spent to learn whether its guesses are right
-/// more often now.
-const LEARNING: f64 = 0.005;
+/// The share of the time since the last guesses that is spent to learn whether guesses are right more often now.
+pub(super) const LEARNING: f64 = 0.005;
 
 /// Seconds of steps that only decode, by the number of their rows.
 #[derive(Clone, Debug)]

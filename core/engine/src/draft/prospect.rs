@@ -1,10 +1,7 @@
 //! [`DraftProspect`]: whether a drafter that takes time is asked, and for how many guesses.
 
-use super::costs::{DecodeCosts, LEAST_GAIN};
+use super::costs::{DecodeCosts, LEARNING, LEAST_GAIN};
 use super::{DraftCost, MAX_DRAFT};
-
-/// The share of the time since the last draft that is spent to learn whether guesses are right more often now.
-const LEARNING: f64 = 0.005;
 
 /// The guesses of such a draft.
 const LEARNING_GUESSES: usize = 2;

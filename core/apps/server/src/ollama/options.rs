@@ -1,23 +1,9 @@
 //! `options`: the parameters of a model, as fields of a completion.
 
-use crate::object_fields::{IgnoredFields, ObjectFields};
+use crate::object_fields::{IgnoredFields, ObjectFields, SAMPLING_FIELDS};
 use menagerie_openai::LineFault;
 use serde_json::{Map, Value};
 
-/// Options with the same name and meaning as a field.
-const SAME: [&str; 11] = [
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "typical_p",
-    "repeat_last_n",
-    "repeat_penalty",
-    "presence_penalty",
-    "frequency_penalty",
-    "seed",
-    "stop",
-];
 /// Options that change no answer: how a model is loaded and computed, which the server decides at its start.
 const WITHOUT_EFFECT: [&str; 15] = [
     "num_keep",
@@ -46,15 +32,10 @@ pub(crate) fn sampling_options(
     ignored: &mut IgnoredFields,
 ) -> Result<(), LineFault> {
     let Some(mut options) = body.object("options")? else { return Ok(()) };
-    options.pass(&SAME, fields);
+    options.pass(&SAMPLING_FIELDS, fields);
     let mut without_effect = IgnoredFields::default();
     options.ignore(&WITHOUT_EFFECT, &mut without_effect);
-    match options.take("num_predict").map(|limit| limit.as_i64().ok_or(limit)).transpose() {
-        // Until the model ends its answer, or the context is full.
-        Ok(None | Some(..0)) => {}
-        Ok(Some(limit)) => drop(fields.insert("max_tokens".to_owned(), limit.into())),
-        Err(other) => return Err(options.fault("num_predict", format!("{other} is not a whole number"))),
-    }
+    options.pass_limit("num_predict", fields)?;
     match options.take("num_ctx").map(|size| size.as_u64().ok_or(size)).transpose() {
         Ok(None) => {}
         Ok(Some(size)) if size <= context as u64 => without_effect.add("num_ctx"),
@@ -82,7 +63,7 @@ pub(super) fn in_own_terms(fault: LineFault) -> LineFault {
     let own = match field {
         "max_tokens" => "options.num_predict".to_owned(),
         _ if field.starts_with("response_format") => "format".to_owned(),
-        _ if SAME.contains(&field) => format!("options.{field}"),
+        _ if SAMPLING_FIELDS.contains(&field) => format!("options.{field}"),
         _ => return fault,
     };
     let message = match fault.message.strip_prefix(field) {

@@ -10,7 +10,7 @@ use crate::http::{ClientKey, StreamFaults, json_answer, query_value, read_fields
 use crate::infill_writer::InfillWriter;
 use crate::model::EngineModel;
 use crate::model_abilities::takes_tools;
-use crate::object_fields::{IgnoredFields, ObjectFields};
+use crate::object_fields::{IgnoredFields, ObjectFields, SAMPLING_FIELDS};
 use crate::prompts::checked;
 use axum::extract::{Request, State};
 use axum::http::Uri;
@@ -22,23 +22,8 @@ use std::sync::Arc;
 /// Fields that change no answer, or only how long it may take.
 const WITHOUT_EFFECT: [&str; 6] =
     ["cache_prompt", "id_slot", "samplers", "t_max_prompt_ms", "t_max_predict_ms", "n_indent"];
-/// Fields with the same name in a completion.
-const SAME: [&str; 14] = [
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "typical_p",
-    "repeat_last_n",
-    "repeat_penalty",
-    "presence_penalty",
-    "frequency_penalty",
-    "seed",
-    "stop",
-    "logit_bias",
-    "ignore_eos",
-    "priority",
-];
+/// Fields with the same name in a completion, apart from sampling.
+const SAME: [&str; 3] = ["logit_bias", "ignore_eos", "priority"];
 
 /// The model of the query, `?model=NAME`; the only one without it.
 async fn queried(app: &ServerApp, uri: &Uri) -> Result<Arc<EngineModel>, ApiFault> {
@@ -124,12 +109,9 @@ impl InfillBody {
         let (mut body, mut ignored) = (ObjectFields::of_body(fields), IgnoredFields::default());
         body.ignore(&WITHOUT_EFFECT, &mut ignored);
         let mut options = Map::new();
+        body.pass(&SAMPLING_FIELDS, &mut options);
         body.pass(&SAME, &mut options);
-        match body.take("n_predict").map(|limit| limit.as_i64().ok_or(limit)).transpose() {
-            Ok(None | Some(..0)) => {}
-            Ok(Some(limit)) => drop(options.insert("max_tokens".to_owned(), limit.into())),
-            Err(other) => return Err(body.fault("n_predict", format!("{other} is not a whole number"))),
-        }
+        body.pass_limit("n_predict", &mut options)?;
         let mut before = body.needed_text("input_prefix")?;
         let after = body.needed_text("input_suffix")?;
         before.push_str(&body.text("prompt")?.unwrap_or_default());

@@ -2,7 +2,7 @@
 
 use super::answers::{begin, client_of, read_with, respond};
 use super::fields::{list_ignored, refuse_rest};
-use super::vectors::compute;
+use super::vectors::{compute, read_texts};
 use crate::app::ServerApp;
 use crate::blocking::blocking;
 use crate::fault::ApiFault;
@@ -19,7 +19,6 @@ use crate::slots::SlotView;
 use crate::utc_time::UtcTime;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use menagerie_openai::{EmbeddingBody, RequestBody};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -136,13 +135,7 @@ pub(super) async fn embed(State(app): State<Arc<ServerApp>>, request: Request) -
     body.pass(&["input", "truncate"], &mut fields);
     refuse_rest(&body.into_rest())?;
     let admission = model.worker.admit(1)?;
-    let reader = Arc::clone(&model);
-    let read = move || -> Result<_, ApiFault> {
-        let (pipeline, service) = reader.vectors()?;
-        let body = EmbeddingBody::read(RequestBody::new(fields), pipeline, service.truncation)?;
-        Ok((body, service.options))
-    };
-    let (body, options) = blocking(read).await??;
+    let (body, options) = read_texts(&model, fields).await?;
     let tokens = body.tokens();
     let vectors = compute(&model, body.texts, options, (tenant, admission)).await?;
     let mut response = json_answer(&json!({

@@ -38,16 +38,24 @@ pub(super) async fn embedding_answer(
     let ignored = take_ignored(&mut fields)?;
     let model = app.models.ready_for(&app.name_of(&mut fields)?, class).await?;
     let admission = model.worker.admit_in(class, 1)?;
-    let reader = Arc::clone(&model);
+    let (body, options) = read_texts(&model, fields).await?;
+    let (tokens, form) = ((body.tokens(), body.cut()), body.form);
+    let vectors = compute(&model, body.texts, options, (tenant, admission)).await?;
+    Ok((embedding_list(&vectors, form, &model.id, tokens), ignored))
+}
+
+/// Reads the texts of a body on a thread on which that may take a while, and how the model makes vectors of them.
+pub(super) async fn read_texts(
+    model: &Arc<EngineModel>,
+    fields: Map<String, Value>,
+) -> Result<(EmbeddingBody, EmbeddingOptions), ApiFault> {
+    let reader = Arc::clone(model);
     let read = move || -> Result<_, ApiFault> {
         let (pipeline, service) = reader.vectors()?;
         let body = EmbeddingBody::read(RequestBody::new(fields), pipeline, service.truncation)?;
         Ok((body, service.options))
     };
-    let (body, options) = blocking(read).await??;
-    let (tokens, form) = ((body.tokens(), body.cut()), body.form);
-    let vectors = compute(&model, body.texts, options, (tenant, admission)).await?;
-    Ok((embedding_list(&vectors, form, &model.id, tokens), ignored))
+    blocking(read).await?
 }
 
 /// The vectors of texts. Dropping the future cancels the texts.
