@@ -57,9 +57,12 @@
 //! (`matmul::tiles`). [`Cpu::caches`] decides how many tokens form a pass. On AVX-512, formats with groups of the same
 //! size, with or without minima, share the code that multiplies a tile (`blocks::GroupShape`).
 //!
-//! *Few rows*, as when some sequences generate together, use tiles too. Unpacking then takes most of the time, and with
-//! weights in main memory waiting for them. So a division into tasks counts unpacking as work, AVX-512 multiplies two
-//! tokens at once where no more are left, and while it unpacks a tile it requests the next one, a row at a time.
+//! *Few rows*, as when some sequences generate together. AVX2 and NEON multiply up to four rows of activations with the
+//! code for one: a block is unpacked once and multiplied with all of them. AVX-512, and the others from five rows on, use
+//! tiles. Unpacking then takes most of the time, and with weights in main memory waiting for them. So a division into
+//! tasks counts unpacking as work, AVX2 and AVX-512 multiply two tokens at once where no more are left, and while AVX-512
+//! unpacks a tile for few tokens it requests the next one, a row at a time. An expert that gets one row of several is
+//! computed like an input of one row.
 //!
 //! # A defined order of arithmetic
 //!

@@ -50,6 +50,8 @@ pub struct ActivationCache {
     q8_0: OnceLock<Int8Rows>,
     q8_k: OnceLock<Int8Rows>,
     bfloat16: OnceLock<BFloat16Rows>,
+    /// The forms of each row as an input of its own.
+    alone: OnceLock<Box<[ActivationCache]>>,
 }
 
 impl std::fmt::Debug for ActivationCache {
@@ -101,6 +103,21 @@ impl<'a> Activations<'a> {
     /// One row of values; empty if there is no such row.
     pub(crate) fn row(&self, row: usize) -> &'a [f32] {
         self.values.get(row * self.cols..(row + 1) * self.cols).unwrap_or(&[])
+    }
+
+    /// One row as an input of its own.
+    ///
+    /// # Errors
+    /// [`KernelError::Shape`]: the cache belongs to rows of another shape, or there is no such row.
+    pub(crate) fn alone(&self, row: usize) -> Result<Activations<'a>, KernelError> {
+        let caches =
+            self.cache.alone.get_or_init(|| (0..self.rows).map(|_| ActivationCache::default()).collect());
+        self.check_cache((caches.len(), self.cols))?;
+        let Some(cache) = caches.get(row) else {
+            let detail = format!("row {row} of {}", self.rows);
+            return Err(KernelError::shape("Activations", detail));
+        };
+        Activations::new(self.row(row), 1, self.cols, cache)
     }
 
     /// The 8-bit form of the rows, computed now if it is not in the cache.

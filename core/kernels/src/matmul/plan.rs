@@ -33,6 +33,7 @@ pub(super) struct MatmulPlan<'a> {
 
 struct ProductPart<'a> {
     product: PlannedProduct<'a>,
+    kind: ProductKind,
     work: BoundKernel<'a>,
     rows_per_task: usize,
     first_task: usize,
@@ -47,9 +48,9 @@ enum BoundKernel<'a> {
 
 /// The intended number of tasks per thread, so that threads end together even if some of them lose time.
 const TASKS_PER_THREAD: usize = 8;
-/// The least and the most bytes of weights of a task of the one-row kernels: long enough for the prefetchers, short
-/// enough that threads end together.
-const ONE_ROW_TASK_BYTES: [usize; 2] = [12 << 10, 512 << 10];
+/// The least and the most bytes of weights of a task of the kernels for one row and for few: long enough for the
+/// prefetchers, short enough that threads end together.
+const FEW_ROWS_TASK_BYTES: [usize; 2] = [12 << 10, 512 << 10];
 /// The least and the most multiplications, unpacking included, of a task of the many-row kernels, unless a single tile
 /// has more.
 const MANY_ROWS_TASK_WORK: [usize; 2] = [1 << 20, 16 << 20];
@@ -64,6 +65,11 @@ impl<'a> MatmulPlan<'a> {
 
     /// Adds a product whose lengths were checked.
     pub(super) fn push(&mut self, product: PlannedProduct<'a>) -> Result<(), KernelError> {
+        if self.x.rows > 1 && product.tokens.len() == 1 {
+            // The kernels for one row read weights fastest.
+            let x = self.x.alone(product.tokens.row(0))?;
+            return self.push_with(PlannedProduct { tokens: TokenSelection::All(1), ..product }, &x);
+        }
         let x = self.x;
         self.push_with(product, &x)
     }
@@ -75,32 +81,38 @@ impl<'a> MatmulPlan<'a> {
         x: &Activations<'a>,
     ) -> Result<(), KernelError> {
         if product.w.rows() > 0 && product.tokens.len() > 0 {
-            let work = BoundKernel::choose(self.cpu, self.arithmetic, product.w.block(), x)?;
-            self.parts.push(ProductPart { product, work, rows_per_task: 0, first_task: 0 });
+            let block = product.w.block();
+            let kind = self.kind_of(block, product.tokens.len(), x);
+            let work = BoundKernel::choose(self.cpu, (self.arithmetic, kind), block, x)?;
+            self.parts.push(ProductPart { product, kind, work, rows_per_task: 0, first_task: 0 });
         }
         Ok(())
     }
 
+    /// How a product with so many rows of the input is computed.
+    fn kind_of(&self, block: BlockType, tokens: usize, x: &Activations) -> ProductKind {
+        let rounded = self.arithmetic == Arithmetic::Fast && matches!(block, BlockType::Quant(_));
+        match x.rows {
+            1 => ProductKind::Gemv,
+            _ if rounded && tokens <= kernels(&self.cpu.level()).few_rows() => ProductKind::FewRows,
+            _ => ProductKind::Gemm,
+        }
+    }
+
     /// Divides the products into tasks of about the same work; returns how many.
     fn divide(&mut self) -> usize {
-        let kind = kind_of(&self.x);
-        let work = |product: &PlannedProduct| match kind {
-            ProductKind::Gemv => product.w.bytes().len(),
-            ProductKind::Gemm => {
-                (product.tokens.len() + UNPACKING).saturating_mul(product.w.rows() * product.w.cols())
-            }
-        };
-        let [least, most] = match kind {
-            ProductKind::Gemv => ONE_ROW_TASK_BYTES,
-            ProductKind::Gemm => MANY_ROWS_TASK_WORK,
-        };
         let threads = self.cpu.pool().threads();
-        let total = self.parts.iter().fold(0usize, |sum, part| sum.saturating_add(work(&part.product)));
-        let wanted = (total / (threads * TASKS_PER_THREAD)).clamp(least, most);
+        let wanted = |many: bool, [least, most]: [usize; 2]| {
+            let parts = self.parts.iter().filter(|part| part.has_many_rows() == many);
+            let total = parts.fold(0usize, |sum, part| sum.saturating_add(part.amount()));
+            (total / (threads * TASKS_PER_THREAD)).clamp(least, most)
+        };
+        let (few, many) = (wanted(false, FEW_ROWS_TASK_BYTES), wanted(true, MANY_ROWS_TASK_WORK));
         let mut tasks = 0;
         for part in &mut self.parts {
             let rows = part.product.w.rows();
-            let pieces = work(&part.product).div_ceil(wanted).clamp(1, rows);
+            let wanted = if part.has_many_rows() { many } else { few };
+            let pieces = part.amount().div_ceil(wanted).clamp(1, rows);
             let tile = part.work.tile();
             let tile = if rows < 2 * threads * tile { tile.min(LANES) } else { tile };
             part.rows_per_task = rows.div_ceil(pieces).next_multiple_of(tile);
@@ -129,6 +141,22 @@ impl<'a> MatmulPlan<'a> {
     }
 }
 
+impl ProductPart<'_> {
+    /// Whether its kernel is one for many rows.
+    fn has_many_rows(&self) -> bool {
+        self.kind == ProductKind::Gemm
+    }
+
+    /// How much work it is: multiplications, unpacking included, for many rows; bytes of weights for few.
+    fn amount(&self) -> usize {
+        let PlannedProduct { w, tokens, .. } = &self.product;
+        match self.has_many_rows() {
+            true => (tokens.len() + UNPACKING).saturating_mul(w.rows() * w.cols()),
+            false => w.bytes().len(),
+        }
+    }
+}
+
 /// The rows of a product that a task computes.
 struct MatmulTask<'a> {
     w: Matrix<'a>,
@@ -136,20 +164,15 @@ struct MatmulTask<'a> {
     out: OutputColumns<'a>,
 }
 
-/// The kernel and the activations for an input.
-fn kind_of(x: &Activations) -> ProductKind {
-    if x.rows == 1 { ProductKind::Gemv } else { ProductKind::Gemm }
-}
-
 impl<'a> BoundKernel<'a> {
     /// The only place where kernels are chosen.
     fn choose(
         cpu: &Cpu,
-        arithmetic: Arithmetic,
+        (arithmetic, kind): (Arithmetic, ProductKind),
         block: BlockType,
         x: &Activations<'a>,
     ) -> Result<Self, KernelError> {
-        let (level, kind) = (cpu.level(), kind_of(x));
+        let level = cpu.level();
         let kernels = kernels(&level);
         match (arithmetic, block) {
             (Arithmetic::Fast, BlockType::Quant(quant)) => {

@@ -230,12 +230,15 @@ pub(super) struct KernelChoice<F: InputForm> {
     pub(super) tile: usize,
 }
 
-/// The two ways to compute products, by the number of rows of the whole input; they give the same bits.
+/// The ways to compute a product; they give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProductKind {
     /// The input has a single row.
     Gemv,
-    /// It has several.
+    /// It has several, of which at most [`IsaKernels::few_rows`] take part: sequences while they generate, or the rows of
+    /// an expert.
+    FewRows,
+    /// More rows take part.
     Gemm,
 }
 
@@ -246,6 +249,12 @@ pub(super) trait IsaKernels {
 
     /// Quantized weights, activations rounded to 8 bits.
     fn int8(&self, quant: QuantType, kind: ProductKind) -> KernelChoice<Int8Activations>;
+
+    /// The most rows of activations for which there are kernels of their own for quantized weights and activations
+    /// rounded to 8 bits.
+    fn few_rows(&self) -> usize {
+        0
+    }
 
     /// BF16 weights and activations rounded to bfloat16.
     fn bfloat16(&self, kind: ProductKind) -> KernelChoice<BFloat16>;

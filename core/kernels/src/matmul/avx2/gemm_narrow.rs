@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use super::bytes::{correction, offset, pairs};
-use super::transpose::turn;
+use super::transpose::{store_half, turn, turn_dwords};
 use super::unpack::fill;
 use crate::activations::{Int8Rows, Meta};
 use crate::blocks::{Format, GROUPS, Matrix, SUPER};
@@ -46,15 +46,25 @@ avx2! {
 ///
 /// # Safety
 /// The place is in the matrix.
-unsafe fn pack<F: Format>(matrix: &Matrix, place: TileRegion, tile: &mut Avx2NarrowTile, _: usize, _: &mut ()) {
+unsafe fn pack<F: Format>(
+    matrix: &Matrix,
+    place: TileRegion,
+    tile: &mut Avx2NarrowTile,
+    _: usize,
+    _: &mut (),
+) {
     let at = place.start / F::LEN * F::BYTES;
     let bytes = place.cols / F::LEN * F::BYTES;
     let mut w = [Unpacked::ZERO; LANES];
     for (i, w) in w.iter_mut().enumerate() {
         fill::<F>(w, &matrix.row(place.row + i.min(place.count - 1))[at..at + bytes]);
-        for g in 0..SUPER / F::GROUP {
-            tile.scale[g][i] = w.scale[g];
-            tile.min[g][i] = w.min[g];
+    }
+    for first in (0..SUPER / F::GROUP).step_by(8) {
+        // SAFETY: `first + 8 <= 16` scales and minima.
+        let load = |from: &[f32; GROUPS]| unsafe { _mm256_loadu_si256(from.as_ptr().add(first).cast()) };
+        turn_dwords(|i| load(&w[i].scale), |g, half, v| store_half(&mut tile.scale[first + g], half, v));
+        if F::MIN {
+            turn_dwords(|i| load(&w[i].min), |g, half, v| store_half(&mut tile.min[first + g], half, v));
         }
     }
     turn(&w, offset::<F>(), &mut tile.q);
@@ -69,6 +79,8 @@ unsafe impl<F: Format> TileProduct for Avx2NarrowTiles<F> {
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
+    const PAIRS: bool = true;
+
     avx2! {
     unsafe fn multiply<const R: usize>(
         tile: &Avx2NarrowTile,
@@ -77,49 +89,75 @@ unsafe impl<F: Format> TileProduct for Avx2NarrowTiles<F> {
         place: TileRegion,
         out: &mut [f32],
     ) {
-        let panel = place.start / SUPER;
-        let values = tokens.map(|t| x.values(panel, t));
-        let meta = tokens.map(|t| x.meta(panel, t));
-        let mut totals = [[_mm256_setzero_ps(); 2]; TOKENS];
-        for g in 0..place.cols / 32 {
-            if F::GROUP == 32 {
-                group::<F, 8>(tile, g, (g, 0), values, meta, &mut totals);
-            } else {
-                group::<F, 4>(tile, 2 * g, (g, 0), values, meta, &mut totals);
-                group::<F, 4>(tile, 2 * g + 1, (g, 4), values, meta, &mut totals);
-            }
-        }
-        for (totals, out) in totals.into_iter().zip(out.as_chunks_mut::<LANES>().0) {
-            for (half, total) in totals.into_iter().enumerate() {
-                // SAFETY: `8 * half + 8 <= 16`.
-                unsafe {
-                    let to = out.as_mut_ptr().add(8 * half);
-                    _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), total));
-                }
-            }
-        }
+        add_tokens::<F, TOKENS>(tile, x, tokens, place, out);
+    }
+    }
+
+    avx2! {
+    unsafe fn multiply_pair<const R: usize>(
+        tile: &Avx2NarrowTile,
+        x: &Int8Rows,
+        tokens: [usize; 2],
+        place: TileRegion,
+        out: &mut [f32],
+    ) {
+        add_tokens::<F, 2>(tile, x, tokens, place, out);
     }
     }
 }
 
 avx2! {
+/// Adds the products of a tile with `T` tokens to `out`, `[T][16]`.
+#[inline]
+fn add_tokens<F: Format, const T: usize>(
+    tile: &Avx2NarrowTile,
+    x: &Int8Rows,
+    tokens: [usize; T],
+    place: TileRegion,
+    out: &mut [f32],
+) {
+    let panel = place.start / SUPER;
+    let values = tokens.map(|t| x.values(panel, t));
+    let meta = tokens.map(|t| x.meta(panel, t));
+    let mut totals = [[_mm256_setzero_ps(); 2]; T];
+    for g in 0..place.cols / 32 {
+        if F::GROUP == 32 {
+            group::<F, 8, T>(tile, g, (g, 0), values, meta, &mut totals);
+        } else {
+            group::<F, 4, T>(tile, 2 * g, (g, 0), values, meta, &mut totals);
+            group::<F, 4, T>(tile, 2 * g + 1, (g, 4), values, meta, &mut totals);
+        }
+    }
+    for (totals, out) in totals.into_iter().zip(out.as_chunks_mut::<LANES>().0) {
+        for (half, total) in totals.into_iter().enumerate() {
+            // SAFETY: `8 * half + 8 <= 16`.
+            unsafe {
+                let to = out.as_mut_ptr().add(8 * half);
+                _mm256_storeu_ps(to, _mm256_add_ps(_mm256_loadu_ps(to), total));
+            }
+        }
+    }
+}
+}
+
+avx2! {
 /// Adds the products of one group of `4 * STEPS` columns, those from dword `first` of `tile.q[at]` on.
 #[inline]
-fn group<F: Format, const STEPS: usize>(
+fn group<F: Format, const STEPS: usize, const T: usize>(
     tile: &Avx2NarrowTile,
     group: usize,
     (at, first): (usize, usize),
-    x: [&[i8; SUPER]; TOKENS],
-    meta: [&Meta; TOKENS],
-    totals: &mut [[__m256; 2]; TOKENS],
+    x: [&[i8; SUPER]; T],
+    meta: [&Meta; T],
+    totals: &mut [[__m256; 2]; T],
 ) {
     // As many pairs of products as surely fit in 16 bits are added there.
     let depth = (32767 / (2 * 127 * F::SPAN)).clamp(1, STEPS as i32) as usize;
     let ones = _mm256_set1_epi16(1);
-    let mut sums = [[_mm256_setzero_si256(); 2]; TOKENS];
+    let mut sums = [[_mm256_setzero_si256(); 2]; T];
     let mut step = 0;
     while step < STEPS {
-        let mut halves = [[_mm256_setzero_si256(); 2]; TOKENS];
+        let mut halves = [[_mm256_setzero_si256(); 2]; T];
         for i in first + step..first + STEPS.min(step + depth) {
             // SAFETY: 64 bytes; four values of 256 at `32 at + 4 i`.
             unsafe {

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use super::bytes::{offset, pairs};
-use super::transpose::turn;
+use super::transpose::{store_half, turn, turn_dwords};
 use super::unpack::fill;
 use crate::activations::{Int8Rows, Meta};
 use crate::blocks::{GROUPS, Matrix, SUPER, WideFormat};
@@ -57,23 +57,42 @@ avx2! {
 ///
 /// # Safety
 /// The place is in the matrix.
-unsafe fn pack<F: WideFormat>(matrix: &Matrix, place: TileRegion, tile: &mut Avx2WideTile, _: usize, _: &mut ()) {
+unsafe fn pack<F: WideFormat>(
+    matrix: &Matrix,
+    place: TileRegion,
+    tile: &mut Avx2WideTile,
+    _: usize,
+    _: &mut (),
+) {
     let at = place.start / SUPER * F::BYTES;
     let mut w = [Unpacked::ZERO; LANES];
-    for (i, w) in w.iter_mut().enumerate() {
+    let mut whole = [IntegerScales::ZERO; LANES];
+    for (i, (w, whole)) in w.iter_mut().zip(&mut whole).enumerate() {
         let block = &matrix.row(place.row + i.min(place.count - 1))[at..at + F::BYTES];
         fill::<F>(w, block);
-        let whole = IntegerScales::of::<F>(block);
-        for (to, scale) in tile.scale.iter_mut().zip(whole.scale) {
-            to[i] = two(scale, scale);
-        }
-        let less = if F::MIN { whole.min } else { whole.scale };
-        for (to, [low, high]) in tile.less.iter_mut().zip(less.as_chunks::<2>().0) {
-            to[i] = two(*low, *high);
-        }
+        *whole = IntegerScales::of::<F>(block);
         (tile.d[i], tile.dmin[i]) = (whole.factors.d, whole.factors.dmin);
     }
     turn(&w, offset::<F>(), &mut tile.q);
+    // SAFETY: sixteen numbers.
+    let load = |from: &[i16; GROUPS]| unsafe { _mm256_loadu_si256(from.as_ptr().cast()) };
+    let low = _mm256_set1_epi32(0xffff);
+    // Two neighboring groups in each dword.
+    let each = |pair: usize, half: usize, two: __m256i| {
+        if pair < SUPER / F::GROUP / 2 {
+            let first = _mm256_or_si256(_mm256_and_si256(two, low), _mm256_slli_epi32::<16>(two));
+            let second = _mm256_or_si256(_mm256_srli_epi32::<16>(two), _mm256_andnot_si256(low, two));
+            store_half(&mut tile.scale[2 * pair], half, first);
+            store_half(&mut tile.scale[2 * pair + 1], half, second);
+            if !F::MIN {
+                store_half(&mut tile.less[pair], half, two);
+            }
+        }
+    };
+    turn_dwords(|i| load(&whole[i].scale), each);
+    if F::MIN {
+        turn_dwords(|i| load(&whole[i].min), |pair, half, two| store_half(&mut tile.less[pair], half, two));
+    }
 }
 }
 
@@ -85,6 +104,8 @@ unsafe impl<F: WideFormat> TileProduct for Avx2WideTiles<F> {
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 
+    const PAIRS: bool = true;
+
     avx2! {
     unsafe fn multiply<const R: usize>(
         tile: &Avx2WideTile,
@@ -93,40 +114,66 @@ unsafe impl<F: WideFormat> TileProduct for Avx2WideTiles<F> {
         place: TileRegion,
         out: &mut [f32],
     ) {
-        let panel = place.start / SUPER;
-        let values = tokens.map(|t| x.values(panel, t));
-        let mut totals = [[_mm256_setzero_si256(); 2]; TOKENS];
-        for g in 0..8 {
-            if F::GROUP == 32 {
-                group::<F, 8>(tile, g, (g, 0), values, &mut totals);
-            } else {
-                group::<F, 4>(tile, 2 * g, (g, 0), values, &mut totals);
-                group::<F, 4>(tile, 2 * g + 1, (g, 4), values, &mut totals);
-            }
-        }
-        for ((token, totals), out) in tokens.into_iter().zip(totals).zip(out.as_chunks_mut::<LANES>().0) {
-            let less = less::<F>(tile, x.meta(panel, token));
-            finish::<F>(tile, x.meta(panel, token).d[0], (totals, less), out);
-        }
+        add_tokens::<F, TOKENS>(tile, x, tokens, place, out);
+    }
+    }
+
+    avx2! {
+    unsafe fn multiply_pair<const R: usize>(
+        tile: &Avx2WideTile,
+        x: &Int8Rows,
+        tokens: [usize; 2],
+        place: TileRegion,
+        out: &mut [f32],
+    ) {
+        add_tokens::<F, 2>(tile, x, tokens, place, out);
     }
     }
 }
 
 avx2! {
+/// Adds the products of a tile with `T` tokens to `out`, `[T][16]`.
+#[inline]
+fn add_tokens<F: WideFormat, const T: usize>(
+    tile: &Avx2WideTile,
+    x: &Int8Rows,
+    tokens: [usize; T],
+    place: TileRegion,
+    out: &mut [f32],
+) {
+    let panel = place.start / SUPER;
+    let values = tokens.map(|t| x.values(panel, t));
+    let mut totals = [[_mm256_setzero_si256(); 2]; T];
+    for g in 0..8 {
+        if F::GROUP == 32 {
+            group::<F, 8, T>(tile, g, (g, 0), values, &mut totals);
+        } else {
+            group::<F, 4, T>(tile, 2 * g, (g, 0), values, &mut totals);
+            group::<F, 4, T>(tile, 2 * g + 1, (g, 4), values, &mut totals);
+        }
+    }
+    for ((token, totals), out) in tokens.into_iter().zip(totals).zip(out.as_chunks_mut::<LANES>().0) {
+        let less = less::<F>(tile, x.meta(panel, token));
+        finish::<F>(tile, x.meta(panel, token).d[0], (totals, less), out);
+    }
+}
+}
+
+avx2! {
 /// Adds the products of one group of `4 * STEPS` columns, those from dword `first` of `tile.q[at]` on, times its scales.
 #[inline]
-fn group<F: WideFormat, const STEPS: usize>(
+fn group<F: WideFormat, const STEPS: usize, const T: usize>(
     tile: &Avx2WideTile,
     group: usize,
     (at, first): (usize, usize),
-    x: [&[i8; SUPER]; TOKENS],
-    totals: &mut [[__m256i; 2]; TOKENS],
+    x: [&[i8; SUPER]; T],
+    totals: &mut [[__m256i; 2]; T],
 ) {
     // As many pairs of products as surely fit in 16 bits are added there.
     let depth = (32767 / (2 * 127 * F::SPAN)).clamp(1, STEPS as i32) as usize;
     let mut step = 0;
     while step < STEPS {
-        let mut halves = [[_mm256_setzero_si256(); 2]; TOKENS];
+        let mut halves = [[_mm256_setzero_si256(); 2]; T];
         for i in first + step..first + STEPS.min(step + depth) {
             // SAFETY: 64 bytes; four values of 256 at `32 at + 4 i`.
             unsafe {

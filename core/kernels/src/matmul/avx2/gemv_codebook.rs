@@ -1,8 +1,8 @@
-//! Products of one row: the codebook formats (IQ1, IQ2, IQ3) and the ternary formats.
+//! Products of one row or few: the codebook formats (IQ1, IQ2, IQ3) and the ternary formats.
 
 use std::arch::x86_64::*;
 
-use super::gemv::{ActivationPanel, Avx2GemvFormat, add_scaled, float, half, load};
+use super::gemv::{ActivationPanel, Avx2GemvFormat, add_products, float, half, load, spread};
 use super::gemv_lanes::WidePanelSums;
 use crate::blocks::{
     EVEN_MASKS, IQ1_TIMES_8, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, Iq1M, Iq1S, Iq2S, Iq2Xs, Iq2Xxs, Iq3S,
@@ -29,12 +29,25 @@ fn eights(v: [u64; 4]) -> __m256i {
 }
 
 avx2! {
-/// The products of 32 positive values and activations, in pairs of 16 bits; values whose byte of `minus` has all bits
-/// set count as negative.
+/// Adds the products of 32 positive values with the values `at` of each panel, times `scales`; values whose byte of
+/// `minus` has all bits set count as negative.
+///
+/// # Safety
+/// The panels are readable.
 #[inline]
-fn signed_pairs(q: __m256i, minus: __m256i, x: __m256i) -> __m256i {
+unsafe fn add_signed<const T: usize>(
+    totals: &mut [__m256i; T],
+    (q, minus): (__m256i, __m256i),
+    (x, at): (&[ActivationPanel; T], usize),
+    scales: __m256i,
+) {
     let sign = _mm256_or_si256(minus, _mm256_set1_epi8(1));
-    _mm256_maddubs_epi16(q, _mm256_sign_epi8(x, sign))
+    for (total, x) in totals.iter_mut().zip(x) {
+        // SAFETY: the promise of the caller.
+        let x = unsafe { load(x.values.add(at)) };
+        let pairs = _mm256_maddubs_epi16(q, _mm256_sign_epi8(x, sign));
+        *total = _mm256_add_epi32(*total, _mm256_madd_epi16(pairs, scales));
+    }
 }
 }
 
@@ -73,16 +86,16 @@ fn nibbles(bytes: u64) -> __m128i {
 }
 }
 
-/// Integer sums of eight groups of 32 with a scale each: `pairs` returns the products of a group in pairs of 16 bits,
+/// Integer sums of eight groups of 32 with a scale each: `group` returns a group's values and signs, as for `add_signed`,
 /// and its scale.
-macro_rules! sum_of_groups {
-    ($pairs:expr) => {{
-        let mut total = _mm256_setzero_si256();
+macro_rules! sums_of_groups {
+    ($x:expr, $group:expr) => {{
+        let mut totals = [_mm256_setzero_si256(); T];
         for g in 0..8 {
-            let (pairs, scale): (__m256i, i16) = $pairs(g);
-            total = _mm256_add_epi32(total, _mm256_madd_epi16(pairs, _mm256_set1_epi16(scale)));
+            let (q, minus, scale): (__m256i, __m256i, i16) = $group(g);
+            add_signed(&mut totals, (q, minus), ($x, 32 * g), _mm256_set1_epi16(scale));
         }
-        total
+        totals
     }};
 }
 
@@ -91,15 +104,21 @@ impl Avx2GemvFormat for Iq2Xxs {
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         // SAFETY: the caller promises a block of 66 bytes and the panel.
-        let total = sum_of_groups!(|g: usize| unsafe {
-            let (index, bits) = (read::<u32>(p, 2 + 8 * g), read::<u32>(p, 6 + 8 * g));
-            let q = eights(index.to_le_bytes().map(|i| IQ2_XXS[usize::from(i)]));
-            (signed_pairs(q, eights(even_masks(bits)), load(x.values.add(32 * g))), 1 + 2 * (bits >> 28) as i16)
-        });
-        // SAFETY: as above.
-        parts.leave(lane, total, unsafe { half(p) } * 0.125);
+        unsafe {
+            let totals = sums_of_groups!(x, |g: usize| {
+                let (index, bits) = (read::<u32>(p, 2 + 8 * g), read::<u32>(p, 6 + 8 * g));
+                let q = eights(index.to_le_bytes().map(|i| IQ2_XXS[usize::from(i)]));
+                (q, eights(even_masks(bits)), 1 + 2 * (bits >> 28) as i16)
+            });
+            WidePanelSums::leave(parts, lane, totals, half(p) * 0.125);
+        }
     }
     }
 }
@@ -109,19 +128,24 @@ impl Avx2GemvFormat for Iq2Xs {
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         // SAFETY: the caller promises a block of 74 bytes and the panel.
         unsafe {
             let scales = odd(nibbles(read::<u64>(p, 66)));
-            let mut total = _mm256_setzero_si256();
+            let mut totals = [_mm256_setzero_si256(); T];
             for g in 0..8 {
                 let four = read::<u64>(p, 2 + 8 * g);
                 let words = [0, 16, 32, 48].map(|shift| (four >> shift) as u16);
                 let q = eights(words.map(|word| IQ2_XS[usize::from(word & 511)]));
                 let minus = eights(words.map(|word| EVEN_MASKS[usize::from(word >> 9)]));
-                total = add_scaled(total, signed_pairs(q, minus, load(x.values.add(32 * g))), scales, g);
+                add_signed(&mut totals, (q, minus), (x, 32 * g), spread(scales, g));
             }
-            parts.leave(lane, total, half(p) * 0.125);
+            WidePanelSums::leave(parts, lane, totals, half(p) * 0.125);
         }
     }
     }
@@ -132,19 +156,24 @@ impl Avx2GemvFormat for Iq2S {
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         // SAFETY: the caller promises a block of 82 bytes and the panel.
         unsafe {
             let scales = odd(nibbles(read::<u64>(p, 74)));
-            let mut total = _mm256_setzero_si256();
+            let mut totals = [_mm256_setzero_si256(); T];
             for g in 0..8 {
                 let (low, high) = (read::<u32>(p, 2 + 4 * g), usize::from(read::<u8>(p, 66 + g)));
                 let index = |i: usize| (low >> (8 * i) & 255) as usize | (high << (8 - 2 * i) & 0x300);
                 let q = eights([0, 1, 2, 3].map(|i| IQ2_S[index(i)]));
                 let minus = masks(read::<u32>(p, 34 + 4 * g));
-                total = add_scaled(total, signed_pairs(q, minus, load(x.values.add(32 * g))), scales, g);
+                add_signed(&mut totals, (q, minus), (x, 32 * g), spread(scales, g));
             }
-            parts.leave(lane, total, half(p) * 0.125);
+            WidePanelSums::leave(parts, lane, totals, half(p) * 0.125);
         }
     }
     }
@@ -167,15 +196,21 @@ impl Avx2GemvFormat for Iq3Xxs {
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         // SAFETY: the caller promises a block of 98 bytes and the panel; the book has 256 entries.
-        let total = sum_of_groups!(|g: usize| unsafe {
-            let bits = read::<u32>(p, 66 + 4 * g);
-            let q = entries(&IQ3_XXS, _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.add(2 + 8 * g).cast())));
-            (signed_pairs(q, eights(even_masks(bits)), load(x.values.add(32 * g))), 1 + 2 * (bits >> 28) as i16)
-        });
-        // SAFETY: as above.
-        parts.leave(lane, total, unsafe { half(p) } * 0.25);
+        unsafe {
+            let totals = sums_of_groups!(x, |g: usize| {
+                let bits = read::<u32>(p, 66 + 4 * g);
+                let q = entries(&IQ3_XXS, _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.add(2 + 8 * g).cast())));
+                (q, eights(even_masks(bits)), 1 + 2 * (bits >> 28) as i16)
+            });
+            WidePanelSums::leave(parts, lane, totals, half(p) * 0.25);
+        }
     }
     }
 }
@@ -185,20 +220,25 @@ impl Avx2GemvFormat for Iq3S {
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         let (left, bit) = (_mm256_setr_epi32(8, 7, 6, 5, 4, 3, 2, 1), _mm256_set1_epi32(256));
         // SAFETY: the caller promises a block of 110 bytes and the panel; the book has 512 entries.
-        let total = sum_of_groups!(|g: usize| unsafe {
-            let high = _mm256_set1_epi32(i32::from(read::<u8>(p, 66 + g)));
-            let high = _mm256_and_si256(_mm256_sllv_epi32(high, left), bit);
-            let low = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.add(2 + 8 * g).cast()));
-            let q = entries(&IQ3_S, _mm256_or_si256(low, high));
-            let scale = read::<u8>(p, 106 + g / 2) >> (4 * (g % 2)) & 15;
-            let minus = masks(read::<u32>(p, 74 + 4 * g));
-            (signed_pairs(q, minus, load(x.values.add(32 * g))), 1 + 2 * i16::from(scale))
-        });
-        // SAFETY: as above.
-        parts.leave(lane, total, unsafe { half(p) });
+        unsafe {
+            let totals = sums_of_groups!(x, |g: usize| {
+                let high = _mm256_set1_epi32(i32::from(read::<u8>(p, 66 + g)));
+                let high = _mm256_and_si256(_mm256_sllv_epi32(high, left), bit);
+                let low = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p.add(2 + 8 * g).cast()));
+                let q = entries(&IQ3_S, _mm256_or_si256(low, high));
+                let scale = read::<u8>(p, 106 + g / 2) >> (4 * (g % 2)) & 15;
+                (q, masks(read::<u32>(p, 74 + 4 * g)), 1 + 2 * i16::from(scale))
+            });
+            WidePanelSums::leave(parts, lane, totals, half(p));
+        }
     }
     }
 }
@@ -208,26 +248,35 @@ impl Avx2GemvFormat for Iq1S {
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         // The entries of the codebook are -8, 0 and 8; with 8 added they are not negative.
         let eight = _mm256_set1_epi8(8);
         // SAFETY: the caller promises a block of 50 bytes and the panel.
         unsafe {
-            let total = sum_of_groups!(|g: usize| {
+            let mut totals = [_mm256_setzero_si256(); T];
+            for g in 0..8 {
                 let (low, word) = (read::<u32>(p, 2 + 4 * g), usize::from(read::<u16>(p, 34 + 2 * g)));
                 let index = |i: usize| (low >> (8 * i) & 255) as usize | (word >> (3 * i) & 7) << 8;
                 let q = _mm256_add_epi8(eights([0, 1, 2, 3].map(|i| IQ1_TIMES_8[index(i)])), eight);
-                (_mm256_maddubs_epi16(q, load(x.values.add(32 * g))), 1 + 2 * (word >> 12 & 7) as i16)
-            });
+                let scale = _mm256_set1_epi16(1 + 2 * (word >> 12 & 7) as i16);
+                add_products(&mut totals, q, (x, 32 * g), scale);
+            }
             // A group's shift is 1 or, if the top bit is set, -1; with the 8 from above -7 or -9 remains to be added.
             let words = _mm_loadu_si128(p.add(34).cast());
             let scale = _mm_and_si128(_mm_srli_epi16::<11>(words), _mm_set1_epi16(14));
             let scale = _mm_add_epi16(scale, _mm_set1_epi16(1));
             let shift = _mm_add_epi16(_mm_slli_epi16::<1>(_mm_srai_epi16::<15>(words)), _mm_set1_epi16(-7));
-            let sums = _mm_loadu_si128((&raw const (*x.meta).sum32).cast());
-            let less = _mm_madd_epi16(_mm_mullo_epi16(scale, shift), sums);
-            let total = _mm256_add_epi32(total, _mm256_zextsi128_si256(less));
-            parts.leave(lane, total, half(p) * 0.125);
+            let factors = _mm_mullo_epi16(scale, shift);
+            for (total, x) in totals.iter_mut().zip(x) {
+                let sums = _mm_loadu_si128((&raw const (*x.meta).sum32).cast());
+                *total = _mm256_add_epi32(*total, _mm256_zextsi128_si256(_mm_madd_epi16(factors, sums)));
+            }
+            WidePanelSums::leave(parts, lane, totals, half(p) * 0.125);
         }
     }
     }
@@ -261,7 +310,12 @@ impl Avx2GemvFormat for Iq1M {
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         let ones = 0x0101_0101_0101_0101;
         // Each eight values have a nibble with the sign of their shift in its top bit.
         let (bytes, bit) = (
@@ -273,9 +327,11 @@ impl Avx2GemvFormat for Iq1M {
             let words = read::<u64>(p, 48);
             let scales = three_bits(words);
             // Values with 16 more.
-            let sums = even_odd(load((&raw const (*x.meta).sum16).cast::<i16>()));
-            let less = _mm256_slli_epi32::<4>(_mm256_madd_epi16(scales, sums));
-            let mut total = _mm256_sub_epi32(_mm256_setzero_si256(), less);
+            let mut totals = x.each_ref().map(|x| {
+                let sums = even_odd(load((&raw const (*x.meta).sum16).cast::<i16>()));
+                let less = _mm256_slli_epi32::<4>(_mm256_madd_epi16(scales, sums));
+                _mm256_sub_epi32(_mm256_setzero_si256(), less)
+            });
             for g in 0..8 {
                 let (low, high) = (read::<u32>(p, 4 * g), usize::from(read::<u16>(p, 32 + 2 * g)));
                 let index = |i: usize| (low >> (8 * i) & 255) as usize | (high >> (4 * i) & 7) << 8;
@@ -283,33 +339,34 @@ impl Avx2GemvFormat for Iq1M {
                 let high = _mm256_shuffle_epi8(_mm256_set1_epi16(high as i16), bytes);
                 let down = _mm256_cmpeq_epi8(_mm256_and_si256(high, bit), bit);
                 let shift = _mm256_add_epi8(_mm256_add_epi8(down, down), _mm256_set1_epi8(17));
-                let pairs = _mm256_maddubs_epi16(_mm256_add_epi8(q, shift), load(x.values.add(32 * g)));
-                total = add_scaled(total, pairs, scales, g);
+                add_products(&mut totals, _mm256_add_epi8(q, shift), (x, 32 * g), spread(scales, g));
             }
             let word = |i: usize| (words >> (16 * i)) as u16;
             let factor = word(0) >> 12 | word(1) >> 8 & 0xf0 | word(2) >> 4 & 0xf00 | word(3) & 0xf000;
-            parts.leave(lane, total, float(factor) * 0.125);
+            WidePanelSums::leave(parts, lane, totals, float(factor) * 0.125);
         }
     }
     }
 }
 
 avx2! {
-/// The integer product of 256 values of -1, 0 and 1, stored plus 1, in eight parts.
+/// The integer products of 256 values of -1, 0 and 1, stored plus 1, with each panel, in eight parts.
 ///
 /// # Safety
-/// The panel of activations.
+/// The panels of activations.
 #[inline]
-unsafe fn ternary(q: [__m256i; 8], x: &ActivationPanel) -> __m256i {
-    let mut pairs = _mm256_setzero_si256();
-    for (g, q) in q.into_iter().enumerate() {
-        // Eight sums of two products of up to 3 and 127 fit in 16 bits.
-        // SAFETY: the promise of the caller.
-        pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(q, unsafe { load(x.values.add(32 * g)) }));
-    }
-    // SAFETY: as above: eight sums.
-    let sums = unsafe { _mm_loadu_si128((&raw const (*x.meta).sum32).cast()) };
-    _mm256_sub_epi32(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)), _mm256_cvtepi16_epi32(sums))
+unsafe fn ternary<const T: usize>(q: [__m256i; 8], x: &[ActivationPanel; T]) -> [__m256i; T] {
+    x.each_ref().map(|x| {
+        let mut pairs = _mm256_setzero_si256();
+        for (g, q) in q.into_iter().enumerate() {
+            // Eight sums of two products of up to 3 and 127 fit in 16 bits.
+            // SAFETY: the promise of the caller.
+            pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(q, unsafe { load(x.values.add(32 * g)) }));
+        }
+        // SAFETY: as above: eight sums.
+        let sums = unsafe { _mm_loadu_si128((&raw const (*x.meta).sum32).cast()) };
+        _mm256_sub_epi32(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)), _mm256_cvtepi16_epi32(sums))
+    })
 }
 }
 
@@ -318,7 +375,12 @@ impl Avx2GemvFormat for Tq2_0 {
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         let m2 = _mm256_set1_epi8(3);
         // SAFETY: the caller promises a block of 66 bytes and the panel.
         unsafe {
@@ -327,7 +389,7 @@ impl Avx2GemvFormat for Tq2_0 {
                 parts.map(|v| _mm256_and_si256(v, m2))
             };
             let ([a, b, c, d], [e, f, g, h]) = (four(load(p)), four(load(p.add(32))));
-            parts.leave(lane, ternary([a, b, c, d, e, f, g, h], x), half(p.add(64)));
+            WidePanelSums::leave(parts, lane, ternary([a, b, c, d, e, f, g, h], x), half(p.add(64)));
         }
     }
     }
@@ -350,7 +412,12 @@ impl Avx2GemvFormat for Tq1_0 {
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         let thrice = |v| _mm256_add_epi8(_mm256_add_epi8(v, v), v);
         let thrice_half = |v| _mm_add_epi8(_mm_add_epi8(v, v), v);
         let join = |a, b| _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(a), b);
@@ -374,7 +441,7 @@ impl Avx2GemvFormat for Tq1_0 {
             q[5] = join(sixteen[0], sixteen[1]);
             q[6] = join(sixteen[2], sixteen[3]);
             q[7] = join(sixteen[4], last);
-            parts.leave(lane, ternary(q.map(|v| digits(v)), x), half(p.add(52)));
+            WidePanelSums::leave(parts, lane, ternary(q.map(|v| digits(v)), x), half(p.add(52)));
         }
     }
     }

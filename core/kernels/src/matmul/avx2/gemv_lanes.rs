@@ -1,4 +1,4 @@
-//! The partial results of eight rows for a panel, and their sums with the rows in lanes.
+//! The partial results of eight rows of weights for a panel, and their sums with these rows in lanes.
 
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
@@ -30,16 +30,16 @@ fn reduce(rows: &[[i32; 4]; 8]) -> __m256i {
 }
 }
 
-/// The partial results of eight rows for a panel.
+/// The partial results of eight rows of weights for a panel of a row of activations.
 ///
 /// # Safety
-/// All bits are valid, and its alignment is at most 64 bytes.
-pub(super) unsafe trait PanelSums {
-    /// Adds it to the sums of the rows.
+/// All bits are valid, its alignment is at most 64 bytes, and its size a multiple of 32.
+pub(super) unsafe trait PanelSums: Sized {
+    /// Adds the results for each row of activations to its sums. What belongs to the weights alone is in the first.
     ///
     /// # Safety
-    /// The processor has AVX2, FMA and F16C; `x` is the panel.
-    unsafe fn add(&self, x: &ActivationPanel, sums: __m256) -> __m256;
+    /// The processor has AVX2, FMA and F16C; `x` are the panels.
+    unsafe fn add<const T: usize>(parts: &[Self; T], x: &[ActivationPanel; T], sums: &mut [__m256; T]);
 }
 
 /// The partial results of rows of a wide format, with minima or without, for a panel: integers, in four parts each, and
@@ -54,23 +54,27 @@ pub(super) struct WidePanelSums<const MIN: bool> {
 
 impl<const MIN: bool> WidePanelSums<MIN> {
     avx2! {
-    /// Stores the products of a row, in eight parts, and their factor.
+    /// Stores the products of a row of weights with each row of activations, in eight parts, and their factor.
     #[inline]
-    pub(super) fn leave(&mut self, lane: usize, products: __m256i, d: f32) {
-        let four = _mm_add_epi32(_mm256_castsi256_si128(products), _mm256_extracti128_si256::<1>(products));
-        // SAFETY: four numbers.
-        unsafe { _mm_storeu_si128(self.products[slot(lane)].as_mut_ptr().cast(), four) };
-        self.d[lane] = d;
+    pub(super) fn leave<const T: usize>(parts: &mut [Self; T], lane: usize, products: [__m256i; T], d: f32) {
+        for (part, products) in parts.iter_mut().zip(products) {
+            let four = _mm_add_epi32(_mm256_castsi256_si128(products), _mm256_extracti128_si256::<1>(products));
+            // SAFETY: four numbers.
+            unsafe { _mm_storeu_si128(part.products[slot(lane)].as_mut_ptr().cast(), four) };
+        }
+        parts[0].d[lane] = d;
     }
     }
 
     avx2! {
-    /// Stores the minima of a row, in four parts, and their factor.
+    /// Stores the minima of a row of weights for each row of activations, in four parts, and their factor.
     #[inline]
-    pub(super) fn leave_minima(&mut self, lane: usize, minima: __m128i, dmin: f32) {
-        // SAFETY: four numbers.
-        unsafe { _mm_storeu_si128(self.minima[slot(lane)].as_mut_ptr().cast(), minima) };
-        self.dmin[lane] = dmin;
+    pub(super) fn leave_minima<const T: usize>(parts: &mut [Self; T], lane: usize, minima: [__m128i; T], dmin: f32) {
+        for (part, minima) in parts.iter_mut().zip(minima) {
+            // SAFETY: four numbers.
+            unsafe { _mm_storeu_si128(part.minima[slot(lane)].as_mut_ptr().cast(), minima) };
+        }
+        parts[0].dmin[lane] = dmin;
     }
     }
 }
@@ -80,17 +84,18 @@ unsafe impl<const MIN: bool> PanelSums for WidePanelSums<MIN> {
     avx2! {
     /// Adds the products, less the minima.
     #[inline]
-    unsafe fn add(&self, x: &ActivationPanel, sums: __m256) -> __m256 {
-        // SAFETY: eight factors; the caller's panel.
-        unsafe {
-            let dx = _mm256_set1_ps((*x.meta).d[0]);
-            let d = _mm256_mul_ps(_mm256_loadu_ps(self.d.as_ptr()), dx);
-            let sums = _mm256_fmadd_ps(_mm256_cvtepi32_ps(reduce(&self.products)), d, sums);
-            if !MIN {
-                return sums;
+    unsafe fn add<const T: usize>(parts: &[Self; T], x: &[ActivationPanel; T], sums: &mut [__m256; T]) {
+        let first = &parts[0];
+        // SAFETY: eight factors.
+        let (d, dmin) = unsafe { (_mm256_loadu_ps(first.d.as_ptr()), _mm256_loadu_ps(first.dmin.as_ptr())) };
+        for ((part, x), sum) in parts.iter().zip(x).zip(sums) {
+            // SAFETY: the caller's panels.
+            let dx = _mm256_set1_ps(unsafe { (*x.meta).d[0] });
+            *sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(reduce(&part.products)), _mm256_mul_ps(d, dx), *sum);
+            if MIN {
+                let minima = _mm256_cvtepi32_ps(reduce(&part.minima));
+                *sum = _mm256_fnmadd_ps(minima, _mm256_mul_ps(dmin, dx), *sum);
             }
-            let dmin = _mm256_mul_ps(_mm256_loadu_ps(self.dmin.as_ptr()), dx);
-            _mm256_fnmadd_ps(_mm256_cvtepi32_ps(reduce(&self.minima)), dmin, sums)
         }
     }
     }
@@ -178,26 +183,32 @@ unsafe impl<S: ScaleFormat, const G: usize, const MIN: bool> PanelSums for Narro
     avx2! {
     /// Adds the products of the panel's groups, in order.
     #[inline]
-    unsafe fn add(&self, x: &ActivationPanel, sums: __m256) -> __m256 {
-        let groups = x.groups * G / 8;
-        let mut total = _mm256_setzero_ps();
+    unsafe fn add<const T: usize>(parts: &[Self; T], x: &[ActivationPanel; T], sums: &mut [__m256; T]) {
+        let groups = x[0].groups * G / 8;
+        let mut totals = [_mm256_setzero_ps(); T];
         for first in (0..groups).step_by(8) {
-            // SAFETY: eight columns of the products from `first` on; eight scales and minima; the caller's panel.
-            unsafe {
-                let products = columns(self.products.as_ptr().cast::<f32>().add(first), G);
+            for ((part, x), total) in parts.iter().zip(x).zip(&mut totals) {
+                // SAFETY: eight columns of the products from `first` on; the caller's panels.
+                let (products, meta) =
+                    unsafe { (columns(part.products.as_ptr().cast::<f32>().add(first), G), &*x.meta) };
                 for (i, product) in products.into_iter().enumerate().take(groups - first) {
-                    let (group, part) = (first + i, (first + i) * 8 / G);
-                    let scale = S::floats(_mm_loadu_si128(self.scale[group].as_ptr().cast()));
-                    let scale = _mm256_mul_ps(scale, _mm256_set1_ps((*x.meta).d[part]));
-                    total = _mm256_fmadd_ps(product, scale, total);
-                    if MIN {
-                        let min = HalfScales::floats(_mm_loadu_si128(self.min[part].as_ptr().cast()));
-                        total = _mm256_fmadd_ps(min, _mm256_set1_ps((*x.meta).dsum[part]), total);
+                    let (group, of) = (first + i, (first + i) * 8 / G);
+                    // SAFETY: eight scales and minima.
+                    unsafe {
+                        let scale = S::floats(_mm_loadu_si128(parts[0].scale[group].as_ptr().cast()));
+                        let scale = _mm256_mul_ps(scale, _mm256_set1_ps(meta.d[of]));
+                        *total = _mm256_fmadd_ps(product, scale, *total);
+                        if MIN {
+                            let min = HalfScales::floats(_mm_loadu_si128(parts[0].min[of].as_ptr().cast()));
+                            *total = _mm256_fmadd_ps(min, _mm256_set1_ps(meta.dsum[of]), *total);
+                        }
                     }
                 }
             }
         }
-        _mm256_add_ps(sums, total)
+        for (sum, total) in sums.iter_mut().zip(totals) {
+            *sum = _mm256_add_ps(*sum, total);
+        }
     }
     }
 }

@@ -1,4 +1,4 @@
-//! Products of one row: the formats with a scale for each 32 values or fewer.
+//! Products of one row or few: the formats with a scale for each 32 values or fewer.
 
 use std::arch::x86_64::*;
 
@@ -125,32 +125,37 @@ avx2! {
 /// Stores the products of one panel.
 ///
 /// # Safety
-/// Blocks 0 to `panel.last` of the format are readable; the panel of activations.
+/// Blocks 0 to `panel.last` of the format are readable, and so are the panels of activations.
 #[inline]
-unsafe fn leave<P: BlockPairs, const MIN: bool, const FULL: bool>(
+unsafe fn leave<P: BlockPairs, const MIN: bool, const FULL: bool, const T: usize>(
     panel: RowBlocks,
-    x: &ActivationPanel,
-    parts: &mut NarrowPanelSums<P::Scale, 8, MIN>,
+    x: &[ActivationPanel; T],
+    parts: &mut [NarrowPanelSums<P::Scale, 8, MIN>; T],
     lane: usize,
 ) {
     // SAFETY: the promise of the caller; eight products; blocks open with two bytes at least.
     unsafe {
-        let two = |n: usize| {
-            let from = x.halved.add(128 * (n / 2) + 32 * (n % 2));
-            dot::<P>(P::two::<FULL>(panel, n), [load(from), load(from.add(64))])
-        };
-        // Even blocks, then odd ones; then all in order.
-        let sums = merge([two(0), two(1), two(2), two(3)]);
-        let mut sums = _mm256_permutevar8x32_epi32(sums, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-        if fits::<P>() && P::OFFSET > 0 {
-            // From -128 times the sums to -OFFSET times.
-            let shift = _mm_cvtsi32_si128(7 - P::OFFSET.ilog2() as i32);
-            sums = _mm256_add_epi32(sums, _mm256_sra_epi32(load((*x.meta).neg32.as_ptr()), shift));
+        let mut dots = [[_mm256_setzero_si256(); 4]; T];
+        for n in 0..4 {
+            let q = P::two::<FULL>(panel, n);
+            for (x, dots) in x.iter().zip(&mut dots) {
+                let from = x.halved.add(128 * (n / 2) + 32 * (n % 2));
+                dots[n] = dot::<P>(q, [load(from), load(from.add(64))]);
+            }
         }
-        _mm256_storeu_ps(parts.products[lane].as_mut_ptr(), _mm256_cvtepi32_ps(sums));
-        leave_words::<FULL>(panel, 0, &mut parts.scale, lane);
+        for ((x, dots), part) in x.iter().zip(dots).zip(&mut *parts) {
+            // Even blocks, then odd ones; then all in order.
+            let mut sums = _mm256_permutevar8x32_epi32(merge(dots), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+            if fits::<P>() && P::OFFSET > 0 {
+                // From -128 times the sums to -OFFSET times.
+                let shift = _mm_cvtsi32_si128(7 - P::OFFSET.ilog2() as i32);
+                sums = _mm256_add_epi32(sums, _mm256_sra_epi32(load((*x.meta).neg32.as_ptr()), shift));
+            }
+            _mm256_storeu_ps(part.products[lane].as_mut_ptr(), _mm256_cvtepi32_ps(sums));
+        }
+        leave_words::<FULL>(panel, 0, &mut parts[0].scale, lane);
         if let Some(at) = P::MINIMUM {
-            leave_words::<FULL>(panel, at, &mut parts.min, lane);
+            leave_words::<FULL>(panel, at, &mut parts[0].min, lane);
         }
     }
 }
@@ -185,14 +190,19 @@ macro_rules! narrow {
 
             avx2! {
             #[inline]
-            unsafe fn panel(start: *const u8, x: &ActivationPanel, parts: &mut Self::Parts, lane: usize) {
-                let panel = RowBlocks { start, bytes: Self::BYTES, last: x.groups - 1 };
-                // SAFETY: the caller promises the blocks of `x.groups` groups and padded activations.
+            unsafe fn panel<const T: usize>(
+                start: *const u8,
+                x: &[ActivationPanel; T],
+                parts: &mut [Self::Parts; T],
+                lane: usize,
+            ) {
+                let panel = RowBlocks { start, bytes: Self::BYTES, last: x[0].groups - 1 };
+                // SAFETY: the caller promises the blocks of the groups and padded activations.
                 unsafe {
-                    if x.groups == 8 {
-                        leave::<$name, { $name::MIN }, true>(panel, x, parts, lane);
+                    if x[0].groups == 8 {
+                        leave::<$name, { $name::MIN }, true, T>(panel, x, parts, lane);
                     } else {
-                        leave::<$name, { $name::MIN }, false>(panel, x, parts, lane);
+                        leave::<$name, { $name::MIN }, false, T>(panel, x, parts, lane);
                     }
                 }
             }
@@ -212,28 +222,21 @@ narrow! {
 }
 
 avx2! {
-/// The products of block `i` of NVFP4, four parts of each group: of groups 0 and 1, then of 2 and 3.
+/// The values of a block of NVFP4 plus their offset: groups 0 and 1, then 2 and 3.
 ///
 /// # Safety
-/// Block `i` and the panel of activations are readable.
+/// The block is readable.
 #[inline]
-unsafe fn four_groups(block: *const u8, x: &ActivationPanel, i: usize) -> [__m256i; 2] {
-    let (m4, ones) = (_mm256_set1_epi8(15), _mm256_set1_epi16(1));
+unsafe fn four_groups(block: *const u8) -> [__m256i; 2] {
+    let m4 = _mm256_set1_epi8(15);
     // SAFETY: the promise of the caller: 36 bytes, of which the last 32 are nibbles; a table of 16.
-    unsafe {
-        let table = _mm256_broadcastsi128_si256(_mm_loadu_si128(MXFP4_LEVELS.as_ptr().cast()));
-        let table = _mm256_add_epi8(table, _mm256_set1_epi8(Nvfp4::OFFSET as i8));
-        let v = load(block.add(4));
-        let low = _mm256_shuffle_epi8(table, _mm256_and_si256(v, m4));
-        let high = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16::<4>(v), m4));
-        // A group's eight low nibbles, then its eight high ones: groups 0 and 2, then 1 and 3.
-        let (even, odd) = (_mm256_unpacklo_epi64(low, high), _mm256_unpackhi_epi64(low, high));
-        let q = [_mm256_permute2x128_si256::<0x20>(even, odd), _mm256_permute2x128_si256::<0x31>(even, odd)];
-        [0, 1].map(|n| {
-            let pairs = _mm256_maddubs_epi16(q[n], load(x.values.add(64 * i + 32 * n)));
-            _mm256_madd_epi16(pairs, ones)
-        })
-    }
+    let (table, v) = unsafe { (_mm_loadu_si128(MXFP4_LEVELS.as_ptr().cast()), load(block.add(4))) };
+    let table = _mm256_add_epi8(_mm256_broadcastsi128_si256(table), _mm256_set1_epi8(Nvfp4::OFFSET as i8));
+    let low = _mm256_shuffle_epi8(table, _mm256_and_si256(v, m4));
+    let high = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16::<4>(v), m4));
+    // A group's eight low nibbles, then its eight high ones: groups 0 and 2, then 1 and 3.
+    let (even, odd) = (_mm256_unpacklo_epi64(low, high), _mm256_unpackhi_epi64(low, high));
+    [_mm256_permute2x128_si256::<0x20>(even, odd), _mm256_permute2x128_si256::<0x31>(even, odd)]
 }
 }
 
@@ -242,22 +245,34 @@ impl Avx2GemvFormat for Nvfp4 {
 
     avx2! {
     #[inline]
-    unsafe fn panel(start: *const u8, x: &ActivationPanel, parts: &mut Self::Parts, lane: usize) {
-        let panel = RowBlocks { start, bytes: Self::BYTES, last: x.groups.div_ceil(2) - 1 };
-        // SAFETY: the caller promises the blocks of `x.groups` groups and padded activations; sixteen products and scales.
+    unsafe fn panel<const T: usize>(
+        start: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
+        let panel = RowBlocks { start, bytes: Self::BYTES, last: x[0].groups.div_ceil(2) - 1 };
+        // SAFETY: the caller promises the blocks of the groups and padded activations; sixteen products and scales.
         unsafe {
             for half in 0..2 {
                 let [a, b] = [2 * half, 2 * half + 1].map(|i| panel.block::<false>(i));
-                let ([v0, v1], [v2, v3]) = (four_groups(a, x, 2 * half), four_groups(b, x, 2 * half + 1));
-                let sums = merge([v0, v1, v2, v3]);
-                let sums = _mm256_permutevar8x32_epi32(sums, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-                // From -128 times the sums to -OFFSET times.
-                let less = load((*x.meta).neg16.as_ptr().add(8 * half));
-                let sums = _mm256_add_epi32(sums, _mm256_srai_epi32::<{ 7 - Nvfp4::OFFSET.ilog2() as i32 }>(less));
-                _mm256_storeu_ps(parts.products[lane].as_mut_ptr().add(8 * half), _mm256_cvtepi32_ps(sums));
+                let ([q0, q1], [q2, q3]) = (four_groups(a), four_groups(b));
+                for (x, part) in x.iter().zip(&mut *parts) {
+                    let dot = |n: usize, q: __m256i| {
+                        let pairs = _mm256_maddubs_epi16(q, load(x.values.add(128 * half + 32 * n)));
+                        _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
+                    };
+                    let sums = merge([dot(0, q0), dot(1, q1), dot(2, q2), dot(3, q3)]);
+                    let sums = _mm256_permutevar8x32_epi32(sums, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+                    // From -128 times the sums to -OFFSET times.
+                    let less = load((*x.meta).neg16.as_ptr().add(8 * half));
+                    let less = _mm256_srai_epi32::<{ 7 - Nvfp4::OFFSET.ilog2() as i32 }>(less);
+                    let sums = _mm256_cvtepi32_ps(_mm256_add_epi32(sums, less));
+                    _mm256_storeu_ps(part.products[lane].as_mut_ptr().add(8 * half), sums);
+                }
                 for (i, block) in [a, b].into_iter().enumerate() {
                     for g in 0..4 {
-                        parts.scale[8 * half + 4 * i + g][lane] = u16::from(*block.add(g));
+                        parts[0].scale[8 * half + 4 * i + g][lane] = u16::from(*block.add(g));
                     }
                 }
             }

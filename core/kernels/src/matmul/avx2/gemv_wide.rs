@@ -1,8 +1,8 @@
-//! Products of one row: the K-quants and IQ4_XS.
+//! Products of one row or few: the K-quants and IQ4_XS.
 
 use std::arch::x86_64::*;
 
-use super::gemv::{ActivationPanel, Avx2GemvFormat, ByteTable, add_scaled, half, load, words};
+use super::gemv::{ActivationPanel, Avx2GemvFormat, ByteTable, add_products, half, load, spread, words};
 use super::gemv_lanes::WidePanelSums;
 use crate::blocks::{IQ4_LEVELS, Iq4Xs, Q2K, Q3K, Q4K, Q5K, Q6K};
 use crate::isa::avx2;
@@ -45,28 +45,32 @@ avx2! {
 /// Stores the products and minima of a block of Q4_K or Q5_K whose 32 values of group `g` are `q(g / 2)[g % 2]`.
 ///
 /// # Safety
-/// A block that opens with d, dmin and twelve scale bytes; the panel of activations.
+/// A block that opens with d, dmin and twelve scale bytes; the panels of activations.
 #[inline]
-unsafe fn leave_pairs(
+unsafe fn leave_pairs<const T: usize>(
     p: *const u8,
     q: impl Fn(usize) -> [__m256i; 2],
-    x: &ActivationPanel,
-    (parts, lane): (&mut WidePanelSums<true>, usize),
+    x: &[ActivationPanel; T],
+    (parts, lane): (&mut [WidePanelSums<true>; T], usize),
 ) {
     // SAFETY: the promise of the caller.
     unsafe {
         let bytes = scale_bytes(p.add(4));
         let scales = _mm256_broadcastsi128_si256(pick(bytes, &SCALES));
-        let mut total = _mm256_setzero_si256();
+        let mut totals = [_mm256_setzero_si256(); T];
         for pair in 0..4 {
             for (i, q) in q(pair).into_iter().enumerate() {
                 let g = 2 * pair + i;
-                total = add_scaled(total, _mm256_maddubs_epi16(q, load(x.values.add(32 * g))), scales, g);
+                add_products(&mut totals, q, (x, 32 * g), spread(scales, g));
             }
         }
-        parts.leave(lane, total, half(p));
-        let sums = _mm_loadu_si128((&raw const (*x.meta).sum32).cast());
-        parts.leave_minima(lane, _mm_madd_epi16(pick(bytes, &MINIMA), sums), half(p.add(2)));
+        WidePanelSums::leave(parts, lane, totals, half(p));
+        let minima = pick(bytes, &MINIMA);
+        let minima = x.each_ref().map(|x| {
+            let sums = _mm_loadu_si128((&raw const (*x.meta).sum32).cast());
+            _mm_madd_epi16(minima, sums)
+        });
+        WidePanelSums::leave_minima(parts, lane, minima, half(p.add(2)));
     }
 }
 }
@@ -76,7 +80,12 @@ impl Avx2GemvFormat for Q4K {
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<true>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         let m4 = _mm256_set1_epi8(15);
         let q = |pair: usize| {
             // SAFETY: the caller promises a block of 144 bytes, of which the last 128 are nibbles.
@@ -94,7 +103,12 @@ impl Avx2GemvFormat for Q5K {
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<true>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         let (m4, m16) = (_mm256_set1_epi8(15), _mm256_set1_epi8(16));
         // SAFETY: the caller promises a block of 176 bytes: 16 of scales, 32 of high bits, 128 of nibbles.
         let high = unsafe { load(p.add(16)) };
@@ -118,18 +132,6 @@ impl Avx2GemvFormat for Q5K {
 }
 
 avx2! {
-/// Adds the products of 32 values, times the scales of their two 16s: those of number `n` of each half of `scales`.
-///
-/// # Safety
-/// The panel of activations.
-#[inline]
-unsafe fn add(total: __m256i, q: __m256i, x: &ActivationPanel, scales: __m256i, n: usize) -> __m256i {
-    // SAFETY: the promise of the caller; `n < 8`.
-    add_scaled(total, _mm256_maddubs_epi16(q, unsafe { load(x.values.add(32 * n)) }), scales, n)
-}
-}
-
-avx2! {
 /// `2^SHIFT` times the scales times the sums of 16 activations, negated: the initial integer sums of values plus
 /// `2^SHIFT`.
 ///
@@ -144,33 +146,51 @@ unsafe fn less<const SHIFT: i32>(scales: __m128i, x: &ActivationPanel) -> __m256
 }
 }
 
+avx2! {
+/// The same for each of the panels.
+///
+/// # Safety
+/// The panels of activations.
+#[inline]
+unsafe fn less_of_each<const SHIFT: i32, const T: usize>(scales: __m128i, x: &[ActivationPanel; T]) -> [__m256i; T] {
+    // SAFETY: the promise of the caller.
+    x.each_ref().map(|x| unsafe { less::<SHIFT>(scales, x) })
+}
+}
+
 impl Avx2GemvFormat for Q6K {
     type Parts = WidePanelSums<false>;
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         let (m4, m48) = (_mm256_set1_epi8(15), _mm256_set1_epi8(48));
         // SAFETY: the caller promises a block of 210 bytes: 128 low, 64 high, 16 scales, d.
         unsafe {
             let bytes = _mm_loadu_si128(p.add(192).cast());
             let scales = _mm256_cvtepi8_epi16(pick(bytes, &EVEN_ODD));
-            let mut total = less::<5>(bytes, x);
+            let mut totals = less_of_each::<5, T>(bytes, x);
             for n in 0..2 {
                 let (a, b) = (load(p.add(64 * n)), load(p.add(64 * n + 32)));
                 let high = load(p.add(128 + 32 * n));
-                let parts = [
+                let groups = [
                     (a, _mm256_slli_epi16::<4>(high)),
                     (b, _mm256_slli_epi16::<2>(high)),
                     (_mm256_srli_epi16::<4>(a), high),
                     (_mm256_srli_epi16::<4>(b), _mm256_srli_epi16::<2>(high)),
                 ];
-                for (i, (low, high)) in parts.into_iter().enumerate() {
+                for (i, (low, high)) in groups.into_iter().enumerate() {
                     let q = _mm256_or_si256(_mm256_and_si256(low, m4), _mm256_and_si256(high, m48));
-                    total = add(total, q, x, scales, 4 * n + i);
+                    let n = 4 * n + i;
+                    add_products(&mut totals, q, (x, 32 * n), spread(scales, n));
                 }
             }
-            parts.leave(lane, total, half(p.add(208)));
+            WidePanelSums::leave(parts, lane, totals, half(p.add(208)));
         }
     }
     }
@@ -194,24 +214,32 @@ impl Avx2GemvFormat for Q2K {
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<true>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         let (m2, m4) = (_mm256_set1_epi8(3), _mm_set1_epi8(15));
         // SAFETY: the caller promises a block of 84 bytes: 16 scales and minima, 64 of values, d, dmin.
         unsafe {
             let bytes = _mm_loadu_si128(p.cast());
             let scales = _mm256_cvtepu8_epi16(pick(_mm_and_si128(bytes, m4), &EVEN_ODD));
-            let mut total = _mm256_setzero_si256();
+            let mut totals = [_mm256_setzero_si256(); T];
             for four in 0..2 {
                 let v = load(p.add(16 + 32 * four));
                 for n in 0..4 {
-                    total = add(total, _mm256_and_si256(shifted(v, n), m2), x, scales, 4 * four + n);
+                    let (q, n) = (_mm256_and_si256(shifted(v, n), m2), 4 * four + n);
+                    add_products(&mut totals, q, (x, 32 * n), spread(scales, n));
                 }
             }
-            parts.leave(lane, total, half(p.add(80)));
+            WidePanelSums::leave(parts, lane, totals, half(p.add(80)));
             let minima = _mm256_cvtepu8_epi16(_mm_and_si128(_mm_srli_epi16::<4>(bytes), m4));
-            let minima = _mm256_madd_epi16(minima, load((&raw const (*x.meta).sum16).cast::<i16>()));
-            let minima = _mm_add_epi32(_mm256_castsi256_si128(minima), _mm256_extracti128_si256::<1>(minima));
-            parts.leave_minima(lane, minima, half(p.add(82)));
+            let minima = x.each_ref().map(|x| {
+                let minima = _mm256_madd_epi16(minima, load((&raw const (*x.meta).sum16).cast::<i16>()));
+                _mm_add_epi32(_mm256_castsi256_si128(minima), _mm256_extracti128_si256::<1>(minima))
+            });
+            WidePanelSums::leave_minima(parts, lane, minima, half(p.add(82)));
         }
     }
     }
@@ -239,14 +267,19 @@ impl Avx2GemvFormat for Q3K {
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         let (m2, m4) = (_mm256_set1_epi8(3), _mm256_set1_epi8(4));
         // SAFETY: the caller promises a block of 110 bytes: 32 of high bits, 64 of two bits, 12 of scales, d.
         unsafe {
             let bytes = six_bits(p.add(96));
             let scales = _mm256_cvtepi8_epi16(pick(bytes, &EVEN_ODD));
             let high = load(p);
-            let mut total = less::<2>(bytes, x);
+            let mut totals = less_of_each::<2, T>(bytes, x);
             for four in 0..2 {
                 let v = load(p.add(32 + 32 * four));
                 // Bit 4 four + n of each byte of the high bits, to bit 2.
@@ -261,10 +294,11 @@ impl Avx2GemvFormat for Q3K {
                 for (n, bits) in bits.into_iter().enumerate() {
                     let low = _mm256_and_si256(shifted(v, n), m2);
                     let q = _mm256_or_si256(low, _mm256_and_si256(bits, m4));
-                    total = add(total, q, x, scales, 4 * four + n);
+                    let n = 4 * four + n;
+                    add_products(&mut totals, q, (x, 32 * n), spread(scales, n));
                 }
             }
-            parts.leave(lane, total, half(p.add(108)));
+            WidePanelSums::leave(parts, lane, totals, half(p.add(108)));
         }
     }
     }
@@ -275,7 +309,12 @@ impl Avx2GemvFormat for Iq4Xs {
 
     avx2! {
     #[inline]
-    unsafe fn panel(p: *const u8, x: &ActivationPanel, parts: &mut WidePanelSums<false>, lane: usize) {
+    unsafe fn panel<const T: usize>(
+        p: *const u8,
+        x: &[ActivationPanel; T],
+        parts: &mut [Self::Parts; T],
+        lane: usize,
+    ) {
         let m4 = _mm256_set1_epi8(15);
         // SAFETY: the caller promises a block of 136 bytes: d, 6 of scales, 128 of nibbles; a table of 16.
         unsafe {
@@ -288,19 +327,23 @@ impl Avx2GemvFormat for Iq4Xs {
             let high = _mm256_slli_epi32::<4>(_mm256_and_si256(high, _mm256_set1_epi32(3)));
             let scales = _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi32(15)), high);
             let scales = _mm256_sub_epi32(scales, _mm256_set1_epi32(32));
-            let mut total = _mm256_setzero_si256();
+            let mut totals = [_mm256_setzero_si256(); T];
             for n in 0..4 {
                 let v = load(p.add(8 + 32 * n));
                 let q = [_mm256_and_si256(v, m4), _mm256_and_si256(_mm256_srli_epi16::<4>(v), m4)];
-                let from = x.halved.add(128 * (n / 2) + 32 * (n % 2));
+                let at = 128 * (n / 2) + 32 * (n % 2);
                 let scale = _mm256_shuffle_epi8(scales, load(DWORDS.0[n].as_ptr()));
                 for (i, q) in q.into_iter().enumerate() {
-                    let (q, x) = (_mm256_shuffle_epi8(levels, q), load(from.add(64 * i)));
-                    let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(q), _mm256_sign_epi8(x, q));
-                    total = _mm256_add_epi32(total, _mm256_madd_epi16(pairs, scale));
+                    let q = _mm256_shuffle_epi8(levels, q);
+                    let magnitude = _mm256_abs_epi8(q);
+                    for (total, x) in totals.iter_mut().zip(x) {
+                        let x = load(x.halved.add(at + 64 * i));
+                        let pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(x, q));
+                        *total = _mm256_add_epi32(*total, _mm256_madd_epi16(pairs, scale));
+                    }
                 }
             }
-            parts.leave(lane, total, half(p));
+            WidePanelSums::leave(parts, lane, totals, half(p));
         }
     }
     }

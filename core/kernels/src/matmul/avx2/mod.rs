@@ -1,4 +1,5 @@
-//! Products through AVX2: for many rows through the unpacked form of every format, for one row directly on the blocks.
+//! Products through AVX2: for many rows through the unpacked form of every format, for one row or few directly on the
+//! blocks.
 
 mod bytes;
 mod float;
@@ -25,9 +26,13 @@ impl IsaKernels for Avx2 {
         float::bfloat16(*self, kind)
     }
 
+    fn few_rows(&self) -> usize {
+        gemv::TOGETHER
+    }
+
     fn int8(&self, quant: QuantType, kind: ProductKind) -> KernelChoice<Int8Activations> {
         match kind {
-            ProductKind::Gemv => with_format!(quant, F => gemv::choose::<F>(*self)),
+            ProductKind::Gemv | ProductKind::FewRows => with_format!(quant, F => gemv::choose::<F>(*self)),
             ProductKind::Gemm => {
                 with_width!(quant, F => gemm_wide::choose::<F>(*self), F => gemm_narrow::choose::<F>(*self))
             }

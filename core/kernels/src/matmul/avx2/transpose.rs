@@ -33,6 +33,30 @@ pub(super) fn transpose8(a: [__m256i; 8]) -> [__m256i; 8] {
 }
 
 avx2! {
+/// Transposes eight dwords of each of 16 rows: `each` takes a column, and the half of the rows that the lanes hold.
+#[inline]
+pub(super) fn turn_dwords(row: impl Fn(usize) -> __m256i, mut each: impl FnMut(usize, usize, __m256i)) {
+    for half in 0..2 {
+        let first = 8 * half;
+        let rows = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| row(first + i));
+        for (column, v) in transpose8(rows).into_iter().enumerate() {
+            each(column, half, v);
+        }
+    }
+}
+}
+
+avx2! {
+/// Stores eight of 16 dwords.
+#[inline]
+pub(super) fn store_half<N>(to: &mut [N; LANES], half: usize, v: __m256i) {
+    const { assert!(size_of::<N>() == 4) }
+    // SAFETY: `8 half + 8 <= 16` dwords.
+    unsafe { _mm256_storeu_si256(to.as_mut_ptr().add(8 * half).cast(), v) }
+}
+}
+
+avx2! {
 /// Transposes unpacked values, with `plus` added, so that rows are in lanes:
 /// `[columns / 32][dword][16 rows x 4 columns]`.
 #[inline]

@@ -56,14 +56,14 @@ impl IsaKernels for Avx512 {
             (ProductKind::Gemv, BlockType::Float(float)) => gemv_float::choose(*self, float),
             // The conversion dominates, and AVX2 is as fast at it.
             (ProductKind::Gemv, BlockType::Quant(_)) => self.avx2().float(block, kind),
-            (ProductKind::Gemm, _) => gemm_float::choose(*self, block),
+            (ProductKind::FewRows | ProductKind::Gemm, _) => gemm_float::choose(*self, block),
         }
     }
 
     fn int8(&self, quant: QuantType, kind: ProductKind) -> KernelChoice<Int8Activations> {
         match kind {
             ProductKind::Gemv => choose_one(*self, quant),
-            ProductKind::Gemm => choose_many(*self, quant),
+            ProductKind::FewRows | ProductKind::Gemm => choose_many(*self, quant),
         }
     }
 
@@ -75,7 +75,7 @@ impl IsaKernels for Avx512 {
         let isa = Avx512::bfloat16(*self)?;
         match kind {
             ProductKind::Gemv => gemv_bfloat16::choose(isa, float),
-            ProductKind::Gemm => gemm_bfloat16::choose(isa, float),
+            ProductKind::FewRows | ProductKind::Gemm => gemm_bfloat16::choose(isa, float),
         }
     }
 }

@@ -28,7 +28,7 @@ type Converted = [[f32; SUPER]; LANES];
 pub(super) fn choose(_: Neon, block: BlockType, kind: ProductKind) -> KernelChoice<Float> {
     let (function, tile): (Function<Float>, usize) = match kind {
         ProductKind::Gemv => (gemv::<F32Input>, 2),
-        ProductKind::Gemm => (gemm::<F32Input>, LANES),
+        ProductKind::FewRows | ProductKind::Gemm => (gemm::<F32Input>, LANES),
     };
     // SAFETY: the token is proof of the feature; the functions ask for the type.
     KernelChoice { kernel: unsafe { Kernel::new(block, function) }, tile }
@@ -38,7 +38,7 @@ pub(super) fn choose(_: Neon, block: BlockType, kind: ProductKind) -> KernelChoi
 pub(super) fn bfloat16(_: Neon, kind: ProductKind) -> KernelChoice<BFloat16> {
     let (function, tile): (Function<BFloat16>, usize) = match kind {
         ProductKind::Gemv => (gemv::<BFloat16Input>, 2),
-        ProductKind::Gemm => (gemm::<BFloat16Input>, LANES),
+        ProductKind::FewRows | ProductKind::Gemm => (gemm::<BFloat16Input>, LANES),
     };
     // SAFETY: the token is proof of the feature; the functions ask for the type.
     KernelChoice { kernel: unsafe { Kernel::new(FloatType::BF16, function) }, tile }

@@ -1,5 +1,5 @@
-//! One row of activations: blocks are unpacked to bytes in the first-level cache, then multiplied; the sums of four
-//! rows are added with the rows in lanes.
+//! One row of activations, or few: blocks are unpacked to bytes in the first-level cache, then multiplied with all of
+//! them; the sums of four rows of weights are added with these rows in lanes.
 
 use std::arch::aarch64::*;
 
@@ -14,6 +14,11 @@ use crate::memory::Scratch;
 
 /// Rows that share the lanes.
 const ROWS: usize = 4;
+/// The most rows of activations that unpacked blocks are multiplied with.
+pub(super) const TOGETHER: usize = 4;
+
+/// A panel of a row of activations.
+type ActivationPanel<'a> = (&'a [i8; SUPER], &'a Meta);
 
 /// The kernel for a format.
 pub(super) fn choose<S: NeonFormat>(_: DotProducts) -> KernelChoice<Int8Activations> {
@@ -23,14 +28,30 @@ pub(super) fn choose<S: NeonFormat>(_: DotProducts) -> KernelChoice<Int8Activati
 
 dotprod! {
 fn gemv<S: NeonFormat>(job: &mut MatmulJob<'_, Int8Activations>, _: &mut Scratch) {
+    let tokens = job.tokens.len();
+    for first in (0..tokens).step_by(TOGETHER) {
+        match tokens - first {
+            1 => together::<S, 1>(job, first),
+            2 => together::<S, 2>(job, first),
+            3 => together::<S, 3>(job, first),
+            _ => together::<S, TOGETHER>(job, first),
+        }
+    }
+}
+}
+
+dotprod! {
+/// The products with the `T` tokens from `token` on.
+fn together<S: NeonFormat, const T: usize>(job: &mut MatmulJob<'_, Int8Activations>, token: usize) {
     let rows = job.w.rows();
+    let tokens = std::array::from_fn(|t| job.tokens.row(token + t));
     for first in (0..rows).step_by(ROWS) {
         let four = [0, 1, 2, 3].map(|i| job.w.row((first + i).min(rows - 1)));
-        let mut sums = [0f32; ROWS];
-        // SAFETY: four floats.
-        unsafe { vst1q_f32(sums.as_mut_ptr(), four_rows::<S>(four, job.x)) };
-        for token in 0..job.tokens.len() {
-            job.out.store(token, first, &sums[..(rows - first).min(ROWS)]);
+        for (t, sums) in four_rows::<S, T>(four, job.x, tokens).into_iter().enumerate() {
+            let mut values = [0f32; ROWS];
+            // SAFETY: four floats.
+            unsafe { vst1q_f32(values.as_mut_ptr(), sums) };
+            job.out.store(token + t, first, &values[..(rows - first).min(ROWS)]);
         }
     }
 }
@@ -38,9 +59,13 @@ fn gemv<S: NeonFormat>(job: &mut MatmulJob<'_, Int8Activations>, _: &mut Scratch
 
 dotprod! {
 #[inline]
-fn four_rows<S: NeonFormat>(rows: [&[u8]; ROWS], x: &Int8Rows) -> float32x4_t {
+fn four_rows<S: NeonFormat, const T: usize>(
+    rows: [&[u8]; ROWS],
+    x: &Int8Rows,
+    tokens: [usize; T],
+) -> [float32x4_t; T] {
     let panel_bytes = SUPER / S::Blocks::LEN * S::Blocks::BYTES;
-    let mut sums = vdupq_n_f32(0.0);
+    let mut sums = [vdupq_n_f32(0.0); T];
     let mut w = [Unpacked::ZERO; ROWS];
     for panel in 0..x.panels() {
         let blocks = rows.map(|row| &row[panel * panel_bytes..((panel + 1) * panel_bytes).min(row.len())]);
@@ -49,12 +74,12 @@ fn four_rows<S: NeonFormat>(rows: [&[u8]; ROWS], x: &Int8Rows) -> float32x4_t {
             w.fill::<S::Blocks>(blocks);
         }
         let scales = [0, 1, 2, 3].map(|i| S::scales(&w[i], blocks[i]));
-        let (values, meta) = (x.values(panel, 0), x.meta(panel, 0));
-        sums = if S::Blocks::WIDE {
-            wide::<S::Blocks>(sums, &w, &scales, (values, meta))
+        let panels = tokens.map(|token| (x.values(panel, token), x.meta(panel, token)));
+        if S::Blocks::WIDE {
+            wide::<S::Blocks, T>(&mut sums, &w, &scales, panels);
         } else {
-            narrow::<S::Blocks>(sums, &w, &scales, (values, meta))
-        };
+            narrow::<S::Blocks, T>(&mut sums, &w, &scales, panels);
+        }
     }
     sums
 }
@@ -89,28 +114,37 @@ fn merge([a, b, c, d]: [int32x4_t; 4]) -> int32x4_t {
 dotprod! {
 /// Adds the products of one panel of four rows of a wide format: see the order in `matmul`.
 #[inline]
-fn wide<F: Format>(
-    sums: float32x4_t,
+fn wide<F: Format, const T: usize>(
+    sums: &mut [float32x4_t; T],
     w: &[Unpacked; ROWS],
     scales: &[Scales; ROWS],
-    (x, meta): (&[i8; SUPER], &Meta),
-) -> float32x4_t {
-    let mut products = [vdupq_n_s32(0); ROWS];
-    let (mut minima, mut d, mut dmin) = ([0i32; ROWS], [0f32; ROWS], [0f32; ROWS]);
+    x: [ActivationPanel; T],
+) {
+    let mut products = [[vdupq_n_s32(0); ROWS]; T];
+    let mut minima = [[0i32; ROWS]; T];
+    let (mut d, mut dmin) = ([0f32; ROWS], [0f32; ROWS]);
     for (i, (w, scales)) in w.iter().zip(scales).enumerate() {
         for g in 0..SUPER / F::GROUP {
-            products[i] = vmlaq_n_s32(products[i], group::<F>(w, x, g), scales.scale[g] as i32);
-            if F::MIN {
-                let sum = if F::GROUP == 32 { meta.sum32[g] } else { meta.sum16[g] };
-                minima[i] += scales.min[g] as i32 * i32::from(sum);
+            for (t, (values, meta)) in x.into_iter().enumerate() {
+                products[t][i] = vmlaq_n_s32(products[t][i], group::<F>(w, values, g), scales.scale[g] as i32);
+                if F::MIN {
+                    let sum = if F::GROUP == 32 { meta.sum32[g] } else { meta.sum16[g] };
+                    minima[t][i] += scales.min[g] as i32 * i32::from(sum);
+                }
             }
         }
         (d[i], dmin[i]) = (scales.factors.d, scales.factors.dmin);
     }
     // SAFETY: four numbers each.
-    let (minima, d, dmin) = unsafe { (vld1q_s32(minima.as_ptr()), vld1q_f32(d.as_ptr()), vld1q_f32(dmin.as_ptr())) };
-    let sums = vfmaq_f32(sums, vcvtq_f32_s32(merge(products)), vmulq_n_f32(d, meta.d[0]));
-    if F::MIN { vfmsq_f32(sums, vcvtq_f32_s32(minima), vmulq_n_f32(dmin, meta.d[0])) } else { sums }
+    let (d, dmin) = unsafe { (vld1q_f32(d.as_ptr()), vld1q_f32(dmin.as_ptr())) };
+    for (t, (_, meta)) in x.into_iter().enumerate() {
+        sums[t] = vfmaq_f32(sums[t], vcvtq_f32_s32(merge(products[t])), vmulq_n_f32(d, meta.d[0]));
+        if F::MIN {
+            // SAFETY: four numbers.
+            let minima = unsafe { vld1q_s32(minima[t].as_ptr()) };
+            sums[t] = vfmsq_f32(sums[t], vcvtq_f32_s32(minima), vmulq_n_f32(dmin, meta.d[0]));
+        }
+    }
 }
 }
 
@@ -126,29 +160,33 @@ fn columns(rows: [&[u32; GROUPS]; ROWS], first: usize) -> [float32x4_t; 4] {
 dotprod! {
 /// Adds the products of one panel of four rows of a narrow format: see the order in `matmul`.
 #[inline]
-fn narrow<F: Format>(
-    sums: float32x4_t,
+fn narrow<F: Format, const T: usize>(
+    sums: &mut [float32x4_t; T],
     w: &[Unpacked; ROWS],
     scales: &[Scales; ROWS],
-    (x, meta): (&[i8; SUPER], &Meta),
-) -> float32x4_t {
-    let mut total = vdupq_n_f32(0.0);
+    x: [ActivationPanel; T],
+) {
+    let mut totals = [vdupq_n_f32(0.0); T];
     for first in (0..SUPER / F::GROUP).step_by(4) {
-        let products = w.each_ref().map(|w| {
-            let [a, b, c, d] = [first, first + 1, first + 2, first + 3];
-            merge([group::<F>(w, x, a), group::<F>(w, x, b), group::<F>(w, x, c), group::<F>(w, x, d)])
-        });
-        let products = transpose(products);
         let scale = columns(scales.each_ref().map(|s| &s.scale), first);
         let min = columns(scales.each_ref().map(|s| &s.min), first);
-        for i in 0..4 {
-            let part = (first + i) * F::GROUP / 32;
-            total = vfmaq_f32(total, vcvtq_f32_s32(products[i]), vmulq_n_f32(scale[i], meta.d[part]));
-            if F::MIN {
-                total = vfmsq_f32(total, min[i], vdupq_n_f32(meta.dsum[part]));
+        for (total, (values, meta)) in totals.iter_mut().zip(x) {
+            let products = w.each_ref().map(|w| {
+                let of = |i: usize| group::<F>(w, values, first + i);
+                merge([of(0), of(1), of(2), of(3)])
+            });
+            let products = transpose(products);
+            for i in 0..4 {
+                let part = (first + i) * F::GROUP / 32;
+                *total = vfmaq_f32(*total, vcvtq_f32_s32(products[i]), vmulq_n_f32(scale[i], meta.d[part]));
+                if F::MIN {
+                    *total = vfmsq_f32(*total, min[i], vdupq_n_f32(meta.dsum[part]));
+                }
             }
         }
     }
-    vaddq_f32(sums, total)
+    for (sum, total) in sums.iter_mut().zip(totals) {
+        *sum = vaddq_f32(*sum, total);
+    }
 }
 }

@@ -24,6 +24,10 @@ impl IsaKernels for Neon {
         float::bfloat16(*self, kind)
     }
 
+    fn few_rows(&self) -> usize {
+        if self.dot_products().is_some() { gemv::TOGETHER } else { Portable.few_rows() }
+    }
+
     fn int8(&self, quant: QuantType, kind: ProductKind) -> KernelChoice<Int8Activations> {
         let Some(dots) = self.dot_products() else { return Portable.int8(quant, kind) };
         with_width!(quant,
@@ -36,7 +40,7 @@ impl IsaKernels for Neon {
 /// The kernel for a format.
 fn choose<S: NeonFormat>(isa: Neon, dots: DotProducts, kind: ProductKind) -> KernelChoice<Int8Activations> {
     match (kind, isa.matrix_products()) {
-        (ProductKind::Gemv, _) => gemv::choose::<S>(dots),
+        (ProductKind::Gemv | ProductKind::FewRows, _) => gemv::choose::<S>(dots),
         (ProductKind::Gemm, Some(squares)) => gemm_i8mm::choose::<S>(squares),
         (ProductKind::Gemm, None) => gemm::choose::<S>(dots),
     }

@@ -13,7 +13,7 @@ const ROWS: usize = 4;
 pub(super) fn choose(block: BlockType, kind: ProductKind) -> KernelChoice<Float> {
     let function: Function<Float> = match kind {
         ProductKind::Gemv => gemv::<F32Input>,
-        ProductKind::Gemm => gemm::<F32Input>,
+        ProductKind::FewRows | ProductKind::Gemm => gemm::<F32Input>,
     };
     // SAFETY: plain Rust; it requires the type of the weights.
     KernelChoice { kernel: unsafe { Kernel::new(block, function) }, tile: ROWS }
@@ -23,7 +23,7 @@ pub(super) fn choose(block: BlockType, kind: ProductKind) -> KernelChoice<Float>
 pub(super) fn bfloat16(kind: ProductKind) -> KernelChoice<BFloat16> {
     let function: Function<BFloat16> = match kind {
         ProductKind::Gemv => gemv::<BFloat16Input>,
-        ProductKind::Gemm => gemm::<BFloat16Input>,
+        ProductKind::FewRows | ProductKind::Gemm => gemm::<BFloat16Input>,
     };
     // SAFETY: plain Rust; it requires the type of the weights.
     KernelChoice { kernel: unsafe { Kernel::new(FloatType::BF16, function) }, tile: ROWS }

@@ -26,7 +26,7 @@ pub(super) fn wide<F: WideFormat>(kind: ProductKind) -> KernelChoice<Int8Activat
 fn choose<P: PanelProduct>(kind: ProductKind) -> KernelChoice<Int8Activations> {
     let function: Function<Int8Activations> = match kind {
         ProductKind::Gemv => gemv::<P>,
-        ProductKind::Gemm => gemm::<P>,
+        ProductKind::FewRows | ProductKind::Gemm => gemm::<P>,
     };
     // SAFETY: plain Rust, for this format.
     KernelChoice { kernel: unsafe { Kernel::new(P::Blocks::QUANT, function) }, tile: ROWS }

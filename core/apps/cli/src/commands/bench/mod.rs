@@ -60,7 +60,7 @@ pub(crate) struct BenchCommand {
     /// generated tokens for each, as llama-batched-bench does
     #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["depth", "kernels"], value_parser = clap::value_parser!(u32).range(1..=1024))]
     sequences: Vec<u32>,
-    /// Also measure the kernels alone: GB/s and GMAC/s for each weight type
+    /// Also measure the kernels alone for each weight type: GB/s, GMAC/s, and the time of few rows relative to one
     #[arg(long, hide_short_help = true)]
     kernels: bool,
     /// Format of the measurements

@@ -79,13 +79,22 @@ fn delimited(
     how.table(&heads, &results.iter().map(row).collect::<Vec<_>>())
 }
 
+/// Seconds per step of generation, in which each sequence has a token.
+fn step((options, result): &Measurement) -> Option<f64> {
+    let rate = result.generate.as_ref()?;
+    Some(options.sequences as f64 / rate.median)
+}
+
 fn print(results: &[Measurement]) -> Result<(), Failure> {
+    let first_step = results.first().and_then(step);
     let first = results.first().and_then(|(_, result)| result.total.as_ref()).map(|rate| rate.median);
     let shown =
         |rate: &Option<Rate>| rate.as_ref().map_or("-".to_owned(), |rate| format!("{:.2}", rate.median));
-    let row = |(options, result): &Measurement| {
+    let row = |measurement: &Measurement| {
+        let (options, result) = measurement;
         let gain =
             result.total.as_ref().zip(first).map(|(rate, first)| format!("{:.2}", rate.median / first));
+        let cost = step(measurement).zip(first_step).map(|(step, first)| format!("{:.2}", step / first));
         vec![
             options.sequences.to_string(),
             format!("{} + {}", options.prompt, options.generate),
@@ -93,11 +102,20 @@ fn print(results: &[Measurement]) -> Result<(), Failure> {
             shown(&result.generate),
             shown(&result.total),
             gain.unwrap_or_default(),
+            cost.unwrap_or_default(),
         ]
     };
     let rows: Vec<Vec<String>> = results.iter().map(row).collect();
     output::table(
-        &["sequences", "tokens", "prompt tokens/s", "generated tokens/s", "all tokens/s", "gain"],
+        &[
+            "sequences",
+            "tokens",
+            "prompt tokens/s",
+            "generated tokens/s",
+            "all tokens/s",
+            "gain",
+            "step time",
+        ],
         &rows,
     )
 }
