@@ -144,6 +144,17 @@ pub enum GenerateError {
     /// The model sees later tokens, so it cannot continue a text.
     #[error("layers of this model see later tokens: it cannot continue a text; use it for embeddings")]
     LooksAhead,
+    /// The states of the request were lost with a stage again and again while it was computed.
+    #[error(
+        "{fault}; the states of this request were lost {times} times in a row while it was computed, so it is not computed \
+         again: it may be the reason that the stage ends. Look for the reason in the log of the stage, or send a shorter request"
+    )]
+    LostRepeatedly {
+        /// How often.
+        times: usize,
+        /// The last fault.
+        fault: String,
+    },
     /// A step failed that the sequence shared with others.
     #[error("the step this sequence shared with others failed: {0}")]
     Together(String),

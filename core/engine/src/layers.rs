@@ -1,4 +1,4 @@
-//! The forward pass of a step: its rows through embedding, layers and head, in one place for text and for vectors.
+//! The forward pass of a step of vectors: its rows through embedding and layers.
 
 use crate::error::GenerateError;
 use crate::output::StepRows;
@@ -18,8 +18,14 @@ pub(crate) fn through_layers(
     let (rows, sequences) = (context.layout.rows(), context.layout.sequences().len());
     let _span = tracing::debug_span!("step", rows, sequences).entered();
     let made = context.timed(Part::Step, model);
-    if let Some(guard) = guard {
-        guard()?;
-    }
+    check_weights(guard)?;
     Ok(StepRows::new(made?, context.compute)?)
+}
+
+/// Checks that the weights are still readable.
+///
+/// # Errors
+/// They are gone.
+pub(crate) fn check_weights(guard: Option<&Arc<WeightGuard>>) -> Result<(), ModelError> {
+    guard.map_or(Ok(()), |guard| guard())
 }

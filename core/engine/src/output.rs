@@ -4,6 +4,7 @@ use crate::error::GenerateError;
 use menagerie_model::{Compute, ModelError, Rows};
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The rows that a step produced for one sequence. Each accessor returns one kind of rows, or an error if the step
 /// produced another kind.
@@ -293,6 +294,10 @@ fn rows_of<'v>(values: &'v [f32], rows: &Range<usize>, width: usize) -> Result<&
 pub(crate) fn error_for_others(error: &GenerateError) -> GenerateError {
     match error {
         GenerateError::Cancelled => GenerateError::Cancelled,
+        // It names the stage, which all of them need.
+        GenerateError::Model(ModelError::Stage(fault)) => {
+            GenerateError::Model(ModelError::Stage(Arc::clone(fault)))
+        }
         other => GenerateError::Together(other.to_string()),
     }
 }

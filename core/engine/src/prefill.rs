@@ -22,11 +22,11 @@ impl Scheduler {
     ) -> Result<(), GenerateError> {
         let reusable = if logit_rows == LogitRows::Last { usize::MAX } else { 0 };
         self.begin_within(sequence, prompt, logit_rows, reusable)?;
-        sequence.is_scored = false;
+        (sequence.is_scored, sequence.replays) = (false, false);
         Ok(())
     }
 
-    /// As [`Self::begin`] for a request that reports the tokens of its prompt from position `scored` on, if any.
+    /// As [`Self::begin`] for an answer, and for a request that reports the tokens of its prompt from position `scored` on, if any.
     ///
     /// # Errors
     /// As [`Self::begin`].
@@ -47,6 +47,7 @@ impl Scheduler {
                 sequence.is_scored = true;
             }
         }
+        (sequence.replays, sequence.losses) = (true, 0);
         if let Some((blocks, read)) = blocks {
             sequence.from_disk = read.min(sequence.computed);
             sequence.blocks = Some(Box::new(blocks));

@@ -17,14 +17,17 @@ mod head_guesses;
 mod memory;
 mod plan;
 mod prefix_cache;
+mod replay;
 mod rewind;
+mod started_step;
 mod storage;
 mod swapping;
 
 use disk_states::DiskStates;
 pub(crate) use drafts::{check_drafts, check_head};
-pub(crate) use plan::{PlannedRows, load_of};
+pub(crate) use plan::PlannedRows;
 pub(crate) use prefix_cache::{MIN_SHARED_TOKENS, PrefixQuery, PrefixSource};
+pub(crate) use started_step::StartedStep;
 pub(crate) use storage::{StateRead, StateWrite};
 
 use crate::adapter_choice::AdapterChoice;

@@ -14,6 +14,7 @@ pub(crate) use swapped::SwappedState;
 
 use crate::disk_cache::BlockChain;
 use menagerie_model::{AdapterSet, InferenceStep, RopeRegime, SequenceId, Snapshot, StateSpec};
+use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -66,6 +67,8 @@ pub struct Sequence {
     /// Those of the cached tokens that came from the disk.
     pub(crate) from_disk: usize,
     pub(crate) urgency: Urgency,
+    /// Whether a step with rows of it has begun and not ended. Its state is then neither read nor changed.
+    pub(crate) in_flight: bool,
     /// Positions where a chunk ends, ascending: other prompts start with the state there.
     pub(crate) chunk_boundaries: Vec<usize>,
     /// Positions where a chunk ends and a snapshot is taken, ascending: other prompts may differ from there on.
@@ -75,6 +78,11 @@ pub struct Sequence {
     pub(crate) swaps: usize,
     /// Its state while it is preempted, if it was swapped out; nothing is computed then.
     pub(crate) swapped: Option<Box<SwappedState>>,
+    /// Whether its state is computed again from its tokens if it is lost with a stage: it is that of an answer, to which no row
+    /// is passed twice.
+    pub(crate) replays: bool,
+    /// How often its state was lost since its last row of logits.
+    pub(crate) losses: usize,
     /// The start of its newest answer, in a sequence that may answer the prompt again.
     pub(crate) answer: Option<Box<AnswerStart>>,
     /// Guesses of its next tokens.
@@ -103,6 +111,11 @@ impl Urgency {
         i64::from(self.priority) + (self.waited / STEPS_PER_PRIORITY) as i64
     }
 
+    /// Sort key for the rows of a step: by priority, then the one that has waited longest.
+    pub(crate) fn turn(&self) -> (Reverse<i64>, Reverse<usize>, u64) {
+        (Reverse(self.effective()), Reverse(self.waited), self.arrival)
+    }
+
     /// Sort key, most urgent first. Waiting time is left out, so that two sequences cannot preempt each other in turn.
     pub(crate) fn rank(&self) -> (i64, u64) {
         (-i64::from(self.priority), self.arrival)
@@ -128,11 +141,14 @@ impl Sequence {
             blocks: None,
             from_disk: 0,
             urgency: Urgency::default(),
+            in_flight: false,
             chunk_boundaries: Vec::new(),
             snapshot_positions: Vec::new(),
             preemptions: 0,
             swaps: 0,
             swapped: None,
+            replays: false,
+            losses: 0,
             answer: None,
             draft: SequenceDraft::default(),
             hidden: HiddenTail::default(),

@@ -12,14 +12,13 @@
 //! ```
 
 use crate::error::GenerateError;
-use crate::hooks::{RequestId, StepReport};
+use crate::hooks::RequestId;
 use crate::output::{SequenceResult, StepOutput, StepResults, StepRows};
 use crate::queue::{Completion, Queue};
 use crate::request::{Event, EventResponse};
-use crate::scheduler::{PlannedRows, Scheduler, load_of};
+use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 impl Queue {
     /// Starts waiting requests and computes one step of the running ones. Returns the requests that ended.
@@ -64,7 +63,8 @@ impl Scheduler {
     ///
     /// A sequence that fails is in the result with its error. It keeps the tokens that it held before, unless there was
     /// no memory for its rows: then it is empty. An error of the whole step is reported for every sequence in it. A
-    /// sequence for which the step had no rows left is not in the result.
+    /// sequence for which the step had no rows left is not in the result, and neither is an answer whose state was lost with
+    /// a stage and is computed again.
     pub fn step(&mut self, sequences: &mut [&mut Sequence], cancel: Option<&AtomicBool>) -> StepResults {
         if cancel.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             return cancelled(sequences);
@@ -80,26 +80,9 @@ impl Scheduler {
         sequences: &mut [&mut Sequence],
         cancel: &[Option<&AtomicBool>],
     ) -> StepResults {
-        self.guess(sequences);
-        let start = Instant::now();
-        let (plan, failed) = self.plan(sequences);
-        let (load, drafting) = (load_of(&plan), plan.iter().map(PlannedRows::drafting).sum());
-        let output = self.forward(&plan, sequences, cancel);
-        let is_complete = output.is_ok();
-        let results = self.commit(plan, sequences, output).with_failed(failed);
-        let time = start.elapsed();
-        if is_complete {
-            self.budget.measured(load, time);
-            if load.prompt == 0 {
-                self.costs.measured(load.decoded, drafting, time.saturating_sub(self.copy_time));
-            }
-        }
-        if !self.hooks.lifecycles.is_empty() {
-            let ((pages_used, pages_free), state_bytes) = (self.pool.pages(), self.state_bytes());
-            self.hooks.stepped(&StepReport { state_bytes, pages_used, pages_free, time });
-            self.report_counts();
-        }
-        results
+        let members: Vec<usize> = (0..sequences.len()).filter(|&index| !sequences[index].in_flight).collect();
+        let step = self.begin_step(sequences, &members, cancel);
+        self.finish_step(step, sequences, cancel)
     }
 
     /// Runs steps of one sequence until it has no pending tokens; `on_step` receives the output of each step.

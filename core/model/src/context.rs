@@ -161,7 +161,8 @@ impl<'a> TransformContext<'a> {
         Ok(made)
     }
 
-    fn span_of(&self, part: Part) -> SpanKey {
+    /// The key of a part in the trace.
+    pub fn span_of(&self, part: Part) -> SpanKey {
         let inside = matches!(part, Part::Norm | Part::Mixer | Part::FeedForward | Part::Layer);
         let decodes = |part: &SequenceRows| matches!(part.step, InferenceStep::Decode { .. });
         SpanKey {

@@ -1,6 +1,7 @@
 //! [`ModelError`]: what can go wrong while a model is built or run.
 
 use std::error::Error;
+use std::sync::Arc;
 
 /// An error of a component; the container adds the layer.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +63,7 @@ pub enum ModelError {
     },
     /// A stage of a split model failed, or cannot be reached.
     #[error(transparent)]
-    Stage(Box<dyn Error + Send + Sync>),
+    Stage(Arc<dyn Error + Send + Sync>),
     /// The mapped weights vanished, or could not be read.
     #[error("weights: {0}")]
     Weights(String),
@@ -80,6 +81,11 @@ pub enum ModelError {
 }
 
 impl ModelError {
+    /// What a stage reports.
+    pub fn stage(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Stage(Arc::from(source.into()))
+    }
+
     /// What a backend reports.
     pub fn backend(backend: &str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Backend { backend: backend.to_owned(), source: source.into() }

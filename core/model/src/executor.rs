@@ -1,6 +1,6 @@
 //! [`Executor`]: what runs steps for a pipeline.
 
-use crate::Result;
+use crate::cancellation::Cancellation;
 use crate::compute::Compute;
 use crate::context::TransformContext;
 use crate::hooks::Hooks;
@@ -8,7 +8,9 @@ use crate::nextn::NextnExecutor;
 use crate::rows::Rows;
 use crate::stage::{ModelShape, StagePosition, WholeModel};
 use crate::state::{PoolOptions, StatePool, StateSpec};
+use crate::step_in_flight::BegunStep;
 use crate::trace::Trace;
+use crate::{ModelError, Result};
 
 /// Runs steps of a language model. A pipeline treats one model and several stages in the same way.
 pub trait Executor: Send + Sync {
@@ -66,6 +68,32 @@ pub trait Executor: Send + Sync {
     /// # Errors
     /// What a part returns.
     fn execute(&self, context: &mut TransformContext) -> Result<Rows>;
+
+    /// The most steps that are in flight at once, if these hooks act: a chain of stages can compute one in each stage.
+    fn overlap(&self, hooks: &Hooks) -> usize {
+        let _ = hooks;
+        1
+    }
+
+    /// Begins a step like [`Self::execute`]; steps are computed in the order in which they begin. If [`Self::overlap`] is
+    /// 1, the step is complete when this returns. Executors with [`Self::nextn`] complete every step.
+    ///
+    /// # Errors
+    /// What a part returns.
+    fn begin(&self, context: &mut TransformContext) -> Result<BegunStep> {
+        self.execute(context).map(BegunStep::Complete)
+    }
+
+    /// After a step failed with `error`: restores what steps need, if stages were lost. Returns whether the sequences whose
+    /// states are lost can be computed again from their tokens. It is `false` if the computation itself failed, which would
+    /// fail again, and if nothing can be restored.
+    ///
+    /// # Errors
+    /// The stages could not be restored: later calls try again. [`ModelError::Cancelled`].
+    fn restore(&self, error: &ModelError, cancelled: Cancellation) -> Result<bool> {
+        let _ = (error, cancelled);
+        Ok(false)
+    }
 
     /// Waits until every step that was started is done, and passes hooks the results of their copies in other
     /// processes.

@@ -93,6 +93,11 @@ impl Hooks {
         self.entries.iter().all(|entry| entry.phases == Phases::All || entry.effect == Effect::Observes)
     }
 
+    /// Whether none of them tells prompts from generated tokens.
+    pub fn are_for_all_phases(&self) -> bool {
+        self.entries.iter().all(|entry| entry.phases == Phases::All)
+    }
+
     /// The input rows of the layer of `context`.
     ///
     /// # Errors

@@ -85,6 +85,7 @@ mod stack;
 mod stage;
 mod state;
 mod step;
+mod step_in_flight;
 mod table;
 mod terms;
 mod trace;
@@ -162,6 +163,7 @@ pub use stage::{
     EmbeddingModel, FirstStage, LastStage, MiddleStage, ModelShape, Stage, StageBody, StageOutput,
     StagePosition, StepGoal, WholeModel,
 };
+pub use step_in_flight::{BegunStep, StepEnding, StepInFlight};
 
 // Adapters.
 pub use adapter::{

@@ -60,6 +60,8 @@ pub use options::{
 pub use recipe::{Ingredients, find_recipe, is_recipe};
 pub use resolved::ResolvedFile;
 pub use source::ModelSource;
-pub use stage_options::{StageLauncher, StageOptions, StagePlace, StageProbe, StageSplit, StageStart};
+pub use stage_options::{
+    StageLauncher, StageOptions, StagePlace, StageProbe, StageRestart, StageSplit, StageStart,
+};
 pub use stages::{refuse_stage, stage_fault};
 pub use tables::tokenizer_tables;

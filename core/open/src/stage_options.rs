@@ -24,6 +24,10 @@ pub struct StageOptions {
     pub probe: StageProbe,
     /// The longest time that a step may take.
     pub deadline: Duration,
+    /// How many steps are computed at the same time.
+    pub overlap: StageOverlap,
+    /// Whether the processes of stages are started again after one of them was lost.
+    pub restart: StageRestart,
 }
 
 setters! { StageOptions:
@@ -31,6 +35,8 @@ setters! { StageOptions:
     with_place(place: StagePlace),
     with_probe(probe: StageProbe),
     with_deadline(deadline: Duration),
+    with_overlap(overlap: StageOverlap),
+    with_restart(restart: StageRestart),
 }
 
 /// The layers of each stage.
@@ -61,6 +67,49 @@ pub enum StageProbe {
     Never,
 }
 
+/// How many steps the stages compute at the same time, each with a part of the running sequences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StageOverlap {
+    /// One for each stage, if the stages are processes and this machine has cores for the threads of all of them; otherwise
+    /// one. Stages that share cores compute a step of all sequences faster, because it reads the weights once.
+    #[default]
+    WhereStagesHaveCores,
+    /// At most this number.
+    Steps(usize),
+}
+
+impl StageOverlap {
+    /// The most steps in flight over `stages` processes with `threads` threads each (`None`: as many as there are cores).
+    pub(crate) fn of_processes(self, stages: usize, threads: Option<usize>) -> usize {
+        match self {
+            Self::Steps(steps) => steps,
+            Self::WhereStagesHaveCores => {
+                let cores = std::thread::available_parallelism().map_or(1, usize::from);
+                let threads = threads.unwrap_or(cores).max(1);
+                if stages.saturating_mul(threads) <= cores { stages } else { 1 }
+            }
+        }
+    }
+
+    /// The most steps in flight over stages that are threads of this process.
+    pub(crate) fn of_threads(self) -> usize {
+        match self {
+            Self::Steps(steps) => steps,
+            Self::WhereStagesHaveCores => 1,
+        }
+    }
+}
+
+/// Whether the processes of stages are started again after one of them was lost: it died, or has not answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StageRestart {
+    /// All of them are, so that answers continue: their states are computed again.
+    #[default]
+    WhenLost,
+    /// They are not: the model must be opened again.
+    Never,
+}
+
 impl StageOptions {
     /// This number of stages.
     pub fn count(stages: usize) -> Self {
@@ -69,6 +118,8 @@ impl StageOptions {
             place: StagePlace::Threads,
             probe: StageProbe::default(),
             deadline: ChainOptions::default().deadline,
+            overlap: StageOverlap::default(),
+            restart: StageRestart::default(),
         }
     }
 

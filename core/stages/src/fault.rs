@@ -3,6 +3,7 @@
 use crate::frame::payload::{PayloadReader, PayloadWriter};
 use menagerie_model::ModelError;
 use std::fmt;
+use std::sync::Arc;
 
 /// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +111,7 @@ impl From<StageFault> for ModelError {
     fn from(fault: StageFault) -> Self {
         match fault.kind {
             FaultKind::Cancelled => Self::Cancelled,
-            _ => Self::Stage(Box::new(fault)),
+            _ => Self::Stage(Arc::new(fault)),
         }
     }
 }

@@ -19,6 +19,7 @@
 //! | `frame/` | the bytes of a frame: header, payload, checksum |
 //! | `message/` | the messages in frames, with their encodings |
 //! | `transport/`, `link.rs` | passing frames on: between threads, between processes; sequence numbers and credits |
+//! | `source.rs` | where the links come from, at the start and after a stage was lost |
 //! | `worker/` | a stage: from a received frame to the frame that it sends |
 //! | `chain/` | the executor over all stages |
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ mod identity;
 mod library;
 mod link;
 mod message;
+mod source;
 mod transport;
 mod worker;
 
@@ -42,6 +44,7 @@ pub use frame::{FrameContent, FrameHeader, FrameKind, StageFrame, TransportKind}
 pub use identity::Identity;
 pub use library::{SharedLibrary, StageLibrary, StageReach};
 pub use message::times::StageTime;
+pub use source::{PipelineDemand, PipelineLinks, PipelineSource};
 #[cfg(unix)]
 pub use transport::SocketTransport;
 pub use transport::{Channel, PipelineTransport, TransportFault, ring};

@@ -1,9 +1,11 @@
 //! [`FakeModel`]: a model whose next token is a function of the tokens in its state, for tests of the code around a model.
 
 use crate::fake_backend::{FakeBackend, FakeStates};
+use crate::fake_step::{FakeFlights, FakeStep, lock};
 use menagerie_model::{
-    Arithmetic, Compute, Executor, InferenceStep, ModelError, ModelShape, Result, RopeRegime, Rows,
-    SequenceFailure, SequenceRows, StateId, StatePool, StateSpec, StepInput, TransformContext,
+    Arithmetic, BegunStep, Compute, Executor, Hooks, InferenceStep, ModelError, ModelShape, Result,
+    RopeRegime, Rows, SequenceFailure, SequenceRows, StateId, StatePool, StateSpec, StepInput,
+    TransformContext,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -49,6 +51,9 @@ pub struct FakeModel {
     failing: Option<u32>,
     seen: Mutex<Vec<Seen>>,
     during: Mutex<Option<During>>,
+    /// The most steps in flight.
+    overlap: usize,
+    flights: Arc<Mutex<FakeFlights>>,
 }
 
 impl FakeModel {
@@ -73,6 +78,8 @@ impl FakeModel {
             failing: None,
             seen: Mutex::default(),
             during: Mutex::default(),
+            overlap: 1,
+            flights: Arc::default(),
         }
     }
 
@@ -127,6 +134,17 @@ impl FakeModel {
     /// The same; the rows of a sequence cannot be used in a step that has this token of it.
     pub fn failing_on(self, id: u32) -> Self {
         Self { failing: Some(id), ..self }
+    }
+
+    /// The same with up to `steps` steps in flight; each sequence may be in one of them. Steps without logits are complete when
+    /// they have begun.
+    pub fn overlapping(self, steps: usize) -> Self {
+        Self { overlap: steps, ..self }
+    }
+
+    /// The most steps that were in flight at once.
+    pub fn most_in_flight(&self) -> usize {
+        lock(&self.flights).most
     }
 
     /// The compute settings of fake models.
@@ -217,6 +235,18 @@ impl Executor for FakeModel {
 
     fn takes_whole_prompts(&self) -> bool {
         self.takes_whole_prompts
+    }
+
+    fn overlap(&self, _hooks: &Hooks) -> usize {
+        self.overlap
+    }
+
+    fn begin(&self, context: &mut TransformContext) -> Result<BegunStep> {
+        if self.overlap == 1 || context.layout.logit_rows().is_empty() {
+            return self.execute(context).map(BegunStep::Complete);
+        }
+        let step = FakeStep::begin(&self.flights, context, |pass| self.execute(pass));
+        Ok(BegunStep::InFlight(Box::new(step)))
     }
 
     fn execute(&self, context: &mut TransformContext) -> Result<Rows> {

@@ -3,6 +3,7 @@
 pub mod counting;
 pub mod fake;
 pub mod fake_backend;
+mod fake_step;
 pub mod naive;
 mod operations;
 pub mod reference;

@@ -3,10 +3,14 @@
 #![allow(missing_docs, clippy::expect_used, clippy::unwrap_used)]
 
 mod agreement;
+mod batches;
 mod cancelled;
 mod guards;
 mod memory;
 mod mischief;
+mod overlap;
+mod renewed;
+mod replayed;
 mod requests;
 mod rows;
 mod split;

@@ -1,6 +1,7 @@
 //! A model in two stages on threads, with mischief on one of its links.
 
 use crate::mischief::{Faulty, Mischief, Place};
+use crate::overlap::{Recorder, SeenFrames};
 use menagerie::assembly::{AssembleOptions, Assembly, StagePlan};
 use menagerie::engine::{
     Arithmetic, Engine, GenerateError, LogitRows, Scheduler, Sequence, StepOutput, StepResults, TextPipeline,
@@ -36,6 +37,10 @@ pub(crate) struct Making {
     pub(crate) state_memory: Option<u64>,
     /// Whether the weights of a stage can still be read.
     pub(crate) guard: Option<Arc<StageGuard>>,
+    /// Most steps in flight.
+    pub(crate) overlap: usize,
+    /// Where the chain's frames are recorded.
+    pub(crate) seen: Option<Arc<SeenFrames>>,
 }
 
 /// The answer of a stage, by its index.
@@ -53,6 +58,8 @@ impl Default for Making {
             identities,
             state_memory: None,
             guard: None,
+            overlap: 1,
+            seen: None,
         }
     }
 }
@@ -83,11 +90,12 @@ impl Split {
     pub(crate) fn made(making: Making) -> Result<Self, StageFault> {
         let file = fixtures().join("base/llama/model-f32.gguf");
         let whole = ModelBuilder::new(&file).with_options(&options(Arithmetic::Fast)).open_text().unwrap();
-        let (stages, names) = stages(&whole);
+        let (stages, names) = stages(&whole, 2);
         let facts = ChainFacts::of(&stages).unwrap();
         let shared = Arc::new(SharedLibrary::new(StageReach::SameProcess));
         let mut links = ring(3).into_iter().enumerate().map(|(link, inner)| faulty(inner, &making, link));
-        let end = Box::new(links.next().unwrap());
+        let inner = links.next().unwrap();
+        let end = Box::new(Recorder { inner, seen: making.seen.clone().unwrap_or_default() });
         let [own, of_stages @ ..] = making.identities.clone();
         let workers = stages.into_iter().zip(links).enumerate().map(|(index, (stage, link))| {
             let guard = making.guard.clone();
@@ -106,7 +114,10 @@ impl Split {
             std::thread::spawn(move || drop(StageWorker::new(parts, Box::new(link)).run()))
         });
         let workers: Vec<_> = workers.collect();
-        let waits = ChainOptions::default().with_deadline(making.deadline).with_opening(making.opening);
+        let waits = ChainOptions::default()
+            .with_deadline(making.deadline)
+            .with_opening(making.opening)
+            .with_overlap(making.overlap);
         let chain = match StageChain::connect(facts, end, names.clone(), &own, Arc::clone(&shared), waits) {
             Ok(chain) => Arc::new(chain),
             Err(fault) => {
@@ -132,7 +143,7 @@ fn faulty(inner: Channel, making: &Making, link: usize) -> Faulty {
 }
 
 /// Stages end with their links.
-fn ended(workers: Vec<JoinHandle<()>>) {
+pub(crate) fn ended(workers: Vec<JoinHandle<()>>) {
     let asked = Instant::now();
     while !workers.iter().all(JoinHandle::is_finished) {
         assert!(asked.elapsed() < LONG, "a stage is left");
@@ -141,10 +152,11 @@ fn ended(workers: Vec<JoinHandle<()>>) {
     workers.into_iter().for_each(|worker| worker.join().expect("a stage that panicked"));
 }
 
-fn stages(whole: &LoadedModel<TextPipeline>) -> (Vec<Stage>, Vec<StageName>) {
+/// The stages of a model, and their names.
+pub(crate) fn stages(whole: &LoadedModel<TextPipeline>, count: usize) -> (Vec<Stage>, Vec<StageName>) {
     let resolved = whole.resolved();
     let components = resolved.environment.components();
-    let plan = StagePlan::by_bytes(resolved.config(), &*resolved.tensors, 2).unwrap();
+    let plan = StagePlan::by_bytes(resolved.config(), &*resolved.tensors, count).unwrap();
     let compute: &Compute = whole.compute();
     let how = AssembleOptions::whole(compute, components);
     let made = plan.assemble(resolved.config(), &*resolved.tensors, &how).unwrap();

@@ -5,6 +5,8 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use menagerie::engine::GenerateError;
+use menagerie::open::stage_fault;
+use menagerie::stages::StageFault;
 use menagerie_openai::{LineFault, fault_of};
 use serde_json::{Value, json};
 use std::fmt::Display;
@@ -73,6 +75,11 @@ impl ApiFault {
             .with_retry_after(Duration::from_secs(5))
     }
 
+    /// Stages of the model are gone, and were not restored. A later request tries again.
+    fn of_stages(error: &GenerateError) -> Self {
+        Self::new(503, error).with_code("stages_unavailable").with_retry_after(Duration::from_secs(5))
+    }
+
     /// A thread of the server failed.
     pub(crate) fn of_panic(what: &str) -> Self {
         Self::new(500, format!("{what} (a defect: please report it)"))
@@ -106,6 +113,7 @@ impl From<GenerateError> for ApiFault {
             }
             // The engine is cancelled only by clients that are gone, and at the end of the server.
             GenerateError::Cancelled => Self::shutting_down(),
+            other if stage_fault(&other).is_some_and(StageFault::is_of_links) => Self::of_stages(&other),
             GenerateError::EmptyText | GenerateError::Missing(_) => Self::new(400, error),
             other => fault_of(other).into(),
         }
@@ -138,6 +146,8 @@ impl IntoResponse for ApiFault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use menagerie::model::ModelError;
+    use menagerie::stages::{FaultKind, StageName};
 
     #[test]
     fn a_body_has_all_keys_and_an_error_that_recurs_is_not_sent_again() {
@@ -157,5 +167,23 @@ mod tests {
             (&"2".parse().unwrap(), &"1500".parse().unwrap())
         );
         assert!(!later.contains_key("x-should-retry"));
+    }
+
+    #[test]
+    fn a_request_may_be_sent_again_if_stages_were_gone_but_not_if_they_failed() {
+        let fault = |kind| {
+            let stage = StageName { index: 1, first: 3, end: 6 };
+            let fault =
+                StageFault { kind, stage, request: 7, position: 0, rows: 4, detail: "is gone".to_owned() };
+            ApiFault::from(GenerateError::from(ModelError::from(fault)))
+        };
+        let gone = fault(FaultKind::Closed);
+        assert_eq!((gone.status, &gone.json()["error"]["code"]), (503, &json!("stages_unavailable")));
+        assert_eq!(gone.json()["error"]["type"], "server_error");
+        assert!(gone.message.contains("stage 1 (layers 3 to 5), request 7, positions 0 to 3"), "{gone:?}");
+        assert_eq!(gone.into_response().headers()["retry-after"], "5");
+        assert_eq!(fault(FaultKind::Execution).status, 500);
+        let again = GenerateError::LostRepeatedly { times: 3, fault: "stage 1: is gone".to_owned() };
+        assert_eq!(ApiFault::from(again).status, 500);
     }
 }

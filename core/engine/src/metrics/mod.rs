@@ -108,6 +108,12 @@ pub struct Metrics {
     pub preemptions: Counter,
     /// Preemptions in which the state was swapped out and in again.
     pub set_aside: Counter,
+    /// Faults of stages after which states were computed again.
+    pub restores: Counter,
+    /// Sequences whose lost state was computed again.
+    pub replays: Counter,
+    /// Tokens whose state was lost and computed again.
+    pub replayed_tokens: Counter,
     /// Cached sequences that were dropped for their memory.
     pub evictions: Counter,
     /// Prompts that started with state from the disk.
@@ -203,6 +209,9 @@ impl PipelineLifecycle for Metrics {
         self.rows.add(done.rows);
         self.preemptions.add(done.preemptions);
         self.set_aside.add(done.set_aside);
+        self.restores.add(done.restores);
+        self.replays.add(done.replays);
+        self.replayed_tokens.add(done.replayed_tokens);
         self.evictions.add(done.evictions);
         self.drafted.add(done.drafted);
         self.accepted.add(done.accepted);

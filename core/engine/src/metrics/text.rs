@@ -39,7 +39,7 @@ struct Samples<'a> {
 impl Samples<'_> {
     fn write(&mut self) -> fmt::Result {
         self.ended()?;
-        let counters: [(&str, &str, Read<Counter>); 17] = [
+        let counters: [(&str, &str, Read<Counter>); 20] = [
             ("prompt_tokens_total", "tokens of prompts", |of| &of.prompt_tokens),
             ("cached_tokens_total", "tokens of prompts whose state existed already", |of| &of.cached_tokens),
             ("generated_tokens_total", "tokens generated", |of| &of.generated_tokens),
@@ -49,6 +49,11 @@ impl Samples<'_> {
             ("preemptions_total", "preemptions of sequences by more urgent ones", |of| &of.preemptions),
             ("set_aside_total", "preemptions in which the state was swapped out and in again", |of| {
                 &of.set_aside
+            }),
+            ("restores_total", "faults of stages after which states were computed again", |of| &of.restores),
+            ("replays_total", "sequences whose lost state was computed again", |of| &of.replays),
+            ("replayed_tokens_total", "tokens whose state was lost and computed again", |of| {
+                &of.replayed_tokens
             }),
             ("evictions_total", "cached sequences that were dropped for their memory", |of| &of.evictions),
             ("disk_hits_total", "prompts that started with state from the disk", |of| &of.disk_hits),
@@ -175,7 +180,7 @@ mod tests {
             let of = |end: &str| bare.strip_suffix(end).is_some_and(|base| announced.contains(base));
             assert!(announced.contains(bare) || of("_bucket") || of("_sum") || of("_count"), "{line}");
         }
-        assert_eq!(kinds, 29);
+        assert_eq!(kinds, 32);
         for line in [
             "menagerie_prompt_tokens_total 7",
             "menagerie_requests_total{outcome=\"stop\"} 2",
@@ -206,7 +211,7 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
-        assert_eq!((heads.len(), heads.iter().collect::<BTreeSet<_>>().len()), (29, 29));
+        assert_eq!((heads.len(), heads.iter().collect::<BTreeSet<_>>().len()), (32, 32));
         assert!(Metrics::write(&mut text, &[(&[("le", "1")], &first)]).is_err());
     }
 }

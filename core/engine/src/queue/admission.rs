@@ -122,7 +122,13 @@ impl Queue {
             Ok((mut generation, sequence)) => {
                 let id = arrival.id();
                 generation.begin(arrival, &sequence, arrival_time.elapsed());
-                self.running.push(RunningRequest { id, tenant: request.tenant, generation, sequence });
+                self.running.push(RunningRequest {
+                    id,
+                    tenant: request.tenant,
+                    generation,
+                    sequence,
+                    begun: 0,
+                });
             }
             Err(error) => self.refuse(arrival, error),
         }

@@ -1,6 +1,7 @@
 //! [`Queue`]: requests that run together.
 
 mod admission;
+mod overlap;
 mod parallel_sampling;
 mod waiting_list;
 
@@ -15,10 +16,10 @@ use crate::scheduler::Scheduler;
 use crate::sequence::Sequence;
 use crate::stopping::StopReason;
 use admission::WaitingRequest;
+use overlap::OverlappedSteps;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use waiting_list::WaitingList;
 
 /// The id of a request and its result.
@@ -55,6 +56,7 @@ pub struct Queue {
     pub(crate) stopped: BTreeSet<RequestId>,
     /// Steps so far.
     pub(crate) steps: usize,
+    overlapped: OverlappedSteps,
     factory: GenerationFactory,
     pub(crate) scheduler: Scheduler,
 }
@@ -71,6 +73,8 @@ pub(crate) struct RunningRequest {
     pub(crate) tenant: u64,
     pub(crate) generation: Box<Generation>,
     pub(crate) sequence: Sequence,
+    /// The number of the last step that it was to be in.
+    pub(crate) begun: u64,
 }
 
 impl Queue {
@@ -83,6 +87,7 @@ impl Queue {
             cancelled: BTreeSet::new(),
             stopped: BTreeSet::new(),
             steps: 0,
+            overlapped: OverlappedSteps::default(),
             factory: GenerationFactory::new(tokenizer),
             scheduler,
         }
@@ -156,21 +161,6 @@ impl Queue {
         self.completed.push((id, Err(error)));
     }
 
-    /// Computes one step of the running requests. `None` if no request is running. The step ends early only if all
-    /// requests in it are cancelled.
-    pub(crate) fn compute(&mut self) -> Option<StepResults> {
-        for RunningRequest { sequence, generation, .. } in &mut self.running {
-            generation.propose(&mut self.scheduler, sequence);
-        }
-        let parts = self.running.iter_mut();
-        let (mut sequences, flags): (Vec<&mut Sequence>, Vec<Option<&AtomicBool>>) = parts
-            .map(|RunningRequest { sequence, generation, .. }| {
-                (sequence, generation.cancel_flag().map(|flag| &**flag))
-            })
-            .unzip();
-        (!sequences.is_empty()).then(|| self.scheduler.step_for_each(&mut sequences, &flags))
-    }
-
     /// Passes the results of a step to the requests: one row each. Adds those that are complete to `ended`. Returns the
     /// rows that are left of requests whose guesses were right. `sink` returns whether it still listens to the request.
     pub(crate) fn advance(
@@ -179,10 +169,10 @@ impl Queue {
         ended: &mut Vec<EndedRequest>,
         sink: EventSink,
     ) -> Option<StepResults> {
-        let Self { running, scheduler, .. } = self;
+        let Self { running, scheduler, cancelled, .. } = self;
         step.turn(&mut |index, output| {
             let RunningRequest { id, generation, sequence, .. } = &mut running[index];
-            if generation.is_cancelled() {
+            if generation.is_cancelled() || cancelled.contains(id) {
                 ended.push((index, Ok(StopReason::Cancelled)));
                 return false;
             }
@@ -206,7 +196,7 @@ impl Queue {
     /// Ends a running request. Its sequence is kept for requests with the same prefix, unless the request failed or was
     /// cancelled.
     fn end(&mut self, index: usize, ending: Result<StopReason, GenerateError>, sink: EventSink) {
-        let RunningRequest { id, tenant, mut generation, mut sequence } = self.running.remove(index);
+        let RunningRequest { id, tenant, mut generation, mut sequence, .. } = self.running.remove(index);
         self.waiting.served(tenant, self.steps);
         self.cancelled.remove(&id);
         let ending = ending.and_then(|reason| self.scheduler.settle(&mut sequence).map(|()| reason));
@@ -223,15 +213,20 @@ impl Queue {
         self.completed.push((id, result));
     }
 
-    /// Ends the requests that were cancelled.
+    /// Ends the requests that were cancelled. One whose step is in flight ends with that step.
     pub(crate) fn end_cancelled(&mut self, sink: EventSink) {
         for index in (0..self.running.len()).rev() {
-            let RunningRequest { id, generation, .. } = &self.running[index];
+            let RunningRequest { id, generation, sequence, .. } = &self.running[index];
+            if sequence.in_flight {
+                continue;
+            }
             if generation.is_cancelled() || self.cancelled.contains(id) {
                 self.end(index, Ok(StopReason::Cancelled), sink);
             }
         }
-        self.cancelled.clear();
+        let in_flight =
+            |id: &RequestId| self.running.iter().any(|one| one.id == *id && one.sequence.in_flight);
+        self.cancelled.retain(in_flight);
         self.end_waiting(WaitingRequest::is_cancelled);
     }
 

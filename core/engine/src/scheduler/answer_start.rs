@@ -19,7 +19,7 @@ impl Scheduler {
         logits: &[f32],
     ) -> Result<(), GenerateError> {
         let tokens = sequence.computed;
-        if sequence.answer.as_ref().is_some_and(|start| start.tokens == tokens) {
+        if sequence.answer.as_ref().is_some_and(|start| start.tokens == tokens) || self.has_lost(sequence) {
             return Ok(());
         }
         if self.pool.has_windows() {

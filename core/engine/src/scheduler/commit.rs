@@ -79,6 +79,9 @@ impl Scheduler {
         sequence.computed += rows;
         sequence.draft.computed(guesses, usable);
         sequence.draft.again = sequence.draft.again.saturating_sub(rows);
+        if !own.is_empty() {
+            sequence.losses = 0;
+        }
         self.counts.rows += planned.rows.len() as u64;
         self.counts.drafted += guesses as u64;
         if sequence.draft.start.is_some() {

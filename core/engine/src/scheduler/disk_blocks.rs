@@ -160,6 +160,10 @@ impl Scheduler {
 
     /// Stores the blocks of a sequence that are complete and not on disk yet.
     pub(super) fn write_blocks(&mut self, sequence: &mut Sequence) {
+        // What was lost is computed again, and stored then.
+        if self.has_lost(sequence) {
+            return;
+        }
         let Some(mut chain) = sequence.blocks.take() else { return };
         let Some(disk) = self.disk.take() else { return };
         match self.write_blocks_of(&disk, sequence, &mut chain) {

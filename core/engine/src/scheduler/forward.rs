@@ -1,13 +1,14 @@
 //! The forward pass of a planned step: its rows, states, adapters and hooks through the layers.
 
 use super::{PlannedRows, Scheduler};
+use crate::engine::Engine;
 use crate::error::GenerateError;
-use crate::layers::through_layers;
+use crate::layers::check_weights;
 use crate::output::StepRows;
 use crate::sequence::{HiddenTail, Sequence};
 use menagerie_model::{
-    AdapterSet, Cancellation, HiddenRows, InferenceStep, ModelError, Rows, SequenceFailure, SequenceLayout,
-    SequenceRows, StepInput, TransformContext,
+    AdapterSet, BegunStep, Cancellation, HiddenRows, InferenceStep, ModelError, Part, Rows, SequenceFailure,
+    SequenceLayout, SequenceRows, SpanKey, StepEnding, StepInFlight, StepInput, TransformContext,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,18 +22,27 @@ pub(crate) struct ForwardOutput {
     pub(crate) hidden: Vec<HiddenTail>,
 }
 
+/// A forward pass that was begun.
+pub(crate) enum BegunForward {
+    /// It has ended.
+    Ended(ForwardOutput),
+    /// It is being computed; the key of its span in the trace.
+    InFlight(Box<dyn StepInFlight>, SpanKey),
+}
+
 impl Scheduler {
-    /// Runs the planned rows through the model. Appends to the states; the lengths do not change before the commit.
-    /// `cancel` has a flag for each sequence; those of the planned ones together cancel the forward pass.
-    pub(crate) fn forward(
+    /// Begins to run the planned rows through the model. Appends to the states; the lengths do not change before the
+    /// commit. `cancel` has a flag for each sequence; those of the planned ones together cancel the forward pass.
+    pub(crate) fn begin_forward(
         &mut self,
         plan: &[PlannedRows],
         sequences: &[&mut Sequence],
         cancel: &[Option<&AtomicBool>],
-    ) -> Result<ForwardOutput, GenerateError> {
+    ) -> Result<BegunForward, GenerateError> {
         let mut failures = Vec::new();
         if plan.is_empty() {
-            return Ok(ForwardOutput { rows: StepRows::none(), failures, hidden: Vec::new() });
+            let rows = StepRows::none();
+            return Ok(BegunForward::Ended(ForwardOutput { rows, failures, hidden: Vec::new() }));
         }
         let sets =
             AdapterSets::of(plan.iter().filter_map(|planned| sequences[planned.index].adapters.as_ref()));
@@ -54,8 +64,7 @@ impl Scheduler {
             let guesses = sequence.draft.proposed().iter().map(|guess| guess.id);
             sequence.tokens[sequence.computed..].iter().copied().chain(guesses).take(planned.rows.len())
         };
-        let flags = plan.iter().map(|planned| cancel.get(planned.index).copied().flatten());
-        let flags: Vec<&AtomicBool> = flags.collect::<Option<_>>().unwrap_or_default();
+        let flags = flags_of(plan, cancel);
         let tokens: Vec<u32> = plan.iter().flat_map(fed).collect();
         let mut kept = self.rows_before(plan, sequences);
         let Self { engine, hooks, pool, .. } = self;
@@ -66,14 +75,47 @@ impl Scheduler {
         context.cancelled = Cancellation::by_all(&flags);
         context.failures = Some(&mut failures);
         context.hidden_rows = kept.as_mut();
-        let rows = through_layers(context, engine.guard.as_ref(), |context| {
-            let logits = engine.model.execute(context)?;
-            expect_width(&logits, engine.vocabulary())?;
-            Ok(logits)
-        })?;
+        let (rows, parts) = (layout.rows(), plan.len());
+        let _span = tracing::debug_span!("step", rows, sequences = parts).entered();
+        let begun_at = context.trace.map(|trace| (trace, trace.begin()));
+        let begun = engine.model.begin(&mut context);
+        check_weights(engine.guard.as_ref())?;
+        let key = context.span_of(Part::Step);
+        let logits = match begun? {
+            BegunStep::InFlight(step) => return Ok(BegunForward::InFlight(step, key)),
+            BegunStep::Complete(logits) => logits,
+        };
+        if let Some((trace, begun_at)) = begun_at {
+            trace.end(begun_at, key);
+        }
+        let rows = step_rows(logits, engine)?;
         let after = kept.and_then(|kept| kept.after);
         let hidden = after.map(|after| self.tails(plan, sequences, &after)).transpose()?;
-        Ok(ForwardOutput { rows, failures, hidden: hidden.unwrap_or_default() })
+        Ok(BegunForward::Ended(ForwardOutput { rows, failures, hidden: hidden.unwrap_or_default() }))
+    }
+
+    /// Waits for a forward pass of the planned rows. The trace has the time of the wait, since the passes in flight overlap.
+    pub(crate) fn finish_forward(
+        &self,
+        (step, key): (Box<dyn StepInFlight>, SpanKey),
+        plan: &[PlannedRows],
+        cancel: &[Option<&AtomicBool>],
+    ) -> Result<ForwardOutput, GenerateError> {
+        let Self { engine, hooks, pool, .. } = self;
+        let (flags, mut failures) = (flags_of(plan, cancel), Vec::new());
+        let begun_at = hooks.trace.as_deref().map(|trace| (trace, trace.begin()));
+        let mut ending = StepEnding {
+            compute: &engine.compute,
+            states: pool,
+            cancelled: Cancellation::by_all(&flags),
+            failures: &mut failures,
+        };
+        let logits = step.finish(&mut ending)?;
+        if let Some((trace, begun_at)) = begun_at {
+            trace.end(begun_at, key);
+        }
+        let rows = step_rows(logits, engine)?;
+        Ok(ForwardOutput { rows, failures, hidden: Vec::new() })
     }
 
     /// For a head for further tokens the row of the model before the first row of each sequence. None at the start of a
@@ -106,6 +148,18 @@ impl Scheduler {
         };
         Ok(plan.iter().map(tail).collect())
     }
+}
+
+/// The flags of the planned sequences; none if one of them has none.
+fn flags_of<'f>(plan: &[PlannedRows], cancel: &[Option<&'f AtomicBool>]) -> Vec<&'f AtomicBool> {
+    let flags = plan.iter().map(|planned| cancel.get(planned.index).copied().flatten());
+    flags.collect::<Option<_>>().unwrap_or_default()
+}
+
+/// The logits of a step, if they have the width of the vocabulary.
+fn step_rows(logits: Rows, engine: &Engine) -> Result<StepRows, ModelError> {
+    expect_width(&logits, engine.vocabulary())?;
+    StepRows::new(logits, &engine.compute)
 }
 
 /// Checks that the logits have the width of the vocabulary.

@@ -13,7 +13,7 @@ impl Scheduler {
     /// be preempted again and again.
     ///
     /// A sequence never gives pages to a less urgent one, and waiting does not make a sequence more urgent here. So
-    /// the most urgent running sequence always continues.
+    /// the most urgent running sequence always continues. It waits for less urgent ones only while they are in flight.
     ///
     /// # Errors
     /// The sequence does not fit into the pool even alone.
@@ -39,7 +39,7 @@ impl Scheduler {
                     let taken = aside.map(|aside| aside.bytes()).sum();
                     self.preempt(sequences[victim], taken)?;
                 }
-                None if others => return Ok(false),
+                None if others || sequences.iter().any(|other| other.in_flight) => return Ok(false),
                 None => break,
             }
         }
@@ -71,7 +71,8 @@ impl Scheduler {
             return Ok(false);
         }
         let running = sequences.iter_mut().map(|sequence| &mut **sequence);
-        let Some(sequence) = self.cached.iter_mut().chain(running).find(|one| one.retains) else {
+        let Some(sequence) = self.cached.iter_mut().chain(running).find(|one| one.retains && !one.in_flight)
+        else {
             return Ok(false);
         };
         release(&mut self.pool, sequence)?;
@@ -124,7 +125,7 @@ fn victim(sequences: &[&mut Sequence], index: usize) -> Option<usize> {
     let weaker = others.filter(|&other| {
         let sequence = &sequences[other];
         let resumes = sequence.logit_rows == LogitRows::Last || sequence.is_scored;
-        sequence.computed > 0 && resumes && sequence.urgency.rank() > own
+        sequence.computed > 0 && !sequence.in_flight && resumes && sequence.urgency.rank() > own
     });
     weaker.max_by_key(|&other| sequences[other].urgency.rank())
 }

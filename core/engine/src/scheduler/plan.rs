@@ -5,7 +5,6 @@ use crate::output::SequenceResult;
 use crate::sequence::{LogitRows, Sequence};
 use crate::step_budget::StepLoad;
 use menagerie_model::InferenceStep;
-use std::cmp::Reverse;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -56,23 +55,23 @@ pub(crate) fn load_of(plan: &[PlannedRows]) -> StepLoad {
 }
 
 impl Scheduler {
-    /// Distributes the rows of a step and reserves pages for them, most urgent sequence first. A sequence that does
-    /// not fit even alone fails; the others without pages wait for a later step. What is left may go to guesses.
+    /// Distributes the rows of a step among its `members` and reserves pages for them, most urgent sequence first. A
+    /// sequence that does not fit even alone fails; the others without pages wait for a later step. What is left may go
+    /// to guesses. No member is in flight; the other sequences may give up their pages, unless they are in flight.
     pub(crate) fn plan(
         &mut self,
         sequences: &mut [&mut Sequence],
+        members: &[usize],
     ) -> (Vec<PlannedRows>, Vec<SequenceResult>) {
         let mut failed = Vec::new();
-        for (index, sequence) in sequences.iter_mut().enumerate() {
+        for (index, sequence) in sequences.iter_mut().enumerate().filter(|(_, one)| !one.in_flight) {
             if let Err(error) = self.settle(sequence) {
                 failed.push(SequenceResult { index, rows: Err(error) });
             }
         }
-        let rows = self.share_out(sequences);
+        let rows = self.share_out(sequences, members);
         self.copy_time = Duration::ZERO;
-        for (sequence, rows) in sequences.iter_mut().zip(&rows).filter(|(one, _)| one.uncomputed() > 0) {
-            sequence.urgency.waited = if *rows > 0 { 0 } else { sequence.urgency.waited + 1 };
-        }
+        note_waiting(sequences, &rows, members);
         let mut order: Vec<usize> = (0..rows.len()).filter(|&index| rows[index] > 0).collect();
         order.sort_by_key(|&index| sequences[index].urgency.rank());
         let (mut plan, mut next) = (Vec::new(), 0);
@@ -106,12 +105,12 @@ impl Scheduler {
     /// Rows of each sequence: one for each that decodes and those that a wrong guess has undone, then chunks of prompts, up to `step_tokens`, or beside
     /// sequences that decode up to the rows of the bounded time. Among sequences of the same priority, the one that
     /// has waited longest comes first.
-    fn share_out(&self, sequences: &[&mut Sequence]) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..sequences.len()).collect();
-        order.sort_by_key(|&index| {
-            let urgency = &sequences[index].urgency;
-            (Reverse(urgency.effective()), Reverse(urgency.waited), urgency.arrival)
-        });
+    fn share_out(&self, sequences: &[&mut Sequence], members: &[usize]) -> Vec<usize> {
+        let mut order = members.to_vec();
+        order.sort_by_key(|&index| sequences[index].urgency.turn());
+        if let Some(suspect) = self.suspect(sequences) {
+            order.retain(|&index| index == suspect);
+        }
         let whole = self.engine.takes_whole_prompts();
         let (mut rows, mut left) = (vec![0; sequences.len()], self.step_tokens);
         let mut scored = (SCORED_BYTES / self.engine.vocabulary().max(1) / size_of::<f32>()).max(1);
@@ -119,7 +118,9 @@ impl Scheduler {
             rows[index] = left.min(1 + sequences[index].draft.again).min(sequences[index].uncomputed());
             left -= rows[index];
         }
-        if !whole && rows.iter().any(|rows| *rows > 0) {
+        // Steps in which others decode are computed at the same time.
+        let elsewhere = |index: usize| sequences[index].is_decoding() && !members.contains(&index);
+        if !whole && (rows.iter().any(|rows| *rows > 0) || (0..sequences.len()).any(elsewhere)) {
             left = left.min(self.budget.rows(self.step_time));
         }
         for index in order {
@@ -136,5 +137,17 @@ impl Scheduler {
             }
         }
         rows
+    }
+}
+
+/// Counts the steps in which a sequence had pending rows and got none. A step of sequences that decode delays no prompt,
+/// and vice versa.
+fn note_waiting(sequences: &mut [&mut Sequence], rows: &[usize], members: &[usize]) {
+    let kinds: Vec<bool> = members.iter().map(|&index| sequences[index].is_decoding()).collect();
+    for (sequence, rows) in sequences.iter_mut().zip(rows) {
+        if sequence.in_flight || sequence.uncomputed() == 0 || !kinds.contains(&sequence.is_decoding()) {
+            continue;
+        }
+        sequence.urgency.waited = if *rows > 0 { 0 } else { sequence.urgency.waited + 1 };
     }
 }

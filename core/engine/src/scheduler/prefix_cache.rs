@@ -158,7 +158,8 @@ impl Scheduler {
         if self.pool.is_lost(source.id)? {
             return Ok(0);
         }
-        if !start.matches(source) {
+        // The pages of a step in flight are written in order, but a block has the state after the step.
+        if !start.matches(source) || (source.in_flight && !self.engine.rewinds_anywhere()) {
             return Ok(0);
         }
         let common = source.computed_prefix_len(start.prompt);
@@ -216,6 +217,9 @@ impl Scheduler {
     /// The sequence belongs to another scheduler.
     pub(crate) fn retire(&mut self, mut sequence: Sequence) -> Result<(), GenerateError> {
         sequence.forget_pending();
+        if self.has_lost(&sequence) {
+            return self.free(sequence);
+        }
         // Frees pages of guesses that were wrong.
         self.pool.truncate(sequence.id, sequence.computed)?;
         sequence.chunk_boundaries.clear();
@@ -256,7 +260,7 @@ impl Scheduler {
         let held = sequence.computed;
         let is_boundary = sequence.chunk_boundaries.contains(&held);
         sequence.chunk_boundaries.retain(|end| *end > held);
-        if !is_boundary || !self.needs_boundaries() {
+        if !is_boundary || !self.needs_boundaries() || self.has_lost(sequence) {
             return Ok(());
         }
         while self.cached.len() >= self.prefixes {

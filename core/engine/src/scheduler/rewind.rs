@@ -70,7 +70,7 @@ impl Scheduler {
     /// `snapshot_positions`; the others are spread evenly.
     pub(super) fn take_snapshot(&mut self, sequence: &mut Sequence) -> Result<(), GenerateError> {
         let windows = self.needs_boundaries() && self.pool.has_windows();
-        if !self.engine.is_recurrent() && !windows {
+        if (!self.engine.is_recurrent() && !windows) || self.has_lost(sequence) {
             return Ok(());
         }
         let snapshot = self.pool.snapshot(sequence.id)?;

@@ -18,6 +18,12 @@ pub struct SchedulerCounts {
     pub set_aside: u64,
     /// Tokens whose state was swapped out.
     pub set_aside_tokens: u64,
+    /// Faults of stages after which states were computed again.
+    pub restores: u64,
+    /// Sequences whose lost state was computed again.
+    pub replays: u64,
+    /// Tokens whose state was lost and computed again.
+    pub replayed_tokens: u64,
     /// Cached sequences that were dropped for their pages or their place.
     pub evictions: u64,
     /// Guesses of next tokens that steps computed.
@@ -37,6 +43,9 @@ impl SchedulerCounts {
             preempted_tokens,
             set_aside,
             set_aside_tokens,
+            restores,
+            replays,
+            replayed_tokens,
             evictions,
             drafted,
             accepted,
@@ -49,6 +58,9 @@ impl SchedulerCounts {
             preempted_tokens: preempted_tokens - before.preempted_tokens,
             set_aside: set_aside - before.set_aside,
             set_aside_tokens: set_aside_tokens - before.set_aside_tokens,
+            restores: restores - before.restores,
+            replays: replays - before.replays,
+            replayed_tokens: replayed_tokens - before.replayed_tokens,
             evictions: evictions - before.evictions,
             drafted: drafted - before.drafted,
             accepted: accepted - before.accepted,

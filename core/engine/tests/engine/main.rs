@@ -20,6 +20,7 @@ mod encoder;
 mod events;
 mod fixture;
 mod generation;
+mod overlap;
 mod prompt_scores;
 mod queue;
 mod queue_random;

@@ -162,7 +162,9 @@ fn run(model: FakeModel, window: usize, seed: u64, aside: usize, drafts: bool) {
     assert!(answered > 200 && cancelled > 20, "{answered} answered, {cancelled} cancelled");
     if window > CONTEXT {
         assert!(counts.preemptions > 20, "{counts:?}");
-        assert_eq!(counts.set_aside > 20, aside > 0, "{counts:?}");
+        // Where steps overlap, sequences more often wait for pages than others give way.
+        let least = if model.most_in_flight() > 0 { 2 } else { 20 };
+        assert_eq!(counts.set_aside > least, aside > 0, "{counts:?}");
         // There is never memory for all of them.
         assert!(counts.set_aside < counts.preemptions && counts.preempted_tokens > 0, "{counts:?}");
     }
@@ -195,6 +197,17 @@ fn ten_thousand_operations_with_a_recurrent_state_are_too() {
 #[test]
 fn ten_thousand_operations_with_a_window_are_too() {
     run(FakeModel::new(50, mixing).windowed(11), 11, 0x9e37_79b9_7f4a_7c15, 300, false);
+}
+
+/// Up to three steps in flight, each with other sequences: the same answers.
+#[test]
+fn ten_thousand_operations_in_overlapping_steps_are_too() {
+    let model = || FakeModel::new(50, mixing).overlapping(3);
+    run(model(), usize::MAX, 0x1234_5678_9abc_def1, 300, false);
+    run(model().recurrent(), usize::MAX, 0x9e37_79b9_7f4a_7c15, 0, false);
+    run(model().windowed(11), 11, 0x9e37_79b9_7f4a_7c15, 300, false);
+    run(model(), usize::MAX, 0x1234_5678_9abc_def1, 0, true);
+    run(model().recurrent(), usize::MAX, 0x1234_5678_9abc_def1, 300, true);
 }
 
 /// The same answers, whatever is guessed, while sequences give way, share prefixes and are cancelled.

@@ -4,6 +4,7 @@
 use super::xlora_classifier::XLoraClassifier;
 use super::xlora_mixing::XLoraMixing;
 use crate::adapter_set::AdapterSet;
+use crate::cancellation::Cancellation;
 use crate::compute::Compute;
 use crate::context::TransformContext;
 use crate::executor::{Executor, NormedExecutor, StageTrace};
@@ -115,6 +116,10 @@ impl Executor for XLoraModel {
 
     fn pool(&self, compute: &Compute, options: PoolOptions) -> Result<StatePool> {
         self.model.pool(compute, options.with_sets(self.state_sets()))
+    }
+
+    fn restore(&self, error: &ModelError, cancelled: Cancellation) -> Result<bool> {
+        self.model.restore(error, cancelled)
     }
 
     fn settle(&self, hooks: &Hooks) -> Result<()> {

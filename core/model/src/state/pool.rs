@@ -314,12 +314,16 @@ impl StatePool {
         if !self.is_lost(sequence)? {
             return Ok(());
         }
-        let known = self.backings.first().and_then(|backing| backing.loss());
-        Err(known.unwrap_or_else(|| {
+        Err(self.loss().unwrap_or_else(|| {
             ModelError::State(format!(
                 "sequence {sequence}: the memory of its tokens was lost with the stage that kept it; truncate to 0 and prefill again"
             ))
         }))
+    }
+
+    /// Why the memory of sequences was lost, if it was and the reason is known.
+    pub fn loss(&self) -> Option<ModelError> {
+        self.backings.first().and_then(|backing| backing.loss())
     }
 
     /// The number of the current memory: everything written into an earlier one is lost.

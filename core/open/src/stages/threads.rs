@@ -72,7 +72,7 @@ pub(crate) fn chain_of_threads(
         names.to_vec(),
         &Identity::default(),
         shared,
-        options.chain(),
+        options.chain().with_overlap(options.overlap.of_threads()),
     );
     Ok(chain.map_err(|fault| failed(fault.to_string()))?.with_hosts(Box::new(threads)))
 }

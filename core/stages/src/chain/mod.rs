@@ -4,10 +4,12 @@ mod head;
 mod outgoing;
 mod pending;
 mod progress;
+mod restoring;
+mod sent_step;
 mod session;
 mod states;
 
-use crate::fault::{FaultKind, StageFault, StageName};
+use crate::fault::{StageFault, StageName};
 use crate::frame::FrameKind;
 use crate::identity::Identity;
 use crate::library::{SharedLibrary, StageReach};
@@ -19,13 +21,14 @@ use crate::message::trace::TraceParts;
 use crate::transport::PipelineTransport;
 use head::ChainHead;
 use menagerie_model::{
-    AdapterSet, Compute, Executor, Hooks, LayerHook, ModelError, ModelShape, NormedExecutor, PoolOptions,
-    Rows, SequenceFailure, SequenceId, SerializableHook, Stage, StageTrace, StatePool, StateSpec, StepGoal,
-    Trace, TransformContext,
+    AdapterSet, BegunStep, Cancellation, Compute, Executor, Hooks, LayerHook, ModelError, ModelShape,
+    NormedExecutor, PoolOptions, Rows, SequenceFailure, SequenceId, SerializableHook, Stage, StageTrace,
+    StatePool, StateSpec, StepGoal, Trace, TransformContext,
 };
 use outgoing::OutgoingStep;
+use restoring::ChainRenewal;
+use sent_step::SentStep;
 pub(crate) use session::ChainSession;
-use session::SequenceFault;
 pub(crate) use states::StagedStates;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -84,8 +87,13 @@ pub struct ChainOptions {
     /// Most unacknowledged frames on a link. With two or more, a stage computes a chunk while the next one computes the chunk
     /// before it.
     pub credits: usize,
+    /// Most steps in flight, for sequences that do not wait for each other. One per stage if every stage has processor cores of
+    /// its own, and 1 if stages share them: a step of all sequences then reads the weights once.
+    pub overlap: usize,
     /// Longest time until all stages have opened the model.
     pub opening: Duration,
+    /// Longest time until another pipeline takes the place of one that lost a stage ([`StageChain::over`]).
+    pub restoring: Duration,
 }
 
 impl ChainOptions {
@@ -101,17 +109,30 @@ impl ChainOptions {
         Self { credits, ..self }
     }
 
+    /// The same with this [`Self::overlap`].
+    #[must_use]
+    pub fn with_overlap(self, overlap: usize) -> Self {
+        Self { overlap, ..self }
+    }
+
     /// The same with this [`Self::opening`].
     #[must_use]
     pub fn with_opening(self, opening: Duration) -> Self {
         Self { opening, ..self }
+    }
+
+    /// The same with this [`Self::restoring`].
+    #[must_use]
+    pub fn with_restoring(self, restoring: Duration) -> Self {
+        Self { restoring, ..self }
     }
 }
 
 impl Default for ChainOptions {
     fn default() -> Self {
         let long = Duration::from_secs(300);
-        Self { deadline: long, credits: 3, opening: long }
+        let restoring = Duration::from_secs(60);
+        Self { deadline: long, credits: 3, overlap: 1, opening: long, restoring }
     }
 }
 
@@ -122,9 +143,13 @@ pub struct StageChain {
     facts: ChainFacts,
     library: Arc<SharedLibrary>,
     head: Arc<Mutex<ChainHead>>,
+    /// Most steps in flight.
+    overlap: usize,
     requests: AtomicU64,
     /// Requests that ended, which the stages do not know of yet.
     ended: Arc<Mutex<Vec<u64>>>,
+    /// Where links come from after a stage was lost; dropped after the links.
+    renewal: Option<ChainRenewal>,
     /// The threads or processes of the stages; dropped after the links.
     hosts: Option<Box<dyn Send + Sync>>,
 }
@@ -144,15 +169,12 @@ impl StageChain {
         options: ChainOptions,
     ) -> Result<Self, StageFault> {
         let ended: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let (overlap, opening) = (options.overlap.max(1), options.opening);
         let mut head = ChainHead::new(transport, names, options);
-        let states = head.greet(identity)?;
-        if states != facts.states.len() {
-            let detail =
-                format!("the stages have {states} states, expected {} as in the model", facts.states.len());
-            return Err(head.fault(FaultKind::Refused, 0, &detail));
-        }
+        head.agree(identity, facts.states.len(), opening, Cancellation::default())?;
         let head = Arc::new(Mutex::new(head));
-        Ok(Self { facts, library, head, requests: AtomicU64::new(1), ended, hosts: None })
+        let requests = AtomicU64::new(1);
+        Ok(Self { facts, library, head, overlap, requests, ended, renewal: None, hosts: None })
     }
 
     /// Keeps the threads or processes of the stages as long as the chain exists.
@@ -235,69 +257,88 @@ impl StageChain {
 
     /// Computes a step, for logits or for normed rows.
     fn step(&self, goal: StepGoal, context: &mut TransformContext) -> Result<Rows, ModelError> {
+        let sent = self.begin_step(goal, context)?;
+        self.complete(sent, context)
+    }
+
+    /// Sends a step, for logits or for normed rows.
+    fn begin_step(&self, goal: StepGoal, context: &mut TransformContext) -> Result<SentStep, ModelError> {
         context.check_cancelled()?;
         context.states.prepare(context.layout)?;
         let session = Arc::clone(&context.states.parts::<StagedStates>()?.1.session);
         let mut head = self.head();
         let epoch = session.epoch();
-        let values = self.send(&mut head, &session, goal, context);
+        let sent = self.send(&mut head, &session, goal, context);
         if session.epoch() == epoch
-            && values.as_ref().is_err_and(|error| !matches!(error, ModelError::Cancelled))
+            && sent.as_ref().is_err_and(|error| !matches!(error, ModelError::Cancelled))
         {
             // The stages may not know of the state changes before the step.
             session.lose(None);
         }
         drop(head);
-        let values = values?;
-        report_failures(&session, context)?;
-        let width = match goal {
-            StepGoal::Logits => self.facts.logits_width,
-            StepGoal::Normed => self.facts.shape.embedding_length,
-        };
-        context.compute.backend.upload(values, width)
+        sent
     }
 
-    /// Sends a step of a request whose rows have been prepared; returns its result.
+    /// Waits for a step that was sent.
+    fn complete(&self, mut sent: SentStep, context: &mut TransformContext) -> Result<Rows, ModelError> {
+        let (values, failed) = sent.wait(context.states, context.cancelled)?;
+        for failed in failed {
+            if context.failures.is_none() {
+                sent.session.lose(Some(&failed.fault));
+            }
+            context.fail(SequenceFailure::from(failed))?;
+        }
+        context.compute.backend.upload(values, sent.width)
+    }
+
+    /// Sends a step of a request whose rows have been prepared.
     fn send(
         &self,
         head: &mut ChainHead,
         session: &Arc<ChainSession>,
         goal: StepGoal,
         context: &TransformContext,
-    ) -> Result<Vec<f32>, ModelError> {
+    ) -> Result<SentStep, ModelError> {
         self.close_ended(head, session)?;
         head.open(session)?;
         let sets = context.adapters.iter().map(|set| self.set(head, set, session));
         let sets = sets.collect::<Result<Vec<_>, _>>()?;
         let hooks = context.hooks.of_layers().map(|hook| self.hook(head, hook, Some(session)));
         let hooks = hooks.collect::<Result<Vec<_>, _>>()?;
+        let followed = self.followed(context.hooks, &hooks);
         let message = StepMessage::of(context, session.take_changes(), StepParts { goal, sets, hooks })?;
-        let expected = match goal {
-            StepGoal::Logits => context.layout.logit_rows().len(),
-            StepGoal::Normed => context.layout.rows(),
+        let (expected, width) = match goal {
+            StepGoal::Logits => (context.layout.logit_rows().len(), self.facts.logits_width),
+            StepGoal::Normed => (context.layout.rows(), self.facts.shape.embedding_length),
         };
-        let sequences: Vec<SequenceId> =
-            context.layout.sequences().iter().map(|part| part.sequence).collect();
+        let parts = context.layout.sequences();
+        let sequences: Vec<SequenceId> = parts.iter().map(|part| part.sequence).collect();
         let cancelled = context.cancelled;
         let sending = OutgoingStep { session, message: &message, sequences: &sequences, expected, cancelled };
         let first = message.sequences.first().map_or(0, |part| part.placement.tokens);
-        let values = head.step(sending).map_err(|fault| fault.seen_from(session.number, first))?;
-        self.collect(head, context.hooks, &|own| own.is_followed())?;
-        Ok(values)
+        let epoch = session.epoch();
+        let awaited = head.begin(sending).map_err(|fault| fault.seen_from(session.number, first))?;
+        let sequences = parts.iter().map(|part| (part.sequence, part.first_position)).collect();
+        let (session, head) = (Arc::clone(session), Arc::downgrade(&self.head));
+        Ok(SentStep { session, epoch, head, awaited, sequences, width, followed })
     }
 
-    /// Collects the data that copies of some hooks recorded in other processes.
-    fn collect(
-        &self,
-        head: &mut ChainHead,
-        hooks: &Hooks,
-        chosen: &dyn Fn(&dyn SerializableHook) -> bool,
-    ) -> Result<(), ModelError> {
+    /// The hooks in other processes that are asked for their data after each step, with their numbers.
+    fn followed(&self, hooks: &Hooks, numbers: &[u32]) -> Vec<(u32, Arc<dyn LayerHook>)> {
+        if self.library.reach() == StageReach::SameProcess {
+            return Vec::new();
+        }
+        let own = numbers.iter().copied().zip(hooks.of_layers().map(Arc::clone));
+        own.filter(|(_, hook)| is_followed(hook)).collect()
+    }
+
+    /// Collects the data that copies of hooks recorded in other processes.
+    fn collect(&self, head: &mut ChainHead, hooks: &Hooks) -> Result<(), ModelError> {
         if self.library.reach() == StageReach::SameProcess {
             return Ok(());
         }
         for hook in hooks.of_layers() {
-            if let Some(own) = hook.serializable().filter(|own| chosen(*own)) {
+            if let Some(own) = hook.serializable() {
                 let number = self.hook(head, hook, None)?;
                 head.gather(GatherSubject::Hook(number), &mut |_, piece| own.take(piece))?;
             }
@@ -306,19 +347,9 @@ impl StageChain {
     }
 }
 
-/// Reports which sequences of a step failed, in it or in earlier steps that were not waited for.
-fn report_failures(session: &ChainSession, context: &mut TransformContext) -> Result<(), ModelError> {
-    let parts = context.layout.sequences();
-    let sequences: Vec<SequenceId> = parts.iter().map(|part| part.sequence).collect();
-    let exists = |sequence| context.states.len(sequence).is_ok();
-    for (index, SequenceFault { position, fault, .. }) in session.take_faults(&sequences, exists) {
-        let fault = fault.seen_from(session.number, parts[index].first_position);
-        if context.failures.is_none() {
-            session.lose(Some(&fault));
-        }
-        context.fail(SequenceFailure { index, position, error: fault.into() })?;
-    }
-    Ok(())
+/// Whether copies of a hook are asked for their data after each step.
+fn is_followed(hook: &Arc<dyn LayerHook>) -> bool {
+    hook.serializable().is_some_and(SerializableHook::is_followed)
 }
 
 impl Executor for StageChain {
@@ -362,10 +393,29 @@ impl Executor for StageChain {
         self.step(StepGoal::Logits, context)
     }
 
+    fn overlap(&self, hooks: &Hooks) -> usize {
+        // Their data belongs to one step at a time.
+        let follows = self.library.reach() == StageReach::OtherProcess && hooks.of_layers().any(is_followed);
+        if follows { 1 } else { self.overlap }
+    }
+
+    fn begin(&self, context: &mut TransformContext) -> Result<BegunStep, ModelError> {
+        let sent = self.begin_step(StepGoal::Logits, context)?;
+        if self.overlap > 1 && sent.awaited.is_some() && sent.followed.is_empty() {
+            return Ok(BegunStep::InFlight(Box::new(sent)));
+        }
+        self.complete(sent, context).map(BegunStep::Complete)
+    }
+
+    fn restore(&self, error: &ModelError, cancelled: Cancellation) -> Result<bool, ModelError> {
+        let ModelError::Stage(fault) = error else { return Ok(false) };
+        fault.downcast_ref().map_or(Ok(false), |fault| self.restored(fault, cancelled))
+    }
+
     fn settle(&self, hooks: &Hooks) -> Result<(), ModelError> {
         let mut head = self.head();
         head.gather(GatherSubject::Nothing, &mut |_, _| Ok(()))?;
-        self.collect(&mut head, hooks, &|_| true)
+        self.collect(&mut head, hooks)
     }
 
     fn stage_traces(&self, trace: &Trace) -> Result<Vec<StageTrace>, ModelError> {
@@ -376,7 +426,7 @@ impl Executor for StageChain {
             let taken = parts.get_mut(stage).map_or(Ok(()), |parts| parts.take(piece));
             taken.map_err(|detail| {
                 let name = names.get(stage).map_or("a stage", String::as_str);
-                ModelError::Stage(format!("{name}: its trace cannot be read: {detail}").into())
+                ModelError::stage(format!("{name}: its trace cannot be read: {detail}"))
             })
         })?;
         let made = parts.into_iter().zip(names).map(|(parts, name)| {

@@ -128,7 +128,7 @@ impl StageWorker {
                 Ok(true) => Ok(()),
                 Ok(false) => {
                     let reason = format!("no stage accepted its recorded data for {} s", PATIENCE.as_secs());
-                    Err(ModelError::Stage(reason.into()))
+                    Err(ModelError::stage(reason))
                 }
                 Err(fault) => Err(fault.into()),
             }

@@ -2,7 +2,9 @@
 
 use crate::failure::Failure;
 use clap::Args;
-use menagerie::open::{StageLauncher, StageOptions, StageProbe, StageSplit, StageStart};
+use menagerie::open::{
+    StageLauncher, StageOptions, StageOverlap, StageProbe, StageRestart, StageSplit, StageStart,
+};
 use std::ops::Range;
 use std::process::Command;
 use std::sync::Arc;
@@ -27,6 +29,13 @@ pub(crate) struct StageArguments {
     /// Longest time that a step may take, in seconds; a stage that takes longer counts as failed
     #[arg(long, hide_short_help = true, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Stages")]
     stage_deadline: u64,
+    /// Most steps that the stages compute at the same time, each with other sequences [default: one for each stage process
+    /// if this machine has cores for the threads of all of them, otherwise 1]
+    #[arg(long, hide_short_help = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024), help_heading = "Stages")]
+    stage_overlap: Option<u16>,
+    /// Do not start the processes of stages again after one of them died or did not answer: requests then fail
+    #[arg(long, hide_short_help = true, requires = "stage_processes", help_heading = "Stages")]
+    no_stage_restart: bool,
     /// Skip the comparison of the stages with the whole model on a few tokens at the start
     #[arg(long, hide_short_help = true, help_heading = "Stages")]
     no_stage_probe: bool,
@@ -64,6 +73,10 @@ impl StageArguments {
         let options = StageOptions::count(1)
             .with_split(split)
             .with_deadline(Duration::from_secs(self.stage_deadline))
+            .with_overlap(
+                self.stage_overlap.map_or(StageOverlap::default(), |most| StageOverlap::Steps(most.into())),
+            )
+            .with_restart(if self.no_stage_restart { StageRestart::Never } else { StageRestart::default() })
             .with_probe(if self.no_stage_probe { StageProbe::Never } else { StageProbe::default() });
         Ok(Some(match self.stage_processes {
             None => options,

@@ -56,6 +56,7 @@ mod specs;
 mod stage_agreement;
 mod stage_faults;
 mod stage_hooks;
+mod stage_restarts;
 mod stages;
 mod stages_watched;
 mod states;

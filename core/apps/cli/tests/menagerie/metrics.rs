@@ -4,7 +4,7 @@ use super::{chat_model, fed, fixture, menagerie};
 use std::path::Path;
 
 /// The value of a line of `m.txt`.
-fn value(home: &Path, name: &str) -> f64 {
+pub(super) fn value(home: &Path, name: &str) -> f64 {
     let text = std::fs::read_to_string(home.join("m.txt")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("menagerie_{name} ")));
     line.unwrap_or_else(|| panic!("{name} is not in\n{text}")).parse().unwrap()

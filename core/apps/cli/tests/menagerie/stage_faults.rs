@@ -1,5 +1,5 @@
-//! Stages in processes that are killed or stopped, while a prompt is computed and while words come: each is named, nothing is
-//! left, and what was answered stays.
+//! Stages in processes that are killed or stopped, while a prompt is computed and while words come, and are not started again:
+//! each is named, nothing is left, and what was answered stays.
 #![cfg(target_os = "linux")]
 
 use super::batches::{batch, chat, results, write};
@@ -33,7 +33,14 @@ impl Prefill {
         std::fs::write(home.join("long.txt"), "word ".repeat(11_000)).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_menagerie"));
         command.args(["run", &model, "--raw", "-f", "long.txt", "-n", "1", "-c", "60000", "-t", "1"]);
-        command.args(["--chunk", CHUNK, "--no-stage-probe", "--stage-deadline", deadline]);
+        command.args([
+            "--chunk",
+            CHUNK,
+            "--no-stage-probe",
+            "--no-stage-restart",
+            "--stage-deadline",
+            deadline,
+        ]);
         command.args(["--stage-processes", &stages.to_string()]);
         command.current_dir(home).env_clear().env("HOME", home).env("HF_HUB_OFFLINE", "1");
         command.env("RUST_LOG", "menagerie_stages=debug");
@@ -148,7 +155,7 @@ fn the_stage_that_went_first_is_named() {
 }
 
 /// Time that a process has computed, in ticks of its clock.
-fn cpu_ticks(process: u32) -> u64 {
+pub(super) fn cpu_ticks(process: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = text.rsplit(')').next().unwrap().split_whitespace().collect();
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
@@ -199,7 +206,8 @@ fn a_batch_whose_stage_dies_goes_on_later() {
     };
     write(home.path(), "in.jsonl", &lines(50_000));
     let usual = ["batch", &model, "in.jsonl", "out.jsonl", "-c", "60000", "-t", "1", "--temp", "0"];
-    let mut child = start(home.path(), &[&usual[..], &["-n", "6", "--stage-processes", "2"]].concat());
+    let staged = ["-n", "6", "--stage-processes", "2", "--no-stage-restart"];
+    let mut child = start(home.path(), &[&usual[..], &staged[..]].concat());
     drain(&mut child);
     let stages = stages_of(child.id(), 2);
     let asked = Instant::now();

@@ -137,7 +137,7 @@ pub(super) fn are_gone(processes: &[u32]) {
 #[cfg(target_os = "linux")]
 fn generating(home: &Path, model: &str) -> (Child, Vec<u32>) {
     let mut arguments = endless("run", model);
-    arguments.extend(["hello", "--stage-processes", "2", "--stage-deadline", "2"]);
+    arguments.extend(["hello", "--stage-processes", "2", "--stage-deadline", "2", "--no-stage-restart"]);
     let mut child = start(home, &arguments);
     let stages = stages_of(child.id(), 2);
     let mut first = [0; 16];

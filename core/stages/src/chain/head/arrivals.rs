@@ -113,7 +113,8 @@ impl ChainHead {
         };
         let noted = self.note_faults(&step, &content.body);
         if noted.is_ok() && content.rows.len() == header.rows as usize * header.cols as usize {
-            return Ok(Arrival::Logits(header.step, content.rows));
+            self.answers.arrived(header.step, content.rows);
+            return Ok(Arrival::Nothing);
         }
         let size = "the size of the logits differs from their header".to_owned();
         let fault = self.fault(FaultKind::Corrupted, self.last(), &noted.err().unwrap_or(size));

@@ -44,6 +44,7 @@ impl ChainHead {
             return dead.clone();
         }
         let detail = match fault.kind {
+            FaultKind::Closed if self.restores => format!("is gone ({})", fault.detail),
             FaultKind::Closed => format!("is gone ({}); open the model again", fault.detail),
             _ => format!("on the link to the chain: {}; prompts must be computed again", fault.detail),
         };
@@ -68,6 +69,7 @@ impl ChainHead {
         let Some((session, _)) = wait.session else { return late };
         let late = self.pending.attribute(StageFault { request: session.number, ..late }, 0);
         session.lose(Some(&late));
+        self.late = self.restores.then(|| late.clone());
         late
     }
 }

@@ -1,8 +1,10 @@
 //! [`ChainHead`]: the chain's end of the links.
 
+mod answers;
 mod arrivals;
 mod failures;
 mod gather;
+mod renewal;
 
 use super::ChainOptions;
 use super::outgoing::OutgoingStep;
@@ -20,6 +22,7 @@ use crate::message::section::RowSection;
 use crate::message::state_access::{StateAccess, StatesMessage};
 use crate::message::times::StageTime;
 use crate::transport::PipelineTransport;
+use answers::AwaitedAnswers;
 use menagerie_model::Cancellation;
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
@@ -43,23 +46,26 @@ pub(super) struct ChainHead {
     options: ChainOptions,
     steps: u32,
     pending: PendingSteps,
+    answers: AwaitedAnswers,
     sessions: Vec<Weak<ChainSession>>,
     progress: StageProgress,
     /// The adapters and hooks that the stages know.
     announced: HashSet<(FrameKind, u32)>,
     /// The number of gather requests.
     gathers: u32,
-    /// The fault that ended the chain.
+    /// The fault that ended the chain, or its links if they can be renewed.
     dead: Option<StageFault>,
+    /// The fault of a stage that has not answered, if links can be renewed.
+    late: Option<StageFault>,
+    /// Whether links that are lost can be renewed.
+    pub(super) restores: bool,
 }
 
 /// A received message.
 enum Arrival {
-    /// The logits of a step.
-    Logits(u32, Vec<f32>),
     /// A control frame that has passed through all stages.
     Round(FrameHeader, Vec<u8>),
-    /// A message that is no longer needed.
+    /// The answer of a step, which is kept if it is awaited, or a message that is no longer needed.
     Nothing,
 }
 
@@ -69,7 +75,10 @@ impl ChainHead {
         names: Vec<StageName>,
         options: ChainOptions,
     ) -> Self {
-        let link = Link::new(transport, [CHAIN, 0], options.credits);
+        // A chunk of a prompt may follow each of the steps in flight.
+        let credits = options.credits.max(2 * options.overlap);
+        let options = ChainOptions { credits, ..options };
+        let link = Link::new(transport, [CHAIN, 0], credits);
         let progress = StageProgress::new(names.len());
         Self {
             link,
@@ -77,11 +86,14 @@ impl ChainHead {
             options,
             steps: 0,
             pending: PendingSteps::default(),
+            answers: AwaitedAnswers::default(),
             sessions: Vec::new(),
             progress,
             announced: HashSet::new(),
             gathers: 0,
             dead: None,
+            late: None,
+            restores: false,
         }
     }
 
@@ -108,20 +120,40 @@ impl ChainHead {
         self.steps
     }
 
+    /// Checks that all stages have the same identity, and as many states together as the model.
+    pub(super) fn agree(
+        &mut self,
+        identity: &Identity,
+        expected: usize,
+        within: Duration,
+        cancelled: Cancellation,
+    ) -> Result<(), StageFault> {
+        let states = self.greet(identity, within, cancelled)?;
+        if states == expected {
+            return Ok(());
+        }
+        let detail = format!("the stages have {states} states, expected {expected} as in the model");
+        Err(self.fault(FaultKind::Refused, 0, &detail))
+    }
+
     /// Checks that all stages have the same identity; returns the number of their states.
-    pub(super) fn greet(&mut self, identity: &Identity) -> Result<usize, StageFault> {
+    fn greet(
+        &mut self,
+        identity: &Identity,
+        within: Duration,
+        cancelled: Cancellation,
+    ) -> Result<usize, StageFault> {
         let mut out = PayloadWriter::default();
         identity.encode(&mut out);
         out.count(0);
-        let by = Instant::now() + self.options.opening;
-        let wait = WaitContext { by, session: None, cancelled: Cancellation::default() };
+        let wait = WaitContext { by: Instant::now() + within, session: None, cancelled };
         let step = self.next_step();
         self.send(FrameHeader { step, ..FrameHeader::of(FrameKind::Hello) }, out.0, &wait)?;
         let payload = self.wait_for(&wait, |arrival| match arrival {
             Arrival::Round(header, payload) if header.kind == FrameKind::Hello => Some(payload),
             _ => None,
         });
-        let seconds = self.options.opening.as_secs();
+        let seconds = within.as_secs();
         let payload = payload.map_err(|fault| match fault.kind {
             FaultKind::Timeout => {
                 let detail = format!("has not opened the model for {seconds} s: it is stopped or hangs");
@@ -178,8 +210,8 @@ impl ChainHead {
         self.send_for(session, FrameHeader { position: number, ..FrameHeader::of(kind) }, payload())
     }
 
-    /// Sends a step; waits for its logits if it has any.
-    pub(super) fn step(&mut self, outgoing: OutgoingStep) -> Result<Vec<f32>, StageFault> {
+    /// Sends a step. Returns its number if it will be answered; [`Self::finish`] then waits for the answer.
+    pub(super) fn begin(&mut self, outgoing: OutgoingStep) -> Result<Option<u32>, StageFault> {
         let OutgoingStep { session, message, expected, cancelled, .. } = outgoing;
         let wait = WaitContext { by: self.by(), session: Some((session, session.epoch())), cancelled };
         let step = self.next_step();
@@ -197,14 +229,12 @@ impl ChainHead {
             return Err(fault);
         }
         if expected > 0 {
-            return self.wait_for(&wait, |arrival| match arrival {
-                Arrival::Logits(of, values) if of == step => Some(values),
-                _ => None,
-            });
+            self.answers.expect(step);
+            return Ok(Some(step));
         }
         // Faults of earlier steps are reported as early as possible.
         while self.next_arrival(Instant::now(), &wait)?.is_some() {}
-        Ok(Vec::new())
+        Ok(None)
     }
 
     /// Reads or writes a state in the stage that has it; returns what was read.
@@ -273,15 +303,22 @@ impl ChainHead {
     /// of that request; a fault of this request, or of all, is returned.
     fn next_arrival(&mut self, by: Instant, wait: &WaitContext) -> Result<Option<Arrival>, StageFault> {
         let arrival = self.receive(by);
-        let lost = wait.session.filter(|(session, epoch)| session.epoch() != *epoch);
-        match (arrival, lost, wait.session) {
-            (Err(_), None, Some(_)) if self.dead.is_none() => Ok(Some(Arrival::Nothing)),
-            (Err(fault), ..) => Err(fault),
-            (Ok(_), Some((session, _)), _) => {
+        let is_lost = self.check_epoch(wait).is_err();
+        match arrival {
+            Err(_) if !is_lost && wait.session.is_some() && self.dead.is_none() => Ok(Some(Arrival::Nothing)),
+            Err(fault) => Err(fault),
+            Ok(arrival) => self.check_epoch(wait).map(|()| arrival),
+        }
+    }
+
+    /// An error if the states of the request have been lost.
+    fn check_epoch(&self, wait: &WaitContext) -> Result<(), StageFault> {
+        match wait.session {
+            Some((session, epoch)) if session.epoch() != epoch => {
                 let unknown = || self.fault(FaultKind::Missing, 0, "an earlier step of the request was lost");
                 Err(session.loss().unwrap_or_else(unknown))
             }
-            (Ok(arrival), None, _) => Ok(arrival),
+            _ => Ok(()),
         }
     }
 
