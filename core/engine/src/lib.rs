@@ -34,6 +34,7 @@ mod generation;
 mod hooks;
 mod identity;
 mod layers;
+mod lens;
 mod message;
 mod metrics;
 mod named;
@@ -83,6 +84,9 @@ pub use hooks::{
 };
 pub use identity::{
     AdapterIdentifier, AdapterIdentity, Cacheable, IdentityError, ModelFingerprint, StateIdentity,
+};
+pub use lens::{
+    LensCell, LensOptions, LensReading, LensRow, LensTable, LensTableRow, LensToken, LogitLens, NamedToken,
 };
 pub use menagerie_answers::{
     AnswerSyntax, CallLimits, CallShape, CallShapeFault, CallSyntax, ReasoningTags, ToolCall, ToolSet,

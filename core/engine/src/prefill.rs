@@ -1,10 +1,14 @@
 //! Prompts: the prefix whose state exists already, and the chunks of the rest.
 
 use crate::error::GenerateError;
+use crate::request::Request;
 use crate::scheduler::Scheduler;
 use crate::sequence::{LogitRows, Sequence};
 use menagerie_model::InferenceStep;
 use std::ops::Range;
+
+/// Rows of a prompt in a step that a lens reads.
+const LENS_ROWS: usize = 8;
 
 impl Scheduler {
     /// Makes the sequence hold `prompt`. The next steps compute the part whose state does not exist yet; `logit_rows`
@@ -22,37 +26,45 @@ impl Scheduler {
     ) -> Result<(), GenerateError> {
         let reusable = if logit_rows == LogitRows::Last { usize::MAX } else { 0 };
         self.begin_within(sequence, prompt, logit_rows, reusable)?;
-        (sequence.is_scored, sequence.replays) = (false, false);
+        (sequence.is_scored, sequence.replays, sequence.lens) = (false, false, None);
         Ok(())
     }
 
-    /// As [`Self::begin`] for an answer, and for a request that reports the tokens of its prompt from position `scored` on, if any.
+    /// As [`Self::begin`] for the answer to a request, which may report the tokens of its prompt or have a lens.
     ///
     /// # Errors
     /// As [`Self::begin`].
-    pub(crate) fn begin_scored(
+    pub(crate) fn begin_request(
         &mut self,
         sequence: &mut Sequence,
         prompt: &[u32],
-        scored: Option<usize>,
+        request: &Request,
     ) -> Result<(), GenerateError> {
         // The row before a token predicts it, and the last row predicts the answer.
-        let first = scored.map(|scored| scored.min(prompt.len()).saturating_sub(1));
+        let first = request.prompt_logprobs.map(|scored| scored.min(prompt.len()).saturating_sub(1));
+        let read = request.lens.as_ref().map(|lens| lens.first_position());
+        let reusable = first.into_iter().chain(read).min().unwrap_or(usize::MAX);
         self.engine.check_prompt(prompt)?;
-        let blocks = self.read_blocks(sequence, prompt, first.unwrap_or(usize::MAX))?;
-        match first {
-            None => self.begin(sequence, prompt, LogitRows::Last)?,
-            Some(first) => {
-                self.begin_within(sequence, prompt, LogitRows::From(first), first)?;
-                sequence.is_scored = true;
-            }
-        }
+        let blocks = self.read_blocks(sequence, prompt, reusable)?;
+        let logit_rows = first.map_or(LogitRows::Last, LogitRows::From);
+        self.begin_within(sequence, prompt, logit_rows, reusable)?;
+        sequence.is_scored = first.is_some();
+        self.set_lens(sequence, request);
         (sequence.replays, sequence.losses) = (true, 0);
         if let Some((blocks, read)) = blocks {
             sequence.from_disk = read.min(sequence.computed);
             sequence.blocks = Some(Box::new(blocks));
         }
         Ok(())
+    }
+
+    /// Lets the lens of a request read the sequence. Its rows are computed in small steps, because each takes the head once
+    /// for every layer, and other requests wait for a step.
+    fn set_lens(&self, sequence: &mut Sequence, request: &Request) {
+        sequence.lens.clone_from(&request.lens);
+        let Some(lens) = request.lens.as_ref().filter(|_| !self.engine.takes_whole_prompts()) else { return };
+        let ends = (lens.first_position()..sequence.prompt).step_by(LENS_ROWS);
+        ends.for_each(|end| sequence.add_chunk_boundary(end));
     }
 
     /// [`Self::begin`]; at most `reusable` tokens of the sequence's state are kept.
@@ -77,7 +89,8 @@ impl Scheduler {
         // Generated tokens are part of the prompt now. If prompt rows and generated rows differ, they are computed
         // again.
         let kept = if self.is_uniform() { kept } else { kept.min(sequence.prompt) };
-        let again = !fresh && logit_rows == LogitRows::Last && sequence.answered(prompt);
+        let again =
+            !fresh && logit_rows == LogitRows::Last && reusable >= prompt.len() && sequence.answered(prompt);
         self.rewind(sequence, if again { prompt.len() } else { kept })?;
         sequence.set_ready_at(prompt.len());
         sequence.tokens.extend_from_slice(&prompt[sequence.computed..]);

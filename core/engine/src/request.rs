@@ -3,6 +3,7 @@
 use crate::adapter_choice::AdapterChoice;
 use crate::constraint::Constraint;
 use crate::draft::DraftSource;
+use crate::lens::LogitLens;
 use crate::sampling::SamplingOptions;
 use crate::setters::setters;
 use crate::stats::Statistics;
@@ -44,6 +45,10 @@ pub struct Request {
     /// token. Models with recurrent states, X-LoRA, mixtures that choose for whole prompts, and hooks between layers are
     /// refused.
     pub draft: Option<Arc<dyn DraftSource>>,
+    /// A logit lens that reads the rows of this request, and of no other that shares its steps. The prompt is computed from
+    /// its first position on, even if more of its state exists, in small steps. A request has one of its own. It excludes
+    /// [`Self::draft`], and models in stages have none.
+    pub lens: Option<Arc<LogitLens>>,
     /// Its priority among the requests of a [`crate::Queue`]; higher starts first and gives up its memory last.
     pub priority: i32,
     /// The number of the user or client whose request it is: the tenants of a [`crate::Queue`] take turns.
@@ -69,6 +74,7 @@ setters! { Request:
     with_prompt_logprobs(prompt_logprobs: impl Into<Option<usize>>),
     with_adapters(adapters: AdapterChoice),
     with_draft(draft: impl Into<Option<Arc<dyn DraftSource>>>),
+    with_lens(lens: impl Into<Option<Arc<LogitLens>>>),
     with_priority(priority: i32),
     with_tenant(tenant: u64),
     with_cache_salt(cache_salt: impl Into<Option<Arc<str>>>),

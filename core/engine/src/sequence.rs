@@ -13,6 +13,7 @@ pub(crate) use stored::{Regime, StateSection, StoredSequence, StoredState};
 pub(crate) use swapped::SwappedState;
 
 use crate::disk_cache::BlockChain;
+use crate::lens::LogitLens;
 use menagerie_model::{AdapterSet, InferenceStep, RopeRegime, SequenceId, Snapshot, StateSpec};
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -89,6 +90,8 @@ pub struct Sequence {
     pub(crate) draft: SequenceDraft,
     /// The newest rows of the model, if it has a head for further tokens.
     pub(crate) hidden: HiddenTail,
+    /// The lens of its request.
+    pub(crate) lens: Option<Arc<LogitLens>>,
 }
 
 /// The order of sequences when rows or pages run out.
@@ -152,6 +155,7 @@ impl Sequence {
             answer: None,
             draft: SequenceDraft::default(),
             hidden: HiddenTail::default(),
+            lens: None,
         }
     }
 

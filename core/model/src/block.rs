@@ -325,6 +325,11 @@ pub trait Layer: Send + Sync {
     fn takes_whole_prompts(&self) -> bool {
         false
     }
+
+    /// Whether it is the first of a run of one of two stacks ([`StreamEntry`]).
+    fn begins_run(&self) -> bool {
+        false
+    }
 }
 
 impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A, F> {
@@ -372,6 +377,10 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A,
         self.branches.iter().any(|branch| branch.part.takes_whole_prompts())
     }
 
+    fn begins_run(&self) -> bool {
+        self.entry.is_some()
+    }
+
     fn is_bidirectional(&self) -> bool {
         self.branches.iter().any(|branch| branch.part.is_bidirectional())
     }
@@ -396,5 +405,9 @@ impl<L: Layer + ?Sized> Layer for Box<L> {
 
     fn takes_whole_prompts(&self) -> bool {
         (**self).takes_whole_prompts()
+    }
+
+    fn begins_run(&self) -> bool {
+        (**self).begins_run()
     }
 }

@@ -3,13 +3,16 @@
 use crate::cancellation::Cancellation;
 use crate::compute::Compute;
 use crate::context::TransformContext;
+use crate::hook::StepHead;
 use crate::hooks::Hooks;
+use crate::layout::SequenceLayout;
 use crate::nextn::NextnExecutor;
 use crate::rows::Rows;
 use crate::stage::{ModelShape, StagePosition, WholeModel};
 use crate::state::{PoolOptions, StatePool, StateSpec};
 use crate::step_in_flight::BegunStep;
 use crate::trace::Trace;
+use crate::traits::OutputHead;
 use crate::{ModelError, Result};
 
 /// Runs steps of a language model. A pipeline treats one model and several stages in the same way.
@@ -95,6 +98,15 @@ pub trait Executor: Send + Sync {
         Ok(false)
     }
 
+    /// Checks that hooks see the head ([`crate::LayerHook::at_head`]) and that hooks of one sequence see only its rows
+    /// ([`Hooks::push_for`]), so that a lens can read every layer.
+    ///
+    /// # Errors
+    /// The reason why not.
+    fn check_lens(&self) -> Result<()> {
+        Err(ModelError::Unsupported("what runs the steps of this model shows its head to no hook".to_owned()))
+    }
+
     /// Waits until every step that was started is done, and passes hooks the results of their copies in other
     /// processes.
     ///
@@ -133,6 +145,28 @@ pub trait NormedExecutor: Executor {
     fn normed(&self, context: &mut TransformContext) -> Result<Rows>;
 }
 
+/// The head of a whole model in a step.
+struct HeadInStep<'h, 'c> {
+    head: &'h dyn OutputHead,
+    context: &'h TransformContext<'c>,
+}
+
+impl StepHead for HeadInStep<'_, '_> {
+    fn layout(&self) -> &SequenceLayout {
+        self.context.layout
+    }
+
+    fn compute(&self) -> &Compute {
+        self.context.compute
+    }
+
+    fn logits(&self, rows: Rows, origin: &[u32]) -> Result<Rows> {
+        self.context.check_cancelled()?;
+        let normed = self.head.norm(rows, self.context)?;
+        self.head.logits(&normed, origin, self.context)
+    }
+}
+
 impl NormedExecutor for WholeModel {
     fn normed(&self, context: &mut TransformContext) -> Result<Rows> {
         let hidden = self.hidden(context)?;
@@ -169,10 +203,21 @@ impl Executor for WholeModel {
         self.nextn.as_ref().map(|_| self as &dyn NextnExecutor)
     }
 
+    fn check_lens(&self) -> Result<()> {
+        if self.body.stack.has_two_streams() {
+            return Err(ModelError::Unsupported(
+                "the layers of this model update two streams in turn, and its head reads only one of them"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
     fn execute(&self, context: &mut TransformContext) -> Result<Rows> {
         let _span = tracing::debug_span!("stage", position = ?StagePosition::Only).entered();
         let hidden = self.hidden(context)?;
         self.follow(&hidden, context)?;
+        context.hooks.at_head(&HeadInStep { head: &*self.head, context })?;
         self.head.logits_of_step(hidden, context)
     }
 }

@@ -94,6 +94,22 @@ pub struct HookInput<'a> {
     pub compute: &'a Compute,
 }
 
+/// The head of a model in a step, for hooks that read rows of layers with it.
+pub trait StepHead {
+    /// Which rows of the step belong to which sequence.
+    fn layout(&self) -> &SequenceLayout;
+
+    /// Where and how it computes.
+    fn compute(&self) -> &Compute;
+
+    /// Rows `[T', D]` of a layer to logits `[T', V]`, as those of the last layer: final norm, product, and all that the
+    /// head does. `origin` names the row of the step that each row came from.
+    ///
+    /// # Errors
+    /// As [`crate::OutputHead::norm`] and [`crate::OutputHead::logits`]; the step was cancelled.
+    fn logits(&self, rows: Rows, origin: &[u32]) -> Result<Rows>;
+}
+
 /// Observes or replaces the hidden rows around layers. The container of the layers calls hooks, not the model.
 ///
 /// Name, layers, phases and effect are read once, when it joins [`crate::Hooks`].
@@ -158,6 +174,17 @@ pub trait LayerHook: Send + Sync {
     /// An error ends the forward.
     fn scalings(&self, scalings: &Scalings, layout: &SequenceLayout) -> Result<()> {
         let _ = (scalings, layout);
+        Ok(())
+    }
+
+    /// After the layers of a step, before its logits: the head of the model, for a hook that reads rows of layers as
+    /// the head reads those of the last one. Called for whole steps, whatever the layers and phases, by executors whose
+    /// [`crate::Executor::check_lens`] returns no error.
+    ///
+    /// # Errors
+    /// An error ends the forward.
+    fn at_head(&self, head: &dyn StepHead) -> Result<()> {
+        let _ = head;
         Ok(())
     }
 

@@ -5,13 +5,16 @@
 //! [`Checkpoint::LayerOut`]. Hooks are called in the order in which they were added, and each receives the rows that
 //! the one before it returned. A hook that was added for some layers or phases is called for those only: in a step of
 //! several sequences it receives the rows of those whose [`crate::InferenceStep`] matches, and the rows that it returns
-//! replace exactly those.
+//! replace exactly those. A hook that was added for one sequence receives only its rows.
+//!
+//! After the layers of a step comes `at_head` of every hook, if the executor has the head of the model.
 
 use crate::context::TransformContext;
-use crate::hook::{Checkpoint, Effect, HookInput, LayerHook, Phases};
-use crate::layout::SequenceLayout;
+use crate::hook::{Checkpoint, Effect, HookInput, LayerHook, Phases, StepHead};
+use crate::layout::{SequenceLayout, SequenceRows};
 use crate::rows::Rows;
 use crate::scalings::Scalings;
+use crate::sequence_id::SequenceId;
 use crate::{ModelError, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,6 +35,8 @@ struct HookEntry {
     layers: Range<usize>,
     phases: Phases,
     effect: Effect,
+    /// The only sequence for which it is called; absent = all.
+    sequence: Option<SequenceId>,
 }
 
 /// Which rows of a step a hook receives.
@@ -61,8 +66,18 @@ enum Side {
 impl Hooks {
     /// Adds a hook after those that are there.
     pub fn push(&mut self, hook: Arc<dyn LayerHook>) {
+        self.add(hook, None);
+    }
+
+    /// Adds a hook that receives only the rows of this sequence. Executors in other processes or threads do not know
+    /// the sequence: [`crate::Executor::check_lens`] says whether an executor does.
+    pub fn push_for(&mut self, hook: Arc<dyn LayerHook>, sequence: SequenceId) {
+        self.add(hook, Some(sequence));
+    }
+
+    fn add(&mut self, hook: Arc<dyn LayerHook>, sequence: Option<SequenceId>) {
         let (layers, phases, effect) = (hook.layers(), hook.phases(), hook.effect());
-        self.entries.push(HookEntry { hook, layers, phases, effect });
+        self.entries.push(HookEntry { hook, layers, phases, effect, sequence });
     }
 
     /// Whether there are no hooks.
@@ -153,6 +168,14 @@ impl Hooks {
         self.entries.iter().try_for_each(|entry| entry.hook.scalings(scalings, layout))
     }
 
+    /// Shows the hooks the head, after the layers of a step.
+    ///
+    /// # Errors
+    /// What a hook returns.
+    pub(crate) fn at_head(&self, head: &dyn StepHead) -> Result<()> {
+        self.entries.iter().try_for_each(|entry| entry.hook.at_head(head))
+    }
+
     fn of_layer(&self, layer: usize) -> impl Iterator<Item = &HookEntry> {
         self.entries.iter().filter(move |entry| entry.layers.contains(&layer))
     }
@@ -190,14 +213,19 @@ impl FromIterator<Arc<dyn LayerHook>> for Hooks {
 }
 
 impl HookEntry {
+    /// Whether it receives the rows of this sequence.
+    fn covers(&self, part: &SequenceRows) -> bool {
+        self.phases.cover(&part.step) && self.sequence.is_none_or(|own| own == part.sequence)
+    }
+
     /// Which rows of a step it receives.
     fn part(&self, context: &TransformContext) -> Result<HookPart> {
         let sequences = context.layout.sequences();
-        let covered = sequences.iter().filter(|part| self.phases.cover(&part.step)).count();
+        let covered = sequences.iter().filter(|part| self.covers(part)).count();
         if covered == sequences.len() {
             return Ok(HookPart::All);
         }
-        let part = context.layout.only(|part| self.phases.cover(&part.step))?;
+        let part = context.layout.only(|part| self.covers(part))?;
         let Some((layout, places)) = part else { return Ok(HookPart::None) };
         let of = |ids: &[u32]| places.iter().filter_map(|row| ids.get(*row as usize).copied()).collect();
         let tokens = context.input.tokens().map(of);

@@ -21,7 +21,7 @@
 //! | a step | [`SequenceLayout`], [`InferenceStep`], [`Positions`], [`RopeRegime`], [`SequenceId`] |
 //! | state | [`StateSpec`], [`StatePool`], [`StateBacking`], [`StateMemory`], [`Snapshot`], [`Slots`] |
 //! | devices | [`Backend`], [`Compute`], [`Operation`], [`Product`], [`ExpertPlan`] |
-//! | a forward | [`TransformContext`], [`LayerHook`], [`Hooks`], [`Checkpoint`], [`Trace`], [`Scalings`] |
+//! | a forward | [`TransformContext`], [`LayerHook`], [`Hooks`], [`Checkpoint`], [`StepHead`], [`Trace`], [`Scalings`] |
 //! | parts | [`Linear`], [`ExpertLinear`], [`Norm`], [`SequenceMixer`], [`FeedForward`], [`components`], [`RouterRule`] |
 //! | models | [`TransformerBlock`], [`BlockStack`], [`WholeModel`], the stages ([`Stage`]), [`EmbeddingModel`], [`Executor`] |
 //! | adapters | [`Adapter`], [`AdapterSet`], [`AdapterSites`], [`LowRank`], [`XLoraModel`], [`LinearWrapper`] |
@@ -135,7 +135,7 @@ pub use error::ModelError;
 pub use failure::SequenceFailure;
 pub use guard::WeightGuard;
 pub use hidden_rows::HiddenRows;
-pub use hook::{Checkpoint, Effect, HookInput, LayerHook, Phases};
+pub use hook::{Checkpoint, Effect, HookInput, LayerHook, Phases, StepHead};
 pub use hooks::Hooks;
 pub use scalings::Scalings;
 pub use serializable_hook::{HookRecipe, SerializableHook};

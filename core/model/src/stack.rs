@@ -101,6 +101,10 @@ impl<L: Layer> LayerStack for BlockStack<L> {
         self.layers.iter().any(Layer::takes_whole_prompts)
     }
 
+    fn has_two_streams(&self) -> bool {
+        self.layers.iter().any(Layer::begins_run)
+    }
+
     fn transform(&self, mut hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
         let rows = context.layout.rows();
         if hidden.rows() != rows {

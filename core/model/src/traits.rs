@@ -37,6 +37,12 @@ pub trait LayerStack: Send + Sync {
         false
     }
 
+    /// Whether its layers update two streams in turn ([`crate::StreamEntry`]), so that the rows after a layer may not be
+    /// those that the head reads.
+    fn has_two_streams(&self) -> bool {
+        false
+    }
+
     /// `[T, D]` to `[T, D]`.
     ///
     /// # Errors

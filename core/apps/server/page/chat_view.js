@@ -4,6 +4,7 @@ import { Answer, messagesBefore, requestFields } from "/page/answer.js";
 import { Conversation } from "/page/conversation.js";
 import { allConversations, exported, forget, imported, keep } from "/page/conversation_store.js";
 import { announce, button, element, failure } from "/page/element.js";
+import { readConversation } from "/page/lens_view.js";
 import { MessageView } from "/page/message_view.js";
 import { ask } from "/page/server.js";
 import { settingsPanel } from "/page/settings_view.js";
@@ -295,6 +296,15 @@ export class ChatView {
     } catch (error) {
       body.replaceChildren(failure(error));
     }
+  }
+
+  /** Shows what each layer would predict, up to the end of an answer. */
+  showLayers(message) {
+    const fields = message.request ?? requestFields(this.conversation.settings);
+    const messages = messagesBefore(this.conversation, { role: "user", parent: message.id, content: "" });
+    const asked = { model: fields.model, messages, continue_final_message: true, add_generation_prompt: false };
+    for (const name of ["tools", "chat_template_kwargs"]) if (fields[name]) asked[name] = fields[name];
+    readConversation(asked);
   }
 
   promptMessages(message) {

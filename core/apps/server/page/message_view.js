@@ -103,6 +103,7 @@ export class MessageView {
       if (message.tokens?.length) actions.push(button("Tokens", (event) => this.toggleTokens(event.currentTarget), { "aria-expanded": String(this.body.hidden) }));
       if (message.request && message.finish && !message.error) actions.push(button("Again, bit for bit", () => chat.again(message, this)));
       actions.push(button("Prompt", () => chat.showPrompt(message)));
+      if (message.content) actions.push(button("Layers", () => chat.showLayers(message)));
     } else if (message.role === "user") {
       actions.push(button("Edit", () => this.edit()));
     }

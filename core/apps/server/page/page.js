@@ -3,10 +3,11 @@
 import { ChatView } from "/page/chat_view.js";
 import { EditorView } from "/page/editor_view.js";
 import { element, failure } from "/page/element.js";
+import { LensView } from "/page/lens_view.js";
 import { StatusView } from "/page/status_view.js";
 import { ZooView } from "/page/zoo_view.js";
 
-const VIEWS = { chat: new ChatView(), zoo: new ZooView(), editor: new EditorView(), status: new StatusView() };
+const VIEWS = { chat: new ChatView(), zoo: new ZooView(), lens: new LensView(), editor: new EditorView(), status: new StatusView() };
 
 const main = document.getElementById("main");
 let shown = null;

@@ -24,7 +24,7 @@ macro_rules! files {
     };
 }
 
-static FILES: [PageFile; 20] = files! {
+static FILES: [PageFile; 22] = files! {
     "/" => "index.html",
     "/page/page.css" => "page.css",
     "/page/page.js" => "page.js",
@@ -39,6 +39,8 @@ static FILES: [PageFile; 20] = files! {
     "/page/token_view.js" => "token_view.js",
     "/page/settings_view.js" => "settings_view.js",
     "/page/zoo_view.js" => "zoo_view.js",
+    "/page/lens_view.js" => "lens_view.js",
+    "/page/lens_grid.js" => "lens_grid.js",
     "/page/block_drawing.js" => "block_drawing.js",
     "/page/layer_map.js" => "layer_map.js",
     "/page/editor_view.js" => "editor_view.js",

@@ -4,7 +4,7 @@ use super::asked_draft::AskedDraft;
 use super::states::{DraftKey, DraftStates};
 use crate::draft::DraftToken;
 use crate::error::GenerateError;
-use crate::sampling::log_probabilities;
+use crate::sampling::likeliest;
 use crate::scheduler::PrefixSource;
 use crate::sequence::Sequence;
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ impl DraftStates {
         let before: usize = parts.iter().map(|sequence| sequence.pending()).sum();
         let mut found = Vec::new();
         scheduler.step_for_each(&mut parts, &flags).each(&mut |index, output| {
-            let next = output.and_then(|output| Ok(output.last_logits()?.and_then(likeliest)));
+            let next = output.and_then(|output| Ok(output.last_logits()?.map(likeliest)));
             found.push((places[index], next));
         });
         let after: usize = parts.iter().map(|sequence| sequence.pending()).sum();
@@ -78,7 +78,9 @@ impl DraftStates {
             match next {
                 // More of the text follows.
                 Ok(None) => {}
-                Ok(Some(next)) => {
+                // Rows that are not numbers give no guess.
+                Ok(Some(None)) => draft.end(Ok(())),
+                Ok(Some(Some(next))) => {
                     draft.unseen = 0;
                     if let Err(error) = self.guess(draft, next) {
                         draft.end(Err(error));
@@ -114,13 +116,6 @@ impl DraftStates {
         scheduler.push(draft.copy.as_mut().unwrap_or(sequence), id)?;
         Ok(())
     }
-}
-
-/// The most likely token, and its probability.
-fn likeliest(logits: &[f32]) -> Option<LikeliestToken> {
-    let best = (0u32..).zip(logits).reduce(|best, one| if one.1 > best.1 { one } else { best })?;
-    let (logprob, _) = log_probabilities(logits, best.0, 0);
-    Some((best.0, libm::exp(f64::from(logprob))))
 }
 
 /// The grade of a guess with this probability.

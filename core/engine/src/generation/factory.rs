@@ -9,6 +9,7 @@ use super::tag_tokens::TagTokens;
 use crate::capability::Tokenizing;
 use crate::constraint::{ConstraintError, ConstraintScope};
 use crate::draft::{DraftRequest, Drafting};
+use crate::engine::Engine;
 use crate::error::{GenerateError, MissingCapability};
 use crate::request::Request;
 use crate::sampling::{AnswerOpening, Chain, ConstraintPhase, ConstraintStep, SamplingError};
@@ -51,6 +52,7 @@ impl GenerationFactory {
         if request.draft.is_some() {
             check_drafts(engine, scheduler.hooks())?;
         }
+        check_lens(engine, request)?;
         if request.draft.as_ref().is_some_and(|source| source.is_model_head()) {
             check_head(engine)?;
         }
@@ -172,6 +174,20 @@ impl GenerationFactory {
         };
         let step = ConstraintStep::new(Arc::clone(constraint), opening, phase, ends, request.cancel.clone());
         Ok(Some(step.map_err(SamplingError::from)?))
+    }
+}
+
+/// Refuses a lens of another model, of a model that has none, or beside drafts.
+fn check_lens(engine: &Engine, request: &Request) -> Result<(), GenerateError> {
+    let Some(lens) = &request.lens else { return Ok(()) };
+    engine.model.check_lens()?;
+    lens.check_engine(engine)?;
+    match request.draft {
+        None => Ok(()),
+        Some(_) => Err(GenerateError::Options(
+            "a logit lens would read the tokens of wrong drafts: leave out the lens or the drafts (--draft)"
+                .to_owned(),
+        )),
     }
 }
 

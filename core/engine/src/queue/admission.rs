@@ -82,10 +82,13 @@ impl WaitingRequest {
         self.arrival
     }
 
-    /// The sequences whose state it can start with. The rows that predict tokens which it reports are computed.
+    /// The sequences whose state it can start with. The rows that predict tokens which it reports are computed, and those
+    /// that its lens reads.
     fn prefix_query(&self, scheduler: &Scheduler) -> PrefixQuery<'_> {
         let query = scheduler.prefix_query(&self.prompt, &self.request);
-        query.within(self.request.prompt_logprobs.unwrap_or(usize::MAX))
+        let scored = self.request.prompt_logprobs.unwrap_or(usize::MAX);
+        let lens = self.request.lens.as_ref().map_or(usize::MAX, |lens| lens.first_position() + 1);
+        query.within(scored.min(lens))
     }
 }
 
@@ -151,8 +154,7 @@ impl Queue {
         sequence.set_priority(request.priority);
         let begun = self.scheduler.set_salt(&mut sequence, request.cache_salt.as_ref());
         let begun = begun.and_then(|()| self.scheduler.adapt(&mut sequence, &request.adapters));
-        let scored = request.prompt_logprobs;
-        let begun = begun.and_then(|()| self.scheduler.begin_scored(&mut sequence, prompt, scored));
+        let begun = begun.and_then(|()| self.scheduler.begin_request(&mut sequence, prompt, request));
         if let Err(error) = begun {
             return Err(self.scheduler.free(sequence).err().unwrap_or(error));
         }

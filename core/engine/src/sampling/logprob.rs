@@ -31,9 +31,28 @@ pub(crate) fn log_probabilities(logits: &[f32], chosen: u32, count: usize) -> (f
     (own, top)
 }
 
+/// The most likely token of a row of logits `[V]` (ties: lower id) and its probability. `None` for an empty row and for
+/// one with NaN, or with only infinite values.
+pub(crate) fn likeliest(logits: &[f32]) -> Option<(u32, f64)> {
+    let (id, most) = (0u32..).zip(logits).reduce(|best, one| if one.1 > best.1 { one } else { best })?;
+    let sum: f64 = logits.iter().map(|&logit| libm::exp(f64::from(logit - most))).sum();
+    sum.is_finite().then(|| (id, 1.0 / sum))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_likeliest_token_has_the_lowest_id_among_equals_and_none_is_found_beside_nan() {
+        let (id, probability) = likeliest(&[0.0, 5.0f32.ln(), 2.0f32.ln()]).unwrap();
+        assert_eq!(id, 1);
+        assert!((probability - 0.625).abs() < 1e-6);
+        assert_eq!(likeliest(&[f32::NEG_INFINITY, 1.0, 1.0]), Some((1, 0.5)));
+        let without =
+            [&[][..], &[f32::NAN, 1.0], &[1.0, f32::NAN], &[f32::NEG_INFINITY], &[0.0, f32::INFINITY]];
+        assert_eq!(without.map(likeliest), [None; 5]);
+    }
 
     #[test]
     fn probabilities_come_from_the_softmax() {

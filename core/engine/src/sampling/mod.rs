@@ -24,7 +24,7 @@ mod xtc;
 
 pub use chain::Chain;
 pub(crate) use dry::Breakers;
-pub(crate) use logprob::{TokenProbability, log_probabilities};
+pub(crate) use logprob::{TokenProbability, likeliest, log_probabilities};
 pub use options::{SamplingError, SamplingOptions};
 pub use random::Generator;
 pub use sampler::{Sampler, SamplerKind, SamplerStep};

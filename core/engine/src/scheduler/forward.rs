@@ -7,8 +7,9 @@ use crate::layers::check_weights;
 use crate::output::StepRows;
 use crate::sequence::{HiddenTail, Sequence};
 use menagerie_model::{
-    AdapterSet, BegunStep, Cancellation, HiddenRows, InferenceStep, ModelError, Part, Rows, SequenceFailure,
-    SequenceLayout, SequenceRows, SpanKey, StepEnding, StepInFlight, StepInput, TransformContext,
+    AdapterSet, BegunStep, Cancellation, HiddenRows, Hooks, InferenceStep, ModelError, Part, Rows,
+    SequenceFailure, SequenceLayout, SequenceRows, SpanKey, StepEnding, StepInFlight, StepInput,
+    TransformContext,
 };
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -67,10 +68,11 @@ impl Scheduler {
         let flags = flags_of(plan, cancel);
         let tokens: Vec<u32> = plan.iter().flat_map(fed).collect();
         let mut kept = self.rows_before(plan, sequences);
+        let lenses = self.hooks_with_lenses(plan, sequences);
         let Self { engine, hooks, pool, .. } = self;
         let mut context = TransformContext::new(&engine.compute, &layout, StepInput::Tokens(&tokens), pool);
         context.adapters = &sets.0;
-        context.hooks = &hooks.layers;
+        context.hooks = lenses.as_ref().unwrap_or(&hooks.layers);
         context.trace = hooks.trace.as_deref();
         context.cancelled = Cancellation::by_all(&flags);
         context.failures = Some(&mut failures);
@@ -116,6 +118,18 @@ impl Scheduler {
         }
         let rows = step_rows(logits, engine)?;
         Ok(ForwardOutput { rows, failures, hidden: Vec::new() })
+    }
+
+    /// The hooks of a step, if a sequence of it has a lens.
+    fn hooks_with_lenses(&self, plan: &[PlannedRows], sequences: &[&mut Sequence]) -> Option<Hooks> {
+        let mut hooks = None;
+        for sequence in plan.iter().map(|planned| &sequences[planned.index]) {
+            if let Some(lens) = &sequence.lens {
+                let hooks = hooks.get_or_insert_with(|| self.hooks.layers.clone());
+                hooks.push_for(Arc::clone(lens) as _, sequence.id);
+            }
+        }
+        hooks
     }
 
     /// For a head for further tokens the row of the model before the first row of each sequence. None at the start of a

@@ -7,6 +7,7 @@
 use super::Scheduler;
 use crate::draft::{DraftPace, DraftToken, MAX_DRAFT};
 use crate::error::GenerateError;
+use crate::sampling::likeliest;
 use crate::sequence::{GuessChances, ProposedToken, Sequence};
 use menagerie_model::{
     InferenceStep, NextnExecutor, SequenceId, SequenceLayout, SequenceRows, StepInput, TransformContext,
@@ -132,7 +133,8 @@ impl Scheduler {
             let last = part.rows.end.saturating_sub(1) * width..part.rows.end * width;
             let failed = failures.iter().any(|failure| failure.index == place);
             let row = rows.get(last).filter(|_| !failed);
-            draft.take(row.zip(best(logits)));
+            let guess = likeliest(logits).map(|(id, probability)| (id, grade(probability)));
+            draft.take(row.zip(guess));
         }
         Ok(())
     }
@@ -187,14 +189,6 @@ impl HeadDraft {
     }
 }
 
-/// The likeliest token of a row of logits, and how certain it is.
-fn best(logits: &[f32]) -> Option<(u32, u8)> {
-    let (id, &most) = logits.iter().enumerate().max_by(|(_, one), (_, other)| one.total_cmp(other))?;
-    let sum: f64 = logits.iter().map(|&value| libm::exp(f64::from(value - most))).sum();
-    let grade = sum.is_finite().then(|| grade(1.0 / sum))?;
-    Some((u32::try_from(id).ok()?, grade))
-}
-
 /// The grade of a guess that the head gives this probability; the highest is for tokens that must come.
 fn grade(probability: f64) -> u8 {
     const LEAST: [f64; DraftToken::GRADES as usize - 2] = [0.2, 0.35, 0.5, 0.7, 0.85, 0.95];
@@ -207,11 +201,10 @@ mod tests {
 
     #[test]
     fn the_likeliest_token_is_guessed_with_its_grade() {
-        assert_eq!(best(&[0.0, 9.0, 1.0]), Some((1, 6)));
-        assert_eq!(best(&[0.0; 10]).map(|(_, grade)| grade), Some(0));
-        assert_eq!(best(&[f32::NAN, 1.0]), None);
-        assert_eq!(best(&[f32::NEG_INFINITY, 1.0, 1.0]).map(|(_, grade)| grade), Some(3));
-        assert_eq!(best(&[]), None);
+        let graded = |logits| likeliest(logits).map(|(id, probability)| (id, grade(probability)));
+        assert_eq!(graded(&[0.0, 9.0, 1.0]), Some((1, 6)));
+        assert_eq!(graded(&[0.0; 10]), Some((0, 0)));
+        assert_eq!(graded(&[f32::NEG_INFINITY, 1.0, 1.0]), Some((1, 3)));
         assert!(grade(1.0) < DraftToken::GRADES - 1);
     }
 }

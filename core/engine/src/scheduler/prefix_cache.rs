@@ -220,6 +220,7 @@ impl Scheduler {
         if self.has_lost(&sequence) {
             return self.free(sequence);
         }
+        sequence.lens = None;
         // Frees pages of guesses that were wrong.
         self.pool.truncate(sequence.id, sequence.computed)?;
         sequence.chunk_boundaries.clear();

@@ -143,7 +143,7 @@ fn begin(session: &mut Session, prompt: Prompt, request: &Request) -> Result<Box
     sequence.set_priority(request.priority);
     scheduler.set_salt(sequence, request.cache_salt.as_ref())?;
     scheduler.adapt(sequence, &request.adapters)?;
-    scheduler.begin_scored(sequence, &prompt, request.prompt_logprobs)?;
+    scheduler.begin_request(sequence, &prompt, request)?;
     Ok(Box::new(generation.with_noted_start()))
 }
 

@@ -122,6 +122,10 @@ impl Executor for XLoraModel {
         self.model.restore(error, cancelled)
     }
 
+    fn check_lens(&self) -> Result<()> {
+        self.model.check_lens()
+    }
+
     fn settle(&self, hooks: &Hooks) -> Result<()> {
         self.model.settle(hooks)
     }

@@ -412,6 +412,13 @@ impl Executor for StageChain {
         fault.downcast_ref().map_or(Ok(false), |fault| self.restored(fault, cancelled))
     }
 
+    fn check_lens(&self) -> Result<(), ModelError> {
+        Err(ModelError::Unsupported(
+            "the model is in stages, and only the last one has its head; open the model without --stages"
+                .to_owned(),
+        ))
+    }
+
     fn settle(&self, hooks: &Hooks) -> Result<(), ModelError> {
         let mut head = self.head();
         head.gather(GatherSubject::Nothing, &mut |_, _| Ok(()))?;

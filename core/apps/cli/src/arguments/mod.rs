@@ -11,7 +11,7 @@ pub(crate) mod display;
 pub(crate) mod draft;
 pub(crate) mod hooks;
 pub(crate) mod key_setting;
-mod layer_range;
+pub(crate) mod layer_range;
 #[cfg(feature = "serve")]
 pub(crate) mod library;
 pub(crate) mod metrics;

@@ -106,6 +106,14 @@ pub(crate) struct SamplingArguments {
     sampler: Vec<String>,
 }
 
+impl SamplingArguments {
+    /// The names of plugins' samplers.
+    #[cfg(feature = "serve")]
+    pub(crate) fn sampler_names(&self) -> impl Iterator<Item = String> + '_ {
+        self.sampler.iter().map(|sampler| sampler.split('=').next().unwrap_or_default().to_owned())
+    }
+}
+
 fn parse_bias(text: &str) -> Result<(u32, f32), String> {
     let (id, bias) = text.split_once('=').ok_or("expected ID=BIAS, e.g. 15=-1.5")?;
     let id = id.parse().map_err(|_| format!("`{id}` is not a token id"))?;

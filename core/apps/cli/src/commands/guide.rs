@@ -34,6 +34,7 @@ pages! {
         "x-lora" => "docs/x-lora.md",
         "mixtures" => "docs/mixtures.md",
         "control-vectors" => "docs/control-vectors.md",
+        "lens" => "docs/lens.md",
         "structured-output" => "docs/structured-output.md",
         "speculation" => "docs/speculation.md",
         "batch" => "docs/batch.md",

@@ -15,6 +15,7 @@ mod folder_plan;
 mod guide;
 mod imatrix;
 mod inspect;
+mod lens;
 mod list;
 mod logits;
 mod man;
@@ -98,6 +99,7 @@ commands! {
     Tokenize(tokenize::TokenizeCommand),
     Render(render::RenderCommand),
     Logits(logits::LogitsCommand),
+    Lens(lens::LensCommand),
     Merge(merge::MergeCommand),
     Embed(embed::EmbedCommand),
     Rerank(rerank::RerankCommand),

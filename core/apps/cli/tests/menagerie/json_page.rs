@@ -87,10 +87,11 @@ fn calls() -> Vec<(&'static str, Vec<Vec<String>>)> {
         };
         line.split(' ').map(put).collect()
     };
-    let all: [(&'static str, &[&str]); 21] = [
+    let all: [(&'static str, &[&str]); 22] = [
         ("run", &["run MODEL abc --raw -n 3 --logprobs 2 --seed 1 --json"]),
         ("batch", &["batch MODEL in.jsonl out.jsonl --json"]),
         ("tokenize", &["tokenize MODEL abc --json"]),
+        ("lens", &["lens MODEL abc --top 2 --json"]),
         ("perplexity", &["perplexity MODEL -f TEXT --ctx-size 32 --chunks 2 --json"]),
         ("compare", &["compare MODEL MODEL -f TEXT --ctx-size 32 --chunks 1 --json"]),
         ("bench", &["bench MODEL -p 4 -n 2 -r 1 --json"]),

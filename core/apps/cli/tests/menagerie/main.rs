@@ -28,6 +28,7 @@ mod inspects;
 #[cfg(feature = "hub")]
 mod json_page;
 mod leftovers;
+mod lens;
 mod listings;
 mod manual;
 mod messages;

@@ -4,7 +4,7 @@ use super::{Call, fixture, menagerie};
 use std::path::{Path, PathBuf};
 
 /// The library of the sampler, which is built with these tests.
-fn library() -> PathBuf {
+pub(super) fn library() -> PathBuf {
     let name = format!(
         "{}menagerie_top_n_sigma_library{}",
         std::env::consts::DLL_PREFIX,

@@ -1,5 +1,6 @@
 //! `serve --models-dir`: models on demand, their adapters, their memory, and reloading.
 
+use super::plugins::library;
 use super::serve::Serving;
 use super::{Changed, TEMPLATE, fixture, menagerie};
 use serde_json::{Value, json};
@@ -198,6 +199,32 @@ fn new_files_keys_and_specs_are_found_by_a_signal() {
     let models = json!({ "added": ["more"], "removed": [], "changed": ["vectors"] });
     let wanted = json!({ "models": models, "specs": ["bert"], "plugins": [], "keys": { "added": 1, "removed": 0 }, "tls": false });
     assert_eq!(reloaded, [wanted], "{log}");
+}
+
+/// A model is opened again if a plugin of it changes, and not because another one is new or gone.
+#[cfg(unix)]
+#[test]
+fn a_plugin_that_changes_concerns_the_models_that_use_it() {
+    let home = tempfile::tempdir().unwrap();
+    models(home.path());
+    let plugin = home.path().join("plugins").join(library().file_name().unwrap());
+    std::fs::create_dir(home.path().join("plugins")).unwrap();
+    let usual = ["--plugin-dir", "plugins", "--models-dir", "models", "--log", "off"];
+    let reload = |server: &Serving| {
+        let (status, change) = server.send("POST", "/admin/reload", "");
+        assert_eq!((status, &change["plugins"]), (200, &json!(["menagerie/samplers"])), "{change}");
+        change["models"]["changed"].clone()
+    };
+    let server = Serving::new(home.path(), &usual);
+    text(&server, "talk");
+    std::fs::copy(library(), &plugin).unwrap();
+    assert_eq!((reload(&server), &entry(&server, "talk")["state"]), (json!([]), &json!("ready")));
+    drop(server);
+    let sampler = ["--sampler", "menagerie/samplers:top-n-sigma=n=1"];
+    let server = Serving::new(home.path(), &[&usual[..], &sampler].concat());
+    text(&server, "talk");
+    std::fs::remove_file(&plugin).unwrap();
+    assert_eq!((reload(&server), &entry(&server, "talk")["state"]), (json!(["talk"]), &json!("absent")));
 }
 
 #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! `/page/tensors/NAME`: the layers of a model, which is opened for that, and the tensors of its file.
+//! `/page/tensors/NAME`: the layers of a model in memory, and the tensors of its file.
 
 use crate::app::ServerApp;
 use crate::blocking::blocking;
@@ -17,7 +17,7 @@ pub(super) async fn tensors(
     State(app): State<Arc<ServerApp>>,
     Path(name): Path<String>,
 ) -> Result<Response, ApiFault> {
-    let model = app.models.ready(&name).await?;
+    let model = app.models.loaded(&name)?;
     let listed = move || match &model.file {
         Some(file) => Ok(listing(file)),
         None => Err(ApiFault::new(404, format!("the file of {} is not known", model.id)).with_param("model")),

@@ -25,18 +25,18 @@ const WITHOUT_EFFECT: [&str; 6] =
 /// Fields with the same name in a completion, apart from sampling.
 const SAME: [&str; 3] = ["logit_bias", "ignore_eos", "priority"];
 
-/// The model of the query, `?model=NAME`; the only one without it.
-async fn queried(app: &ServerApp, uri: &Uri) -> Result<Arc<EngineModel>, ApiFault> {
+/// The model of the query, `?model=NAME`, if it is in memory; the only one without it.
+fn queried(app: &ServerApp, uri: &Uri) -> Result<Arc<EngineModel>, ApiFault> {
     let mut fields = Map::new();
     if let Some(name) = query_value(uri, "model") {
         fields.insert("model".to_owned(), name.into());
     }
-    app.model_of(&mut fields).await
+    app.models.loaded(&app.name_of(&mut fields)?)
 }
 
 /// What a model is, and how it is served.
 pub(super) async fn props(State(app): State<Arc<ServerApp>>, uri: Uri) -> Result<Response, ApiFault> {
-    let model = queried(&app, &uri).await?;
+    let model = queried(&app, &uri)?;
     let read = move || {
         let text = model.text().ok();
         let template = text.and_then(|text| text.chat_format().ok()).and_then(|format| format.template());
@@ -53,7 +53,7 @@ pub(super) async fn props(State(app): State<Arc<ServerApp>>, uri: Uri) -> Result
 
 /// The places of requests that run at once, without their prompts.
 pub(super) async fn slots(State(app): State<Arc<ServerApp>>, uri: Uri) -> Result<Response, ApiFault> {
-    let model = queried(&app, &uri).await?;
+    let model = queried(&app, &uri)?;
     let (open, context) = (model.worker.open(), model.context());
     let slot = |id: usize| json!({ "id": id, "n_ctx": context, "is_processing": id < open });
     Ok(json_answer(&(0..model.worker.parallel()).map(slot).collect()))

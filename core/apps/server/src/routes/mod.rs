@@ -7,6 +7,7 @@ mod batches;
 mod fields;
 mod file_content;
 mod files;
+mod lens;
 mod line;
 mod list_page;
 mod llama;
@@ -59,13 +60,14 @@ fn versioned() -> [(&'static str, MethodRouter<Arc<ServerApp>>); 17] {
 }
 
 /// Routes without a version.
-fn plain() -> [(&'static str, MethodRouter<Arc<ServerApp>>); 19] {
+fn plain() -> [(&'static str, MethodRouter<Arc<ServerApp>>); 20] {
     [
         ("/admin/reload", post(admin::reload)),
         ("/tokenize", post(text::tokenize)),
         ("/detokenize", post(text::detokenize)),
         ("/apply-template", post(text::apply_template)),
         ("/infill", post(llama::infill)),
+        ("/lens", post(lens::lens)),
         ("/props", get(llama::props)),
         ("/slots", get(llama::slots)),
         ("/api/version", get(ollama::version)),

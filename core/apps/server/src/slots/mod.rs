@@ -135,6 +135,26 @@ impl ModelSlots {
         }
     }
 
+    /// The model of this name, if it is in memory; nothing is opened.
+    pub(crate) fn loaded(&self, name: &str) -> Result<Arc<EngineModel>, ApiFault> {
+        let table = self.lock();
+        let (at, adapter) = table.find(name)?;
+        let slot = table.slots.get(at).ok_or_else(ApiFault::shutting_down)?;
+        match &slot.state {
+            SlotState::Ready(running) => {
+                let model = running.model(adapter.as_deref()).map(Arc::clone);
+                model.ok_or_else(|| ApiFault::of_panic("an adapter is not loaded"))
+            }
+            state => {
+                let (id, state) = (&slot.id, state.name());
+                let reason = format!(
+                    "the model {id} is not in memory ({state}), and this route opens none; a request that it answers does"
+                );
+                Err(ApiFault::new(400, reason).with_param("model").with_code("model_not_loaded"))
+            }
+        }
+    }
+
     /// Whether the files of a running model have changed.
     fn is_outdated(&self, slot: Option<&ModelSlot>) -> bool {
         match (slot, &self.library) {

@@ -13,6 +13,7 @@ mod encrypted;
 mod endings;
 mod fake;
 mod gates;
+mod lens;
 mod limits;
 mod llama;
 mod malformed;

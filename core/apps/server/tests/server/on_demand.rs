@@ -41,6 +41,25 @@ fn wait_for_states(server: &Running, wanted: &[&str]) {
     panic!("{:?}, not {wanted:?}", states(server));
 }
 
+/// Routes that describe a model open none.
+#[test]
+fn a_model_is_not_opened_to_be_described() {
+    let shelf = Shelf::of(&["a", "b"]);
+    let server = Running::with_library(&shelf, |_| {});
+    for path in ["/props?model=a", "/slots?model=a", "/page/tensors/a"] {
+        let reply = get(server.address, path);
+        assert_eq!((reply.status, &reply.error()["code"]), (400, &json!("model_not_loaded")), "{path}");
+    }
+    assert_eq!(
+        (states(&server), shelf.opened().len()),
+        (vec!["a absent".to_owned(), "b absent".to_owned()], 0)
+    );
+    assert_eq!(ask(&server, "a"), Ok("ba".to_owned()));
+    assert_eq!(get(server.address, "/props?model=a").status, 200);
+    assert_eq!(get(server.address, "/slots?model=a").status, 200);
+    assert_eq!(get(server.address, "/props?model=c").error()["code"], "model_not_found");
+}
+
 #[test]
 fn a_request_opens_its_model_and_only_that() {
     let shelf = Shelf::of(&["a", "b"]);

@@ -3,7 +3,7 @@
 use super::ServeCommand;
 use super::catalog::{CatalogEntry, entries, known_files};
 use super::model_files::{bytes_of, check_inside, files_of, read_through, stamp_of};
-use super::spec_changes::{SpecStamps, depends_on};
+use super::spec_changes::{SpecStamps, depends_on, uses_plugin};
 use crate::arguments::cache::OpenCache;
 use crate::arguments::draft::DraftOpening;
 use crate::arguments::opening::ModelOpening;
@@ -14,6 +14,7 @@ use crate::arguments::sampling::sampling_line;
 use crate::batch::identity::{identity, vectors_identity};
 use crate::batch::models::{no_text, no_vectors};
 use crate::failure::Failure;
+use crate::listing::plugin_parts::parts_of;
 use menagerie::adapters::AdapterFile;
 use menagerie::engine::{Cacheable, EmbeddingOptions, EmbeddingPipeline, Normalization, TextPipeline};
 use menagerie::model::{AdapterSet, Backend, Pooling};
@@ -24,7 +25,7 @@ use menagerie_server::{
     VectorService,
 };
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -60,6 +61,8 @@ struct LibraryState {
 struct OpenedModel {
     files: Vec<PathBuf>,
     architecture: String,
+    /// Names of components of plugins, among them the samplers of its requests.
+    parts: BTreeSet<String>,
 }
 
 /// The pipelines of a model, or why they are missing.
@@ -150,8 +153,10 @@ impl ServeLibrary {
             Err(reason) => self.state().no_text = Some(reason.clone()),
         }
         let architecture = pipelines.architecture().to_owned();
+        let of_file = pipelines.file().map(parts_of).unwrap_or_default().into_iter().map(|part| part.name);
+        let parts = of_file.chain(self.command.sampling.sampler_names()).collect();
         let model = self.served(&entry, pipelines, &environment)?;
-        self.state().opened.insert(id.to_owned(), OpenedModel { files, architecture });
+        self.state().opened.insert(id.to_owned(), OpenedModel { files, architecture, parts });
         Ok(model.with_stamp(stamp))
     }
 
@@ -405,9 +410,10 @@ impl ModelLibrary for ServeLibrary {
         let stamps = SpecStamps::of(&whole);
         let mut state = self.state();
         let (specs, plugins) = state.stamps.differences(&stamps);
-        // Nothing says which plugins a model uses.
         let is_other = |(_, opened): &(&String, &OpenedModel)| {
-            !plugins.is_empty() || depends_on(&whole, &opened.architecture, &specs)
+            let both = [&state.environment, &environment];
+            plugins.iter().any(|plugin| uses_plugin(both, plugin, &opened.parts))
+                || depends_on(&whole, &opened.architecture, &specs)
         };
         let models = state.opened.iter().filter(is_other).map(|(id, _)| id.clone()).collect();
         (state.environment, state.stamps) = (environment, stamps);

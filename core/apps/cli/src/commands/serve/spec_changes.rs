@@ -1,6 +1,6 @@
 //! What a reload finds: specs and plugins that are new, changed or gone.
 
-use crate::arguments::plugins::plugin_names;
+use crate::arguments::plugins::{plugin_names, plugins};
 use menagerie::registry::Environment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -34,6 +34,21 @@ impl SpecStamps {
         let name = |plugin: &String| plugin.split(' ').next().unwrap_or_default().to_owned();
         (specs, plugins.map(name).collect())
     }
+}
+
+/// Whether a model uses a plugin of one of two environments. `parts` are the components of plugins in the model. What acts
+/// without a name in the model (tables, tokenizers, activations) may be used by any.
+pub(super) fn uses_plugin(environments: [&Environment; 2], plugin: &str, parts: &BTreeSet<String>) -> bool {
+    let mut known = environments.into_iter().flat_map(plugins).filter(|known| known.inspected.id == plugin);
+    known.any(|known| {
+        let uses = |family: &str, name: &str| match family {
+            "mixer" | "feed-forward" | "norm" | "sampler" => parts.contains(name),
+            // A server runs no hooks.
+            "layer-hook" => false,
+            _ => true,
+        };
+        !known.tables.is_empty() || known.components.iter().any(|one| uses(one.family, one.name))
+    })
 }
 
 /// Whether an architecture is one of these, or extends one of them.
