@@ -57,6 +57,7 @@ fn hub() {
             reason: "no such package".to_owned(),
             advice: "check the network".to_owned(),
         },
+        HubError::Stopped,
         HubError::NoHome { variable: "HF_HOME" },
         HubError::Folder { path: "cache".into(), source: full() },
         HubError::Io { path: "cache/m".into(), source: full() },

@@ -5,12 +5,11 @@ use menagerie::quantize::QuantizeError;
 
 #[test]
 fn quantize() {
-    let (kind, file) = (GgmlType::IQ2_XXS, FileType::IQ2_XXS);
+    let kind = GgmlType::IQ2_XXS;
     let tensor = || "blk.0.ffn_down.weight".to_owned();
     let blocks = || QuantizeError::Blocks { kind: GgmlType::Q4_K, cols: 576, block: 256 };
     let said = messages![
         QuantizeError::Unsupported { kind: GgmlType::Q8_1, types: "F32, F16, Q4_0".to_owned() },
-        QuantizeError::NeedsImportance { kind, instead: GgmlType::IQ1_M },
         QuantizeError::Blocks { kind: GgmlType::Q4_K, cols: 576, block: 256 },
         QuantizeError::Length { what: "values", found: 7, expected: "whole rows of 32".to_owned() },
         QuantizeError::NotFinite { row: 1, column: 2, value: f32::NAN },
@@ -21,7 +20,7 @@ fn quantize() {
         QuantizeError::Unreadable { kind: GgmlType::I32 },
         QuantizeError::InTensor { tensor: tensor(), source: Box::new(blocks()) },
         QuantizeError::Requantized { tensor: tensor(), from: GgmlType::Q8_0, file: FileType::Q4_K_M },
-        QuantizeError::MissingImportance { tensor: tensor(), kind, file },
+        QuantizeError::missing_importance(&tensor(), kind),
         QuantizeError::ImportanceFile {
             file: "i.gguf".to_owned(),
             problem:

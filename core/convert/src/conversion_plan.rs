@@ -7,7 +7,8 @@ use menagerie_assembly::WeightSource;
 use menagerie_kernels::{BlockType, Cpu, dequantize};
 use menagerie_model::{Compute, ModelError, Weight, WeightShape};
 use menagerie_quantize::{
-    Encoder, Importance, ModelFacts, PlannedTensor, Policy, PolicyTensor, QuantizeError, TypeChoice,
+    Encoder, FileProgress, Importance, ModelFacts, PlannedTensor, Policy, PolicyTensor, QuantizeError,
+    TypeChoice,
 };
 use std::io;
 use std::ops::{ControlFlow, Range};
@@ -19,17 +20,6 @@ const PART_NUMBERS: usize = 1 << 24;
 
 /// Numbers in one task of a thread.
 const CHUNK_NUMBERS: usize = 1 << 15;
-
-/// The progress of writing a file.
-#[derive(Debug, Clone, Copy)]
-pub struct ConversionProgress<'a> {
-    /// The tensor that is written.
-    pub tensor: &'a str,
-    /// Written bytes of tensors.
-    pub done: u64,
-    /// Bytes of all tensors.
-    pub total: u64,
-}
 
 /// The metadata and tensors of a file.
 pub struct ConversionPlan<'a> {
@@ -135,10 +125,7 @@ impl<'a> ConversionPlan<'a> {
                 None => false,
             };
             if !measured {
-                let (kind, file) = (choice.kind, policy.file_type());
-                return Err(
-                    QuantizeError::MissingImportance { tensor: tensor.name.clone(), kind, file }.into()
-                );
+                return Err(QuantizeError::missing_importance(&tensor.name, choice.kind).into());
             }
         }
         for (tensor, choice) in self.tensors.iter_mut().zip(choices) {
@@ -191,7 +178,7 @@ impl<'a> ConversionPlan<'a> {
         &self,
         path: impl AsRef<Path>,
         cpu: &Cpu,
-        watch: &mut dyn FnMut(ConversionProgress<'_>) -> ControlFlow<()>,
+        watch: &mut dyn FnMut(FileProgress<'_>) -> ControlFlow<()>,
     ) -> Result<(), ConvertError> {
         let path = path.as_ref();
         let mut writer = GgufWriter::new();
@@ -206,14 +193,14 @@ impl<'a> ConversionPlan<'a> {
         for tensor in &self.tensors {
             let mut failed = None;
             let written = stream.tensor_with(&tensor.name, |out| {
-                let mut take =
-                    |bytes: &[u8]| match watch(ConversionProgress { tensor: &tensor.name, done, total }) {
-                        ControlFlow::Break(()) => Err(WriteError::Error(ConvertError::Stopped)),
-                        ControlFlow::Continue(()) => {
-                            done += bytes.len() as u64;
-                            out.write_all(bytes).map_err(WriteError::Write)
-                        }
-                    };
+                let mut take = |bytes: &[u8]| match watch(FileProgress { tensor: &tensor.name, done, total })
+                {
+                    ControlFlow::Break(()) => Err(WriteError::Error(ConvertError::Stopped)),
+                    ControlFlow::Continue(()) => {
+                        done += bytes.len() as u64;
+                        out.write_all(bytes).map_err(WriteError::Write)
+                    }
+                };
                 self.encode(tensor, cpu, &mut take).map_err(|halt| match halt {
                     WriteError::Write(error) => error,
                     WriteError::Error(error) => {

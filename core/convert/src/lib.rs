@@ -16,6 +16,6 @@ mod tensor_conversion;
 mod tensor_placement;
 
 pub use conversion::Conversion;
-pub use conversion_plan::{ConversionPlan, ConversionProgress};
+pub use conversion_plan::ConversionPlan;
 pub use error::ConvertError;
 pub use output_types::OutputTypes;

@@ -101,7 +101,9 @@ pub use pipeline::TextPipeline;
 pub use prompt::Prompt;
 pub use queue::{Completion, Queue};
 pub use request::{Event, EventResponse, Outcome, Request, TokenLogprob};
-pub use sampling::{Chain, Generator, Sampler, SamplerKind, SamplerStep, SamplingError, SamplingOptions};
+pub use sampling::{
+    Chain, ChainStage, Generator, Sampler, SamplerKind, SamplerStep, SamplingError, SamplingOptions,
+};
 pub use scheduler::{Scheduler, SchedulerOptions};
 pub use sequence::{LogitRows, Sequence, snapshot_bytes};
 pub use session::{Events, Session};

@@ -25,6 +25,15 @@ pub struct Request {
     pub max_tokens: Option<usize>,
     /// Strings that end the generation and are not part of its text.
     pub stop: Vec<String>,
+    /// Tokens that end the generation and are not part of it, beside those of the model. They also end it with
+    /// [`Self::ignore_eos`].
+    pub stop_tokens: Vec<u32>,
+    /// The tokens that an answer has at least: before, tokens that end it are forbidden, and its text is not searched for
+    /// stop strings. It excludes [`Self::constraint`], which decides where an answer ends.
+    pub min_tokens: usize,
+    /// Ends the answer at the first line, after its first one, that begins with fewer spaces and tabs; these are its last
+    /// text. 0 = no limit.
+    pub min_indent: usize,
     /// Forbids the tokens that end an answer.
     pub ignore_eos: bool,
     /// What the answer must fit, from its first token, or from the end of the model's reasoning. It needs end tokens, so
@@ -67,6 +76,9 @@ setters! { Request:
     with_sampling(sampling: SamplingOptions),
     with_max_tokens(max_tokens: impl Into<Option<usize>>),
     with_stop(stop: Vec<String>),
+    with_stop_tokens(stop_tokens: Vec<u32>),
+    with_min_tokens(min_tokens: usize),
+    with_min_indent(min_indent: usize),
     with_ignore_eos(ignore_eos: bool),
     with_constraint(constraint: impl Into<Option<Arc<dyn Constraint>>>),
     with_reasoning_budget(reasoning_budget: impl Into<Option<usize>>),

@@ -1,5 +1,5 @@
 //! When an answer ends: [`StopReason`]; [`StopConditions`] on tokens and lengths; [`StopMatcher`] on text that arrives
-//! in pieces.
+//! in pieces; [`IndentMatcher`] on the indentation of its lines.
 
 use menagerie_answers::overlap;
 use std::fmt;
@@ -14,6 +14,10 @@ pub enum StopReason {
     Complete,
     /// This stop string appeared.
     StopString(String),
+    /// The request ends it at this token, which is not part of the result.
+    StopToken(u32),
+    /// A line of the text has less than the requested indentation.
+    Indentation,
     /// The maximum number of tokens is reached.
     MaxTokens,
     /// The context is full.
@@ -23,12 +27,15 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// Its name in JSON: `end`, `complete`, `stop`, `max-tokens`, `context-full` or `cancelled`.
+    /// Its name in JSON: `end`, `complete`, `stop`, `stop-token`, `indentation`, `max-tokens`, `context-full` or
+    /// `cancelled`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::EndOfGeneration(_) => "end",
             Self::Complete => "complete",
             Self::StopString(_) => "stop",
+            Self::StopToken(_) => "stop-token",
+            Self::Indentation => "indentation",
             Self::MaxTokens => "max-tokens",
             Self::ContextFull => "context-full",
             Self::Cancelled => "cancelled",
@@ -42,6 +49,8 @@ impl fmt::Display for StopReason {
             Self::EndOfGeneration(id) => write!(f, "the model ended its answer (token {id})"),
             Self::Complete => f.write_str("the answer is complete: its constraint allows nothing more"),
             Self::StopString(string) => write!(f, "stop string {string:?}"),
+            Self::StopToken(id) => write!(f, "stop token {id}"),
+            Self::Indentation => f.write_str("a line has less than the requested indentation"),
             Self::MaxTokens => f.write_str("the maximum number of tokens is reached"),
             Self::ContextFull => f.write_str("the context is full"),
             Self::Cancelled => f.write_str("cancelled"),
@@ -52,6 +61,8 @@ impl fmt::Display for StopReason {
 /// Conditions on the tokens of an answer.
 pub(crate) struct StopConditions {
     ends: Vec<u32>,
+    /// Tokens of the request that end it.
+    stops: Vec<u32>,
     most: usize,
     context: usize,
 }
@@ -59,7 +70,12 @@ pub(crate) struct StopConditions {
 impl StopConditions {
     /// Stops at one of the tokens `ends`, after `most` tokens of an answer, or when the context is full.
     pub(crate) fn new(ends: Vec<u32>, most: Option<usize>, context: usize) -> Self {
-        Self { ends, most: most.unwrap_or(usize::MAX), context }
+        Self { ends, stops: Vec::new(), most: most.unwrap_or(usize::MAX), context }
+    }
+
+    /// The same, and stops at one of the tokens `stops`.
+    pub(crate) fn with_stops(self, stops: Vec<u32>) -> Self {
+        Self { stops, ..self }
     }
 
     /// Why there must be no further token after `answered` tokens.
@@ -69,7 +85,10 @@ impl StopConditions {
 
     /// Whether a token ends the answer; it is then not part of it.
     pub(crate) fn at(&self, token: u32) -> Option<StopReason> {
-        self.ends.contains(&token).then_some(StopReason::EndOfGeneration(token))
+        if self.ends.contains(&token) {
+            return Some(StopReason::EndOfGeneration(token));
+        }
+        self.stops.contains(&token).then_some(StopReason::StopToken(token))
     }
 
     /// Why the newest of `answered` tokens is the last one; the sequence has `held` tokens before it.
@@ -124,6 +143,37 @@ impl StopMatcher {
     }
 }
 
+/// Finds the first line, after the first one, with less than an indentation: as `n_indent` of llama.cpp's server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct IndentMatcher {
+    least: usize,
+    /// Spaces and tabs of the line so far, while it has nothing else.
+    blank: Option<usize>,
+}
+
+impl IndentMatcher {
+    /// A matcher of lines with fewer than `least` spaces and tabs at their beginning.
+    pub(crate) fn new(least: usize) -> Self {
+        Self { least, blank: None }
+    }
+
+    /// Takes more text. If a line has less indentation: the number of bytes of `text` before the rest of that line.
+    pub(crate) fn push(&mut self, text: &str) -> Option<usize> {
+        if self.least == 0 {
+            return None;
+        }
+        for (at, byte) in text.bytes().enumerate() {
+            match (self.blank, byte) {
+                (Some(blank), b' ' | b'\t') => self.blank = Some(blank + 1),
+                (Some(blank), _) if blank < self.least => return Some(at),
+                (_, b'\n') => self.blank = Some(0),
+                _ => self.blank = None,
+            }
+        }
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +185,9 @@ mod tests {
         assert_eq!((stopping.at(8), stopping.at(9)), (None, Some(StopReason::EndOfGeneration(9))));
         assert_eq!((stopping.after(1, 9), stopping.after(1, 10)), (None, Some(StopReason::ContextFull)));
         assert_eq!(stopping.after(2, 10), Some(StopReason::MaxTokens));
+        let stopping = stopping.with_stops(vec![8, 9]);
+        assert_eq!(stopping.at(8), Some(StopReason::StopToken(8)));
+        assert_eq!((stopping.at(9), stopping.at(1)), (Some(StopReason::EndOfGeneration(9)), None));
         assert_eq!(StopConditions::new(Vec::new(), None, 10).before(usize::MAX - 1), None);
         assert_eq!(StopConditions::new(Vec::new(), Some(0), 10).before(0), Some(StopReason::MaxTokens));
     }
@@ -180,6 +233,30 @@ mod tests {
     fn the_first_of_several_wins_and_then_the_longest() {
         assert_eq!(run(&["b", "ab"], &["xab"]), (vec!["x".to_owned()], Some("ab".to_owned()), String::new()));
         assert_eq!(run(&["a", "ab"], &["xab"]), (vec!["x".to_owned()], Some("ab".to_owned()), String::new()));
+    }
+
+    /// The cuts are those of llama.cpp's server (`n_indent`): behind the blanks of the line, and none in the first line.
+    #[test]
+    fn a_line_with_less_indentation_is_found() {
+        for (least, text, cut) in [
+            (0, "a\nb", None),
+            (2, "a\n  b\n\tc", Some("a\n  b\n\t")),
+            (2, "a\n  b\n\t\tc", None),
+            (1, "a\n\nb", Some("a\n")),
+            (4, "a\n   ", None),
+            (1, "a\né", Some("a\n")),
+        ] {
+            let mut whole = IndentMatcher::new(least);
+            assert_eq!(whole.push(text).map(|at| &text[..at]), cut, "{text:?}");
+            // However the text is cut, the place is the same.
+            let (mut pieces, mut before) = (IndentMatcher::new(least), 0);
+            let found = text.split_inclusive(|_| true).find_map(|piece| {
+                let at = pieces.push(piece).map(|at| before + at);
+                before += piece.len();
+                at
+            });
+            assert_eq!(found.map(|at| &text[..at]), cut, "{text:?}");
+        }
     }
 
     #[test]

@@ -71,7 +71,10 @@ fn digest<D: Digest>(
             break;
         }
         hash.update(&buffer[..read]);
-        progress.advance(read as u64);
+        if progress.advance(read as u64).is_break() {
+            progress.end();
+            return Err(HubError::Stopped);
+        }
     }
     progress.end();
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())

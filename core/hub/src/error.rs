@@ -36,6 +36,9 @@ pub enum HubError {
         /// What to do.
         advice: &'static str,
     },
+    /// The caller stopped it.
+    #[error("stopped; what was downloaded is kept, and the next pull resumes from there")]
+    Stopped,
     /// Several models match.
     #[error("`{name}` matches several models: {}; name one of them", .candidates.join(", "))]
     Ambiguous {

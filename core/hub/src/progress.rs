@@ -1,11 +1,13 @@
 //! [`Progress`]: reports of long operations.
 
+use std::ops::ControlFlow;
+
 /// Receives reports of long operations; the command line shows a bar.
 pub trait Progress: Send {
     /// A step begins; it has `total` bytes, if known, of which `done` exist from an earlier run.
     fn begin(&mut self, what: &str, total: Option<u64>, done: u64);
-    /// `bytes` more are done.
-    fn advance(&mut self, bytes: u64);
+    /// `bytes` more are done. `Break` stops the operation ([`HubError::Stopped`](crate::HubError::Stopped)).
+    fn advance(&mut self, bytes: u64) -> ControlFlow<()>;
     /// The step is over.
     fn end(&mut self);
     /// A note for the user.
@@ -18,7 +20,9 @@ pub struct NoProgress;
 
 impl Progress for NoProgress {
     fn begin(&mut self, _what: &str, _total: Option<u64>, _done: u64) {}
-    fn advance(&mut self, _bytes: u64) {}
+    fn advance(&mut self, _bytes: u64) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
     fn end(&mut self) {}
     fn note(&mut self, _text: &str) {}
 }

@@ -197,7 +197,9 @@ impl Transfer<'_> {
             }
             file.write_all(&buffer[..read]).map_err(|error| Stop::Local(writing(part, error)))?;
             written += read as u64;
-            self.progress.advance(read as u64);
+            if self.progress.advance(read as u64).is_break() {
+                return Err(Stop::Local(HubError::Stopped));
+            }
         }
         file.sync_all().map_err(|error| Stop::Local(writing(part, error)))?;
         Ok(written)

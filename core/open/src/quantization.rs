@@ -240,11 +240,7 @@ fn check(
         None => false,
     };
     if choice.needs_importance && !known {
-        return Err(QuantizeError::MissingImportance {
-            tensor: tensor.name.clone(),
-            kind: choice.kind,
-            file,
-        });
+        return Err(QuantizeError::missing_importance(&tensor.name, choice.kind));
     }
     Ok(())
 }

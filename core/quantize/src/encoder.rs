@@ -57,7 +57,7 @@ impl Encoder {
     /// importance.
     ///
     /// # Errors
-    /// [`QuantizeError::NeedsImportance`]: the type requires importance. [`QuantizeError::Blocks`] and
+    /// [`QuantizeError::MissingImportance`]: the type requires importance. [`QuantizeError::Blocks`] and
     /// [`QuantizeError::Length`]: rows that are not whole blocks, wrong lengths. [`QuantizeError::NotFinite`],
     /// [`QuantizeError::TooLarge`], [`QuantizeError::Importance`]: invalid values. The content of `out` is then
     /// undefined.
@@ -86,7 +86,7 @@ impl Encoder {
     fn check_importance(&self, cols: usize, importance: Option<&[f32]>) -> Result<(), QuantizeError> {
         let Some(importance) = importance else {
             if self.needs_importance() {
-                return Err(QuantizeError::NeedsImportance { kind: self.kind, instead: GgmlType::IQ1_M });
+                return Err(QuantizeError::needs_importance(self.kind));
             }
             return Ok(());
         };

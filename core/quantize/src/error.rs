@@ -15,13 +15,13 @@ pub enum QuantizeError {
         /// The supported types.
         types: String,
     },
-    /// The type requires importance.
+    /// The type requires importance, and there is none.
     #[error(
         "{kind} has so few bits that it needs importance, which says which columns of a tensor matter; measure it with \
          `menagerie imatrix MODEL -f TEXT -o FILE` and pass `--imatrix FILE`, or use a type that does not need it \
          ({instead} is the smallest)"
     )]
-    NeedsImportance {
+    MissingImportance {
         /// The type.
         kind: GgmlType,
         /// The smallest type that does not need importance.
@@ -139,19 +139,6 @@ pub enum QuantizeError {
         /// The requested file type.
         file: FileType,
     },
-    /// A tensor gets a type that requires importance, but has none.
-    #[error(
-        "tensor \"{tensor}\" as {kind} (file type {file}) needs importance because of its few bits; measure it with \
-         `menagerie imatrix MODEL -f TEXT -o FILE` and pass --imatrix FILE"
-    )]
-    MissingImportance {
-        /// The tensor.
-        tensor: String,
-        /// Its type.
-        kind: GgmlType,
-        /// The requested file type.
-        file: FileType,
-    },
     /// An importance matrix cannot be used.
     #[error("{file}: {problem}")]
     ImportanceFile {
@@ -185,4 +172,19 @@ pub enum QuantizeError {
     /// The kernels failed.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+}
+
+/// The smallest type that needs no importance.
+const WITHOUT_IMPORTANCE: GgmlType = GgmlType::IQ1_M;
+
+impl QuantizeError {
+    /// The error of values that get this type without the importance that it requires.
+    pub(crate) fn needs_importance(kind: GgmlType) -> Self {
+        Self::MissingImportance { kind, instead: WITHOUT_IMPORTANCE }
+    }
+
+    /// The error of a tensor that gets a type without the importance that it requires.
+    pub fn missing_importance(tensor: &str, kind: GgmlType) -> Self {
+        Self::InTensor { tensor: tensor.to_owned(), source: Box::new(Self::needs_importance(kind)) }
+    }
 }

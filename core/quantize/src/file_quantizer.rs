@@ -15,14 +15,14 @@ const FORMAT_VERSION: u32 = 2;
 /// Bytes copied at a time for unchanged tensors.
 const COPY_BYTES: usize = 1 << 22;
 
-/// The progress of writing a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The progress of writing a file, by quantization or conversion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileProgress<'a> {
     /// The current tensor.
     pub tensor: &'a str,
-    /// Processed bytes of the source.
+    /// Processed bytes: of the source of a quantization, of the result of a conversion.
     pub done: u64,
-    /// Bytes of the source.
+    /// All of these bytes.
     pub total: u64,
 }
 
@@ -98,7 +98,7 @@ impl<'a> FileQuantizer<'a> {
     fn check_importance(&self) -> Result<(), QuantizeError> {
         let Some((file, importance)) = self.importance else {
             let needy = self.planned.iter().find(|tensor| tensor.choice.needs_importance);
-            return needy.map_or(Ok(()), |tensor| Err(without_importance(tensor, self.policy)));
+            return needy.map_or(Ok(()), |tensor| Err(without_importance(tensor)));
         };
         let known = |name: &String| self.file.tensor(name).is_some();
         if !importance.entries.keys().any(known) {
@@ -109,7 +109,7 @@ impl<'a> FileQuantizer<'a> {
             let has =
                 tensor.name.starts_with("token_embd") || importance.of(&tensor.name, count, cols)?.is_some();
             if tensor.choice.needs_importance && tensor.from != tensor.choice.kind && !has {
-                return Err(without_importance(tensor, self.policy));
+                return Err(without_importance(tensor));
             }
         }
         Ok(())
@@ -238,12 +238,8 @@ fn check(tensor: &PlannedTensor, policy: &Policy, requantize: bool) -> Result<()
     Ok(())
 }
 
-fn without_importance(tensor: &PlannedTensor, policy: &Policy) -> QuantizeError {
-    QuantizeError::MissingImportance {
-        tensor: tensor.name.clone(),
-        kind: tensor.choice.kind,
-        file: policy.file_type(),
-    }
+fn without_importance(tensor: &PlannedTensor) -> QuantizeError {
+    QuantizeError::missing_importance(&tensor.name, tensor.choice.kind)
 }
 
 /// The facts that a policy needs, from the keys of the architecture.

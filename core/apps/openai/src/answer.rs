@@ -11,12 +11,14 @@ const IMPOSSIBLE: f32 = -9999.0;
 /// `finish_reason` of an answer.
 pub fn finish_reason(outcome: &Outcome) -> &'static str {
     match &outcome.reason {
-        StopReason::EndOfGeneration(_) | StopReason::StopString(_) | StopReason::Complete
-            if !outcome.tool_calls.is_empty() =>
-        {
-            "tool_calls"
-        }
-        StopReason::EndOfGeneration(_) | StopReason::StopString(_) | StopReason::Complete => "stop",
+        StopReason::EndOfGeneration(_)
+        | StopReason::StopString(_)
+        | StopReason::StopToken(_)
+        | StopReason::Indentation
+        | StopReason::Complete => match outcome.tool_calls.is_empty() {
+            true => "stop",
+            false => "tool_calls",
+        },
         StopReason::MaxTokens | StopReason::ContextFull => "length",
         other => other.name(),
     }

@@ -1,6 +1,6 @@
 //! [`RequestBody`]: the fields of a request line. Every field is either used or refused with an error that names it.
 
-use menagerie::engine::{Request, SamplingOptions};
+use menagerie::engine::{ChainStage, Request, SamplingOptions};
 use serde_json::{Map, Value};
 use std::fmt;
 
@@ -43,18 +43,14 @@ pub(crate) fn only_fields(place: &str, fields: &Map<String, Value>, known: &[&st
     }
 }
 
-/// The fields that have not been read yet; fields that are null are left out.
+/// The fields that have not been read yet; `model`, and fields that are null, are left out.
 pub struct RequestBody(Map<String, Value>);
 
-/// Fields that do not change the answer.
-const WITHOUT_EFFECT: [&str; 6] = ["model", "user", "metadata", "store", "service_tier", "safety_identifier"];
-
 impl RequestBody {
-    /// A body with these fields.
-    pub fn new(fields: Map<String, Value>) -> Self {
-        let mut body = Self(fields.into_iter().filter(|(_, value)| !value.is_null()).collect());
-        body.0.retain(|name, _| !WITHOUT_EFFECT.contains(&name.as_str()));
-        body
+    /// A body with these fields for a model that is known.
+    pub fn new(mut fields: Map<String, Value>) -> Self {
+        fields.retain(|name, value| !value.is_null() && name != "model");
+        Self(fields)
     }
 
     /// Removes and returns a field.
@@ -88,6 +84,15 @@ impl RequestBody {
         let count = |value: Value| number(&value).and_then(|count| usize::try_from(count).ok()).ok_or(value);
         let wrong = |found| LineFault::of(name, format!("{found} is not a whole number from 0"));
         self.take(name).map(count).transpose().map_err(wrong)
+    }
+
+    /// Removes and returns a limit of tokens, as llama.cpp's server means it: a negative one is none.
+    fn limit(&mut self, name: &str) -> Result<Option<usize>, LineFault> {
+        let is_none = |value: &Value| value.as_i64().is_some_and(|limit| limit < 0);
+        if self.0.get(name).is_some_and(is_none) {
+            self.take(name);
+        }
+        self.count(name)
     }
 
     /// The text of a field, if it is a string.
@@ -150,8 +155,16 @@ impl RequestBody {
         if let Some(biases) = self.take("logit_bias") {
             sampling.logit_bias.extend(biases_of(&biases)?);
         }
-        let most = [self.count("max_completion_tokens")?, self.count("max_tokens")?];
+        let most =
+            [self.count("max_completion_tokens")?, self.count("max_tokens")?, self.limit("n_predict")?];
         request.max_tokens = most.into_iter().flatten().next().or(request.max_tokens);
+        request.min_tokens = self.count("min_tokens")?.unwrap_or(request.min_tokens);
+        request.min_indent = self.count("n_indent")?.unwrap_or(request.min_indent);
+        if let Some(ids) = self.take("stop_token_ids") {
+            request.stop_tokens = ids_of(&ids).ok_or_else(|| {
+                LineFault::of("stop_token_ids", format!("{ids} is not a list of token ids"))
+            })?;
+        }
         if let Some(stop) = self.take("stop") {
             request.stop = stops_of(&stop)?;
         }
@@ -188,6 +201,9 @@ impl RequestBody {
                 *slot = count
                     .ok_or_else(|| LineFault::of(name, format!("{last} is not a whole number from -1")))?;
             }
+        }
+        if let Some(names) = self.take("samplers") {
+            sampling.order = Some(stages_of(&names)?);
         }
         if let Some(breakers) = self.take("dry_sequence_breakers") {
             let wrong = || LineFault::of("dry_sequence_breakers", "expected a list of strings");
@@ -242,6 +258,31 @@ fn biases_of(biases: &Value) -> Result<Vec<(u32, f32)>, LineFault> {
     biases.iter().map(one).collect()
 }
 
+/// Token ids in a list.
+fn ids_of(list: &Value) -> Option<Vec<u32>> {
+    list.as_array()?.iter().map(|id| u32::try_from(id.as_u64()?).ok()).collect()
+}
+
+/// The stages of sampling that a list names, in its order.
+fn stages_of(names: &Value) -> Result<Vec<ChainStage>, LineFault> {
+    let known = || ChainStage::ALL.map(ChainStage::name).join(", ");
+    let wrong = |reason: String| LineFault::of("samplers", reason);
+    let Some(names) = names.as_array() else {
+        return Err(wrong(format!("{names} is not a list of names ({})", known())));
+    };
+    let mut stages = Vec::new();
+    for name in names {
+        let stage = ChainStage::ALL.into_iter().find(|stage| name == stage.name());
+        let stage =
+            stage.ok_or_else(|| wrong(format!("there is no sampler {name}; there are: {}", known())))?;
+        if stages.contains(&stage) {
+            return Err(wrong(format!("{name} is listed twice")));
+        }
+        stages.push(stage);
+    }
+    Ok(stages)
+}
+
 fn stops_of(stop: &Value) -> Result<Vec<String>, LineFault> {
     let list = stop.as_array().cloned().unwrap_or_else(|| vec![stop.clone()]);
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
@@ -261,7 +302,7 @@ mod tests {
     #[test]
     fn fields_are_honored() {
         let mut body = body(json!({
-            "model": "any", "user": "u", "temperature": 0.5, "top_p": 0.25, "top_k": 7, "presence_penalty": -1.5,
+            "model": "any", "temperature": 0.5, "top_p": 0.25, "top_k": 7, "presence_penalty": -1.5,
             "frequency_penalty": 2, "seed": -1, "max_completion_tokens": 9, "max_tokens": 11, "stop": "END",
             "logit_bias": { "5": -100, "6": 2.5 }, "logprobs": true, "top_logprobs": 3, "stream": false,
             "tools": null,
@@ -277,9 +318,46 @@ mod tests {
     }
 
     #[test]
+    fn minima_and_stop_tokens_are_those_of_vllm() {
+        let mut fields =
+            body(json!({ "min_tokens": 3, "stop_token_ids": [7, 9], "n_indent": 4, "n_predict": 8 }));
+        let request = fields.request(&Request::default()).unwrap();
+        fields.finish().unwrap();
+        assert_eq!((request.min_tokens, request.stop_tokens, request.min_indent), (3, vec![7, 9], 4));
+        assert_eq!(request.max_tokens, Some(8));
+        let unlimited = body(json!({ "n_predict": -1 })).request(&Request::default()).unwrap();
+        assert_eq!(unlimited.max_tokens, None);
+    }
+
+    #[test]
+    fn samplers_are_chosen_by_name_and_in_order() {
+        let order = |names: Value| {
+            body(json!({ "samplers": names }))
+                .request(&Request::default())
+                .map(|request| request.sampling.order)
+        };
+        // As llama.vim sends them.
+        let stages = vec![ChainStage::TopK, ChainStage::TopP, ChainStage::Infill];
+        assert_eq!(order(json!(["top_k", "top_p", "infill"])), Ok(Some(stages)));
+        assert_eq!(order(json!([])), Ok(Some(Vec::new())));
+        for (wrong, word) in [
+            (json!(["top_k", "adaptive_p"]), "adaptive_p"),
+            (json!(["top_k", "top_k"]), "twice"),
+            (json!("kp"), "list of names"),
+            (json!([1]), "no sampler 1"),
+        ] {
+            let fault = order(wrong).unwrap_err();
+            assert!(fault.field.as_deref() == Some("samplers") && fault.message.contains(word), "{fault:?}");
+        }
+    }
+
+    #[test]
     fn what_is_not_honored_is_refused_by_name() {
         for (fields, field) in [
             (json!({ "functions": [] }), "functions"),
+            (json!({ "user": "u" }), "user"),
+            (json!({ "stop_token_ids": ["a"] }), "stop_token_ids"),
+            (json!({ "min_tokens": -1 }), "min_tokens"),
             (json!({ "stream": true }), "stream"),
             (json!({ "temperature": "hot" }), "temperature"),
             (json!({ "max_tokens": -1 }), "max_tokens"),

@@ -3,7 +3,7 @@
 //! Every field of a body is either used or refused with an error that names it. `menagerie batch` reads files of such
 //! bodies, and `menagerie serve` answers them over HTTP.
 //!
-//! In reading order: `body` has the fields of a body, `messages`, `tool_fields`, `response_format` and `prediction` read single fields, `request`
+//! In reading order: `body` has the fields of a body, `harmless_fields` those without effect, `messages`, `tool_fields`, `response_format` and `prediction` read single fields, `request`
 //! makes requests of a whole body; `answer` writes answers, `embeddings` reads and writes vectors. `response_body` reads
 //! the bodies of responses. `batch_input` and `result_file` are the files of a batch.
 #![forbid(unsafe_code)]
@@ -17,6 +17,7 @@ mod call_choice;
 mod checksum;
 mod effort;
 mod embeddings;
+mod harmless_fields;
 mod infill;
 mod messages;
 mod prediction;
@@ -37,9 +38,10 @@ pub use batch_input::{BatchInput, LineKind, LinePlace};
 pub use body::{LineFault, RequestBody, UNSUPPORTED_FIELD};
 pub use call_choice::CallChoice;
 pub use embeddings::{EmbeddingBody, VectorForm, cut_ids, embedding_list, truncation_of};
+pub use harmless_fields::take_harmless;
 pub use infill::InfillTexts;
 pub use messages::{messages_of, prompt_fault};
-pub use request::{AnswerFormat, BatchRequest, BatchRequests, opened, opened_fields};
+pub use request::{AnswerFormat, PromptRequest, RequestReader, opened, opened_fields};
 pub use response_body::ResponseBody;
 pub use response_format::ResponseFormats;
 pub use result_file::{EarlierResults, ResultFile};

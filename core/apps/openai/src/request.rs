@@ -1,8 +1,9 @@
-//! [`BatchRequests`]: from a line of a batch to requests for the queue.
+//! [`RequestReader`]: from a body, or a line of a batch, to requests for the queue.
 
 use crate::body::{LineFault, RequestBody, UNSUPPORTED_FIELD};
 use crate::call_choice::CallChoice;
 use crate::effort::with_effort;
+use crate::harmless_fields::take_harmless;
 use crate::infill::InfillTexts;
 use crate::messages::{messages_of, prompt_fault};
 use crate::prediction::predicted;
@@ -12,17 +13,17 @@ use menagerie::engine::{ChatCapable, ChatMessage, Prompt, RenderOptions, Request
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// Converts lines to requests.
-pub struct BatchRequests<'a> {
+/// Makes requests of bodies, and of lines of a batch.
+pub struct RequestReader<'a> {
     /// The model.
     pub pipeline: &'a TextPipeline,
     /// The chat template; without one, plain prompts are continued as text.
     pub format: Option<&'a Arc<dyn ChatCapable>>,
-    /// Values of fields that a line leaves out.
+    /// Values of fields that a body leaves out.
     pub defaults: Request,
     /// Tools and variables of the chat template.
     pub render: RenderOptions,
-    /// Number of answers to a line without the field `n`.
+    /// Number of answers to a body without the field `n`.
     pub answers: usize,
     /// Constraints of answers.
     pub formats: Arc<ResponseFormats>,
@@ -37,8 +38,8 @@ pub enum AnswerFormat {
     Completion,
 }
 
-/// The prompt of a line, and a request for each answer to it.
-pub struct BatchRequest {
+/// A prompt, and a request for each answer to it.
+pub struct PromptRequest {
     /// The form of the answers.
     pub shape: AnswerFormat,
     /// The prompt.
@@ -52,19 +53,19 @@ pub struct BatchRequest {
     pub ignored: Vec<String>,
 }
 
-impl BatchRequest {
+impl PromptRequest {
     /// The tokens of the prompt.
     pub fn tokens(&self) -> &[u32] {
         match &self.prompt {
             Prompt::Tokens(tokens) => tokens,
             Prompt::Rendered(rendered) => &rendered.tokens,
-            // Lines are tokenized when they are read.
+            // Prompts are tokenized when they are read.
             _ => &[],
         }
     }
 }
 
-/// What a line asks for.
+/// What a body asks for.
 struct AskedPrompt {
     shape: AnswerFormat,
     prompt: Prompt<'static>,
@@ -76,15 +77,15 @@ struct AskedPrompt {
     ignored: Vec<String>,
 }
 
-/// Maximum number of answers to one line; each answer is a sequence.
+/// Maximum number of answers to one prompt; each answer is a sequence.
 const MOST_ANSWERS: usize = 128;
 
-impl BatchRequests<'_> {
+impl RequestReader<'_> {
     /// The requests of a line; `None` is a line that is not JSON.
     ///
     /// # Errors
     /// What is wrong in the line, or not supported.
-    pub fn of(&self, line: Option<Value>) -> Result<BatchRequest, LineFault> {
+    pub fn of(&self, line: Option<Value>) -> Result<PromptRequest, LineFault> {
         let fields = match line {
             None => return Err(LineFault::whole("the line is not JSON")),
             Some(Value::String(text)) => Map::from_iter([("prompt".to_owned(), Value::String(text))]),
@@ -101,7 +102,7 @@ impl BatchRequests<'_> {
     }
 
     /// A line in the format of OpenAI's batches.
-    fn openai(&self, fields: Map<String, Value>) -> Result<BatchRequest, LineFault> {
+    fn openai(&self, fields: Map<String, Value>) -> Result<PromptRequest, LineFault> {
         let (url, body) = opened(fields)?;
         match url.as_str() {
             "/v1/chat/completions" => self.chat(body),
@@ -116,8 +117,9 @@ impl BatchRequests<'_> {
     }
 
     /// A line in the short format: `prompt` or `messages`, and the fields of a body.
-    fn plain(&self, mut fields: Map<String, Value>) -> Result<BatchRequest, LineFault> {
+    fn plain(&self, mut fields: Map<String, Value>) -> Result<PromptRequest, LineFault> {
         fields.remove("custom_id");
+        take_harmless(&mut fields)?;
         let mut body = RequestBody::new(fields);
         match (body.has("messages"), body.has("prompt")) {
             (true, false) => self.chat(body),
@@ -127,7 +129,7 @@ impl BatchRequests<'_> {
                 };
                 body.take("prompt");
                 let asked = self.rendered(&mut body, &[ChatMessage::user(&text)])?;
-                self.batch_request(body, asked)
+                self.prompt_request(body, asked)
             }
             (true, true) => {
                 Err(LineFault::of("prompt", "the line has messages too; give only one of the two"))
@@ -140,7 +142,7 @@ impl BatchRequests<'_> {
     ///
     /// # Errors
     /// A field has an error or is not supported, or the model has no chat template.
-    pub fn chat(&self, mut body: RequestBody) -> Result<BatchRequest, LineFault> {
+    pub fn chat(&self, mut body: RequestBody) -> Result<PromptRequest, LineFault> {
         let messages = body.take("messages").unwrap_or_default();
         self.conversation(body, &messages_of(&messages)?)
     }
@@ -153,18 +155,18 @@ impl BatchRequests<'_> {
         &self,
         mut body: RequestBody,
         messages: &[ChatMessage],
-    ) -> Result<BatchRequest, LineFault> {
+    ) -> Result<PromptRequest, LineFault> {
         let asked = self.rendered(&mut body, messages)?;
-        self.batch_request(body, asked)
+        self.prompt_request(body, asked)
     }
 
     /// The request of the body of a completion.
     ///
     /// # Errors
     /// A field has an error or is not supported, or the prompt cannot be tokenized.
-    pub fn completion(&self, mut body: RequestBody) -> Result<BatchRequest, LineFault> {
+    pub fn completion(&self, mut body: RequestBody) -> Result<PromptRequest, LineFault> {
         let asked = self.completion_prompt(&mut body)?;
-        self.batch_request(body, asked)
+        self.prompt_request(body, asked)
     }
 
     fn rendered(&self, body: &mut RequestBody, messages: &[ChatMessage]) -> Result<AskedPrompt, LineFault> {
@@ -253,7 +255,7 @@ impl BatchRequests<'_> {
     }
 
     /// One request for each answer; the answers have consecutive seeds.
-    fn batch_request(&self, mut body: RequestBody, asked: AskedPrompt) -> Result<BatchRequest, LineFault> {
+    fn prompt_request(&self, mut body: RequestBody, asked: AskedPrompt) -> Result<PromptRequest, LineFault> {
         let AskedPrompt { shape, prompt, echo, calls, ignored } = asked;
         let mut request = body.request(&self.defaults)?;
         let logprobs = match shape {
@@ -294,7 +296,7 @@ impl BatchRequests<'_> {
             request
         };
         let answers = (0..answers).map(answer).collect();
-        Ok(BatchRequest { shape, prompt, echo, answers, ignored })
+        Ok(PromptRequest { shape, prompt, echo, answers, ignored })
     }
 }
 
@@ -303,7 +305,9 @@ impl BatchRequests<'_> {
 /// # Errors
 /// A field is missing or not supported.
 pub fn opened(fields: Map<String, Value>) -> Result<(String, RequestBody), LineFault> {
-    let (url, body) = opened_fields(fields)?;
+    let (url, mut body) = opened_fields(fields)?;
+    // They change nothing, and a batch has no place for a note.
+    take_harmless(&mut body)?;
     Ok((url, RequestBody::new(body)))
 }
 

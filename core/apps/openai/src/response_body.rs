@@ -1,7 +1,7 @@
 //! [`ResponseBody`]: the body of a response (`/v1/responses`) as a conversation.
 
 use crate::body::{LineFault, RequestBody, UNSUPPORTED_FIELD, only_fields};
-use crate::request::{BatchRequest, BatchRequests};
+use crate::request::{PromptRequest, RequestReader};
 use crate::response_input::input_messages;
 use crate::response_tools::ResponseTools;
 use menagerie::engine::ChatMessage;
@@ -106,7 +106,7 @@ impl ResponseBody {
     ///
     /// # Errors
     /// A field has an error or is not supported.
-    pub fn request(&self, requests: &BatchRequests) -> Result<BatchRequest, LineFault> {
+    pub fn request(&self, requests: &RequestReader) -> Result<PromptRequest, LineFault> {
         let context = requests.pipeline.context();
         let mut messages = self.messages.clone();
         loop {

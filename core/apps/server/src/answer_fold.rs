@@ -3,10 +3,13 @@
 use menagerie::engine::Event;
 use menagerie_openai::AnswerToken;
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 /// A change of an answer.
 #[derive(Clone, Debug)]
 pub(crate) enum AnswerDelta {
+    /// More of the prompt was computed, at this time. The number of its tokens that need not be computed.
+    Prompt { cached: usize, at: Instant },
     /// More text, with the tokens that it consists of, if log probabilities are requested.
     Text { text: String, tokens: Vec<AnswerToken> },
     /// The token that ended the answer, if log probabilities are requested: it has no text.
@@ -42,9 +45,10 @@ impl AnswerFold {
         self.reasoning + if self.is_reasoning { self.pending } else { 0 }
     }
 
-    /// The changes by an event.
-    pub(crate) fn event(&mut self, event: Event) -> Vec<AnswerDelta> {
+    /// The changes by an event at this time.
+    pub(crate) fn event(&mut self, event: Event, at: Instant) -> Vec<AnswerDelta> {
         match event {
+            Event::Prefill { cached, .. } => vec![AnswerDelta::Prompt { cached, at }],
             Event::PromptToken { id, piece, bytes, logprob, top, .. } => {
                 self.prompt.push(AnswerToken { id, piece, bytes, logprob, top });
                 Vec::new()
@@ -132,6 +136,10 @@ fn tokens_of(held: &mut Vec<AnswerToken>, text: &str) -> Vec<AnswerToken> {
 mod tests {
     use super::*;
 
+    fn heard(fold: &mut AnswerFold, event: Event) -> Vec<AnswerDelta> {
+        fold.event(event, Instant::now())
+    }
+
     fn token(piece: &str) -> Event {
         let (id, bytes, top) = (1, piece.as_bytes().to_vec(), Vec::new());
         Event::Token { id, piece: piece.to_owned(), bytes, logprob: Some(-1.0), top }
@@ -148,14 +156,14 @@ mod tests {
     fn log_probabilities_go_with_their_text() {
         let mut fold = AnswerFold::default();
         for piece in ["<think>", "hm", "</think>", "Yes", " and", " EN", "D"] {
-            assert!(fold.event(token(piece)).is_empty());
+            assert!(heard(&mut fold, token(piece)).is_empty());
             if piece == "hm" {
-                assert_eq!(fold.event(Event::Reasoning("hm".to_owned())).len(), 1);
+                assert_eq!(heard(&mut fold, Event::Reasoning("hm".to_owned())).len(), 1);
             }
         }
         // The marker is left out, and what may be a stop string stays.
-        assert_eq!(pieces(&fold.event(Event::Text("Yes and".to_owned()))), ["Yes", " and"]);
-        assert_eq!(pieces(&fold.event(Event::Text(" EN".to_owned()))), [" EN"]);
+        assert_eq!(pieces(&heard(&mut fold, Event::Text("Yes and".to_owned()))), ["Yes", " and"]);
+        assert_eq!(pieces(&heard(&mut fold, Event::Text(" EN".to_owned()))), [" EN"]);
         assert_eq!((fold.reasoning_tokens(), fold.held.len()), (2, 1));
     }
 
@@ -171,15 +179,19 @@ mod tests {
         };
         for cut in [false, true] {
             let mut fold = AnswerFold::default();
-            fold.event(token("a"));
+            heard(&mut fold, token("a"));
             let mut shown = Vec::new();
             if cut {
-                shown.extend(pieces(&fold.event(Event::Text("a".to_owned()))).into_iter().map(str::to_owned));
+                shown.extend(
+                    pieces(&heard(&mut fold, Event::Text("a".to_owned()))).into_iter().map(str::to_owned),
+                );
             }
-            fold.event(control());
-            fold.event(token("b"));
+            heard(&mut fold, control());
+            heard(&mut fold, token("b"));
             let text = if cut { "b" } else { "ab" };
-            shown.extend(pieces(&fold.event(Event::Text(text.to_owned()))).into_iter().map(str::to_owned));
+            shown.extend(
+                pieces(&heard(&mut fold, Event::Text(text.to_owned()))).into_iter().map(str::to_owned),
+            );
             assert_eq!(shown, ["a", "b"]);
         }
     }
@@ -190,17 +202,17 @@ mod tests {
         for bytes in [vec![0xC3], vec![0xA9]] {
             let event =
                 Event::Token { id: 1, piece: "\u{fffd}".to_owned(), bytes, logprob: Some(-1.0), top: vec![] };
-            fold.event(event);
+            heard(&mut fold, event);
         }
-        assert_eq!(pieces(&fold.event(Event::Text("é".to_owned()))).len(), 2);
+        assert_eq!(pieces(&heard(&mut fold, Event::Text("é".to_owned()))).len(), 2);
     }
 
     #[test]
     fn a_call_without_arguments_has_an_empty_object() {
         let mut fold = AnswerFold::default();
         let (id, name) = ("c".to_owned(), "f".to_owned());
-        fold.event(Event::CallBegin { index: 0, id, name });
-        let changes = fold.event(Event::CallEnd { index: 0 });
+        heard(&mut fold, Event::CallBegin { index: 0, id, name });
+        let changes = heard(&mut fold, Event::CallEnd { index: 0 });
         assert!(
             matches!(&changes[..], [AnswerDelta::CallArguments { text, .. }, AnswerDelta::CallEnd { .. }] if text == "{}")
         );

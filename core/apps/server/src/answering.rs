@@ -1,9 +1,11 @@
 //! [`Answering`]: the answers to a request that is being computed.
 
 use crate::answer_fold::{AnswerDelta, AnswerFold};
+use crate::answer_times::AnswerTimes;
 use crate::deadline::DeadlineTimer;
 use crate::fault::ApiFault;
 use crate::model::EngineModel;
+use crate::observer::AnswerPlaces;
 use crate::worker::{AnswerMessage, CancelGuard};
 use menagerie::engine::{Outcome, StopReason};
 use menagerie_openai::{AnswerFormat, AnswerToken, answer_usage};
@@ -36,6 +38,8 @@ pub(crate) struct Answering {
     model: Arc<EngineModel>,
     messages: UnboundedReceiver<AnswerMessage>,
     folds: Vec<AnswerFold>,
+    times: Vec<AnswerTimes>,
+    places: AnswerPlaces,
     /// The number of answers to each prompt.
     groups: Vec<usize>,
     ended: Vec<Option<Outcome>>,
@@ -52,9 +56,11 @@ impl Answering {
     ) -> Self {
         let count = groups.iter().sum();
         let folds = (0..count).map(|_| AnswerFold::default()).collect();
+        let times = vec![AnswerTimes::now(&model.id); count];
+        let places = AnswerPlaces::of_current(&times);
         let ended = (0..count).map(|_| None).collect();
         let deadline = DeadlineTimer::of_current();
-        Self { model, messages, folds, groups, ended, deadline, _guard: guard }
+        Self { model, messages, folds, times, places, groups, ended, deadline, _guard: guard }
     }
 
     /// The number of answers.
@@ -70,6 +76,11 @@ impl Answering {
     /// How a choice ended.
     pub(crate) fn outcome(&self, choice: usize) -> Option<&Outcome> {
         self.ended.get(choice)?.as_ref()
+    }
+
+    /// When a choice was computed.
+    pub(crate) fn times(&self, choice: usize) -> Option<&AnswerTimes> {
+        self.times.get(choice)
     }
 
     /// The tokens of the reasoning of all answers.
@@ -108,13 +119,19 @@ impl Answering {
 
     fn hear(&mut self, message: AnswerMessage) -> Result<Vec<AnswerChange>, ApiFault> {
         match message {
-            AnswerMessage::Event(choice, event) => {
+            AnswerMessage::Began(choice, at) => {
+                self.time(choice, |times| times.began = Some(at));
+                Ok(Vec::new())
+            }
+            AnswerMessage::Event(choice, event, at) => {
+                self.time(choice, |times| times.event(&event, at));
                 let Some(fold) = self.folds.get_mut(choice) else { return Ok(Vec::new()) };
-                let changes = fold.event(event).into_iter();
+                let changes = fold.event(event, at).into_iter();
                 Ok(changes.map(|change| AnswerChange::Delta(choice, change)).collect())
             }
-            AnswerMessage::Ended(choice, outcome) => {
+            AnswerMessage::Ended(choice, outcome, at) => {
                 let outcome = (*outcome)?;
+                self.time(choice, |times| times.ended(&outcome, at));
                 // The client is still here, so the server ends.
                 if outcome.reason == StopReason::Cancelled {
                     return Err(ApiFault::shutting_down());
@@ -124,6 +141,14 @@ impl Answering {
                 }
                 Ok(vec![AnswerChange::Finish(choice)])
             }
+        }
+    }
+
+    /// Changes the times of a choice.
+    fn time(&mut self, choice: usize, change: impl FnOnce(&mut AnswerTimes)) {
+        if let Some(times) = self.times.get_mut(choice) {
+            change(times);
+            self.places.keep(choice, times);
         }
     }
 

@@ -4,6 +4,7 @@ use crate::fault::ApiFault;
 use crate::http_counters::HttpCounters;
 use crate::model::EngineModel;
 use crate::options::ServerOptions;
+use crate::pulls::PullTable;
 use crate::slots::ModelSlots;
 use crate::stored::BatchFolder;
 use crate::tls::ServerTls;
@@ -29,6 +30,7 @@ pub(crate) struct ServerApp {
     /// Requests whose answers have not been sent.
     pub(crate) open: AtomicUsize,
     pub(crate) counters: HttpCounters,
+    pub(crate) pulls: PullTable,
     /// The folder of files and batches, if there is one.
     batches: Option<Arc<BatchFolder>>,
     ids: RandomState,
@@ -52,6 +54,7 @@ impl ServerApp {
             is_draining: AtomicBool::new(false),
             open: AtomicUsize::new(0),
             counters: HttpCounters::default(),
+            pulls: PullTable::default(),
             batches: batches.map(Arc::new),
             ids: RandomState::new(),
             next_id: AtomicU64::new(0),

@@ -1,6 +1,7 @@
 //! [`ChunkWriter`]: chat completions and completions in OpenAI's format.
 
 use crate::answer_fold::AnswerDelta;
+use crate::answer_times::{AnswerTimes, outcome_timings};
 use crate::answer_writer::{AnswerWriter, add_event};
 use crate::answering::{AnswerChange, AnswerHead, Answering};
 use crate::fault::ApiFault;
@@ -8,11 +9,21 @@ use crate::whole_answer::{WholeAnswer, WholeCall, WholeChoice};
 use menagerie_openai::{AnswerFormat, AnswerToken, chat_logprobs, completion_logprobs, finish_reason};
 use serde_json::{Value, json};
 
+/// What chunks say besides the answer, as llama-server does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ChunkReports {
+    /// A chunk for each part of the prompt.
+    pub(crate) progress: bool,
+    /// Counts and times in each chunk, and in a whole answer.
+    pub(crate) timings: bool,
+}
+
 /// Writes chunks, or a whole answer.
 pub(crate) struct ChunkWriter {
     head: AnswerHead,
     /// Whether a chunk with token counts follows the answers; the others then say that they have none.
     has_usage: bool,
+    reports: ChunkReports,
     /// The text before each answer to a completion.
     echoes: Vec<Option<String>>,
     /// By answer: its characters so far, for the offsets of its tokens.
@@ -23,7 +34,38 @@ impl ChunkWriter {
     /// A writer of as many answers as there are `echoes`.
     pub(crate) fn new(head: AnswerHead, has_usage: bool, echoes: Vec<Option<String>>) -> Self {
         let characters = vec![0; echoes.len()];
-        Self { head, has_usage, echoes, characters }
+        Self { head, has_usage, reports: ChunkReports::default(), echoes, characters }
+    }
+
+    /// The same with these reports.
+    pub(crate) fn with_reports(self, reports: ChunkReports) -> Self {
+        Self { reports, ..self }
+    }
+
+    /// The chunk of a change with its reports; some changes have none.
+    fn reported(&mut self, change: AnswerChange, answering: &Answering) -> Option<Value> {
+        let choice = match &change {
+            AnswerChange::Delta(choice, _) | AnswerChange::Finish(choice) => *choice,
+        };
+        if let AnswerChange::Delta(_, AnswerDelta::Prompt { at, .. }) = change {
+            let times = answering.times(choice).filter(|_| self.reports.progress)?;
+            let mut chunk = self.empty(choice);
+            chunk["prompt_progress"] = times.progress(at);
+            return Some(chunk);
+        }
+        let mut chunk = self.chunk_of(change, answering)?;
+        if self.reports.timings {
+            chunk["timings"] = timings(choice, answering);
+        }
+        Some(chunk)
+    }
+
+    /// A chunk without a change.
+    fn empty(&mut self, choice: usize) -> Value {
+        match self.head.format {
+            AnswerFormat::Chat => self.delta(choice, json!({})),
+            AnswerFormat::Completion => self.text(choice, "", &[]),
+        }
     }
 
     /// The chunk of a change; some changes have none.
@@ -79,7 +121,9 @@ impl ChunkWriter {
                 let call = json!({ "index": index, "function": { "arguments": text } });
                 self.delta(choice, json!({ "tool_calls": [call] }))
             }
-            AnswerDelta::CallEnd { .. } | AnswerDelta::EndToken(_) => return None,
+            AnswerDelta::CallEnd { .. } | AnswerDelta::EndToken(_) | AnswerDelta::Prompt { .. } => {
+                return None;
+            }
         })
     }
 
@@ -136,7 +180,7 @@ impl AnswerWriter for ChunkWriter {
     }
 
     fn change(&mut self, change: AnswerChange, answering: &Answering, text: &mut String) {
-        if let Some(chunk) = self.chunk_of(change, answering) {
+        if let Some(chunk) = self.reported(change, answering) {
             add_event(text, None, &chunk);
         }
     }
@@ -168,13 +212,28 @@ impl AnswerWriter for ChunkWriter {
             };
             value["index"] = index.into();
             value["finish_reason"] = json!(answering.outcome(index).map(finish_reason));
+            if self.reports.timings && whole.choices.len() > 1 {
+                value["timings"] = timings(index, answering);
+            }
             value
         };
         let choices: Vec<Value> = whole.choices.iter().enumerate().map(choice).collect();
-        json!({
+        let mut answer = json!({
             "id": id, "object": object, "created": created, "model": model, "choices": choices,
             "usage": answering.usage(),
-        })
+        });
+        if self.reports.timings && whole.choices.len() == 1 {
+            answer["timings"] = timings(0, answering);
+        }
+        answer
+    }
+}
+
+/// Counts and times of a choice, so far or whole.
+fn timings(choice: usize, answering: &Answering) -> Value {
+    match answering.outcome(choice) {
+        Some(outcome) => outcome_timings(outcome),
+        None => answering.times(choice).map(AnswerTimes::timings).unwrap_or_default(),
     }
 }
 

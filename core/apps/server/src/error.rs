@@ -57,6 +57,15 @@ pub enum ServerError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Spans cannot be exported.
+    #[cfg(feature = "opentelemetry")]
+    #[error("cannot export spans to {endpoint} (--otlp, OTEL_EXPORTER_OTLP_ENDPOINT): {reason}")]
+    Collector {
+        /// The address of the collector.
+        endpoint: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A model cannot be started.
     #[error("{0}")]
     Model(String),

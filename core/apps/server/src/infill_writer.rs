@@ -1,13 +1,13 @@
 //! [`InfillWriter`]: answers in the format of llama-server's own routes.
 
 use crate::answer_fold::AnswerDelta;
+use crate::answer_times::outcome_timings;
 use crate::answer_writer::{AnswerWriter, add_event};
 use crate::answering::{AnswerChange, Answering};
 use crate::fault::ApiFault;
 use crate::whole_answer::WholeAnswer;
 use menagerie::engine::{Outcome, StopReason};
-use serde_json::{Map, Value, json};
-use std::time::Duration;
+use serde_json::{Value, json};
 
 /// Writes the one answer of a request.
 pub(crate) struct InfillWriter {
@@ -28,13 +28,10 @@ impl InfillWriter {
         let statistics = &outcome.statistics;
         let (kind, word) = match &outcome.reason {
             StopReason::StopString(string) => ("word", string.as_str()),
-            StopReason::MaxTokens | StopReason::ContextFull => ("limit", ""),
+            StopReason::MaxTokens | StopReason::ContextFull | StopReason::Indentation => ("limit", ""),
             _ => ("eos", ""),
         };
-        let computed = statistics.prompt_tokens.saturating_sub(statistics.cached_tokens);
-        let mut timings = times("prompt", computed, statistics.prefill);
-        timings.extend(times("predicted", statistics.generated_tokens, statistics.decode));
-        timings.insert("cache_n".to_owned(), statistics.cached_tokens.into());
+        let timings = outcome_timings(outcome);
         let more = json!({
             "stop_type": kind, "stopping_word": word, "tokens_predicted": statistics.generated_tokens,
             "tokens_evaluated": statistics.prompt_tokens, "tokens_cached": statistics.cached_tokens, "timings": timings,
@@ -73,16 +70,4 @@ impl AnswerWriter for InfillWriter {
         let text = whole.choices.first().map_or("", |choice| &choice.all_text);
         self.last(text, answering.outcome(0))
     }
-}
-
-/// Count, milliseconds and rate of tokens.
-fn times(name: &str, count: usize, time: Duration) -> Map<String, Value> {
-    let millis = time.as_secs_f64() * 1000.0;
-    let rate = |part: f64, whole: f64| if whole > 0.0 { json!(part / whole) } else { Value::Null };
-    Map::from_iter([
-        (format!("{name}_n"), count.into()),
-        (format!("{name}_ms"), json!(millis)),
-        (format!("{name}_per_token_ms"), rate(millis, count as f64)),
-        (format!("{name}_per_second"), rate(count as f64 * 1000.0, millis)),
-    ])
 }

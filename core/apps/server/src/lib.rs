@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod answer_fold;
+mod answer_times;
 mod answer_writer;
 mod answering;
 mod anthropic;
@@ -34,15 +35,19 @@ mod http_counters;
 mod infill_writer;
 mod library;
 mod log_thread;
+mod lora_table;
 mod model;
 mod model_abilities;
 mod model_card;
 mod object_fields;
+mod observer;
 mod ollama;
 mod options;
 mod page;
 mod page_file;
 mod prompts;
+mod puller;
+mod pulls;
 mod reasoning_switch;
 mod reloading;
 mod response_output;
@@ -52,18 +57,25 @@ mod running_model;
 mod served_model;
 mod server;
 mod slots;
+#[cfg(feature = "opentelemetry")]
+mod spans;
 mod stored;
 mod tls;
 mod utc_time;
 mod whole_answer;
 mod worker;
 
+pub use answer_times::AnswerTimes;
 pub use api_keys::ApiKeys;
 pub use error::ServerError;
 pub use library::{LibraryChange, LibraryError, LibraryModel, LoadMeter, ModelLibrary};
 pub use model::{TextService, VectorService};
 pub use model_card::ModelCard;
+pub use observer::{FinishedRequest, ObservedRequest, RequestObserver};
 pub use options::{LogFormat, LogSink, ServerOptions};
+pub use puller::{ModelPuller, PullMeter};
 pub use served_model::ServedModel;
 pub use server::{Server, ServerSocket};
+#[cfg(feature = "opentelemetry")]
+pub use spans::OtlpExport;
 pub use tls::TlsFiles;

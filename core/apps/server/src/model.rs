@@ -1,6 +1,7 @@
 //! [`EngineModel`]: a model with its thread, and how it answers.
 
 use crate::fault::ApiFault;
+use crate::lora_table::LoraTable;
 use crate::model_card::ModelCard;
 use crate::worker::EngineWorker;
 use menagerie::engine::{
@@ -9,7 +10,7 @@ use menagerie::engine::{
 };
 use menagerie::model::AdapterSet;
 use menagerie::open::{LoadedModel, ResolvedFile};
-use menagerie_openai::{BatchRequests, ResponseFormats};
+use menagerie_openai::{LineFault, RequestReader, ResponseFormats};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -75,6 +76,7 @@ pub(crate) struct EngineText {
     pub(crate) pipeline: TextPipeline,
     pub(crate) service: TextService,
     pub(crate) formats: Arc<ResponseFormats>,
+    pub(crate) adapters: Arc<LoraTable>,
 }
 
 /// What a model needs for vectors and scores.
@@ -180,8 +182,8 @@ impl EngineModel {
 
 impl EngineText {
     /// The reader of bodies.
-    pub(crate) fn requests(&self) -> BatchRequests<'_> {
-        BatchRequests {
+    pub(crate) fn requests(&self) -> RequestReader<'_> {
+        RequestReader {
             pipeline: &self.pipeline,
             format: self.pipeline.chat_format().ok(),
             defaults: self.service.defaults.clone(),
@@ -189,6 +191,15 @@ impl EngineText {
             answers: 1,
             formats: Arc::clone(&self.formats),
         }
+    }
+
+    /// Removes the field `lora` of a body; returns the adapters that it chooses.
+    pub(crate) fn take_lora(
+        &self,
+        fields: &mut Map<String, Value>,
+    ) -> Result<Option<AdapterChoice>, LineFault> {
+        let backend = &*self.pipeline.engine().compute.backend;
+        self.adapters.take(fields, &self.service.defaults.adapters, backend)
     }
 
     /// The chat template.

@@ -1,6 +1,8 @@
 //! [`ServerOptions`]: the limits of a server, and what it does besides answering.
 
 use crate::api_keys::ApiKeys;
+use crate::observer::RequestObserver;
+use crate::puller::ModelPuller;
 use crate::tls::TlsFiles;
 use menagerie::registry::Environment;
 use std::path::PathBuf;
@@ -62,6 +64,10 @@ pub struct ServerOptions {
     pub batch_dir: Option<PathBuf>,
     /// The most bytes of a file of a client.
     pub file_bytes: u64,
+    /// Downloads models for clients that ask for it; `None` = nobody may.
+    pub puller: Option<Arc<dyn ModelPuller>>,
+    /// Learns of each request.
+    pub observer: Option<Arc<dyn RequestObserver>>,
     /// Threads that speak HTTP.
     pub http_threads: usize,
     /// Whether a public address without keys is accepted.
@@ -92,6 +98,8 @@ impl Default for ServerOptions {
             drain: Duration::from_secs(30),
             batch_dir: None,
             file_bytes: 200 << 20,
+            puller: None,
+            observer: None,
             http_threads: 1,
             insecure: false,
             log: LogFormat::Off,

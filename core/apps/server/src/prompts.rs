@@ -2,8 +2,8 @@
 
 use crate::fault::ApiFault;
 use crate::model::{EngineModel, EngineText};
-use menagerie::engine::GenerateError;
-use menagerie_openai::{AnswerFormat, BatchRequest, RequestBody};
+use menagerie::engine::{AdapterChoice, GenerateError};
+use menagerie_openai::{AnswerFormat, PromptRequest, RequestBody};
 use serde_json::{Map, Value};
 
 /// The most answers to one request.
@@ -12,12 +12,13 @@ const MOST_ANSWERS: usize = 128;
 /// The prompts of a body, each with a request for every answer to it.
 pub(crate) fn read_prompts(
     model: &EngineModel,
-    fields: Map<String, Value>,
+    mut fields: Map<String, Value>,
     format: AnswerFormat,
-) -> Result<Vec<BatchRequest>, ApiFault> {
+) -> Result<Vec<PromptRequest>, ApiFault> {
     let text = model.text()?;
+    let adapters = text.take_lora(&mut fields)?;
     let requests = text.requests();
-    let prompts = match format {
+    let mut prompts = match format {
         AnswerFormat::Chat => {
             // A model without a template says so.
             text.chat_format()?;
@@ -31,16 +32,27 @@ pub(crate) fn read_prompts(
             prompts
         }
     };
+    prompts.iter_mut().for_each(|prompt| adapt(prompt, adapters.as_ref()));
     checked(text, prompts)
 }
 
+/// Lets adapters act in the answers to a prompt, if a body has chosen them.
+pub(crate) fn adapt(prompt: &mut PromptRequest, adapters: Option<&AdapterChoice>) {
+    if let Some(adapters) = adapters {
+        prompt.answers.iter_mut().for_each(|answer| answer.adapters = adapters.clone());
+    }
+}
+
 /// The number of tokens of prompts.
-pub(crate) fn prompt_tokens(prompts: &[BatchRequest]) -> usize {
+pub(crate) fn prompt_tokens(prompts: &[PromptRequest]) -> usize {
     prompts.iter().map(|prompt| prompt.tokens().len()).sum()
 }
 
 /// The prompts. Refuses what the engine would refuse after it has waited, and too many answers.
-pub(crate) fn checked(text: &EngineText, prompts: Vec<BatchRequest>) -> Result<Vec<BatchRequest>, ApiFault> {
+pub(crate) fn checked(
+    text: &EngineText,
+    prompts: Vec<PromptRequest>,
+) -> Result<Vec<PromptRequest>, ApiFault> {
     let answers: usize = prompts.iter().map(|prompt| prompt.answers.len()).sum();
     if answers > MOST_ANSWERS {
         let reason = format!("n: {answers} answers to all prompts together; at most {MOST_ANSWERS}");
@@ -74,7 +86,7 @@ fn one_by_one(mut fields: Map<String, Value>) -> Result<Vec<Map<String, Value>>,
 }
 
 /// Refuses a prompt that the engine would refuse after it has waited.
-fn check(text: &EngineText, prompt: &BatchRequest) -> Result<(), GenerateError> {
+fn check(text: &EngineText, prompt: &PromptRequest) -> Result<(), GenerateError> {
     let tokens = prompt.tokens();
     let engine = text.pipeline.engine();
     let (count, vocabulary) = (tokens.len(), text.pipeline.vocabulary());

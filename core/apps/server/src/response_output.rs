@@ -86,7 +86,7 @@ impl ResponseOutput {
                 }
             }
             AnswerDelta::CallEnd { .. } => self.close("completed"),
-            AnswerDelta::EndToken(_) => Vec::new(),
+            AnswerDelta::EndToken(_) | AnswerDelta::Prompt { .. } => Vec::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! [`ServedModel`]: a model with its names, before the server starts it.
 
+use crate::lora_table::LoraTable;
 use crate::model::{EngineModel, EngineText, TextService, VectorService};
 use crate::model_card::ModelCard;
 use crate::running_model::RunningModel;
@@ -135,6 +136,7 @@ impl ServedModel {
             .map_err(|reason| format!("model {id}: {reason}"))?;
         let text = text.map(|(pipeline, service)| EngineText {
             formats: Arc::new(ResponseFormats::new(pipeline.tokenizer().ok())),
+            adapters: Arc::new(LoraTable::new(pipeline.engine().adapters.as_deref(), &adapters)),
             pipeline,
             service,
         });

@@ -43,6 +43,7 @@ impl WholeAnswer {
 
     pub(crate) fn add(&mut self, change: AnswerChange) {
         if let AnswerChange::Delta(choice, delta) = change
+            && !matches!(delta, AnswerDelta::Prompt { .. })
             && let Some(choice) = self.choices.get_mut(choice)
         {
             choice.add(delta);
@@ -64,6 +65,7 @@ impl WholeChoice {
                 self.all_text.push_str(&text);
                 self.tokens.extend(tokens);
             }
+            AnswerDelta::Prompt { .. } => {}
             AnswerDelta::EndToken(token) => self.end_token = Some(token),
             AnswerDelta::Reasoning(text) => {
                 self.reasoning.push_str(&text);

@@ -5,7 +5,7 @@ use crate::constraint::ConstraintError;
 use crate::error::GenerateError;
 use crate::request::{Event, TokenLogprob};
 use crate::sampling::TokenProbability;
-use crate::stopping::StopMatcher;
+use crate::stopping::{IndentMatcher, StopMatcher, StopReason};
 use menagerie_answers::{AnswerEnd, AnswerParser, AnswerPart, ToolCall};
 use std::sync::Arc;
 
@@ -14,6 +14,9 @@ pub(crate) struct AnswerText {
     tokenizer: Option<Arc<dyn Tokenizing>>,
     stream: Option<Box<dyn TextStream + Send>>,
     stop: StopMatcher,
+    indent: IndentMatcher,
+    /// Tokens that still come before the text is searched for stop strings.
+    unstopped: usize,
     parser: AnswerParser,
     /// Finds the end of the reasoning, or a call, for a constraint or a limit of the reasoning: gets all text at once, also what is held back for a
     /// stop string.
@@ -31,6 +34,8 @@ impl AnswerText {
             stream: tokenizer.as_ref().map(|tokenizer| tokenizer.stream()),
             tokenizer,
             stop: StopMatcher::new(stop),
+            indent: IndentMatcher::default(),
+            unstopped: 0,
             parser,
             watch: None,
             answer: String::new(),
@@ -42,6 +47,12 @@ impl AnswerText {
     /// The same, with [`Self::left_reasoning`], [`Self::reasoning_close`] and [`Self::begun_call`] if `watched`.
     pub(crate) fn with_watch(self, watched: bool) -> Self {
         Self { watch: watched.then(|| self.parser.clone()), ..self }
+    }
+
+    /// The same; stop strings in the text of the first `tokens` tokens do not end it, and a line with an indentation below
+    /// `indent` does.
+    pub(crate) fn with_limits(self, tokens: usize, indent: usize) -> Self {
+        Self { unstopped: tokens, indent: IndentMatcher::new(indent), ..self }
     }
 
     /// The text of one token by itself; empty without a tokenizer.
@@ -61,12 +72,12 @@ impl AnswerText {
         TokenLogprob { id, piece: self.piece(id), bytes: self.bytes(id), logprob }
     }
 
-    /// Adds a token. Returns the stop string that it completes, if any.
+    /// Adds a token. Returns why it ends the text: a stop string, or the indentation of a line.
     pub(crate) fn push(
         &mut self,
         id: u32,
         sink: &mut dyn FnMut(Event),
-    ) -> Result<Option<String>, GenerateError> {
+    ) -> Result<Option<StopReason>, GenerateError> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let mut text = stream.push(id)?;
         // The markers of some models are control tokens, which have no text in the stream.
@@ -77,14 +88,24 @@ impl AnswerText {
         if let Some(watch) = &mut self.watch {
             watch.push(&text);
         }
-        let matched = self.stop.push(&text);
-        let parts = self.parser.push(&matched.text);
+        let (mut shown, mut reason) = (text, None);
+        if self.unstopped > 0 {
+            self.unstopped -= 1;
+        } else {
+            let matched = self.stop.push(&shown);
+            (shown, reason) = (matched.text, matched.stop_string.map(StopReason::StopString));
+        }
+        if let Some(end) = self.indent.push(&shown) {
+            shown.truncate(end);
+            reason = Some(StopReason::Indentation);
+        }
+        let parts = self.parser.push(&shown);
         self.emit(parts, sink);
-        if matched.stop_string.is_some() {
+        if reason.is_some() {
             let rest = self.parser.finish(AnswerEnd::Cut);
             self.emit(rest, sink);
         }
-        Ok(matched.stop_string)
+        Ok(reason)
     }
 
     /// Whether the reasoning that the text began with has ended with the newest token `id`.
@@ -141,6 +162,9 @@ impl AnswerText {
         let Some(stream) = &mut self.stream else { return };
         let mut text = self.stop.push(&stream.finish()).text;
         text.push_str(&self.stop.finish());
+        if let Some(end) = self.indent.push(&text) {
+            text.truncate(end);
+        }
         let mut parts = self.parser.push(&text);
         parts.extend(self.parser.finish(end));
         self.emit(parts, sink);

@@ -9,7 +9,7 @@ use crate::stopping::StopReason;
 
 impl Generation {
     /// Takes a sampled token: into the chain, then into the text. Returns why the answer ends, if the token completes a
-    /// stop string or the constrained answer.
+    /// stop string or the constrained answer, or begins a line with too little indentation.
     pub(super) fn take(
         &mut self,
         id: u32,
@@ -21,8 +21,8 @@ impl Generation {
         if !is_marker {
             self.begin_text(sink);
         }
-        if let Some(string) = self.text.push(id, sink)? {
-            return Ok(Some(StopReason::StopString(string)));
+        if let Some(reason) = self.text.push(id, sink)? {
+            return Ok(Some(reason));
         }
         if let Some(budget) = &mut self.budget {
             budget.take(self.text.reasoning_close());

@@ -12,7 +12,10 @@ use crate::draft::{DraftRequest, Drafting};
 use crate::engine::Engine;
 use crate::error::{GenerateError, MissingCapability};
 use crate::request::Request;
-use crate::sampling::{AnswerOpening, Chain, ConstraintPhase, ConstraintStep, SamplingError};
+use crate::sampling::{
+    AnswerOpening, Chain, ChainStage, ConstraintPhase, ConstraintStep, InfillVocabulary, SamplingError,
+    StageTexts,
+};
 use crate::scheduler::{Scheduler, check_drafts, check_head};
 use crate::stats::Statistics;
 use crate::stopping::StopConditions;
@@ -49,13 +52,7 @@ impl GenerationFactory {
         parser: AnswerParser,
     ) -> Result<Generation, GenerateError> {
         let engine = scheduler.engine();
-        if request.draft.is_some() {
-            check_drafts(engine, scheduler.hooks())?;
-        }
-        check_lens(engine, request)?;
-        if request.draft.as_ref().is_some_and(|source| source.is_model_head()) {
-            check_head(engine)?;
-        }
+        check(scheduler, request)?;
         let (constraint, budget) = (self.constraint(request, &parser)?, self.budget(request, &parser)?);
         let parser = match constraint.as_ref().map(ConstraintStep::scope) {
             // What looks like a call in the reasoning must not end it.
@@ -65,7 +62,8 @@ impl GenerationFactory {
         };
         let tokenizer = self.tokenizer.as_deref();
         let breakers = self.breakers.breakers(tokenizer, &request.sampling);
-        let ends = tokenizer.map_or(&[][..], |tokenizer| tokenizer.end_of_generation());
+        let texts = StageTexts { breakers, vocabulary: self.infill_vocabulary() };
+        let ends = ends_of(tokenizer);
         let (vocabulary, mut sampling) = (engine.vocabulary(), request.sampling.clone());
         if let Some(&(id, _)) = sampling.logit_bias.iter().find(|(id, _)| *id as usize >= vocabulary) {
             return Err(SamplingError::BiasToken { id, vocabulary }.into());
@@ -78,9 +76,13 @@ impl GenerationFactory {
             sampling.logit_bias.extend(ends.iter().map(|&id| (id, f32::NEG_INFINITY)));
         }
         Ok(Generation {
-            chain: Chain::with_breakers(&sampling, breakers)?.with_constraint(constraint),
-            conditions: StopConditions::new(ends.to_vec(), request.max_tokens, engine.context),
+            chain: Chain::with_texts(&sampling, &texts)?
+                .with_least([ends, &request.stop_tokens].concat(), request.min_tokens)
+                .with_constraint(constraint),
+            conditions: StopConditions::new(ends.to_vec(), request.max_tokens, engine.context)
+                .with_stops(request.stop_tokens.clone()),
             text: AnswerText::new(self.tokenizer.clone(), &request.stop, parser)
+                .with_limits(request.min_tokens, request.min_indent)
                 .with_watch(request.constraint.is_some() || budget.is_some()),
             logprobs: request.logprobs,
             scores: request
@@ -102,6 +104,17 @@ impl GenerationFactory {
             drafts_before: [0; 4],
             progress: None,
         })
+    }
+
+    /// What the sampler `infill` knows about the vocabulary.
+    fn infill_vocabulary(&self) -> Option<InfillVocabulary> {
+        let tokenizer = Arc::clone(self.tokenizer.as_ref()?);
+        let ends = tokenizer.end_of_generation().into();
+        let bytes = move |id| match tokenizer.is_control(id) {
+            true => Vec::new(),
+            false => tokenizer.bytes(id),
+        };
+        Some(InfillVocabulary { bytes: Arc::new(bytes), ends })
     }
 
     /// The limit of the reasoning of a request.
@@ -153,7 +166,7 @@ impl GenerationFactory {
             return Err(GenerateError::Options(reason.to_owned()));
         }
         let tokenizer = self.tokenizer.as_deref();
-        let ends = tokenizer.map_or(&[][..], |tokenizer| tokenizer.end_of_generation());
+        let ends = ends_of(tokenizer);
         let (phase, opening) = match tokenizer {
             None => (ConstraintPhase::Answer, AnswerOpening::default()),
             Some(_) if scope == ConstraintScope::CallsInText => {
@@ -189,6 +202,55 @@ fn check_lens(engine: &Engine, request: &Request) -> Result<(), GenerateError> {
                 .to_owned(),
         )),
     }
+}
+
+/// The tokens that end an answer.
+fn ends_of(tokenizer: Option<&dyn Tokenizing>) -> &[u32] {
+    tokenizer.map_or(&[][..], |tokenizer| tokenizer.end_of_generation())
+}
+
+/// Checks the limits of an answer, its lens, and that the model can be drafted, if the request asks for it.
+fn check(scheduler: &Scheduler, request: &Request) -> Result<(), GenerateError> {
+    check_limits(scheduler.engine().vocabulary(), request)?;
+    check_lens(scheduler.engine(), request)?;
+    let Some(draft) = &request.draft else { return Ok(()) };
+    check_drafts(scheduler.engine(), scheduler.hooks())?;
+    if draft.is_model_head() {
+        check_head(scheduler.engine())?;
+    }
+    Ok(())
+}
+
+/// Checks the limits of an answer of a model with this vocabulary.
+fn check_limits(vocabulary: usize, request: &Request) -> Result<(), GenerateError> {
+    let refuse = |reason: String| Err(GenerateError::Options(reason));
+    if let Some(id) = request.stop_tokens.iter().find(|id| **id as usize >= vocabulary) {
+        return refuse(format!(
+            "stop token {id}, but the vocabulary has {vocabulary} tokens, with ids from 0 (--stop-token, stop_token_ids)"
+        ));
+    }
+    let least = request.min_tokens;
+    if let Some(most) = request.max_tokens.filter(|most| *most < least) {
+        return refuse(format!(
+            "at least {least} tokens (--min-tokens, min_tokens), but at most {most}: raise the limit, or lower the minimum"
+        ));
+    }
+    if least > 0 && request.constraint.is_some() {
+        return refuse(
+            "a constrained answer ends where its constraint ends, so it has no minimum of tokens (--min-tokens, min_tokens): \
+             leave out one of the two"
+                .to_owned(),
+        );
+    }
+    let ends_early = request.sampling.order.as_ref().is_some_and(|order| order.contains(&ChainStage::Infill));
+    if ends_early && (least > 0 || request.ignore_eos || request.constraint.is_some()) {
+        return refuse(
+            "the sampler `infill` ends an answer where no token is likely: leave it out of `samplers`, or leave out the \
+             constraint, the minimum of tokens and the ignored end"
+                .to_owned(),
+        );
+    }
+    Ok(())
 }
 
 /// What guesses the answer to a request, if anything does.

@@ -252,9 +252,11 @@ impl Generation {
             Err(GenerateError::Cancelled) => StopReason::Cancelled,
             other => other?,
         };
-        if !matches!(reason, StopReason::StopString(_)) {
+        if !matches!(reason, StopReason::StopString(_) | StopReason::Indentation) {
             let end = match reason {
-                StopReason::EndOfGeneration(_) | StopReason::Complete => AnswerEnd::Model,
+                StopReason::EndOfGeneration(_) | StopReason::StopToken(_) | StopReason::Complete => {
+                    AnswerEnd::Model
+                }
                 _ => AnswerEnd::Cut,
             };
             self.text.finish(end, sink);

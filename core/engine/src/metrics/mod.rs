@@ -159,7 +159,9 @@ impl Metrics {
         let statistics = &outcome.statistics;
         let counter = match outcome.reason {
             StopReason::EndOfGeneration(_) | StopReason::Complete => &self.requests.end,
-            StopReason::StopString(_) => &self.requests.stop,
+            StopReason::StopString(_) | StopReason::StopToken(_) | StopReason::Indentation => {
+                &self.requests.stop
+            }
             StopReason::MaxTokens | StopReason::ContextFull => &self.requests.length,
             StopReason::Cancelled => &self.requests.cancelled,
         };

@@ -1,6 +1,6 @@
 //! [`LogitBias`]: adds a number to the logits of given tokens.
 
-use super::chain::is_broken;
+use super::candidates::is_broken;
 use super::{CandidateToken, Candidates, LogitsStep, SamplingError};
 use std::collections::HashMap;
 

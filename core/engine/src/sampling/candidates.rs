@@ -17,6 +17,11 @@ fn best_first(a: &CandidateToken, b: &CandidateToken) -> Ordering {
     b.logit.total_cmp(&a.logit).then(a.id.cmp(&b.id))
 }
 
+/// Minus infinity forbids a token; plus infinity and NaN come from a failed computation.
+pub(super) fn is_broken(logit: f32) -> bool {
+    logit.is_nan() || logit == f32::INFINITY
+}
+
 /// The most candidates that are kept by insertion; more are kept by selection.
 const FEW: usize = 128;
 
@@ -221,6 +226,13 @@ impl Candidates {
             self.entries = kept;
             (self.sorted, self.whole) = (false, false);
         }
+    }
+
+    /// Keeps no other candidate than this one, whether it was left or not.
+    pub(crate) fn keep_only(&mut self, token: CandidateToken) {
+        self.entries.clear();
+        self.entries.push(token);
+        (self.sorted, self.whole) = (true, false);
     }
 
     /// The candidate with the highest logit (lower id if equal).

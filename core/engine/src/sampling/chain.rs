@@ -1,13 +1,12 @@
 //! [`Chain`]: steps in order, then a pick.
 
-use super::options::last;
+use super::candidates::is_broken;
 use super::random::fresh_seed;
+use super::stage_steps::{StageTexts, stage_steps};
 use super::{
-    Breakers, CandidateToken, Candidates, ConstraintStep, Draws, Dry, Generator, Greedy, LogitBias,
-    LogitsStep, MinP, Penalties, Pick, Random, RegisteredStep, SamplingError, SamplingOptions,
-    TemperatureStep, TopK, TopP, Typical, Xtc,
+    CandidateToken, Candidates, ChainStage, ConstraintStep, Draws, Generator, Greedy, LogitBias, LogitsStep,
+    MinTokens, Pick, Random, RegisteredStep, SamplingError, SamplingOptions,
 };
-use std::sync::Arc;
 
 /// A list of steps and a pick; keeps the candidates from token to token.
 pub struct Chain {
@@ -19,10 +18,15 @@ pub struct Chain {
     seed: u64,
 }
 
-/// Random streams of one seed: XTC and the pick draw independently.
-const XTC_STREAM: u64 = 1;
+/// Random streams of one seed: the pick and the registered samplers draw independently, and XTC from stream 1.
 const PICK_STREAM: u64 = 0;
 const FIRST_REGISTERED_STREAM: u64 = 2;
+
+/// Stages that change logits without dropping candidates, in the default order.
+const SHIFTING: [ChainStage; 2] = [ChainStage::Penalties, ChainStage::Dry];
+/// Stages that drop candidates, in the default order.
+const TRUNCATING: [ChainStage; 5] =
+    [ChainStage::TopK, ChainStage::Typical, ChainStage::TopP, ChainStage::MinP, ChainStage::Xtc];
 
 impl Chain {
     /// A chain of these steps; `seed` is the one that the outcome reports.
@@ -37,32 +41,45 @@ impl Chain {
     /// # Errors
     /// An option is out of its range.
     pub fn from_options(options: &SamplingOptions) -> Result<Self, SamplingError> {
-        Self::with_breakers(options, Arc::default())
+        Self::with_texts(options, &StageTexts::default())
     }
 
-    /// [`Self::from_options`] with the sequences that end a repetition for DRY.
+    /// [`Self::from_options`] with what its stages know about the vocabulary.
     ///
     /// # Errors
-    /// As [`Self::from_options`].
-    pub(crate) fn with_breakers(
-        options: &SamplingOptions,
-        breakers: Arc<Breakers>,
-    ) -> Result<Self, SamplingError> {
+    /// As [`Self::from_options`]; a stage needs a tokenizer.
+    pub(crate) fn with_texts(options: &SamplingOptions, texts: &StageTexts) -> Result<Self, SamplingError> {
         options.check()?;
         let seed = options.seed.unwrap_or_else(fresh_seed);
-        let mut steps = shifting_steps(options, breakers);
+        let mut steps: Vec<Box<dyn LogitsStep>> = Vec::new();
+        if !options.logit_bias.is_empty() {
+            steps.push(Box::new(LogitBias::new(options.logit_bias.iter().copied())));
+        }
+        let random = || Box::new(Random::new(Generator::stream(seed, PICK_STREAM)));
+        if let Some(order) = &options.order {
+            steps.extend(registered_steps(options, seed)?);
+            steps.extend(stage_steps(order, options, texts, seed)?);
+            return Ok(Self::new(steps, random(), seed));
+        }
+        steps.extend(stage_steps(&SHIFTING, options, texts, seed)?);
         steps.extend(registered_steps(options, seed)?);
         let greedy = options.temperature <= 0.0;
         if !greedy || options.may_drop_the_best() {
-            steps.extend(truncation_steps(options, seed));
+            steps.extend(stage_steps(&TRUNCATING, options, texts, seed)?);
         }
         if greedy {
             return Ok(Self::new(steps, Box::new(Greedy), seed));
         }
-        if options.temperature != 1.0 {
-            steps.push(Box::new(TemperatureStep(options.temperature)));
+        steps.extend(stage_steps(&[ChainStage::Temperature], options, texts, seed)?);
+        Ok(Self::new(steps, random(), seed))
+    }
+
+    /// The same chain; none of the tokens `ends` is sampled before `least` tokens are part of the answer.
+    pub(crate) fn with_least(mut self, ends: Vec<u32>, least: usize) -> Self {
+        if least > 0 {
+            self.steps.insert(0, Box::new(MinTokens::new(ends, least)));
         }
-        Ok(Self::new(steps, Box::new(Random::new(Generator::stream(seed, PICK_STREAM))), seed))
+        self
     }
 
     /// The same chain with a constraint before its other steps.
@@ -152,39 +169,6 @@ fn best(logits: &[f32]) -> Result<u32, SamplingError> {
     token.ok_or(SamplingError::NothingLeft)
 }
 
-/// Minus infinity forbids a token; plus infinity and NaN come from a failed computation.
-pub(super) fn is_broken(logit: f32) -> bool {
-    logit.is_nan() || logit == f32::INFINITY
-}
-
-/// Steps that change logits without dropping candidates: bias, penalties, DRY.
-fn shifting_steps(options: &SamplingOptions, breakers: Arc<Breakers>) -> Vec<Box<dyn LogitsStep>> {
-    let mut steps: Vec<Box<dyn LogitsStep>> = Vec::new();
-    if !options.logit_bias.is_empty() {
-        steps.push(Box::new(LogitBias::new(options.logit_bias.iter().copied())));
-    }
-    let penalized =
-        options.repeat_penalty != 1.0 || options.presence_penalty != 0.0 || options.frequency_penalty != 0.0;
-    if penalized && options.repeat_last_n != 0 {
-        steps.push(Box::new(Penalties {
-            last: last(options.repeat_last_n),
-            repeat: options.repeat_penalty,
-            frequency: options.frequency_penalty,
-            presence: options.presence_penalty,
-        }));
-    }
-    if options.dry_multiplier > 0.0 && options.dry_last_n != 0 {
-        steps.push(Box::new(Dry {
-            multiplier: options.dry_multiplier,
-            base: options.dry_base,
-            allowed_length: options.dry_allowed_length,
-            last: last(options.dry_last_n),
-            breakers,
-        }));
-    }
-    steps
-}
-
 /// Samplers of other crates and plugins, in the requested order; each draws from its own stream.
 fn registered_steps(options: &SamplingOptions, seed: u64) -> Result<Vec<Box<dyn LogitsStep>>, SamplingError> {
     let numbered = options.samplers.iter().zip(FIRST_REGISTERED_STREAM..);
@@ -194,29 +178,6 @@ fn registered_steps(options: &SamplingOptions, seed: u64) -> Result<Vec<Box<dyn 
             Ok(Box::new(step) as Box<dyn LogitsStep>)
         })
         .collect()
-}
-
-/// Steps that drop candidates: top-k, typical, top-p, min-p, XTC.
-fn truncation_steps(options: &SamplingOptions, seed: u64) -> Vec<Box<dyn LogitsStep>> {
-    let min_keep = options.min_keep;
-    let mut steps: Vec<Box<dyn LogitsStep>> = Vec::new();
-    if options.top_k > 0 {
-        steps.push(Box::new(TopK(options.top_k.max(min_keep))));
-    }
-    if options.typical_p < 1.0 {
-        steps.push(Box::new(Typical { p: options.typical_p, min_keep }));
-    }
-    if options.top_p < 1.0 {
-        steps.push(Box::new(TopP { p: options.top_p, min_keep }));
-    }
-    if options.min_p > 0.0 {
-        steps.push(Box::new(MinP { p: options.min_p, min_keep }));
-    }
-    if options.xtc_probability > 0.0 {
-        let (chance, generator) = (options.xtc_probability, Generator::stream(seed, XTC_STREAM));
-        steps.push(Box::new(Xtc::new(chance, options.xtc_threshold, min_keep, generator)));
-    }
-    steps
 }
 
 #[cfg(test)]
@@ -251,6 +212,25 @@ mod tests {
         ];
         assert_eq!(chain(&all).names(), expected);
         assert_eq!(chain(&SamplingOptions::greedy()).names(), ["greedy"]);
+    }
+
+    #[test]
+    fn a_request_chooses_stages_and_their_order() {
+        let names = |order: &[ChainStage], options: SamplingOptions| {
+            chain(&SamplingOptions { order: Some(order.to_vec()), ..options }).names()
+        };
+        let all = || SamplingOptions { typical_p: 0.9, logit_bias: vec![(0, 1.0)], ..Default::default() };
+        let order = [ChainStage::Temperature, ChainStage::TopP, ChainStage::TopK];
+        assert_eq!(names(&order, all()), ["logit-bias", "temperature", "top-p", "top-k", "random"]);
+        assert_eq!(names(&[], all()), ["logit-bias", "random"]);
+        // A stage that its options disable is left out, and temperature 0 keeps the best token wherever it stands.
+        let greedy = SamplingOptions { top_k: 0, ..SamplingOptions::greedy() };
+        assert_eq!(names(&order, greedy.clone()), ["temperature", "top-p", "random"]);
+        let first = SamplingOptions { order: Some(order.to_vec()), ..greedy };
+        assert_eq!(chain(&first).sample(&[1.0, 3.0, 2.0], &[]), Ok(1));
+        let infill = SamplingOptions { order: Some(vec![ChainStage::Infill]), ..Default::default() };
+        let error = Chain::from_options(&infill).map(drop).unwrap_err().to_string();
+        assert!(error.contains("infill") && error.contains("tokenizer"), "{error}");
     }
 
     #[test]

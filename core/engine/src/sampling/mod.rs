@@ -4,20 +4,25 @@
 //! state (XTC has a random generator), they see all earlier tokens of the sequence, and each token that is taken is
 //! passed to them. The constraint of an answer ([`ConstraintStep`]) comes before all other steps. [`SamplingOptions`] has
 //! llama.cpp's options, and [`Chain::from_options`] puts the steps in the order of llama.cpp's default chain: logit
-//! bias, penalties, DRY, registered samplers ([`Sampler`]), top-k, typical, top-p, min-p, XTC, temperature, pick.
+//! bias, penalties, DRY, registered samplers ([`Sampler`]), top-k, typical, top-p, min-p, XTC, temperature, pick; a
+//! request may choose the order of the stages ([`ChainStage`]).
 
 mod bias;
 mod candidates;
 mod chain;
 mod constraint;
 mod dry;
+mod infill;
 mod led_state;
 mod logprob;
+mod min_tokens;
 mod options;
 mod penalties;
 mod pick;
 mod random;
 mod sampler;
+mod stage;
+mod stage_steps;
 mod temperature;
 mod truncation;
 mod xtc;
@@ -28,14 +33,18 @@ pub(crate) use logprob::{TokenProbability, likeliest, log_probabilities};
 pub use options::{SamplingError, SamplingOptions};
 pub use random::Generator;
 pub use sampler::{Sampler, SamplerKind, SamplerStep};
+pub use stage::ChainStage;
 
 pub(crate) use bias::LogitBias;
 pub(crate) use candidates::{CandidateToken, Candidates};
 pub(crate) use constraint::{AnswerOpening, ConstraintPhase, ConstraintStep};
 pub(crate) use dry::Dry;
+pub(crate) use infill::{Infill, InfillVocabulary};
+pub(crate) use min_tokens::MinTokens;
 pub(crate) use penalties::Penalties;
 pub(crate) use pick::{Greedy, Random};
 pub(crate) use sampler::{Draws, RegisteredStep};
+pub(crate) use stage_steps::StageTexts;
 pub(crate) use temperature::TemperatureStep;
 pub(crate) use truncation::{MinP, TopK, TopP, Typical};
 pub(crate) use xtc::Xtc;

@@ -1,6 +1,6 @@
 //! [`SamplingOptions`]: the numbers of a chain, named as in llama.cpp.
 
-use super::Sampler;
+use super::{ChainStage, Sampler};
 use crate::constraint::ConstraintError;
 use crate::setters::setters;
 
@@ -44,6 +44,9 @@ pub struct SamplingOptions {
     pub logit_bias: Vec<(u32, f32)>,
     /// Registered samplers, in the order in which they act: after biases, penalties and DRY, before truncation.
     pub samplers: Vec<Sampler>,
+    /// The stages of the chain in this order, and no others; biases and registered samplers come first, and the last
+    /// stage is followed by a random draw. `None` = llama.cpp's default chain.
+    pub order: Option<Vec<ChainStage>>,
     /// The seed of all random draws; `None` = from the clock (the outcome reports it).
     pub seed: Option<u64>,
     /// The number of candidates that top-p, min-p, typical and XTC always keep.
@@ -69,6 +72,7 @@ setters! { SamplingOptions:
     with_xtc_threshold(xtc_threshold: f32),
     with_logit_bias(logit_bias: Vec<(u32, f32)>),
     with_samplers(samplers: Vec<Sampler>),
+    with_order(order: impl Into<Option<Vec<ChainStage>>>),
     with_seed(seed: impl Into<Option<u64>>),
     with_min_keep(min_keep: usize),
 }
@@ -94,6 +98,7 @@ impl Default for SamplingOptions {
             xtc_threshold: 0.1,
             logit_bias: Vec::new(),
             samplers: Vec::new(),
+            order: None,
             seed: None,
             min_keep: 0,
         }

@@ -1,6 +1,6 @@
 //! [`Penalties`]: repetition, frequency and presence penalties on the last tokens.
 
-use super::chain::is_broken;
+use super::candidates::is_broken;
 use super::{CandidateToken, Candidates, LogitsStep, SamplingError};
 use std::collections::HashMap;
 

@@ -64,6 +64,52 @@ fn a_stop_string_over_tokens_ends_and_is_not_shown() {
 }
 
 #[test]
+fn a_stop_token_ends_and_is_not_shown() {
+    let request = || Request::greedy(30).with_stop_tokens(ids("b"));
+    let (outcome, texts) = run(&ids("abc"), request());
+    assert_eq!(outcome.reason, StopReason::StopToken(ids("b")[0]));
+    assert_eq!((outcome.text.as_str(), outcome.tokens), ("a", ids("a")));
+    assert_eq!(texts, ["a"]);
+    // It is not one of the tokens that the model ends with.
+    let (outcome, _) = run(&ids("abc"), request().with_ignore_eos(true));
+    assert_eq!(outcome.reason, StopReason::StopToken(ids("b")[0]));
+    let past = Request::greedy(3).with_stop_tokens(vec![VOCABULARY as u32]);
+    let error = session(&saying(&ids("a")), 64).generate(&PROMPT, &past, |_| ()).unwrap_err().to_string();
+    assert!(error.contains(&format!("stop token {VOCABULARY}")), "{error}");
+}
+
+#[test]
+fn an_answer_has_its_minimum_of_tokens() {
+    let (outcome, _) = run(&with_end("ab", END), Request::greedy(9).with_min_tokens(2));
+    assert_eq!((outcome.text.as_str(), outcome.reason), ("ab", StopReason::EndOfGeneration(END)));
+    // Another token takes the place of the end.
+    let (outcome, _) = run(&with_end("ab", END), Request::greedy(3).with_min_tokens(3));
+    assert_eq!((&outcome.text[..2], outcome.tokens.len()), ("ab", 3));
+    assert_eq!(outcome.reason, StopReason::MaxTokens);
+    // Stop tokens are no end before, and stop strings in these tokens stay.
+    let request = Request::greedy(9).with_min_tokens(3).with_stop(vec!["b".to_owned()]);
+    let (outcome, texts) = run(&ids("abaabb"), request);
+    assert_eq!((outcome.text.as_str(), outcome.reason), ("abaa", StopReason::StopString("b".to_owned())));
+    assert_eq!(texts, ["a", "b", "a", "a"]);
+    let request = Request::greedy(2).with_min_tokens(2).with_stop_tokens(ids("a"));
+    assert_eq!(run(&ids("aa"), request).0.tokens.len(), 2);
+    let above = Request::greedy(2).with_min_tokens(3);
+    let error = session(&saying(&ids("a")), 64).generate(&PROMPT, &above, |_| ()).unwrap_err().to_string();
+    assert!(error.contains("at least 3 tokens") && error.contains("at most 2"), "{error}");
+}
+
+/// As `n_indent` of llama.cpp's server: the blanks of the line are the last text.
+#[test]
+fn a_line_with_less_indentation_ends() {
+    let request = Request::greedy(30).with_min_indent(2);
+    let (outcome, texts) = run(&with_end("a\n  b\n c", END), request.clone());
+    assert_eq!((outcome.text.as_str(), outcome.reason), ("a\n  b\n ", StopReason::Indentation));
+    assert_eq!(texts.concat(), "a\n  b\n ");
+    let (outcome, _) = run(&with_end("a\n  b", END), request);
+    assert_eq!((outcome.text.as_str(), outcome.reason), ("a\n  b", StopReason::EndOfGeneration(END)));
+}
+
+#[test]
 fn text_held_for_a_stop_string_comes_at_the_end() {
     let request = Request::greedy(30).with_stop(vec!["STOP".to_owned()]);
     let (outcome, _) = run(&with_end("a ST", END), request);

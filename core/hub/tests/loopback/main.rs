@@ -102,7 +102,9 @@ impl Progress for Told {
     fn begin(&mut self, what: &str, total: Option<u64>, done: u64) {
         self.steps.push((what.to_owned(), total, done));
     }
-    fn advance(&mut self, _bytes: u64) {}
+    fn advance(&mut self, _bytes: u64) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
     fn end(&mut self) {}
     fn note(&mut self, text: &str) {
         self.notes.push(text.to_owned());

@@ -15,6 +15,11 @@ pub(crate) struct LibraryArguments {
     /// Open the models that `menagerie models` lists, and the recipes of spec folders, when a request names them
     #[arg(long, hide_short_help = true, help_heading = "Server")]
     pub(crate) installed: bool,
+    /// Let clients download models (ollama's /api/pull) into the store of this machine, where --installed finds them. Every
+    /// client that may use the server can then fill the disk
+    #[cfg(feature = "hub")]
+    #[arg(long, hide_short_help = true, requires = "installed", help_heading = "Server")]
+    pub(crate) allow_pull: bool,
     /// Adapter for requests that name MODEL:NAME (repeatable): a PEFT folder or a GGUF adapter. MODEL may be left out if one
     /// model is named. Adapters in the folder MODEL.adapters beside a file, or in adapters of a model's folder, need no option
     #[arg(long, hide_short_help = true, value_name = "[MODEL:]NAME=PATH", value_parser = clap::builder::TypedValueParser::try_map(clap::builder::OsStringValueParser::new(), request_adapter), help_heading = "Server")]

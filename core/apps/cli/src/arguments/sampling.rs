@@ -36,6 +36,12 @@ pub(crate) struct SamplingArguments {
     /// Stop at this text (repeatable)
     #[arg(long, hide_short_help = true, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), help_heading = "Generation")]
     stop: Vec<String>,
+    /// Stop at this token (repeatable)
+    #[arg(long, hide_short_help = true, value_name = "ID", help_heading = "Generation")]
+    stop_token: Vec<u32>,
+    /// Generate at least this many tokens: before, the answer does not end, and does not stop at texts
+    #[arg(long, hide_short_help = true, value_name = "TOKENS", help_heading = "Generation")]
+    min_tokens: Option<usize>,
     /// Continue after end-of-generation tokens
     #[arg(long, hide_short_help = true, help_heading = "Generation")]
     ignore_eos: bool,
@@ -216,6 +222,8 @@ impl SamplingArguments {
             .with_sampling(sampling)
             .with_max_tokens(self.max_tokens.and_then(|count| usize::try_from(count).ok()))
             .with_stop(self.stop.clone())
+            .with_stop_tokens(self.stop_token.clone())
+            .with_min_tokens(self.min_tokens.unwrap_or(0))
             .with_ignore_eos(self.ignore_eos)
             .with_logprobs(self.logprobs)
             .with_cancel(cancel))

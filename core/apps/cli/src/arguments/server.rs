@@ -4,6 +4,8 @@ use crate::failure::Failure;
 use crate::prompt;
 use crate::screen::report;
 use clap::{Args, ValueEnum};
+#[cfg(feature = "opentelemetry")]
+use menagerie_server::OtlpExport;
 use menagerie_server::{ApiKeys, LogFormat, ServerOptions, TlsFiles};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -83,6 +85,11 @@ pub(crate) struct ServerArguments {
     /// Threads that speak HTTP; those of -t compute [default: 1, or 2 on more than 4 cores]
     #[arg(long, hide_short_help = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Server")]
     http_threads: Option<u32>,
+    /// Address of an OpenTelemetry collector (OTLP over HTTP), e.g. http://127.0.0.1:4318: spans of requests are sent there
+    /// [default: from OTEL_EXPORTER_OTLP_ENDPOINT, else none]
+    #[cfg(feature = "opentelemetry")]
+    #[arg(long, hide_short_help = true, value_name = "URL", help_heading = "Server")]
+    otlp: Option<String>,
     /// Log of requests on standard error
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = LogFormatArgument::Json, help_heading = "Server")]
     log: LogFormatArgument,
@@ -125,6 +132,16 @@ impl ServerArguments {
         };
         options.sink = Arc::new(report::line);
         Ok(options)
+    }
+
+    /// The export of spans, if there is a collector.
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn spans(&self, options: &mut ServerOptions) -> Result<Option<Arc<OtlpExport>>, Failure> {
+        let of_process = || std::env::var("OTEL_EXPORTER_OTLP_ENDPOINT").ok().filter(|url| !url.is_empty());
+        let Some(endpoint) = self.otlp.clone().or_else(of_process) else { return Ok(None) };
+        let export = Arc::new(OtlpExport::start(&endpoint, Arc::clone(&options.sink))?);
+        options.observer = Some(Arc::clone(&export) as _);
+        Ok(Some(export))
     }
 
     /// The scheme of its address.

@@ -10,7 +10,7 @@ use indicatif::ProgressBar;
 use menagerie::engine::{Completion, Event, GenerateError, Queue, RequestId, StopReason};
 use menagerie::open::stage_fault;
 use menagerie_openai::{
-    AnswerToken, BatchInput, BatchRequest, BatchRequests, LineFault, LineKind, fault_line,
+    AnswerToken, BatchInput, LineFault, LineKind, PromptRequest, RequestReader, fault_line,
 };
 use serde_json::Value;
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ pub(crate) struct BatchWork<'a> {
     input: BatchInput,
     out: BatchOutput,
     /// Converts lines to requests, or the reason why the model generates no text.
-    requests: Result<BatchRequests<'a>, String>,
+    requests: Result<RequestReader<'a>, String>,
     /// Computes embeddings, or the reason why the model has none.
     vectors: Result<BatchVectors<'a>, String>,
     /// Lines that have not been started, in reverse order.
@@ -39,7 +39,7 @@ impl<'a> BatchWork<'a> {
         input: BatchInput,
         out: BatchOutput,
         left: Vec<usize>,
-        requests: Result<BatchRequests<'a>, String>,
+        requests: Result<RequestReader<'a>, String>,
         vectors: Result<BatchVectors<'a>, String>,
     ) -> Self {
         let all = input.lines().len();
@@ -150,7 +150,7 @@ impl<'a> BatchWork<'a> {
 
     fn begin_text(&mut self, queue: &mut Queue, index: usize, line: Option<Value>) -> Result<(), LineFault> {
         let requests = self.requests.as_ref().map_err(LineFault::whole)?;
-        let BatchRequest { shape, prompt, echo, answers, .. } = requests.of(line)?;
+        let PromptRequest { shape, prompt, echo, answers, .. } = requests.of(line)?;
         let place = self.input.lines()[index].clone();
         self.open.insert(index, BatchResult::new(place, shape, answers.len()).with_echo(echo));
         for (answer, request) in answers.iter().enumerate() {

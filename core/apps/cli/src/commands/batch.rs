@@ -28,7 +28,7 @@ use clap::Args;
 use menagerie::engine::{EmbeddingOptions, Hookable, Normalization, Request, TextPipeline};
 use menagerie::open::LoadedModel;
 use menagerie::registry::Environment;
-use menagerie_openai::{BatchInput, BatchRequests, EarlierResults, ResponseFormats, request_id};
+use menagerie_openai::{BatchInput, EarlierResults, RequestReader, ResponseFormats, request_id};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -194,11 +194,11 @@ impl BatchCommand {
         &self,
         pipeline: &'a LoadedModel<TextPipeline>,
         defaults: Request,
-    ) -> Result<BatchRequests<'a>, Failure> {
+    ) -> Result<RequestReader<'a>, Failure> {
         let format = if self.raw { None } else { answer::chat_format(pipeline, &self.template)? };
         let render = self.template.render_options()?;
         let formats = Arc::new(ResponseFormats::new(pipeline.tokenizer().ok()));
-        Ok(BatchRequests { pipeline, format, defaults, render, answers: self.answers as usize, formats })
+        Ok(RequestReader { pipeline, format, defaults, render, answers: self.answers as usize, formats })
     }
 
     /// The error of a stage that failed while lines were being computed; the next run computes them.
@@ -257,6 +257,8 @@ impl BatchCommand {
             "seed": sampling.seed,
             "max_tokens": defaults.max_tokens,
             "stop": defaults.stop,
+            "stop_tokens": defaults.stop_tokens,
+            "min_tokens": defaults.min_tokens,
             "ignore_eos": defaults.ignore_eos,
             "logprobs": defaults.logprobs,
             "answers": self.answers,

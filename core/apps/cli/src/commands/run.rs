@@ -237,6 +237,7 @@ impl RunCommand {
         let stop = match &outcome.reason {
             StopReason::EndOfGeneration(id) => json!({ "reason": "end", "token": id }),
             StopReason::StopString(text) => json!({ "reason": "stop", "text": text }),
+            StopReason::StopToken(id) => json!({ "reason": "stop-token", "token": id }),
             StopReason::Cancelled => json!({ "reason": "interrupted" }),
             other => json!({ "reason": other.name() }),
         };

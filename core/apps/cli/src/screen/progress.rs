@@ -6,6 +6,8 @@ use crate::screen::report;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, WeakProgressBar};
 #[cfg(feature = "hub")]
 use std::io::IsTerminal;
+#[cfg(feature = "hub")]
+use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -130,10 +132,11 @@ impl menagerie::hub::Progress for Bar {
         self.bar = Some(bar);
     }
 
-    fn advance(&mut self, bytes: u64) {
+    fn advance(&mut self, bytes: u64) -> ControlFlow<()> {
         if let Some(bar) = &self.bar {
             bar.inc(bytes);
         }
+        ControlFlow::Continue(())
     }
 
     fn end(&mut self) {

@@ -98,6 +98,7 @@ fn what_is_wrong_with_a_line_is_its_result() {
     let mut lines: Vec<String> = [
         chat("good", "hello", &json!({})),
         chat("tools", "hello", &json!({ "functions": [] })),
+        chat("stored", "hello", &json!({ "store": true })),
         chat("hot", "hello", &json!({ "temperature": -2 })),
         chat("long", &long, &json!({})),
         chat("bias", "hello", &json!({ "logit_bias": { "999999": 1 } })),
@@ -114,21 +115,22 @@ fn what_is_wrong_with_a_line_is_its_result() {
     std::fs::write(home.path().join("in.jsonl"), lines.join("\n")).unwrap();
     let call = batch(home.path(), &model, &["-c", "512"]);
     assert_eq!(call.code, Some(1), "{call:?}");
-    assert!(call.err.contains("10 requests got an error"), "{}", call.err);
+    assert!(call.err.contains("11 requests got an error"), "{}", call.err);
     let results = results(home.path(), "out.jsonl");
-    assert_eq!(results.len(), 11);
+    assert_eq!(results.len(), 12);
     assert_eq!(results["good"]["response"]["status_code"], 200);
     for (id, said, field) in [
         ("tools", "functions: this field is not supported", json!("functions")),
+        ("stored", "store: answers are not stored", json!("store")),
         ("hot", "--temp is -2", json!(null)),
         ("long", "tokens but the context holds 512", json!(null)),
         ("bias", "logit bias for token 999999", json!(null)),
         ("/v1/embeddings", "does not state the pooling of token vectors", json!("url")),
         ("/v1/responses", "is not supported, only", json!("url")),
-        ("line-8", "custom_id: expected a string", json!("custom_id")),
+        ("line-9", "custom_id: expected a string", json!("custom_id")),
         ("nothing", "neither prompt nor messages", json!(null)),
-        ("line-10", "the line is 17", json!(null)),
-        ("line-11", "is not JSON", json!(null)),
+        ("line-11", "the line is 17", json!(null)),
+        ("line-12", "is not JSON", json!(null)),
     ] {
         let response = &results[id]["response"];
         let error = &response["body"]["error"];

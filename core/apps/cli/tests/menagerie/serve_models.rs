@@ -127,6 +127,29 @@ fn adapters_of_the_command_line_are_chosen_by_name() {
     let texts = ["m", "m:a0", "m:a1"].map(|name| text(&server, name));
     assert!(texts[0] != texts[1] && texts[0] != texts[2] && texts[1] != texts[2], "{texts:?}");
     assert_eq!(text(&server, "m"), texts[0], "an adapter does not stay");
+    // By number, as llama-server names them.
+    let (_, listed) = server.send("GET", "/lora-adapters?model=m", "");
+    assert_eq!(
+        listed,
+        json!([{ "id": 0, "path": "a0", "scale": 0.0 }, { "id": 1, "path": "a1", "scale": 0.0 }])
+    );
+    let with = |model: &str, lora: Value| {
+        let body = json!({ "model": model, "prompt": [1, 5, 6, 7], "temperature": 0, "max_tokens": 8, "ignore_eos": true, "lora": lora });
+        let (status, answer) = server.send("POST", "/v1/completions", &body.to_string());
+        if status == 200 { answer["choices"][0]["text"].clone() } else { answer["error"]["param"].clone() }
+    };
+    for (lora, expected) in [
+        (json!([]), &texts[0]),
+        (json!([{ "id": 0, "scale": 0 }]), &texts[0]),
+        (json!([{ "id": 0, "scale": 1.0 }]), &texts[1]),
+        (json!([{ "id": 1, "scale": 1 }]), &texts[2]),
+    ] {
+        assert_eq!(with("m", lora.clone()), json!(expected), "{lora}");
+    }
+    assert_ne!(with("m", json!([{ "id": 0, "scale": 1 }, { "id": 1, "scale": 1 }])), json!(texts[1]));
+    assert_eq!(with("m", json!([{ "id": 2, "scale": 1 }])), "lora[0].id");
+    assert_eq!(with("m", json!([{ "id": 0 }])), "lora[0].scale");
+    assert_eq!(with("m:a0", json!([])), "lora");
 }
 
 #[test]

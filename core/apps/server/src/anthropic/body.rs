@@ -6,7 +6,7 @@ use crate::model::EngineText;
 use crate::object_fields::{IgnoredFields, ObjectFields};
 use crate::reasoning_switch::{ReasoningSwitch, ReasoningWish};
 use menagerie::engine::ChatMessage;
-use menagerie_openai::{BatchRequest, LineFault, RequestBody};
+use menagerie_openai::{LineFault, PromptRequest, RequestBody};
 use serde_json::{Map, Value, json};
 
 /// Fields that change no answer.
@@ -85,7 +85,7 @@ impl MessagesBody {
     }
 
     /// The prompt and the request for its answer.
-    pub(crate) fn request(mut self, text: &EngineText) -> Result<(BatchRequest, IgnoredFields), ApiFault> {
+    pub(crate) fn request(mut self, text: &EngineText) -> Result<(PromptRequest, IgnoredFields), ApiFault> {
         let format = text.chat_format()?;
         let mut arguments = Map::new();
         if self.thinking.is_some() || self.effort.is_some() {

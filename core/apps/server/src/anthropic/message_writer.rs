@@ -18,6 +18,7 @@ pub(crate) struct MessageWriter {
     request_id: String,
     model: String,
     prompt_tokens: usize,
+    has_begun: bool,
     /// The number of the next block, or of the open one.
     index: usize,
     open: Option<OpenBlock>,
@@ -33,7 +34,7 @@ enum OpenBlock {
 
 impl MessageWriter {
     pub(crate) fn new(id: String, request_id: String, model: String, prompt_tokens: usize) -> Self {
-        Self { id, request_id, model, prompt_tokens, index: 0, open: None }
+        Self { id, request_id, model, prompt_tokens, has_begun: false, index: 0, open: None }
     }
 
     fn message(&self, content: Value, stop: (Value, Value), usage: Value) -> Value {
@@ -90,21 +91,32 @@ impl MessageWriter {
                 self.delta(&json!({ "type": "input_json_delta", "partial_json": more }), text);
             }
             AnswerDelta::CallEnd { .. } => self.close(text),
-            AnswerDelta::EndToken(_) => {}
+            AnswerDelta::EndToken(_) | AnswerDelta::Prompt { .. } => {}
+        }
+    }
+
+    /// The message without content. Of the tokens of its prompt, `cached` need not be computed.
+    fn begin_message(&mut self, cached: usize, text: &mut String) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            let usage = usage(self.prompt_tokens, cached, 0);
+            let message = self.message(json!([]), (Value::Null, Value::Null), usage);
+            event(text, &json!({ "type": "message_start", "message": message }));
+            text.push_str(PING);
         }
     }
 }
 
+const PING: &str = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
+
 impl AnswerWriter for MessageWriter {
-    /// The message without content. The tokens that need not be computed are known later, and in the last event.
-    fn begin(&mut self, text: &mut String) {
-        let usage = usage(self.prompt_tokens, 0, 0);
-        let message = self.message(json!([]), (Value::Null, Value::Null), usage);
-        event(text, &json!({ "type": "message_start", "message": message }));
-        text.push_str(self.waiting());
-    }
+    /// The message begins when the first part of its prompt is computed: then it is known which tokens need not be.
+    fn begin(&mut self, _text: &mut String) {}
 
     fn change(&mut self, change: AnswerChange, answering: &Answering, text: &mut String) {
+        match &change {
+            AnswerChange::Delta(_, AnswerDelta::Prompt { cached, .. }) => self.begin_message(*cached, text),
+            _ => self.begin_message(0, text),
+        }
         match change {
             AnswerChange::Delta(_, delta) => self.add(delta, text),
             AnswerChange::Finish(choice) => {
@@ -126,7 +138,8 @@ impl AnswerWriter for MessageWriter {
     }
 
     fn waiting(&self) -> &'static str {
-        "event: ping\ndata: {\"type\":\"ping\"}\n\n"
+        // Clients want no event before the message.
+        if self.has_begun { PING } else { ": waiting\n\n" }
     }
 
     fn whole(&self, whole: &WholeAnswer, answering: &Answering) -> Value {

@@ -1,8 +1,10 @@
 //! [`AccessRecord`]: a request for the log and the counters, until its answer is sent or its client is gone.
 
 use crate::app::ServerApp;
+use crate::observer::{FinishedRequest, ObservedRequest, RequestAnswers};
 use crate::options::LogFormat;
 use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use futures_core::Stream;
 use serde_json::json;
@@ -34,10 +36,18 @@ pub(super) struct AccessRecord {
     status: u16,
     bytes: u64,
     is_sent: bool,
+    observed: Option<ObservedAccess>,
+}
+
+/// A request that is observed.
+struct ObservedAccess {
+    request: Box<dyn ObservedRequest>,
+    answers: Arc<RequestAnswers>,
+    start: SystemTime,
 }
 
 impl AccessRecord {
-    pub(super) fn new(app: &Arc<ServerApp>, id: String) -> Self {
+    pub(super) fn new(app: &Arc<ServerApp>, id: String, headers: &HeaderMap) -> Self {
         app.open.fetch_add(1, Ordering::Relaxed);
         Self {
             app: Arc::clone(app),
@@ -51,7 +61,38 @@ impl AccessRecord {
             status: CLIENT_LEFT,
             bytes: 0,
             is_sent: false,
+            observed: app.options.observer.as_ref().map(|observer| ObservedAccess {
+                request: observer.begin(headers),
+                answers: Arc::default(),
+                start: SystemTime::now(),
+            }),
         }
+    }
+
+    /// The times of its answers, if it is observed.
+    pub(super) fn answers(&self) -> Option<Arc<RequestAnswers>> {
+        self.observed.as_ref().map(|observed| Arc::clone(&observed.answers))
+    }
+
+    /// The header `traceparent` of its answer.
+    pub(super) fn trace_parent(&self) -> Option<HeaderValue> {
+        self.observed.as_ref()?.request.trace_parent()
+    }
+
+    /// Tells the observer of the end.
+    fn observe(&mut self) {
+        let status = self.status();
+        let Some(ObservedAccess { mut request, answers, start }) = self.observed.take() else { return };
+        request.end(&FinishedRequest {
+            id: &self.id,
+            method: &self.method,
+            route: &self.route,
+            status,
+            start,
+            end: start + self.start.elapsed(),
+            started: self.start,
+            answers: answers.all(),
+        });
     }
 
     /// Follows an answer to its end.
@@ -101,6 +142,7 @@ impl Drop for AccessRecord {
         if let Some(line) = self.line() {
             (self.app.options.sink)(&line);
         }
+        self.observe();
     }
 }
 

@@ -6,6 +6,7 @@ use crate::app::ServerApp;
 use crate::deadline::RequestDeadline;
 use crate::fault::ApiFault;
 use crate::fault_format::FaultFormat;
+use crate::observer::RequestAnswers;
 use crate::page_file;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -23,6 +24,7 @@ pub(crate) struct ClientKey(pub(crate) u64);
 pub(crate) struct HttpRequestId(pub(crate) String);
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Routes that need no key: health checks have none.
 const OPEN: [&str; 3] = ["/health", "/livez", "/readyz"];
@@ -30,7 +32,7 @@ const OPEN: [&str; 3] = ["/health", "/livez", "/readyz"];
 /// Checks a request, passes it on, and records its answer.
 pub(crate) async fn gate(State(app): State<Arc<ServerApp>>, mut request: Request, next: Next) -> Response {
     let id = given_id(request.headers()).unwrap_or_else(|| app.id("req_"));
-    let mut record = AccessRecord::new(&app, id.clone());
+    let mut record = AccessRecord::new(&app, id.clone(), request.headers());
     record.method = request.method().to_string();
     record.path = request.uri().path().to_owned();
     let format = FaultFormat::of(request.uri().path(), request.headers());
@@ -54,6 +56,9 @@ pub(crate) async fn gate(State(app): State<Arc<ServerApp>>, mut request: Request
     format.write(&mut response, &id);
     if let Ok(id) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, id);
+    }
+    if let Some(parent) = record.trace_parent() {
+        response.headers_mut().insert(TRACE_PARENT, parent);
     }
     if let Some(origin) = origin {
         origin::mark(&mut response, origin);
@@ -83,7 +88,7 @@ async fn admit(
     if app.is_draining.load(Ordering::Relaxed) && request.method() == Method::POST {
         return Err(ApiFault::shutting_down());
     }
-    RequestDeadline::bound(deadline, next.run(request)).await
+    RequestDeadline::bound(deadline, RequestAnswers::scope(record.answers(), next.run(request))).await
 }
 
 /// The id that a client gave its request.

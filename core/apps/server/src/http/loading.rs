@@ -3,6 +3,7 @@
 use super::stream_faults::StreamFaults;
 use crate::deadline::RequestDeadline;
 use crate::fault::ApiFault;
+use crate::observer::RequestAnswers;
 use crate::slots::LoadingModel;
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::http::{HeaderName, HeaderValue, header};
@@ -28,7 +29,7 @@ pub(crate) fn stream_after_load(
 ) -> Response {
     let mut tick = interval(COMMENT);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let part = BodyPart::Waiting(Box::pin(RequestDeadline::carry(answer)));
+    let part = BodyPart::Waiting(Box::pin(RequestDeadline::carry(RequestAnswers::carry(answer))));
     event_response("text/event-stream", Body::from_stream(LoadingBody { model, faults, part, tick }))
 }
 

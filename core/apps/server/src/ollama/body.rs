@@ -7,7 +7,7 @@ use crate::model::EngineText;
 use crate::object_fields::{IgnoredFields, ObjectFields};
 use crate::reasoning_switch::{ReasoningSwitch, ReasoningWish};
 use menagerie::engine::ChatMessage;
-use menagerie_openai::{BatchRequest, LineFault, RequestBody};
+use menagerie_openai::{LineFault, PromptRequest, RequestBody};
 use serde_json::{Map, Value, json};
 
 /// Fields that change no answer: models stay loaded as long as the server decides.
@@ -115,7 +115,7 @@ impl OllamaBody {
     }
 
     /// The prompt and the request for its answer.
-    pub(crate) fn request(mut self, text: &EngineText) -> Result<BatchRequest, ApiFault> {
+    pub(crate) fn request(mut self, text: &EngineText) -> Result<PromptRequest, ApiFault> {
         if let Some(wish) = self.thinking {
             let mut arguments = Map::new();
             let switch = ReasoningSwitch::of(&**text.chat_format()?, &text.service.render);

@@ -108,7 +108,7 @@ impl LineWriter {
                 let (id, name, arguments) = self.call.take()?;
                 Some(self.line("", None, vec![call(index, &id, &name, &arguments)]))
             }
-            AnswerDelta::EndToken(_) => None,
+            AnswerDelta::EndToken(_) | AnswerDelta::Prompt { .. } => None,
         }
     }
 }

@@ -5,8 +5,10 @@ mod line_writer;
 mod messages;
 mod names;
 mod options;
+mod pull_lines;
 
 pub(crate) use body::{OllamaBody, OllamaPrompt};
 pub(crate) use line_writer::{LineWriter, OllamaRoute, nanoseconds, ollama_error};
 pub(crate) use names::{shown_name, take_name};
 pub(crate) use options::sampling_options;
+pub(crate) use pull_lines::{PullLines, PullWatch};

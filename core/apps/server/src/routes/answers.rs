@@ -1,13 +1,13 @@
 //! `/v1/chat/completions` and `/v1/completions`.
 
 use super::asked_model::AskedModel;
-use super::fields::{StreamFields, list_ignored, take_ignored};
+use super::fields::{StreamFields, list_ignored, take_ignored, take_reports};
 use super::requester::Requester;
 use crate::answer_writer::AnswerWriter;
 use crate::answering::{AnswerHead, Answering};
 use crate::app::ServerApp;
 use crate::blocking::blocking;
-use crate::chunk_writer::ChunkWriter;
+use crate::chunk_writer::{ChunkReports, ChunkWriter};
 use crate::event_stream::EventStream;
 use crate::fault::ApiFault;
 use crate::http::{ClientKey, StreamFaults, event_response, json_answer, read_fields};
@@ -19,7 +19,7 @@ use crate::worker::{AnswersJob, CancelGuard, EngineJob, RequestClass};
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use menagerie_openai::{AnswerFormat, BatchRequest};
+use menagerie_openai::{AnswerFormat, PromptRequest};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,6 +68,7 @@ struct AskedAnswers {
     fields: Map<String, Value>,
     format: AnswerFormat,
     stream: StreamFields,
+    reports: ChunkReports,
     ignored: Vec<String>,
     requester: Requester,
 }
@@ -102,16 +103,21 @@ impl AskedAnswers {
     ) -> Result<(String, Self), ApiFault> {
         let mut ignored = take_ignored(&mut fields)?;
         let stream = StreamFields::take(&mut fields, &mut ignored)?;
+        let reports = take_reports(&mut fields, stream)?;
+        // llama-server chooses fields of its own routes with it, and none of these.
+        if fields.remove("response_fields").is_some() {
+            ignored.push("response_fields".to_owned());
+        }
         let name = app.name_of(&mut fields)?;
-        Ok((name, Self { fields, format, stream, ignored, requester }))
+        Ok((name, Self { fields, format, stream, reports, ignored, requester }))
     }
 
     async fn begin(self, app: &ServerApp, model: &Arc<EngineModel>) -> Result<BegunAnswers, ApiFault> {
-        let Self { fields, format, stream, mut ignored, requester } = self;
+        let Self { fields, format, stream, reports, mut ignored, requester } = self;
         let prompts =
             read_in(requester.class, model, move |reader| read_prompts(reader, fields, format)).await?;
         let shows_prompt =
-            |prompt: &BatchRequest| prompt.answers.iter().any(|one| one.prompt_logprobs.is_some());
+            |prompt: &PromptRequest| prompt.answers.iter().any(|one| one.prompt_logprobs.is_some());
         if stream.is_stream && prompts.iter().any(shows_prompt) {
             let reason =
                 "echo: log probabilities of the prompt are not streamed; leave out stream, echo or logprobs";
@@ -121,7 +127,7 @@ impl AskedAnswers {
         let prefix = if format == AnswerFormat::Chat { "chatcmpl-" } else { "cmpl-" };
         let head = AnswerHead { format, id: app.id(prefix), created: seconds(), model: model.id.clone() };
         let echoes = prompts.iter().flat_map(|prompt| prompt.answers.iter().map(|_| prompt.echo.clone()));
-        let writer = ChunkWriter::new(head, stream.has_usage, echoes.collect());
+        let writer = ChunkWriter::new(head, stream.has_usage, echoes.collect()).with_reports(reports);
         let answering = begin(app, model, prompts, requester)?;
         Ok(BegunAnswers { answering, writer, is_stream: stream.is_stream, ignored })
     }
@@ -168,7 +174,7 @@ where
 pub(super) fn begin(
     app: &ServerApp,
     model: &Arc<EngineModel>,
-    prompts: Vec<BatchRequest>,
+    prompts: Vec<PromptRequest>,
     requester: impl Into<Requester>,
 ) -> Result<Answering, ApiFault> {
     let Requester { key: ClientKey(tenant), class } = requester.into();
@@ -176,7 +182,7 @@ pub(super) fn begin(
     let groups: Vec<usize> = prompts.iter().map(|prompt| prompt.answers.len()).collect();
     let admission = model.worker.admit_in(class, groups.iter().sum())?;
     let (guard, (sink, messages)) = (CancelGuard::default(), unbounded_channel());
-    let own = |BatchRequest { prompt, answers, .. }: BatchRequest| {
+    let own = |PromptRequest { prompt, answers, .. }: PromptRequest| {
         let marked = |one: menagerie::engine::Request| {
             let priority = class.priority(one.priority);
             let one = one.with_tenant(tenant).with_priority(priority);

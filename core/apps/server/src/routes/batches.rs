@@ -4,7 +4,7 @@ use super::answers::client_of;
 use super::fields::refuse_rest;
 use super::files::is_over;
 use super::line::BatchEndpoint;
-use super::list_page::ListPage;
+use super::owned_records::{OwnedRecords, RecordKind};
 use crate::app::ServerApp;
 use crate::blocking::blocking;
 use crate::fault::ApiFault;
@@ -16,9 +16,8 @@ use menagerie_openai::LineFault;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The most batches in a list, and the number without `limit`.
-const MOST: usize = 100;
-const USUAL: usize = 20;
+/// Batches of clients.
+const BATCHES: RecordKind = RecordKind { name: "batch", missing: "batch_not_found", most: 100, usual: 20 };
 
 pub(super) async fn create(
     State(app): State<Arc<ServerApp>>,
@@ -67,9 +66,7 @@ pub(super) async fn create(
 }
 
 pub(super) async fn list(State(app): State<Arc<ServerApp>>, request: Request) -> Result<Response, ApiFault> {
-    let page = ListPage::read(request.uri(), MOST, USUAL)?;
-    let batches = app.batch_folder()?.batches.of(&app.owner(client_of(&request).0));
-    Ok(json_answer(&page.of(batches)?))
+    OwnedRecords::of(&app, &app.batch_folder()?.batches, BATCHES, &request).list(&request)
 }
 
 pub(super) async fn one(
@@ -109,7 +106,5 @@ pub(super) async fn cancel(
 
 /// The batch with this id, if it belongs to the client.
 fn own_batch(app: &ServerApp, id: &str, request: &Request) -> Result<Value, ApiFault> {
-    let owner = app.owner(client_of(request).0);
-    let batch = app.batch_folder()?.batches.get(&owner, id);
-    batch.ok_or_else(|| ApiFault::new(404, format!("there is no batch {id:?}")).with_code("batch_not_found"))
+    OwnedRecords::of(app, &app.batch_folder()?.batches, BATCHES, request).one(id)
 }

@@ -1,41 +1,15 @@
 //! Fields of a body that are read before the rest.
 
+use crate::chunk_writer::ChunkReports;
 use crate::fault::ApiFault;
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
-use menagerie_openai::{LineFault, UNSUPPORTED_FIELD};
+use menagerie_openai::{LineFault, UNSUPPORTED_FIELD, take_harmless};
 use serde_json::{Map, Value};
-
-/// Fields that change no answer. Clients send them by themselves.
-const WITHOUT_EFFECT: [&str; 8] = [
-    "user",
-    "metadata",
-    "service_tier",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "prompt_cache_retention",
-    "verbosity",
-];
 
 /// Removes the fields that change no answer, and returns their names.
 pub(super) fn take_ignored(fields: &mut Map<String, Value>) -> Result<Vec<String>, ApiFault> {
-    fields.retain(|_, value| !value.is_null());
-    let mut ignored = Vec::new();
-    for name in WITHOUT_EFFECT {
-        if fields.remove(name).is_some() {
-            ignored.push(name.to_owned());
-        }
-    }
-    match fields.remove("store") {
-        None => {}
-        Some(Value::Bool(false)) => ignored.push("store".to_owned()),
-        Some(_) => {
-            let reason = "store: answers are not stored; leave it out, or set it to false";
-            return Err(ApiFault::new(400, reason).with_param("store"));
-        }
-    }
-    Ok(ignored)
+    Ok(take_harmless(fields)?)
 }
 
 /// Lists ignored fields in an answer.
@@ -82,6 +56,19 @@ impl StreamFields {
     }
 }
 
+/// Removes the fields that ask for reports of llama-server: `return_progress` and `timings_per_token`.
+pub(super) fn take_reports(
+    fields: &mut Map<String, Value>,
+    stream: StreamFields,
+) -> Result<ChunkReports, LineFault> {
+    let (progress, timings) =
+        (take_flag(fields, "return_progress")?, take_flag(fields, "timings_per_token")?);
+    if progress && !stream.is_stream {
+        return Err(LineFault::of("return_progress", "requires \"stream\": true"));
+    }
+    Ok(ChunkReports { progress, timings })
+}
+
 /// Refuses fields that nothing has read.
 pub(super) fn refuse_rest(fields: &Map<String, Value>) -> Result<(), ApiFault> {
     match fields.keys().next() {
@@ -109,11 +96,14 @@ mod tests {
     }
 
     #[test]
-    fn harmless_fields_are_listed_and_storing_is_refused() {
-        let mut body = fields(json!({ "user": "u", "store": false, "seed": 1, "moderation": null }));
-        assert_eq!(take_ignored(&mut body), Ok(vec!["user".to_owned(), "store".to_owned()]));
-        assert_eq!(Value::from(body), json!({ "seed": 1 }));
-        assert_eq!(take_ignored(&mut fields(json!({ "store": true }))).unwrap_err().status, 400);
+    fn reports_are_of_a_stream() {
+        let take = |value: Value, is_stream: bool| {
+            take_reports(&mut fields(value), StreamFields { is_stream, has_usage: false })
+        };
+        let both = json!({ "return_progress": true, "timings_per_token": true });
+        assert_eq!(take(both.clone(), true), Ok(ChunkReports { progress: true, timings: true }));
+        assert_eq!(take(both, false).unwrap_err().field.as_deref(), Some("return_progress"));
+        assert_eq!(take(json!({}), false), Ok(ChunkReports::default()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::answers::client_of;
 use super::file_content::FileContent;
-use super::list_page::ListPage;
+use super::owned_records::{OwnedRecords, RecordKind};
 use crate::app::ServerApp;
 use crate::blocking::blocking;
 use crate::fault::ApiFault;
@@ -21,8 +21,8 @@ use std::io::Write;
 use std::sync::Arc;
 use tokio::time::timeout;
 
-/// The most files in a list.
-const MOST: usize = 10_000;
+/// Files of clients.
+const FILES: RecordKind = RecordKind { name: "file", missing: "file_not_found", most: 10_000, usual: 10_000 };
 /// The most bytes of a field of a form that is not a file.
 const FIELD_BYTES: usize = 1024;
 /// The most letters of the name of a file.
@@ -71,9 +71,7 @@ pub(super) async fn create(
 }
 
 pub(super) async fn list(State(app): State<Arc<ServerApp>>, request: Request) -> Result<Response, ApiFault> {
-    let page = ListPage::read(request.uri(), MOST, MOST)?;
-    let files = app.batch_folder()?.files.of(&app.owner(client_of(&request).0));
-    Ok(json_answer(&page.of(files)?))
+    OwnedRecords::of(&app, &app.batch_folder()?.files, FILES, &request).list(&request)
 }
 
 pub(super) async fn one(
@@ -116,11 +114,9 @@ pub(super) async fn delete(
     Ok(json_answer(&json!({ "id": id, "object": "file", "deleted": true })))
 }
 
-/// The file with this id, if it belongs to the client. The id is looked up, and never a path.
+/// The file with this id, if it belongs to the client.
 fn own_file(app: &ServerApp, id: &str, request: &Request) -> Result<Value, ApiFault> {
-    let owner = app.owner(client_of(request).0);
-    let file = app.batch_folder()?.files.get(&owner, id);
-    file.ok_or_else(|| ApiFault::new(404, format!("there is no file {id:?}")).with_code("file_not_found"))
+    OwnedRecords::of(app, &app.batch_folder()?.files, FILES, request).one(id)
 }
 
 /// Whether a batch has ended.

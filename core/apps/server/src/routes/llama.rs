@@ -1,4 +1,4 @@
-//! Routes of llama-server: `/props`, `/slots` and `/infill`.
+//! Routes of llama-server: `/props`, `/slots`, `/lora-adapters` and `/infill`.
 
 use super::answers::{begin, client_of, read_with, respond};
 use super::asked_model::AskedModel;
@@ -10,20 +10,17 @@ use crate::http::{ClientKey, StreamFaults, json_answer, query_value, read_fields
 use crate::infill_writer::InfillWriter;
 use crate::model::EngineModel;
 use crate::model_abilities::takes_tools;
-use crate::object_fields::{IgnoredFields, ObjectFields, SAMPLING_FIELDS};
-use crate::prompts::checked;
+use crate::object_fields::{ObjectFields, SAMPLING_FIELDS};
+use crate::prompts::{adapt, checked};
 use axum::extract::{Request, State};
 use axum::http::Uri;
 use axum::response::Response;
-use menagerie_openai::{InfillTexts, LineFault, RequestBody};
+use menagerie_openai::{InfillTexts, LineFault, RequestBody, take_harmless};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Fields that change no answer, or only how long it may take.
-const WITHOUT_EFFECT: [&str; 6] =
-    ["cache_prompt", "id_slot", "samplers", "t_max_prompt_ms", "t_max_predict_ms", "n_indent"];
 /// Fields with the same name in a completion, apart from sampling.
-const SAME: [&str; 3] = ["logit_bias", "ignore_eos", "priority"];
+const SAME: [&str; 6] = ["logit_bias", "ignore_eos", "priority", "samplers", "n_indent", "n_predict"];
 
 /// The model of the query, `?model=NAME`, if it is in memory; the only one without it.
 fn queried(app: &ServerApp, uri: &Uri) -> Result<Arc<EngineModel>, ApiFault> {
@@ -59,6 +56,19 @@ pub(super) async fn slots(State(app): State<Arc<ServerApp>>, uri: Uri) -> Result
     Ok(json_answer(&(0..model.worker.parallel()).map(slot).collect()))
 }
 
+/// The adapters of a model, with the numbers that the field `lora` names.
+pub(super) async fn lora_adapters(State(app): State<Arc<ServerApp>>, uri: Uri) -> Result<Response, ApiFault> {
+    let model = queried(&app, &uri).await?;
+    Ok(json_answer(&model.text()?.adapters.listed()))
+}
+
+/// The scales of adapters belong to requests: others would get other answers.
+pub(super) async fn set_lora_adapters() -> ApiFault {
+    let reason = "the scales of adapters are not changed for all clients; send the field lora with each request, or name \
+                  the model as MODEL:ADAPTER";
+    ApiFault::new(400, reason).with_code("not_supported")
+}
+
 /// A text between two others.
 pub(super) async fn infill(
     State(app): State<Arc<ServerApp>>,
@@ -68,7 +78,7 @@ pub(super) async fn infill(
     let mut fields = read_fields(&app, request).await?;
     let name = app.name_of(&mut fields)?;
     let body = InfillBody::read(fields)?;
-    let model = AskedModel::new(name, body.is_stream.then_some(faults), body.ignored.names());
+    let model = AskedModel::new(name, body.is_stream.then_some(faults), &body.ignored);
     model.answer(&app, move |app, model| async move { answer(&app, &model, body, client).await }).await
 }
 
@@ -84,13 +94,15 @@ async fn answer(
         let text = reader.text()?;
         let tokenizer = reader.tokenizer()?;
         options.insert("prompt".to_owned(), texts.prompt(&*tokenizer, "input_prefix")?.into());
-        let request = text.requests().completion(RequestBody::new(options)).map_err(in_own_terms)?;
+        let adapters = text.take_lora(&mut options)?;
+        let mut request = text.requests().completion(RequestBody::new(options))?;
+        adapt(&mut request, adapters.as_ref());
         checked(text, vec![request])
     })
     .await?;
     let answering = begin(app, model, prompts, client)?;
     let mut response = respond(answering, writer, is_stream).await?;
-    list_ignored(&mut response, ignored.names());
+    list_ignored(&mut response, &ignored);
     Ok(response)
 }
 
@@ -101,17 +113,17 @@ struct InfillBody {
     options: Map<String, Value>,
     wanted: Vec<String>,
     is_stream: bool,
-    ignored: IgnoredFields,
+    ignored: Vec<String>,
 }
 
 impl InfillBody {
-    fn read(fields: Map<String, Value>) -> Result<Self, LineFault> {
-        let (mut body, mut ignored) = (ObjectFields::of_body(fields), IgnoredFields::default());
-        body.ignore(&WITHOUT_EFFECT, &mut ignored);
-        let mut options = Map::new();
+    fn read(mut fields: Map<String, Value>) -> Result<Self, LineFault> {
+        let ignored = take_harmless(&mut fields)?;
+        let lora = fields.remove("lora");
+        let (mut body, mut options) = (ObjectFields::of_body(fields), Map::new());
         body.pass(&SAMPLING_FIELDS, &mut options);
         body.pass(&SAME, &mut options);
-        body.pass_limit("n_predict", &mut options)?;
+        options.extend(lora.map(|lora| ("lora".to_owned(), lora)));
         let mut before = body.needed_text("input_prefix")?;
         let after = body.needed_text("input_suffix")?;
         before.push_str(&body.text("prompt")?.unwrap_or_default());
@@ -130,13 +142,5 @@ impl InfillBody {
         let is_stream = body.flag("stream")?.unwrap_or(false);
         body.finish()?;
         Ok(Self { texts: InfillTexts { before, after, files }, options, wanted, is_stream, ignored })
-    }
-}
-
-/// An error with the name that a field has in this interface.
-fn in_own_terms(fault: LineFault) -> LineFault {
-    match fault.field.as_deref() {
-        Some("max_tokens") => LineFault::of("n_predict", "expected a whole number"),
-        _ => fault,
     }
 }

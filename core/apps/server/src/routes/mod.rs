@@ -14,6 +14,7 @@ mod llama;
 mod messages;
 mod models;
 mod ollama;
+mod owned_records;
 mod requester;
 mod rerank;
 mod responses;
@@ -70,6 +71,7 @@ fn plain() -> [(&'static str, MethodRouter<Arc<ServerApp>>); 20] {
         ("/lens", post(lens::lens)),
         ("/props", get(llama::props)),
         ("/slots", get(llama::slots)),
+        ("/lora-adapters", get(llama::lora_adapters).post(llama::set_lora_adapters)),
         ("/api/version", get(ollama::version)),
         ("/api/tags", get(ollama::tags)),
         ("/api/ps", get(ollama::ps)),

@@ -6,17 +6,19 @@ use super::vectors::{compute, read_texts};
 use crate::app::ServerApp;
 use crate::blocking::blocking;
 use crate::fault::ApiFault;
-use crate::http::{ClientKey, json_answer, read_fields};
+use crate::http::{ClientKey, event_response, json_answer, read_fields};
 use crate::model::EngineModel;
 use crate::model_abilities::ollama_abilities;
 use crate::model_card::ModelCard;
 use crate::object_fields::{IgnoredFields, ObjectFields};
 use crate::ollama::{
-    LineWriter, OllamaBody, OllamaPrompt, OllamaRoute, nanoseconds, sampling_options, shown_name, take_name,
+    LineWriter, OllamaBody, OllamaPrompt, OllamaRoute, PullLines, PullWatch, nanoseconds, sampling_options,
+    shown_name, take_name,
 };
 use crate::prompts::checked;
 use crate::slots::SlotView;
 use crate::utc_time::UtcTime;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use serde_json::{Map, Value, json};
@@ -74,14 +76,31 @@ pub(super) async fn show(State(app): State<Arc<ServerApp>>, request: Request) ->
     Ok(json_answer(&blocking(read).await?))
 }
 
-/// Models of the server are on its machine: it downloads none.
+/// Downloads a model, if the server may do it. Clients that ask for the same model wait for one download, which ends when
+/// the last of them is gone; the next one goes on where it stopped.
 pub(super) async fn pull(State(app): State<Arc<ServerApp>>, request: Request) -> Result<Response, ApiFault> {
     let mut fields = read_fields(&app, request).await?;
     let name = take_name(&mut fields, |_| false)?;
-    let reason = format!(
-        "pull: the server downloads no models; run `menagerie pull {name}`, and start the server with this model or with --installed"
-    );
-    Err(ApiFault::new(400, reason))
+    let Some(puller) = &app.options.puller else {
+        let reason = format!(
+            "pull: this server downloads no models; start it with --installed --allow-pull, or run `menagerie pull {name}` on \
+             its machine"
+        );
+        return Err(ApiFault::new(403, reason).with_code("pull_not_allowed"));
+    };
+    let mut body = ObjectFields::of_body(fields);
+    let is_stream = body.flag("stream")?.unwrap_or(true);
+    if body.flag("insecure")? == Some(true) {
+        return Err(body
+            .fault("insecure", "checksums and certificates are always checked; leave it out")
+            .into());
+    }
+    body.finish()?;
+    let watch = PullWatch::new(Arc::clone(&app), app.pulls.join(&name, puller)?);
+    match is_stream {
+        true => Ok(event_response("application/x-ndjson", Body::from_stream(PullLines::new(watch)))),
+        false => Ok(json_answer(&watch.whole().await?)),
+    }
 }
 
 pub(super) async fn chat(State(app): State<Arc<ServerApp>>, request: Request) -> Result<Response, ApiFault> {

@@ -16,7 +16,7 @@ use crate::worker::RequestClass;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use menagerie::engine::SamplingOptions;
-use menagerie_openai::{BatchRequest, LineFault, ResponseBody};
+use menagerie_openai::{LineFault, PromptRequest, ResponseBody};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ impl AskedResponse {
         &self,
         model: &Arc<EngineModel>,
         class: RequestClass,
-    ) -> Result<Vec<BatchRequest>, ApiFault> {
+    ) -> Result<Vec<PromptRequest>, ApiFault> {
         let asked = Arc::clone(&self.body);
         let read = move |model: &EngineModel| {
             let text = model.text()?;

@@ -4,3 +4,4 @@ mod batch_folder;
 mod record_store;
 
 pub(crate) use batch_folder::{BatchFolder, file_object};
+pub(crate) use record_store::RecordStore;

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 
 /// The queues of a model and their open requests.
@@ -27,6 +27,8 @@ pub(crate) struct EngineLoop {
 struct OpenAnswer {
     number: usize,
     sink: mpsc::UnboundedSender<AnswerMessage>,
+    /// Whether it had an event.
+    has_begun: bool,
     /// All answers of a job are open until the last one has ended.
     _admission: Arc<AdmittedRequests>,
 }
@@ -90,7 +92,7 @@ impl EngineLoop {
             for request in requests {
                 let id = queue.submit(prompt.clone(), &request);
                 let (sink, _admission) = (sink.clone(), Arc::clone(&admission));
-                self.answers.insert(id, OpenAnswer { number, sink, _admission });
+                self.answers.insert(id, OpenAnswer { number, sink, has_begun: false, _admission });
                 number += 1;
             }
         }
@@ -110,12 +112,12 @@ impl EngineLoop {
 
     fn step_text(&mut self) {
         let Some(queue) = self.text.as_mut().filter(|queue| !queue.is_idle()) else { return };
-        let answers = &mut self.answers;
-        let ended = queue.step(|id, event| hear(answers, id, event));
+        let (answers, began) = (&mut self.answers, Instant::now());
+        let ended = queue.step(|id, event| hear(answers, (id, event), began));
         for (id, result) in ended {
             if let Some(OpenAnswer { number, sink, .. }) = answers.remove(&id) {
                 // The client may be gone.
-                let _ = sink.send(AnswerMessage::Ended(number, Box::new(result)));
+                let _ = sink.send(AnswerMessage::Ended(number, Box::new(result), Instant::now()));
             }
         }
     }
@@ -144,10 +146,20 @@ impl EngineLoop {
     }
 }
 
-/// Passes an event on. A client that is gone stops its answer.
-fn hear(answers: &HashMap<RequestId, OpenAnswer>, id: RequestId, event: Event) -> ControlFlow<()> {
-    let Some(OpenAnswer { number, sink, .. }) = answers.get(&id) else { return ControlFlow::Continue(()) };
-    match sink.send(AnswerMessage::Event(*number, event)) {
+/// Passes on an event of a step that began at this time. A client that is gone stops its answer.
+fn hear(
+    answers: &mut HashMap<RequestId, OpenAnswer>,
+    (id, event): (RequestId, Event),
+    began: Instant,
+) -> ControlFlow<()> {
+    let Some(OpenAnswer { number, sink, has_begun, .. }) = answers.get_mut(&id) else {
+        return ControlFlow::Continue(());
+    };
+    if !std::mem::replace(has_begun, true) {
+        // A client that is gone is found below.
+        let _ = sink.send(AnswerMessage::Began(*number, began));
+    }
+    match sink.send(AnswerMessage::Event(*number, event, Instant::now())) {
         Ok(()) => ControlFlow::Continue(()),
         Err(_) => ControlFlow::Break(()),
     }

@@ -3,6 +3,7 @@
 use menagerie::engine::{EmbeddingOptions, Event, GenerateError, Outcome, Prompt, Request, TextTokens};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 /// A request for the thread of a model.
@@ -25,10 +26,12 @@ pub(crate) struct AnswersJob {
 /// What happens to an answer with this number.
 #[derive(Debug)]
 pub(crate) enum AnswerMessage {
-    /// An event.
-    Event(usize, Event),
-    /// The end.
-    Ended(usize, Box<Result<Outcome, GenerateError>>),
+    /// The step with its first event began at this time.
+    Began(usize, Instant),
+    /// An event, and its time.
+    Event(usize, Event, Instant),
+    /// The end, and its time.
+    Ended(usize, Box<Result<Outcome, GenerateError>>, Instant),
 }
 
 /// The vector of each text, or its error.

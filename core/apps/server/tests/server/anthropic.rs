@@ -36,7 +36,7 @@ fn folded(server: &Running, body: &Value) -> Value {
         (names.next(), names.next(), names.next_back()),
         (Some("message_start"), Some("ping"), Some("message_stop"))
     );
-    let (mut message, mut open): (Value, Option<usize>) = (Value::Null, None);
+    let (mut message, mut open, mut begun): (Value, Option<usize>, Value) = (Value::Null, None, Value::Null);
     for (name, data) in events {
         let content = |message: &mut Value| message["content"].as_array_mut().unwrap().clone();
         match name.as_str() {
@@ -44,6 +44,7 @@ fn folded(server: &Running, body: &Value) -> Value {
                 message = data["message"].clone();
                 assert_eq!((&message["content"], &message["stop_reason"]), (&json!([]), &Value::Null));
                 assert_eq!(message["usage"]["output_tokens"], 0);
+                begun = message["usage"].clone();
             }
             "content_block_start" => {
                 let mut blocks = content(&mut message);
@@ -98,6 +99,10 @@ fn folded(server: &Running, body: &Value) -> Value {
             }
             _ => {}
         }
+    }
+    // What need not be computed is known from the first event on.
+    for name in ["input_tokens", "cache_read_input_tokens"] {
+        assert_eq!(begun[name], message["usage"][name], "{name}");
     }
     message
 }

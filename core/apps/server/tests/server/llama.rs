@@ -77,11 +77,101 @@ fn other_files_come_before() {
         (json!({ "input_extra": [{ "filename": "f" }] }), "input_extra[0].text"),
         (json!({ "n_predict": "a" }), "n_predict"),
         (json!({ "response_fields": [1] }), "response_fields"),
-        (json!({ "lora": [] }), "lora"),
+        (json!({ "samplers": ["top_k", "adaptive_p"] }), "samplers"),
+        (json!({ "lora": [{ "id": 0, "scale": 1 }] }), "lora[0].id"),
+        (json!({ "return_progress": true }), "return_progress"),
     ] {
         let mut wrong = body.clone();
         wrong.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         assert_eq!(post(server.address, "/infill", &wrong).error()["param"], param);
+    }
+}
+
+/// The bodies of llama.vim: for a text at the cursor, for a text that is only to be read, and for an instruction.
+#[test]
+fn requests_of_llama_vim_are_answered() {
+    let server = Running::new(vec![served("m", &model(), 2)]);
+    let extra = json!([{ "filename": "f", "text": "one\n", "time": 1 }]);
+    let names = [
+        "content",
+        "timings/prompt_n",
+        "timings/prompt_ms",
+        "timings/prompt_per_token_ms",
+        "timings/prompt_per_second",
+        "timings/predicted_n",
+        "timings/predicted_ms",
+        "timings/predicted_per_token_ms",
+        "timings/predicted_per_second",
+        "truncated",
+        "tokens_cached",
+    ];
+    let body = json!({
+        "id_slot": 0, "input_prefix": "a\n", "input_suffix": "\nb", "input_extra": extra, "prompt": "  c",
+        "n_predict": 8, "stop": [], "n_indent": 2, "top_k": 40, "top_p": 0.9,
+        "samplers": ["top_k", "top_p", "infill"], "stream": false, "cache_prompt": true, "t_max_prompt_ms": 500,
+        "t_max_predict_ms": 1000, "response_fields": names,
+    });
+    let reply = post(server.address, "/infill", &body);
+    assert_eq!(
+        reply.headers["x-menagerie-ignored"],
+        "cache_prompt, id_slot, t_max_prompt_ms, t_max_predict_ms"
+    );
+    let answer = reply.good();
+    assert!(names.iter().all(|name| answer.get(name).is_some()), "{answer}");
+    let mut read = body.clone();
+    let less = json!({
+        "input_prefix": "", "input_suffix": "", "prompt": "", "n_predict": 0, "temperature": 0.0, "samplers": [],
+        "t_max_prompt_ms": 1, "t_max_predict_ms": 1, "response_fields": [""],
+    });
+    read.as_object_mut().unwrap().extend(less.as_object().unwrap().clone());
+    for name in ["stop", "n_indent", "top_k", "top_p"] {
+        read.as_object_mut().unwrap().remove(name);
+    }
+    assert_eq!(post(server.address, "/infill", &read).good(), json!({}));
+    let messages = json!([{ "role": "system", "content": "be" }, { "role": "user", "content": "abc" }]);
+    let warm = json!({
+        "id_slot": 1, "messages": messages, "samplers": [], "n_predict": 0, "stream": false, "cache_prompt": true,
+        "response_fields": [""],
+    });
+    let reply = post(server.address, "/v1/chat/completions", &warm);
+    assert_eq!(reply.headers["x-menagerie-ignored"], "cache_prompt, id_slot, response_fields");
+    assert_eq!(reply.good()["usage"]["completion_tokens"], 0);
+    let instruction = json!({
+        "id_slot": 1, "messages": messages, "min_p": 0.1, "temperature": 0.1, "samplers": ["min_p", "temperature"],
+        "stream": true, "cache_prompt": true,
+    });
+    assert!(!post(server.address, "/v1/chat/completions", &instruction).events().is_empty());
+}
+
+/// A line that is indented less than the cursor ends the text.
+#[test]
+fn less_indentation_ends_an_answer() {
+    let server = Running::new(vec![served("m", &model(), 2)]);
+    let chat = |message: &str| {
+        let messages = json!([{ "role": "user", "content": message }]);
+        let body = json!({ "messages": messages, "n_indent": 2 });
+        post(server.address, "/v1/chat/completions", &body).good()["choices"][0].clone()
+    };
+    let cut = chat("d \nc  \nb");
+    assert_eq!((&cut["message"]["content"], &cut["finish_reason"]), (&json!("b\n  c\n "), &json!("stop")));
+    assert_eq!(chat("c  \nb")["message"]["content"], "b\n  c");
+}
+
+#[test]
+fn adapters_have_numbers_and_belong_to_requests() {
+    let server = Running::new(vec![served("m", &model(), 2)]);
+    assert_eq!(get(server.address, "/lora-adapters").good(), json!([]));
+    let error = post(server.address, "/lora-adapters", &json!([{ "id": 0, "scale": 1 }])).error();
+    assert!(error["message"].as_str().unwrap().contains("field lora"), "{error}");
+    let answer = |lora: Value| {
+        let body = json!({ "prompt": "ab", "max_tokens": 3, "lora": lora });
+        post(server.address, "/v1/completions", &body)
+    };
+    assert_eq!(answer(json!([])).good()["usage"]["completion_tokens"], 3);
+    for (lora, param) in
+        [(json!(1), "lora"), (json!([1]), "lora[0]"), (json!([{ "id": 0, "scale": 1 }]), "lora[0].id")]
+    {
+        assert_eq!(answer(lora).error()["param"], param);
     }
 }
 

@@ -26,6 +26,8 @@ mod reloading;
 mod responses;
 mod running;
 mod shelf;
+#[cfg(feature = "opentelemetry")]
+mod spans;
 mod streams;
 #[path = "../../../../engine/tests/engine/tools.rs"]
 mod tools;

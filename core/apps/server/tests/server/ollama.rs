@@ -5,8 +5,10 @@ use crate::fake::{CONTEXT, model, served, served_without_tools};
 use crate::running::Running;
 use crate::vectors::{opened, served as encoder};
 use menagerie::engine::{EmbeddingOptions, Normalization};
-use menagerie_server::ModelCard;
+use menagerie_server::{LibraryError, ModelCard, ModelPuller, PullMeter};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 fn server() -> Running {
@@ -61,8 +63,8 @@ fn models_are_shown() {
         );
     }
     assert!(fault(&post(server.address, "/api/show", &json!({ "model": "x" })), 404).contains("x"));
-    let pull = fault(&post(server.address, "/api/pull", &json!({ "model": "x" })), 400);
-    assert!(pull.starts_with("pull: ") && pull.contains("menagerie pull x"), "{pull}");
+    let pull = fault(&post(server.address, "/api/pull", &json!({ "model": "x" })), 403);
+    assert!(pull.contains("--allow-pull") && pull.contains("menagerie pull x"), "{pull}");
     fault(&post(server.address, "/api/copy", &json!({})), 404);
     fault(&get(server.address, "/api/chat"), 405);
 }
@@ -219,4 +221,88 @@ fn an_error_in_a_stream_is_a_line() {
     server.stop();
     let lines = lines(&read(client));
     assert!(lines.last().unwrap()["error"].as_str().unwrap().contains("shutting down"), "{lines:?}");
+}
+
+/// Downloads a model byte by byte, one for each message, until there are no more.
+struct Slow {
+    begun: AtomicUsize,
+    ended: AtomicUsize,
+    bytes: Mutex<mpsc::Receiver<()>>,
+}
+
+impl ModelPuller for Slow {
+    fn pull(&self, name: &str, meter: &PullMeter) -> Result<(), LibraryError> {
+        if name != "big" {
+            return Err(format!("{name}: there is no such model").into());
+        }
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        meter.step("downloading big.gguf", Some(1000), 10);
+        let mut stopped = false;
+        while !stopped && self.bytes.lock().unwrap().recv().is_ok() {
+            meter.advance(1);
+            stopped = !meter.is_wanted();
+        }
+        self.ended.fetch_add(1, Ordering::SeqCst);
+        if stopped { Err("stopped".into()) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn a_download_is_shared_and_ends_with_its_last_client() {
+    let (send, bytes) = mpsc::channel();
+    let slow =
+        Arc::new(Slow { begun: AtomicUsize::new(0), ended: AtomicUsize::new(0), bytes: Mutex::new(bytes) });
+    let puller = Arc::clone(&slow);
+    let server =
+        Running::with(vec![served("m", &model(), 2)], move |options| options.puller = Some(puller as _));
+    let wait = |count: &AtomicUsize, value: usize| {
+        for _ in 0..2000 {
+            if count.load(Ordering::SeqCst) == value {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("{} is not {value}", count.load(Ordering::SeqCst));
+    };
+    let pull = |more: Value| {
+        let mut body = json!({ "model": "big:latest" });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        open(server.address, "POST", "/api/pull", &[], &body.to_string())
+    };
+    let first = pull(json!({}));
+    wait(&slow.begun, 1);
+    // The client leaves, and so does the download.
+    drop(first);
+    for _ in 0..2000 {
+        if slow.ended.load(Ordering::SeqCst) == 1 {
+            break;
+        }
+        send.send(()).unwrap();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    wait(&slow.ended, 1);
+    while slow.bytes.lock().unwrap().try_recv().is_ok() {}
+    let streams = [pull(json!({})), pull(json!({ "name": "big", "model": null }))];
+    wait(&slow.begun, 2);
+    let whole = pull(json!({ "stream": false }));
+    std::thread::sleep(Duration::from_millis(100));
+    send.send(()).unwrap();
+    drop(send);
+    for stream in streams {
+        let lines = lines(&read(stream));
+        let (last, others) = lines.split_last().unwrap();
+        assert_eq!(last, &json!({ "status": "success" }));
+        assert!(
+            others.iter().all(|line| line["total"] == 1000 && line["completed"].as_u64().unwrap() >= 10),
+            "{lines:?}"
+        );
+    }
+    assert_eq!(read(whole).good(), json!({ "status": "success" }));
+    assert_eq!(slow.begun.load(Ordering::SeqCst), 2, "clients wait for one download");
+    let lines = lines(&post(server.address, "/api/pull", &json!({ "model": "none" })));
+    assert_eq!(lines, [json!({ "error": "none: there is no such model" })]);
+    fault(&post(server.address, "/api/pull", &json!({ "model": "none", "stream": false })), 500);
+    let insecure =
+        fault(&post(server.address, "/api/pull", &json!({ "model": "big", "insecure": true })), 400);
+    assert!(insecure.starts_with("insecure: "), "{insecure}");
 }

@@ -160,3 +160,32 @@ fn completions_stream_their_text() {
         assert_eq!(own.last().unwrap()["finish_reason"], "length");
     }
 }
+
+/// `return_progress` and `timings_per_token` of llama-server. Steps have 16 rows, and a prompt of 43 tokens takes three.
+#[test]
+fn progress_and_timings_are_reported_where_they_are_asked_for() {
+    let server = Running::new(vec![served("m", &model(), 2)]);
+    let message = "abcdefghijklmnopqrstuvwxyz".repeat(2);
+    let events = stream(
+        &server,
+        &chat(&message[..38], json!({ "return_progress": true, "timings_per_token": true, "max_tokens": 3 })),
+    );
+    let progress: Vec<&Value> = events.iter().filter_map(|event| event.get("prompt_progress")).collect();
+    let counts = |one: &&Value| ["processed", "cache", "total"].map(|name| one[name].as_u64().unwrap());
+    assert_eq!(progress.iter().map(counts).collect::<Vec<_>>(), [[16, 0, 43], [32, 0, 43], [43, 0, 43]]);
+    assert!(progress.iter().all(|one| one["time_ms"].as_f64().unwrap() >= 0.0));
+    let timings: Vec<&Value> = events.iter().filter_map(|event| event.get("timings")).collect();
+    let predicted: Vec<u64> = timings.iter().map(|one| one["predicted_n"].as_u64().unwrap()).collect();
+    assert_eq!(predicted, [1, 2, 3, 3]);
+    assert!(timings.iter().all(|one| one["prompt_n"] == 43 && one["cache_n"] == 0), "{timings:?}");
+    let body = chat("abc", json!({ "timings_per_token": true }));
+    let whole = post(server.address, "/v1/chat/completions", &body).good();
+    assert_eq!((&whole["timings"]["predicted_n"], &whole["timings"]["prompt_n"]), (&json!(4), &json!(8)));
+    let body = chat("abc", json!({ "timings_per_token": true, "n": 2 }));
+    let whole = post(server.address, "/v1/chat/completions", &body).good();
+    assert_eq!((&whole["choices"][1]["timings"]["predicted_n"], whole.get("timings")), (&json!(4), None));
+    let usual = post(server.address, "/v1/chat/completions", &chat("abc", json!({}))).good();
+    assert_eq!(usual.get("timings"), None);
+    let alone = chat("abc", json!({ "return_progress": true }));
+    assert_eq!(post(server.address, "/v1/chat/completions", &alone).error()["param"], "return_progress");
+}

@@ -330,7 +330,8 @@ impl ServeCommand {
         let mut made = Map::new();
         if let Ok(text) = &pipelines.text {
             let defaults = self.sampling.request(text.sampling_defaults(), environment, Arc::default())?;
-            let options = (defaults.max_tokens, &defaults.stop, self.template.render_options()?.arguments);
+            let ends = (defaults.min_tokens, defaults.max_tokens, &defaults.stop, &defaults.stop_tokens);
+            let options = (ends, self.template.render_options()?.arguments);
             made = identity(text, environment)?;
             made.insert("sampling".to_owned(), sampling_line(&defaults.sampling).into());
             made.insert("options".to_owned(), json!(options));

@@ -3,6 +3,8 @@
 mod catalog;
 mod library;
 mod model_files;
+#[cfg(feature = "hub")]
+mod puller;
 mod spec_changes;
 
 use crate::arguments::cache::CacheArguments;
@@ -33,7 +35,7 @@ const FREE_PARTS: u64 = 10;
 ///
 /// Routes: /v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings, /v1/rerank, /v1/files, /v1/batches,
 /// /v1/models, /tokenize, /detokenize, /apply-template, /admin/reload, /health, /livez, /readyz and /metrics; Anthropic's
-/// /v1/messages, ollama's /api/chat and others, and /infill, /props and /slots of llama-server. The options of this command
+/// /v1/messages, ollama's /api/chat and others, and /infill, /props, /slots and /lora-adapters of llama-server. The options of this command
 /// are the defaults for fields that a request leaves out; a request with an unsupported field is refused with its name.
 /// Requests of all clients share steps, and each gets the answer that it would get alone.
 ///
@@ -87,6 +89,12 @@ impl Runnable for ServeCommand {
         let memory = self.memory();
         (options.memory, options.idle, options.pins) =
             (memory, self.library.idle(), self.library.pin.clone());
+        #[cfg(feature = "hub")]
+        {
+            options.puller = self.library.allow_pull.then(|| puller::HubPuller::shared(&self.model.specs));
+        }
+        #[cfg(feature = "opentelemetry")]
+        let spans = self.server.spans(&mut options)?;
         let scheme = self.server.scheme();
         let surroundings = (installed.clone(), context.plugins.clone());
         let library = Arc::new(ServeLibrary::new(self, named, surroundings, memory)?);
@@ -99,6 +107,10 @@ impl Runnable for ServeCommand {
         let stop = interrupt::flag()?;
         let ended = server.run(&stop);
         library.finish_caches();
+        #[cfg(feature = "opentelemetry")]
+        if let Some(spans) = spans {
+            spans.finish();
+        }
         drop(serving);
         Ok(ended?)
     }
