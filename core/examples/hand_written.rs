@@ -109,7 +109,7 @@ fn model(backend: &dyn Backend) -> Result<WholeModel> {
     let norm = Some(Box::new(weights.norm()?) as Box<dyn Norm>);
     let head = LinearHead { norm, product, scale: 1.0, softcap: None, suppress: None };
     let body = StageBody { shape, stack: Box::new(stack) };
-    Ok(WholeModel { body, embedding: Box::new(embedding), head: Box::new(head), nextn: None })
+    Ok(WholeModel { body, embedding: Box::new(embedding), head: Box::new(head), nextn: Vec::new() })
 }
 
 fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {

@@ -170,18 +170,22 @@ impl Assembler<'_> {
             blocks.push(self.block(layer));
         }
         let head = (ends && !encoder).then(|| self.head());
-        let nextn = config.nextn.as_ref().filter(|_| !encoder).map(|nextn| {
-            if position != StagePosition::Only {
-                let text =
-                    "a head for further tokens needs the whole model: leave out the stages or the head";
-                return Err(self.fault(None, text));
-            }
-            self.nextn(nextn)
-        });
+        let heads: &[_] = if encoder { &[] } else { &config.nextn };
+        let mut nextn = Vec::with_capacity(heads.len());
+        for head in heads {
+            nextn.push(match position {
+                StagePosition::Only => self.nextn(head),
+                _ => {
+                    let text =
+                        "a head for further tokens needs the whole model: leave out the stages or the head";
+                    Err(self.fault(None, text))
+                }
+            });
+        }
         let pooling = (ends && encoder).then(|| self.pooling());
         let blocks = blocks.into_iter().collect::<BuildResult<Vec<_>>>()?;
         self.check_slots(position)?;
-        let nextn = nextn.transpose()?;
+        let nextn = nextn.into_iter().collect::<BuildResult<Vec<_>>>()?;
         let mut stack = BlockStack::new(range.start, blocks, std::mem::take(&mut self.states));
         if embeds && config.layers.iter().any(|layer| layer.embedding_scale.is_some()) {
             stack = stack.keeping_embedded();

@@ -142,11 +142,12 @@ impl<'a> Conversion<'a> {
         let mut own: BTreeMap<String, MetadataValue> =
             keys.filter_map(|key| Some((key.clone(), self.keys.get(&key)?))).collect();
         own.extend(self.keys.for_files().map_err(|what| self.lost(what))?);
-        if let Some(nextn) = &self.resolution.config.nextn {
-            // A file counts the block of a head for further tokens among the blocks, and a folder does not.
-            let blocks = i64::try_from(nextn.block.index + 1).unwrap_or(i64::MAX);
-            own.insert("block_count".to_owned(), MetadataValue::Integer(blocks));
-            own.insert("nextn_predict_layers".to_owned(), MetadataValue::Integer(1));
+        let heads = &self.resolution.config.nextn;
+        if let Some(last) = heads.last() {
+            // A file counts the blocks of heads for further tokens among the blocks, and a folder does not.
+            let integer = |count: usize| MetadataValue::Integer(i64::try_from(count).unwrap_or(i64::MAX));
+            own.insert("block_count".to_owned(), integer(last.block.index + 1));
+            own.insert("nextn_predict_layers".to_owned(), integer(heads.len()));
         }
         let named = own.get("rope.scaling.type").cloned();
         if let Some(MetadataValue::Text(name)) = named
@@ -187,7 +188,7 @@ impl<'a> Conversion<'a> {
         let roles = ClaimedRoles { claims: self.claims, factors };
         let mut input = ResolveInput::new(SourceFormat::Gguf, self.folder, self.spec.id(), &keys, &roles);
         input.accept_unread = keys.keys().cloned().collect();
-        input.nextn = self.resolution.config.nextn.is_some();
+        input.nextn = !self.resolution.config.nextn.is_empty();
         let written = self.spec.resolve_report(&input).map_err(ConvertError::Unreadable)?;
         own.retain(|key, _| !written.coverage.accepted_unread.contains(key));
         Ok(written)

@@ -65,7 +65,7 @@ impl TensorPlacement<'_> {
     }
 
     fn mixer<T: Definition>(&self, claim: &Claim) -> Option<&T> {
-        let layers = self.config.layers.iter().chain(self.config.nextn.as_ref().map(|nextn| &nextn.block));
+        let layers = self.config.layers.iter().chain(self.config.nextn.iter().map(|nextn| &nextn.block));
         let layer = layers.into_iter().find(|layer| Some(layer.index) == claim.layer)?;
         within(layer.mixer.as_ref()?)
     }

@@ -17,10 +17,15 @@ impl Scheduler {
     pub fn push(&mut self, sequence: &mut Sequence, token: u32) -> Result<bool, GenerateError> {
         if sequence.accept_drafted(token) {
             // Its row was computed with the token before it.
-            if sequence.draft.start.is_none() {
+            let is_settled = sequence.draft.start.is_none();
+            if is_settled {
                 self.pool.advance(sequence.id, 1)?;
             }
             sequence.computed += 1;
+            if is_settled {
+                // A snapshot of windowed states may belong here, in the middle of a step.
+                self.write_blocks(sequence);
+            }
             self.counts.accepted += 1;
             self.costs.accepted();
             return Ok(false);

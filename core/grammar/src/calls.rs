@@ -1,9 +1,8 @@
 //! Calls of tools as constraints: [`GrammarCompiler::calls`].
 
 use crate::call_lark::CallLark;
-use crate::compiler::{GrammarCompiler, constraint_of};
+use crate::compiler::GrammarCompiler;
 use crate::error::GrammarError;
-use crate::model_parts::ModelParts;
 use crate::source::GrammarSource;
 use llguidance::api::TopLevelGrammar;
 use menagerie_engine::{AnswerSyntax, CallLimits, CallShape, CallSyntax, Constraint, ConstraintScope};
@@ -29,8 +28,8 @@ impl GrammarCompiler {
         let shape = format.shape(&calls.tools, limits)?;
         let model = self.model()?;
         let text = CallLark::text(&shape, format.name(), &model.controls)?;
-        let compiled = constraint_of(&model, WHAT, scope, TopLevelGrammar::from_lark(text));
-        compiled.map_err(|error| schema_at_fault(&shape, &model).unwrap_or(error))
+        let compiled = self.constraint_of(WHAT, scope, TopLevelGrammar::from_lark(text));
+        compiled.map_err(|error| self.schema_at_fault(&shape).unwrap_or(error))
     }
 
     /// A constraint for answers that are a text that fits the JSON schema `source`, or that call tools as `limits` say
@@ -59,8 +58,28 @@ impl GrammarCompiler {
         let text = (syntax.answer_opening(), schema);
         let text = CallLark::with_text(&shape, name, &model.controls, text)?;
         let (scope, grammar) = (ConstraintScope::CallsOrText, TopLevelGrammar::from_lark(text));
-        let compiled = constraint_of(&model, WHAT, scope, grammar);
-        compiled.map_err(|error| schema_at_fault(&shape, &model).unwrap_or(error))
+        let compiled = self.constraint_of(WHAT, scope, grammar);
+        compiled.map_err(|error| self.schema_at_fault(&shape).unwrap_or(error))
+    }
+
+    /// The error of the first schema that cannot be compiled by itself.
+    fn schema_at_fault(&self, shape: &CallShape) -> Option<GrammarError> {
+        match shape {
+            CallShape::Json { tool, schema, .. } => {
+                let compiled =
+                    GrammarSource::parsed_schema(schema).and_then(|source| self.constraint(&source));
+                let named = |error| match error {
+                    GrammarError::Cancelled => GrammarError::Cancelled,
+                    error => GrammarError::Tool { tool: tool.clone(), error: Box::new(error) },
+                };
+                compiled.err().map(named)
+            }
+            CallShape::Sequence(shapes) | CallShape::OneOf(shapes) => {
+                shapes.iter().find_map(|shape| self.schema_at_fault(shape))
+            }
+            CallShape::Optional(inner) | CallShape::Repeated(inner) => self.schema_at_fault(inner),
+            _ => None,
+        }
     }
 }
 
@@ -73,22 +92,4 @@ fn check_markers(calls: &CallSyntax) -> Result<(), GrammarError> {
     }
     let reason = "its calls begin without a marker, so that they cannot be told from text in time";
     Err(GrammarError::Calls { format: calls.format.name().to_owned(), reason: reason.to_owned() })
-}
-
-/// The error of the first schema that cannot be compiled by itself.
-fn schema_at_fault(shape: &CallShape, model: &Arc<ModelParts>) -> Option<GrammarError> {
-    match shape {
-        CallShape::Json { tool, schema, .. } => {
-            let source = GrammarSource::json_schema(schema);
-            let compiled = source.and_then(|source| {
-                constraint_of(model, source.what(), ConstraintScope::Text, source.grammar()).map(drop)
-            });
-            compiled.err().map(|error| GrammarError::Tool { tool: tool.clone(), error: Box::new(error) })
-        }
-        CallShape::Sequence(shapes) | CallShape::OneOf(shapes) => {
-            shapes.iter().find_map(|shape| schema_at_fault(shape, model))
-        }
-        CallShape::Optional(inner) | CallShape::Repeated(inner) => schema_at_fault(inner, model),
-        _ => None,
-    }
 }

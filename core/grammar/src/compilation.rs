@@ -1,12 +1,14 @@
 //! Compiling a grammar of llguidance over a vocabulary, within limits.
 
+use crate::apart::{CancelFlag, apart};
 use crate::error::GrammarError;
 use crate::vocabulary::bytes_alone;
+use crate::watched_flag::WatchedFlag;
 use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{InferenceCapabilities, TokEnv};
 use llguidance::{Matcher, ParserFactory};
 use std::fmt::Display;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// The most states of the automaton of a request's terminals; one takes one to two kilobytes.
 const MOST_LEXER_STATES: usize = 50_000;
@@ -32,45 +34,44 @@ static BYTES: LazyLock<Result<ParserFactory, String>> = LazyLock::new(|| new_fac
 /// # Errors
 /// The source cannot be compiled.
 pub(crate) fn compiles_over_bytes(what: &'static str, grammar: TopLevelGrammar) -> Result<(), GrammarError> {
-    let factory = BYTES.as_ref();
-    let factory = factory.map_err(|reason| GrammarError::Vocabulary { reason: reason.clone() })?;
-    compiled(factory, what, grammar).map(drop)
+    let compile = move || {
+        let factory = BYTES.as_ref();
+        let factory = factory.map_err(|reason| GrammarError::Vocabulary { reason: reason.clone() })?;
+        compiled(factory, what, grammar, &None).map(drop)
+    };
+    apart(what, &None, compile)
 }
 
-/// The stack of a compilation. llguidance follows references and rules by recursion, up to one level for every few
-/// bytes of a source. Memory that is not used is not allocated.
-const STACK_BYTES: usize = 256 << 20;
-
-/// Compiles a grammar on a thread with a large stack; `what` names its kind in errors.
+/// Compiles a source and computes its first mask, so that a source that allows nothing is an error here; `what` names its
+/// kind in errors. It needs a large stack ([`apart`]). Its size and its steps are limited; the flag of the request ends it
+/// before the mask, or while that is computed.
 ///
 /// # Errors
-/// The grammar cannot be compiled with the vocabulary.
+/// The grammar cannot be compiled with the vocabulary; the request is cancelled.
 pub(crate) fn compiled(
     factory: &ParserFactory,
     what: &'static str,
     grammar: TopLevelGrammar,
-) -> Result<Matcher, GrammarError> {
-    let failed = |reason: String| GrammarError::Invalid { what, reason };
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-        let thread = thread.spawn_scoped(scope, || compile(factory, what, grammar));
-        let thread = thread.map_err(|error| failed(format!("no thread can be started: {error}")))?;
-        let defect = || failed("the compiler failed (a defect: please report it)".to_owned());
-        thread.join().unwrap_or_else(|_| Err(defect()))
-    })
-}
-
-/// Compiles a source and computes its first mask, so that a source that allows nothing is an error here.
-fn compile(
-    factory: &ParserFactory,
-    what: &'static str,
-    grammar: TopLevelGrammar,
+    cancel: &CancelFlag,
 ) -> Result<Matcher, GrammarError> {
     let invalid =
         |error: &dyn Display| GrammarError::Invalid { what, reason: shortened(&format!("{error:#}")) };
     let parser = factory.create_parser(grammar).map_err(|error| invalid(&error))?;
-    let mut matcher = Matcher::new(Ok(parser));
-    matcher.compute_mask_or_eos().map_err(|error| invalid(&error))?;
+    let Some(flag) = cancel else {
+        let mut matcher = Matcher::new(Ok(parser));
+        matcher.compute_mask_or_eos().map_err(|error| invalid(&error))?;
+        return Ok(matcher);
+    };
+    let mut matcher = Matcher::new(Ok(parser)).into_cancellable();
+    let handle = matcher.cancellation_handle();
+    let watched = handle.map(|handle| WatchedFlag::new(Arc::clone(flag), handle));
+    let watch = watched.as_ref().map(WatchedFlag::watch);
+    let mask = matcher.compute_mask_or_eos();
+    drop(watch);
+    if matcher.is_cancelled() {
+        return Err(GrammarError::Cancelled);
+    }
+    mask.map_err(|error| invalid(&error))?;
     Ok(matcher)
 }
 

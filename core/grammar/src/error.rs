@@ -69,6 +69,9 @@ pub enum GrammarError {
         /// Why.
         reason: String,
     },
+    /// The request was cancelled while its constraint was compiled.
+    #[error("the request was cancelled while its constraint was compiled")]
+    Cancelled,
     /// The vocabulary of the model cannot be used.
     #[error("the vocabulary of the model cannot be constrained: {reason}")]
     Vocabulary {

@@ -24,6 +24,7 @@
 //! refused here by name before it is compiled.
 #![forbid(unsafe_code)]
 
+mod apart;
 mod call_lark;
 mod calls;
 mod compilation;

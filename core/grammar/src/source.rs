@@ -32,8 +32,16 @@ impl GrammarSource {
     /// A keyword is not supported, or is not what the specification says; a reference leads out of the document; the
     /// schema allows nothing, or is larger than 64 KiB or deeper than 64 levels.
     pub fn json_schema(schema: &Value) -> Result<Self, GrammarError> {
-        let kind = SourceKind::JsonSchema(schema::checked(schema)?);
-        Self { kind }.compiled()
+        Self::parsed_schema(schema)?.compiled()
+    }
+
+    /// As [`Self::json_schema`], but what only a compilation finds is reported when the source is compiled for a model
+    /// ([`crate::GrammarCompiler::constraint`]), where a cancelled request does not wait for it.
+    ///
+    /// # Errors
+    /// As [`Self::json_schema`], except that the schema allows nothing.
+    pub fn parsed_schema(schema: &Value) -> Result<Self, GrammarError> {
+        Ok(Self { kind: SourceKind::JsonSchema(schema::checked(schema)?) })
     }
 
     /// Answers that are a JSON object.
@@ -62,10 +70,23 @@ impl GrammarSource {
     /// The grammar cannot be compiled, is larger than 64 KiB or deeper than 64 levels, or has a construct that is not
     /// supported.
     pub fn lark(text: &str) -> Result<Self, GrammarError> {
+        let (source, names_tokens) = Self::checked_lark(text)?;
+        if names_tokens { Ok(source) } else { source.compiled() }
+    }
+
+    /// As [`Self::lark`], and compiled for a model only, as [`Self::parsed_schema`].
+    ///
+    /// # Errors
+    /// As [`Self::lark`], except that the grammar cannot be compiled.
+    pub fn parsed_lark(text: &str) -> Result<Self, GrammarError> {
+        Self::checked_lark(text).map(|(source, _)| source)
+    }
+
+    /// A grammar, and whether it names tokens of a model.
+    fn checked_lark(text: &str) -> Result<(Self, bool), GrammarError> {
         within_limits("Lark grammar", text)?;
         let CheckedLark { text, names_tokens } = CheckedLark::new(text)?;
-        let source = Self { kind: SourceKind::Lark(text) };
-        if names_tokens { Ok(source) } else { source.compiled() }
+        Ok((Self { kind: SourceKind::Lark(text) }, names_tokens))
     }
 
     fn compiled(self) -> Result<Self, GrammarError> {

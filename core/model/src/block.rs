@@ -234,6 +234,16 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> BranchPart<N, A, F> {
             Self::Parallel(first, second) => first.takes_whole_prompts() || second.part.takes_whole_prompts(),
         }
     }
+
+    fn company_dependent(&self) -> Option<&'static str> {
+        match self {
+            Self::Mixer(mixer) => mixer.company_dependent(),
+            Self::FeedForward(first) => first.company_dependent(),
+            Self::Parallel(first, second) => {
+                first.company_dependent().or_else(|| second.part.company_dependent())
+            }
+        }
+    }
 }
 
 /// Branches on the residual stream, run one after the other, and operations on the result of the block.
@@ -330,6 +340,11 @@ pub trait Layer: Send + Sync {
     fn begins_run(&self) -> bool {
         false
     }
+
+    /// A component whose rows may have other bits beside other rows ([`SequenceMixer::company_dependent`]).
+    fn company_dependent(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A, F> {
@@ -381,6 +396,10 @@ impl<N: Norm, A: SequenceMixer, F: FeedForward> Layer for TransformerBlock<N, A,
         self.entry.is_some()
     }
 
+    fn company_dependent(&self) -> Option<&'static str> {
+        self.branches.iter().find_map(|branch| branch.part.company_dependent())
+    }
+
     fn is_bidirectional(&self) -> bool {
         self.branches.iter().any(|branch| branch.part.is_bidirectional())
     }
@@ -409,5 +428,9 @@ impl<L: Layer + ?Sized> Layer for Box<L> {
 
     fn begins_run(&self) -> bool {
         (**self).begins_run()
+    }
+
+    fn company_dependent(&self) -> Option<&'static str> {
+        (**self).company_dependent()
     }
 }

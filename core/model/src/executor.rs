@@ -48,7 +48,12 @@ pub trait Executor: Send + Sync {
         false
     }
 
-    /// The head that predicts further tokens, if it was loaded. [`Self::execute`] then fills its states too, if the
+    /// A component whose rows may have other bits beside other rows ([`crate::SequenceMixer::company_dependent`]).
+    fn company_dependent(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The heads that predict further tokens, if they were loaded. [`Self::execute`] then fills their states too, if the
     /// context has [`TransformContext::hidden_rows`].
     fn nextn(&self) -> Option<&dyn NextnExecutor> {
         None
@@ -199,8 +204,12 @@ impl Executor for WholeModel {
         self.body.stack.takes_whole_prompts()
     }
 
+    fn company_dependent(&self) -> Option<&'static str> {
+        self.body.stack.company_dependent()
+    }
+
     fn nextn(&self) -> Option<&dyn NextnExecutor> {
-        self.nextn.as_ref().map(|_| self as &dyn NextnExecutor)
+        (!self.nextn.is_empty()).then_some(self as &dyn NextnExecutor)
     }
 
     fn check_lens(&self) -> Result<()> {

@@ -48,13 +48,18 @@ pub struct NextnOutput {
 
 /// An executor with a head for further tokens.
 pub trait NextnExecutor: Send + Sync {
-    /// Runs the head alone. `hidden` has for each row of the step the row of the model before it, `[T, D]`.
+    /// The number of heads, at least one. Each of several heads predicts the token after that of the head before it, from
+    /// the rows of that head.
+    fn heads(&self) -> usize;
+
+    /// Runs one of the heads alone. `hidden` has for each row of the step the row before it, `[T, D]`: of the model, or of
+    /// the head before.
     ///
     /// Appends to the states of the head, as [`crate::Executor::execute`] does to all states.
     ///
     /// # Errors
-    /// What a part returns; a number of rows that differs from the step's.
-    fn predict(&self, hidden: &Rows, context: &mut TransformContext) -> Result<NextnOutput>;
+    /// What a part returns; a number of rows that differs from the step's; there is no such head.
+    fn predict(&self, head: usize, hidden: &Rows, context: &mut TransformContext) -> Result<NextnOutput>;
 }
 
 impl NextnHead {
@@ -69,8 +74,7 @@ impl NextnHead {
         context: &mut TransformContext,
     ) -> Result<NextnOutput> {
         context.states.prepare(context.layout)?;
-        let joined = self.joined(embedding, hidden, context)?;
-        let out = self.block.forward(joined, context).map_err(|error| error.in_layer(self.layer))?;
+        let out = self.rows(embedding, hidden, context)?;
         let backend = &context.compute.backend;
         match self.repeats {
             HiddenRow::Stream => {
@@ -86,8 +90,23 @@ impl NextnHead {
         }
     }
 
-    /// Fills the states of the head for the rows of a step. `hidden` are the rows of the model in the step, `before` for
-    /// each sequence the row before its first one.
+    /// Fills the states of the head for the rows of a step. `hidden` are the rows that it reads, `before` for each sequence
+    /// the row before its first one.
+    ///
+    /// # Errors
+    /// As [`NextnExecutor::predict`].
+    pub(crate) fn fill(
+        &self,
+        embedding: &dyn TokenEmbedding,
+        hidden: &Rows,
+        before: &[Option<&[f32]>],
+        context: &mut TransformContext,
+    ) -> Result<()> {
+        let joined = self.joined_of_step(embedding, hidden, before, context)?;
+        self.block.fill(joined, context).map_err(|error| error.in_layer(self.layer))
+    }
+
+    /// As [`Self::fill`], and returns the rows that the next head reads.
     ///
     /// # Errors
     /// As [`NextnExecutor::predict`].
@@ -95,12 +114,39 @@ impl NextnHead {
         &self,
         embedding: &dyn TokenEmbedding,
         hidden: &Rows,
-        before: &[Option<Vec<f32>>],
+        before: &[Option<&[f32]>],
         context: &mut TransformContext,
-    ) -> Result<()> {
+    ) -> Result<Rows> {
+        let joined = self.joined_of_step(embedding, hidden, before, context)?;
+        let out = self.block.forward(joined, context).map_err(|error| error.in_layer(self.layer))?;
+        match self.repeats {
+            HiddenRow::Stream => Ok(out),
+            HiddenRow::Normed => self.head.norm(out, context),
+        }
+    }
+
+    /// The output of the block, `[T, D]`.
+    fn rows(
+        &self,
+        embedding: &dyn TokenEmbedding,
+        hidden: &Rows,
+        context: &mut TransformContext,
+    ) -> Result<Rows> {
+        let joined = self.joined(embedding, hidden, context)?;
+        self.block.forward(joined, context).map_err(|error| error.in_layer(self.layer))
+    }
+
+    /// The input of the block for the rows of a step, each with the row before it.
+    fn joined_of_step(
+        &self,
+        embedding: &dyn TokenEmbedding,
+        hidden: &Rows,
+        before: &[Option<&[f32]>],
+        context: &mut TransformContext,
+    ) -> Result<Rows> {
         let backend = &context.compute.backend;
         let (width, sequences) = (hidden.cols(), context.layout.sequences());
-        let fits = |row: &Option<Vec<f32>>| row.as_ref().is_none_or(|row| row.len() == width);
+        let fits = |row: &Option<&[f32]>| row.is_none_or(|row| row.len() == width);
         if before.len() != sequences.len() || !before.iter().all(fits) {
             return Err(ModelError::Shape {
                 what: "rows before a step, for the head for further tokens".to_owned(),
@@ -126,7 +172,7 @@ impl NextnHead {
         if known.contains(&0.0) {
             joined = backend.scale_rows(joined, &known)?;
         }
-        self.block.fill(joined, context).map_err(|error| error.in_layer(self.layer))
+        Ok(joined)
     }
 
     /// The input of the block, `[T, D]`.

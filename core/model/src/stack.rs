@@ -105,6 +105,10 @@ impl<L: Layer> LayerStack for BlockStack<L> {
         self.layers.iter().any(Layer::begins_run)
     }
 
+    fn company_dependent(&self) -> Option<&'static str> {
+        self.layers.iter().find_map(Layer::company_dependent)
+    }
+
     fn transform(&self, mut hidden: Rows, context: &mut TransformContext) -> Result<Rows> {
         let rows = context.layout.rows();
         if hidden.rows() != rows {

@@ -83,8 +83,8 @@ pub struct WholeModel {
     pub embedding: Box<dyn TokenEmbedding>,
     /// The head.
     pub head: Box<dyn OutputHead>,
-    /// A head that predicts further tokens, if it was requested. Its states follow those of the layers.
-    pub nextn: Option<NextnHead>,
+    /// The heads that predict further tokens, if they were requested. Their states follow those of the layers.
+    pub nextn: Vec<NextnHead>,
 }
 
 /// Embedding, all layers and a pooling: an encoder. It keeps no cache between steps: every sequence of a step is whole.
@@ -234,34 +234,64 @@ impl WholeModel {
 }
 
 impl WholeModel {
-    /// Fills the states of the head for further tokens, if there is one and the caller keeps its rows. A failure in it
-    /// fails no sequence, because the head only guesses.
+    /// Fills the states of the heads for further tokens, if there are some and the caller keeps their rows. A failure in
+    /// them fails no sequence, because they only guess.
     ///
     /// # Errors
     /// What a part returns.
     pub(crate) fn follow(&self, hidden: &Rows, context: &mut TransformContext) -> Result<()> {
-        let (Some(nextn), Some(kept)) = (&self.nextn, context.hidden_rows.take()) else { return Ok(()) };
+        let (Some(first), Some(kept)) = (self.nextn.first(), context.hidden_rows.take()) else {
+            return Ok(());
+        };
         let read = context.compute.backend.copy(hidden)?;
-        let read = match nextn.hidden {
+        let mut read = match first.hidden {
             HiddenRow::Stream => read,
             HiddenRow::Normed => self.head.norm(read, context)?,
         };
         let (layout, mut ignored) = (context.layout.with_adapters(None), Vec::new());
         let mut own = context.pass(&layout);
         (own.failures, own.trace) = (Some(&mut ignored), None);
-        nextn.follow(&*self.embedding, &read, &kept.before, &mut own)?;
-        kept.after = Some(read);
+        let (heads, width) = (self.nextn.len(), read.cols());
+        for (number, head) in self.nextn.iter().enumerate() {
+            let before = kept.before.iter().map(|rows| of_head(rows.as_deref(), number, heads, width));
+            let before: Vec<Option<&[f32]>> = before.collect::<Result<_>>()?;
+            if number + 1 == heads {
+                head.fill(&*self.embedding, &read, &before, &mut own)?;
+                kept.after.push(read);
+                break;
+            }
+            let next = head.follow(&*self.embedding, &read, &before, &mut own)?;
+            kept.after.push(std::mem::replace(&mut read, next));
+        }
         Ok(())
     }
 }
 
+/// The row that a head reads, of those of all heads.
+fn of_head(rows: Option<&[f32]>, head: usize, heads: usize, width: usize) -> Result<Option<&[f32]>> {
+    match rows {
+        Some(rows) if rows.len() == heads * width => Ok(rows.get(head * width..(head + 1) * width)),
+        Some(rows) => Err(ModelError::Shape {
+            what: "rows before a step, for the heads for further tokens".to_owned(),
+            expected: format!("{heads} rows of {width}"),
+            found: format!("{} numbers", rows.len()),
+        }),
+        None => Ok(None),
+    }
+}
+
 impl NextnExecutor for WholeModel {
-    fn predict(&self, hidden: &Rows, context: &mut TransformContext) -> Result<NextnOutput> {
-        match &self.nextn {
+    fn heads(&self) -> usize {
+        self.nextn.len()
+    }
+
+    fn predict(&self, head: usize, hidden: &Rows, context: &mut TransformContext) -> Result<NextnOutput> {
+        match self.nextn.get(head) {
             Some(nextn) => nextn.predict(&*self.embedding, hidden, context),
-            None => Err(ModelError::Unsupported(
-                "the model was assembled without a head that predicts further tokens".to_owned(),
-            )),
+            None => Err(ModelError::Unsupported(format!(
+                "head {head} for further tokens: the model was assembled with {} of them",
+                self.nextn.len()
+            ))),
         }
     }
 }

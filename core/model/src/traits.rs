@@ -43,6 +43,11 @@ pub trait LayerStack: Send + Sync {
         false
     }
 
+    /// A component whose rows may have other bits beside other rows ([`SequenceMixer::company_dependent`]).
+    fn company_dependent(&self) -> Option<&'static str> {
+        None
+    }
+
     /// `[T, D]` to `[T, D]`.
     ///
     /// # Errors
@@ -106,6 +111,12 @@ pub trait SequenceMixer: Send + Sync {
     fn is_bidirectional(&self) -> bool {
         false
     }
+
+    /// The name of a component whose rows may have other bits if a step computes other rows with them, or a sequence in
+    /// other parts. Guesses of further tokens would change an answer there.
+    fn company_dependent(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// Further rows that a feed-forward may read, `[T, D]` each; routers use them.
@@ -130,6 +141,11 @@ pub trait FeedForward: Send + Sync {
     fn takes_whole_prompts(&self) -> bool {
         false
     }
+
+    /// As [`SequenceMixer::company_dependent`].
+    fn company_dependent(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 impl<T: Norm + ?Sized> Norm for Box<T> {
@@ -146,6 +162,10 @@ impl<T: SequenceMixer + ?Sized> SequenceMixer for Box<T> {
     fn is_bidirectional(&self) -> bool {
         (**self).is_bidirectional()
     }
+
+    fn company_dependent(&self) -> Option<&'static str> {
+        (**self).company_dependent()
+    }
 }
 
 impl<T: FeedForward + ?Sized> FeedForward for Box<T> {
@@ -155,5 +175,9 @@ impl<T: FeedForward + ?Sized> FeedForward for Box<T> {
 
     fn takes_whole_prompts(&self) -> bool {
         (**self).takes_whole_prompts()
+    }
+
+    fn company_dependent(&self) -> Option<&'static str> {
+        (**self).company_dependent()
     }
 }

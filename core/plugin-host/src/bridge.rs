@@ -3,9 +3,11 @@
 use crate::building;
 use crate::calling::{self, StepAccess};
 use crate::component::{ComponentDescription, FamilyFunctions, Forward, Frequencies};
-use crate::instance::Instance;
+use crate::instance::{Instance, InstanceState};
 use menagerie_model::components::{FrequencyQuestion, RopeFrequencies, ScaledFrequencies};
-use menagerie_model::{ElementWise, FeedForward, Norm, Raw, Result, Rows, SequenceMixer, TransformContext};
+use menagerie_model::{
+    ElementWise, FeedForward, Norm, Raw, Result, Rows, SequenceMixer, StateSpec, TransformContext,
+};
 use menagerie_plugin::abi::{FrequencyCall, Header, Tensor};
 use menagerie_registry::{BuildResult, ComponentFactory, ComponentParts, NormTarget};
 use menagerie_spec::kind::Component as Config;
@@ -15,7 +17,6 @@ use std::sync::Arc;
 struct PluginLayer {
     instance: Instance,
     run: Forward,
-    is_bidirectional: bool,
 }
 
 /// The frequencies of a rope of a plugin.
@@ -40,7 +41,7 @@ pub(crate) fn factory_of(described: &'static ComponentDescription) -> Option<Com
         FamilyFunctions::Norm(run) => ComponentFactory::Norm(Box::leak(Box::new(
             move |config: &Config, parts: &mut dyn ComponentParts, place: &NormTarget<'_>| {
                 let instance = building::create(described, config, parts, (place.role, place.width))?;
-                Ok(Box::new(PluginLayer { instance, run, is_bidirectional: false }) as Box<dyn Norm>)
+                Ok(Box::new(PluginLayer { instance, run }) as Box<dyn Norm>)
             },
         ))),
         FamilyFunctions::Activation(run) => ComponentFactory::Activation(Box::leak(Box::new(
@@ -69,7 +70,16 @@ fn part(
 ) -> BuildResult<PluginLayer> {
     let width = parts.width();
     let instance = building::create(described, config, parts, ("", width))?;
-    Ok(PluginLayer { instance, run, is_bidirectional: described.is_bidirectional })
+    Ok(PluginLayer { instance, run })
+}
+
+impl PluginLayer {
+    /// Its name, if it has a recurrent state and does not declare that its rows are exact.
+    fn inexact(&self) -> Option<&'static str> {
+        let Instance { described, kept, .. } = &self.instance;
+        let is_recurrent = |state: &InstanceState| matches!(state.spec, StateSpec::PerSequence { .. });
+        (!described.has_exact_rows && kept.states.iter().any(is_recurrent)).then_some(described.name)
+    }
 }
 
 impl SequenceMixer for PluginLayer {
@@ -78,13 +88,21 @@ impl SequenceMixer for PluginLayer {
     }
 
     fn is_bidirectional(&self) -> bool {
-        self.is_bidirectional
+        self.instance.described.is_bidirectional
+    }
+
+    fn company_dependent(&self) -> Option<&'static str> {
+        self.inexact()
     }
 }
 
 impl FeedForward for PluginLayer {
     fn forward(&self, x: &Rows, raw: Raw, context: &mut TransformContext) -> Result<Rows> {
         calling::forward(&self.instance, self.run, &[x, raw.stream, raw.block], StepAccess::Owned(context))
+    }
+
+    fn company_dependent(&self) -> Option<&'static str> {
+        self.inexact()
     }
 }
 

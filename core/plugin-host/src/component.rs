@@ -82,6 +82,8 @@ pub(crate) struct ComponentDescription {
     pub(crate) doc: &'static str,
     pub(crate) work: FamilyFunctions,
     pub(crate) is_bidirectional: bool,
+    /// Whether it declares that a row has the same bits in any company.
+    pub(crate) has_exact_rows: bool,
     pub(crate) options: Vec<PluginOption>,
     pub(crate) roles: Vec<RoleDescription>,
     pub(crate) create: Create,
@@ -168,6 +170,9 @@ impl ComponentDescription {
         let flags = field!(component, flags);
         let known = match field!(component, family) {
             abi::Component::LAYER_HOOK => HOOK_FLAGS,
+            abi::Component::MIXER | abi::Component::FEED_FORWARD => {
+                abi::Component::LOOKS_AHEAD | abi::Component::EXACT_ROWS
+            }
             _ => abi::Component::LOOKS_AHEAD,
         };
         if flags & !known != 0 {
@@ -196,6 +201,7 @@ impl ComponentDescription {
             doc: leaked(&doc),
             work,
             is_bidirectional: flags & abi::Component::LOOKS_AHEAD != 0,
+            has_exact_rows: flags & abi::Component::EXACT_ROWS != 0,
             options,
             roles,
             create,

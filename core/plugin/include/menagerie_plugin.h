@@ -475,6 +475,10 @@ struct MenagerieComponent {
 /* In `flags`: a layer hook that is shown what was generated. */
 #define MENAGERIE_COMPONENT_IN_DECODE 32
 
+/* In `flags`: a mixer or feed-forward whose rows have the same bits whichever other rows are computed with them, and
+ * in however many calls. With a state per sequence and without this flag, the host guesses no tokens. */
+#define MENAGERIE_COMPONENT_EXACT_ROWS 64
+
 /* An option that a spec may write in the component's table. */
 struct MenagerieOptionDef {
     /* Its key. */

@@ -293,16 +293,23 @@ fn role(role: &Role) -> RoleDef {
 
 /// The description of a mixer.
 pub fn mixer<T: Mixer>() -> abi::Component {
-    let flags = match T::CAUSALITY {
+    let ahead = match T::CAUSALITY {
         Causality::Causal => 0,
         Causality::Bidirectional => abi::Component::LOOKS_AHEAD,
     };
+    let flags = ahead | exactness(T::EXACT_ROWS);
     abi::Component { flags, forward: Some(mix::<T>), ..described::<T>(abi::Component::MIXER) }
+}
+
+/// The bit of [`abi::Component::flags`] for exact rows.
+fn exactness(is_exact: bool) -> u32 {
+    if is_exact { abi::Component::EXACT_ROWS } else { 0 }
 }
 
 /// The description of a feed-forward.
 pub fn feed_forward<T: FeedForward>() -> abi::Component {
-    abi::Component { forward: Some(feed::<T>), ..described::<T>(abi::Component::FEED_FORWARD) }
+    let flags = exactness(T::EXACT_ROWS);
+    abi::Component { flags, forward: Some(feed::<T>), ..described::<T>(abi::Component::FEED_FORWARD) }
 }
 
 /// The description of a norm.

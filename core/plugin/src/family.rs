@@ -20,6 +20,11 @@ pub trait Mixer: Component {
     /// Whether it is causal.
     const CAUSALITY: Causality = Causality::Causal;
 
+    /// Whether a row has the same bits whichever other rows are computed with it, and in however many calls. Products of the
+    /// host have this property; sums over rows in another order have not. A model with a state per sequence of a component
+    /// that does not declare it cannot be drafted (`--draft`). [`testing::check`](crate::testing::check) tests it.
+    const EXACT_ROWS: bool = false;
+
     /// Computes `call.output [T, D]`, which the host adds to the residual stream, from `call.x [T, D]`, which the host has
     /// normalized.
     ///
@@ -30,6 +35,9 @@ pub trait Mixer: Component {
 
 /// Transforms each token; states can carry data from earlier tokens. May be called from several threads at once.
 pub trait FeedForward: Component {
+    /// As [`Mixer::EXACT_ROWS`].
+    const EXACT_ROWS: bool = false;
+
     /// Computes `call.output [T, D]`, which the host adds to the residual stream, from `call.x [T, D]`, which the host has
     /// normalized.
     ///

@@ -9,7 +9,7 @@ use menagerie_quantize::Policy;
 use menagerie_random::SplitMix64;
 use menagerie_spec::{ArchSpec, MetadataValue, ResolveInput, RoleSource, SourceFormat};
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 /// Blocks made at a time; a multiple of every block size in use.
@@ -32,15 +32,17 @@ pub struct Synthesis<'a> {
 /// The roles of the planned file, for specs that depend on them.
 struct SynthRoles {
     mixture: bool,
-    /// The block of a head for further tokens.
-    nextn: Option<usize>,
+    /// The blocks of heads for further tokens.
+    nextn: Range<usize>,
 }
 
 impl RoleSource for SynthRoles {
     fn has(&self, role: &str, layer: Option<usize>) -> bool {
         match role {
             "ffn_gate_inp" => self.mixture,
-            "nextn.eh_proj" | "nextn.shared_head_norm" => self.nextn.is_some() && layer == self.nextn,
+            "nextn.eh_proj" | "nextn.shared_head_norm" => {
+                layer.is_some_and(|layer| self.nextn.contains(&layer))
+            }
             _ => matches!(role, "attn_norm" | "ffn_norm" | "output_norm" | "token_embd"),
         }
     }
@@ -65,20 +67,17 @@ pub fn write(
 ) -> Result<(), SynthError> {
     let path = path.as_ref();
     let Synthesis { spec, keys, .. } = synthesis;
-    let heads = size(keys, "nextn_predict_layers").filter(|heads| *heads > 0 && spec.describes_nextn());
-    if heads.is_some_and(|heads| heads > 1) {
-        let message = "nextn_predict_layers: only files with one head for further tokens are made; use 1";
-        return Err(SynthError::Unsupported(message.to_owned()));
-    }
-    let blocks = size(keys, "block_count").and_then(|blocks| usize::try_from(blocks).ok());
+    let count = |key: &str| size(keys, key).and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+    let heads = if spec.describes_nextn() { count("nextn_predict_layers") } else { 0 };
+    let blocks = count("block_count");
     let roles = SynthRoles {
         mixture: size(keys, "expert_count").is_some_and(|count| count > 0),
-        nextn: blocks.filter(|_| heads.is_some()).and_then(|blocks| blocks.checked_sub(1)),
+        nextn: blocks.saturating_sub(heads)..blocks,
     };
     let architecture = spec.gguf_names.first().cloned().unwrap_or_else(|| spec.id().to_owned());
     let mut input =
         ResolveInput::new(SourceFormat::Gguf, path.display().to_string(), &*architecture, keys, &roles);
-    input.nextn = roles.nextn.is_some();
+    input.nextn = heads > 0;
     let config = spec.resolve(&input)?;
     let tensors = plan(&config, synthesis.tied)?;
     let mut writer = metadata(synthesis, &architecture)?;

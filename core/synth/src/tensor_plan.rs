@@ -57,7 +57,7 @@ pub(crate) fn plan(config: &ModelConfig, tied: bool) -> Result<Vec<SynthTensor>,
     for layer in &config.layers {
         plan.layer(layer)?;
     }
-    if let Some(nextn) = &config.nextn {
+    for nextn in &config.nextn {
         let at = Some(nextn.block.index);
         plan.layer(&nextn.block)?;
         nextn.sites().try_for_each(|site| plan.site(Some(site), at))?;

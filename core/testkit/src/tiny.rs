@@ -187,7 +187,7 @@ impl TinyModel {
             body: StageBody { shape, stack: Box::new(stack) },
             embedding: Box::new(embedding),
             head: Box::new(LinearHead { norm, product, scale: 1.0, softcap: None, suppress: None }),
-            nextn: None,
+            nextn: Vec::new(),
         })
     }
 

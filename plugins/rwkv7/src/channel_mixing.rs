@@ -32,6 +32,8 @@ impl Component for ChannelMixing {
 }
 
 impl FeedForward for ChannelMixing {
+    const EXACT_ROWS: bool = true;
+
     fn forward(&self, call: Call, _: Raw) -> Result<()> {
         let Call { x, mut output, sequences, mut states, host, .. } = call;
         let mut mixed = host.scratch_rows(x.rows(), x.cols())?;

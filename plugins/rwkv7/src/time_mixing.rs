@@ -178,6 +178,8 @@ fn heads(size: usize, eps: f32, first_values: Slot, build: &mut Build) -> Result
 }
 
 impl Mixer for TimeMixing {
+    const EXACT_ROWS: bool = true;
+
     fn forward(&self, call: Call) -> Result<()> {
         let Call { x, mut output, sequences, mut states, mut slots, host, .. } = call;
         let mut mixed = host.scratch_rows(x.rows(), x.cols())?;

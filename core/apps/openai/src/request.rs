@@ -19,7 +19,7 @@ pub struct RequestReader<'a> {
     pub pipeline: &'a TextPipeline,
     /// The chat template; without one, plain prompts are continued as text.
     pub format: Option<&'a Arc<dyn ChatCapable>>,
-    /// Values of fields that a body leaves out.
+    /// Values of fields that a body leaves out. Their flag also ends the wait for the constraint of a body.
     pub defaults: Request,
     /// Tools and variables of the chat template.
     pub render: RenderOptions,
@@ -268,9 +268,9 @@ impl RequestReader<'_> {
         }
         request.constraint = match (&calls, &prompt) {
             (Some(choice), Prompt::Rendered(rendered)) => {
-                self.formats.calls(&mut body, choice, &rendered.syntax, request.ignore_eos)?
+                self.formats.calls(&mut body, choice, &rendered.syntax, &request)?
             }
-            _ => match self.formats.constraint(&mut body)? {
+            _ => match self.formats.constraint(&mut body, request.cancel.as_ref())? {
                 Some(_) if request.ignore_eos => return Err(end_ignored()),
                 constraint => constraint,
             },

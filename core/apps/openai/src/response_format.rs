@@ -2,10 +2,11 @@
 
 use crate::body::{LineFault, RequestBody, only_fields};
 use crate::call_choice::CallChoice;
-use menagerie::engine::{AnswerSyntax, CallSyntax, Constraint, Tokenizing};
+use menagerie::engine::{AnswerSyntax, CallSyntax, Constraint, Request, Tokenizing};
 use menagerie::grammar::{GrammarCompiler, GrammarError, GrammarSource};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 const FIELD: &str = "response_format";
@@ -38,10 +39,15 @@ impl ResponseFormats {
     }
 
     /// Removes `response_format`, or `json_schema` or `grammar` in its place, and returns its constraint; `None` for text.
+    /// Nobody waits for it once the flag of the request is set.
     ///
     /// # Errors
-    /// The format is invalid, not supported, or the model has no tokenizer; or there are several.
-    pub fn constraint(&self, body: &mut RequestBody) -> Result<Option<Arc<dyn Constraint>>, LineFault> {
+    /// The format is invalid, not supported, or the model has no tokenizer; there are several; the request is cancelled.
+    pub fn constraint(
+        &self,
+        body: &mut RequestBody,
+        cancel: Option<&Arc<AtomicBool>>,
+    ) -> Result<Option<Arc<dyn Constraint>>, LineFault> {
         let Some(asked) = AskedForm::take(body)? else { return Ok(None) };
         let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, constraint)) = kept().iter().find(|(known, _)| *known == asked) {
@@ -50,6 +56,7 @@ impl ResponseFormats {
         let Some(compiler) = &self.compiler else {
             return Err(LineFault::of(asked.field(), "the model has no tokenizer"));
         };
+        let compiler = compiler.for_request(cancel);
         let constraint = asked.source().and_then(|source| compiler.constraint(&source));
         let constraint = constraint.map_err(|error| LineFault::of(asked.field(), error))?;
         // Another thread may have compiled the same schema meanwhile, which costs time and changes nothing.
@@ -69,8 +76,9 @@ impl ResponseFormats {
         body: &mut RequestBody,
         choice: &CallChoice,
         syntax: &AnswerSyntax,
-        ignores_end: bool,
+        request: &Request,
     ) -> Result<Option<Arc<dyn Constraint>>, LineFault> {
+        let ignores_end = request.ignore_eos;
         let form = AskedForm::take(body)?;
         if form.is_some() && ignores_end {
             return Err(end_ignored());
@@ -84,13 +92,14 @@ impl ResponseFormats {
             LineFault::of(field, reason)
         };
         let Some(compiler) = &self.compiler else { return Err(fault(&"the model has no tokenizer")) };
-        let mut kept = self.kept_calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let compiler = &compiler.for_request(request.cancel.as_ref());
+        let kept = || self.kept_calls.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |kept: &&KeptCalls| {
             let known =
                 |calls: &CallSyntax| calls.format == kept.syntax.format && calls.tools == kept.syntax.tools;
             kept.choice == *choice && kept.form == form && syntax.calls.as_ref().is_some_and(known)
         };
-        if let Some(kept) = kept.iter().find(same).filter(|_| !ignores_end) {
+        if let Some(kept) = kept().iter().find(same).filter(|_| !ignores_end) {
             return Ok(kept.constraint.clone());
         }
         let source = form.as_ref().map(AskedForm::source).transpose();
@@ -100,6 +109,7 @@ impl ResponseFormats {
         };
         let constraint = constraint.map_err(|error| fault(&error))?;
         if let Some(calls) = syntax.calls.clone().filter(|_| !ignores_end) {
+            let mut kept = kept();
             kept.push_front(KeptCalls {
                 choice: choice.clone(),
                 form,
@@ -164,8 +174,8 @@ impl AskedForm {
 
     fn source(&self) -> Result<GrammarSource, GrammarError> {
         match self {
-            Self::Format(schema) | Self::Schema(schema) => GrammarSource::json_schema(schema),
-            Self::Lark(text) => GrammarSource::lark(text),
+            Self::Format(schema) | Self::Schema(schema) => GrammarSource::parsed_schema(schema),
+            Self::Lark(text) => GrammarSource::parsed_lark(text),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The tools of a response, as those of a chat completion.
 
 use crate::body::LineFault;
+use menagerie::grammar::GrammarSource;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -63,8 +64,8 @@ impl ResponseTools {
         function
     }
 
-    /// A tool whose input is a text, as a function with one argument. A grammar of the text is part of its description:
-    /// it is not enforced.
+    /// A tool whose input is a text, as a function with one argument. A regular expression for the text is part of its
+    /// description, and the text must fit it.
     fn custom_tool(
         &mut self,
         index: usize,
@@ -72,15 +73,14 @@ impl ResponseTools {
     ) -> Result<Map<String, Value>, LineFault> {
         let mut description =
             fields.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut text = json!({ "type": "string" });
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
             match name.as_str() {
                 "type" | "name" | "description" => {}
                 "format" => {
-                    if let Some(definition) = value["definition"].as_str() {
-                        let syntax = value["syntax"].as_str().unwrap_or("grammar");
-                        description
-                            .push_str(&format!("\n\nThe input has this form ({syntax}):\n{definition}"));
-                        self.ignored.push(format!("tools[{index}].format"));
+                    if let Some(pattern) = text_pattern(index, value)? {
+                        description.push_str(&format!("\n\nThe input has this form (regex):\n{pattern}"));
+                        text["pattern"] = format!("^(?:{pattern})$").into();
                     }
                 }
                 _ => self.ignored.push(format!("tools[{index}].{}", shown(name))),
@@ -90,9 +90,13 @@ impl ResponseTools {
             return Err(LineFault::of(&format!("tools[{index}].name"), "expected a string"));
         };
         self.custom.insert(name.to_owned());
-        let input = json!({ "type": "object", "properties": { "input": { "type": "string" } },
+        let is_strict = text.get("pattern").is_some();
+        let input = json!({ "type": "object", "properties": { "input": text },
             "required": ["input"], "additionalProperties": false });
-        let function = json!({ "name": name, "description": description, "parameters": input });
+        let mut function = json!({ "name": name, "description": description, "parameters": input });
+        if is_strict {
+            function["strict"] = true.into();
+        }
         Ok(function.as_object().cloned().unwrap_or_default())
     }
 
@@ -127,6 +131,37 @@ impl ResponseTools {
     }
 }
 
+/// The regular expression that the text of a tool must match; `None` for any text.
+///
+/// # Errors
+/// The text has a form that cannot be enforced.
+fn text_pattern(index: usize, format: &Value) -> Result<Option<&str>, LineFault> {
+    let place = |field: &str| format!("tools[{index}].format.{field}");
+    match (format["type"].as_str(), format["syntax"].as_str()) {
+        (Some("text"), _) => Ok(None),
+        (Some("grammar"), Some("regex")) => match format["definition"].as_str() {
+            // It stands in a larger one below, so it has to be whole.
+            Some(definition) => match GrammarSource::regex(definition) {
+                Ok(_) => Ok(Some(definition)),
+                Err(error) => Err(LineFault::of(&place("definition"), error)),
+            },
+            None => Err(LineFault::of(&place("definition"), "expected the text of a regular expression")),
+        },
+        (Some("grammar"), syntax) => {
+            let reason = format!(
+                "{} is not supported, only `regex`: leave out format, and describe the form of the text",
+                syntax.map_or_else(|| format["syntax"].to_string(), |syntax| format!("`{}`", shown(syntax)))
+            );
+            Err(LineFault::of(&place("syntax"), reason))
+        }
+        (other, _) => {
+            let found =
+                other.map_or_else(|| format["type"].to_string(), |other| format!("`{}`", shown(other)));
+            Err(LineFault::of(&place("type"), format!("{found} is not supported, only `text` and `grammar`")))
+        }
+    }
+}
+
 /// A tool by name, as a chat completion has it.
 fn named(place: &str, tool: &Value) -> Result<Value, LineFault> {
     match tool["name"].as_str() {
@@ -149,16 +184,15 @@ mod tests {
         let tools = ResponseTools::read(Some(json!([
             { "type": "web_search" },
             { "type": "function", "name": "f", "parameters": { "type": "object" }, "strict": null, "async": true },
-            { "type": "custom", "name": "g", "description": "d", "format": { "type": "grammar", "syntax": "lark",
-              "definition": "start: /a/" } },
+            { "type": "custom", "name": "g", "description": "d", "format": { "type": "text" } },
         ])))
         .unwrap();
-        assert_eq!(tools.ignored, ["tools[0]", "tools[1].async", "tools[2].format"]);
+        assert_eq!(tools.ignored, ["tools[0]", "tools[1].async"]);
         let function = json!({ "name": "f", "parameters": { "type": "object" } });
         assert_eq!(tools.chat[0], json!({ "type": "function", "function": function }));
         let custom = &tools.chat[1]["function"];
         assert_eq!(custom["parameters"]["required"], json!(["input"]));
-        assert!(custom["description"].as_str().unwrap().ends_with("start: /a/"));
+        assert_eq!((&custom["description"], custom.get("strict")), (&json!("d"), None));
         assert_eq!((tools.sent.len(), tools.custom.contains("g")), (2, true));
         let choice = |choice: Value| tools.choice(Some(choice));
         let by_name = |name: &str| json!({ "type": "function", "function": { "name": name } });
@@ -170,5 +204,30 @@ mod tests {
         assert!(choice(json!({ "type": "web_search" })).is_err());
         assert_eq!(ResponseTools::default().choice(Some(json!("auto"))), Ok(None));
         assert!(ResponseTools::read(Some(json!([{ "type": "custom" }]))).is_err());
+    }
+
+    #[test]
+    fn the_form_of_a_text_is_enforced_or_refused() {
+        let read = |format: Value| {
+            let tool = json!({ "type": "custom", "name": "g", "format": format });
+            ResponseTools::read(Some(json!([tool])))
+        };
+        let regex = |definition: &str| {
+            read(json!({ "type": "grammar", "syntax": "regex", "definition": definition }))
+        };
+        let tools = regex("[a-h][1-8]|O-O").unwrap();
+        let function = &tools.chat[0]["function"];
+        assert_eq!(function["parameters"]["properties"]["input"]["pattern"], "^(?:[a-h][1-8]|O-O)$");
+        assert_eq!((&function["strict"], tools.ignored.len()), (&json!(true), 0));
+        assert!(function["description"].as_str().unwrap().ends_with("[a-h][1-8]|O-O"));
+        let refused = |tools: Result<ResponseTools, LineFault>| tools.unwrap_err().field.unwrap();
+        let lark = json!({ "type": "grammar", "syntax": "lark", "definition": "start: /a/" });
+        assert_eq!(refused(read(lark)), "tools[0].format.syntax");
+        assert_eq!(refused(read(json!({ "type": "xml" }))), "tools[0].format.type");
+        assert_eq!(
+            refused(read(json!({ "type": "grammar", "syntax": "regex" }))),
+            "tools[0].format.definition"
+        );
+        assert_eq!(refused(regex("a)|(b")), "tools[0].format.definition", "it would end the group around it");
     }
 }

@@ -48,6 +48,7 @@ mod page_file;
 mod prompts;
 mod puller;
 mod pulls;
+mod reading_model;
 mod reasoning_switch;
 mod reloading;
 mod response_output;

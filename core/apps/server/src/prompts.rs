@@ -1,7 +1,8 @@
 //! Bodies as prompts, checked before they wait in the queue.
 
 use crate::fault::ApiFault;
-use crate::model::{EngineModel, EngineText};
+use crate::model::EngineText;
+use crate::reading_model::ReadingModel;
 use menagerie::engine::{AdapterChoice, GenerateError};
 use menagerie_openai::{AnswerFormat, PromptRequest, RequestBody};
 use serde_json::{Map, Value};
@@ -11,7 +12,7 @@ const MOST_ANSWERS: usize = 128;
 
 /// The prompts of a body, each with a request for every answer to it.
 pub(crate) fn read_prompts(
-    model: &EngineModel,
+    model: &ReadingModel,
     mut fields: Map<String, Value>,
     format: AnswerFormat,
 ) -> Result<Vec<PromptRequest>, ApiFault> {
@@ -33,7 +34,7 @@ pub(crate) fn read_prompts(
         }
     };
     prompts.iter_mut().for_each(|prompt| adapt(prompt, adapters.as_ref()));
-    checked(text, prompts)
+    checked(&text, prompts)
 }
 
 /// Lets adapters act in the answers to a prompt, if a body has chosen them.

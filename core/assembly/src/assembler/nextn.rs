@@ -3,7 +3,7 @@
 use super::dims::{free, of};
 use super::{Assembler, TensorSite};
 use menagerie_model::components::TableEmbedding;
-use menagerie_model::{Linear, NextnHead, OutputHead, StoredTable, TokenEmbedding};
+use menagerie_model::{Linear, NextnHead, OutputHead, StateSpec, StoredTable, TokenEmbedding};
 use menagerie_registry::{BuildResult, TensorPart};
 use menagerie_spec::config::{NextnConfig, NormSite};
 
@@ -31,7 +31,14 @@ impl Assembler<'_> {
         } = config;
         let layer = block.index;
         let at = Some(layer);
+        let before = self.states.specs().len();
         let built = self.block(block);
+        let is_per_token = |spec: &StateSpec| matches!(spec, StateSpec::PerToken { .. });
+        if !self.states.specs().iter().skip(before).all(is_per_token) {
+            let text = "the block of the head for further tokens has a recurrent state, which takes no guess back; leave out \
+                        --draft heads";
+            return Err(self.fault(at, text));
+        }
         let embedding_norm = self.site_norm(embedding_norm.as_ref(), at);
         let hidden_norm = self.site_norm(hidden_norm.as_ref(), at);
         let projection = self.nextn_projection(projection, layer);

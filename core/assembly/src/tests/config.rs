@@ -97,7 +97,7 @@ pub(crate) fn tiny_config(model: &TinyModel) -> ModelConfig {
             classifier: None,
             dense: Vec::new(),
         },
-        nextn: None,
+        nextn: Vec::new(),
         tokenizer: TokenizerConfig::default(),
         chat_fallback: None,
         adapter_order: Vec::new(),

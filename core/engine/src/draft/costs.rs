@@ -50,6 +50,23 @@ impl PricedGuess {
         let copies = undone + f64::from(u8::from(is_first));
         Self { chance, undone, again: undone * rows as f64, copies }
     }
+
+    /// Adds another guess to the sums.
+    fn add(&mut self, guess: &Self) {
+        self.chance += guess.chance;
+        self.undone += guess.undone;
+        self.again += guess.again;
+        self.copies += guess.copies;
+    }
+}
+
+/// A step without guesses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PlainStep {
+    /// Its sequences, which all decode.
+    pub(crate) sequences: usize,
+    /// Its rows: one for each sequence, and those that an undone step leaves.
+    pub(crate) rows: usize,
 }
 
 /// The share of the time since the last guesses that is spent to learn whether guesses are right more often now.
@@ -153,18 +170,24 @@ impl DecodeCosts {
         self.head_asked = self.spent;
     }
 
-    /// Whether the model's own head is to add a guess to each draft, so that a step of `rows` rows, or `drafted` rows with the
-    /// guesses so far, has one more. `tokens` is the expected number of tokens that it adds. Where it has not guessed for
-    /// long, it does, to learn whether its guesses are right more often now.
-    pub(crate) fn is_worth_guessing(&self, rows: usize, drafted: usize, tokens: f64) -> bool {
-        let Some(alone) = self.seconds.get(rows).copied().flatten().filter(|_| rows > 0) else {
+    /// Whether the model's own head is to add a guess to each open draft of a step that has `guessed` guesses so far.
+    /// Where it has not guessed for long, it does, to learn whether its guesses are right more often now.
+    pub(crate) fn is_worth_guessing(&self, plain: PlainStep, guessed: usize, open: &[PricedGuess]) -> bool {
+        let PlainStep { sequences, rows } = plain;
+        let Some(alone) = self.seconds.get(rows).copied().flatten().filter(|_| sequences > 0) else {
             return false;
         };
         let of = |count: usize| self.of_rows(rows, alone, count);
+        let drafted = rows + guessed;
         let Some((before, after)) = of(drafted).zip(of(drafted + 1)) else { return false };
-        let cost = self.head.unwrap_or(0.0) + (after - before).max(0.0);
-        let is_due = drafted == rows && cost <= LEARNING * (self.spent - self.head_asked);
-        is_due || (!self.has_lost(alone) && tokens / rows as f64 * alone > cost)
+        let mut sum = PricedGuess::default();
+        for guess in open {
+            sum.add(guess);
+        }
+        let undoing = sum.copies * self.copy + self.later(sequences, &sum);
+        let cost = self.head.unwrap_or(0.0) + (after - before).max(0.0) + undoing;
+        let is_due = guessed == 0 && cost <= LEARNING * (self.spent - self.head_asked);
+        is_due || (!self.has_lost(alone) && sum.chance / sequences as f64 * alone > cost)
     }
 
     /// Seconds of all steps and guesses so far.
@@ -207,17 +230,14 @@ impl DecodeCosts {
             return 0;
         }
         let (mut best, mut count) = (LEAST_GAIN, 0);
-        let (mut tokens, mut slowest) = (sequences as f64, alone);
-        let mut sum = PricedGuess::default();
+        let (mut slowest, mut sum) = (alone, PricedGuess::default());
         for (more, guess) in (1..).zip(guesses) {
             let Some(known) = self.of_rows(rows, alone, rows + more) else { break };
-            tokens += guess.chance;
-            (sum.undone, sum.again) = (sum.undone + guess.undone, sum.again + guess.again);
-            sum.copies += guess.copies;
+            sum.add(guess);
             // More rows never take less time than fewer.
             slowest = slowest.max(known);
             let time = slowest + sum.copies * self.copy + self.later(sequences, &sum);
-            let gain = tokens / sequences as f64 * alone / time;
+            let gain = (1.0 + sum.chance / sequences as f64) * alone / time;
             if gain > best {
                 (best, count) = (gain, more);
             }
@@ -315,12 +335,32 @@ mod tests {
     #[test]
     fn a_head_guesses_where_that_pays_for_its_time_and_tries_again_after_a_while() {
         let mut costs = costs(&[100, 110, 120]);
-        assert!(!DecodeCosts::default().is_worth_guessing(1, 1, 1.0), "no plain step was measured");
+        let plain = PlainStep { sequences: 1, rows: 1 };
+        let worth = |costs: &DecodeCosts, guessed, chance| {
+            costs.is_worth_guessing(plain, guessed, &[PricedGuess::new(chance, guessed == 0, None)])
+        };
+        assert!(!worth(&DecodeCosts::default(), 0, 1.0), "no plain step was measured");
         costs.head_guessed(Duration::from_millis(20));
         costs.measured(1, 0, Duration::from_millis(100));
-        assert!(costs.is_worth_guessing(1, 1, 0.5) && !costs.is_worth_guessing(1, 1, 0.2));
+        assert!(worth(&costs, 0, 0.5) && !worth(&costs, 0, 0.2));
         (0..100).for_each(|_| costs.measured(1, 0, Duration::from_millis(100)));
-        assert!(costs.is_worth_guessing(1, 1, 0.0) && !costs.is_worth_guessing(1, 2, 0.0));
+        assert!(worth(&costs, 0, 0.0) && !worth(&costs, 1, 0.0));
+    }
+
+    /// The copy of recurrent states and the rows that a wrong guess makes the next step compute again count, too.
+    #[test]
+    fn a_head_of_a_model_with_recurrent_states_guesses_less_often() {
+        let mut costs = costs(&[100, 110, 115]);
+        costs.head_guessed(Duration::from_millis(20));
+        let plain = PlainStep { sequences: 1, rows: 1 };
+        let worth = |costs: &DecodeCosts, chance| {
+            let [free, dear] = [None, Some((1, 1.0))].map(|undone| PricedGuess::new(chance, true, undone));
+            [free, dear].map(|guess| costs.is_worth_guessing(plain, 0, &[guess]))
+        };
+        assert_eq!(worth(&costs, 0.9), [true, true]);
+        assert_eq!(worth(&costs, 0.32), [true, false]);
+        costs.copy = 0.08;
+        assert_eq!(worth(&costs, 0.9), [true, false]);
     }
 
     #[test]

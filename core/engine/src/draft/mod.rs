@@ -21,7 +21,7 @@ mod lookup;
 mod prediction;
 mod prospect;
 
-pub(crate) use costs::{DecodeCosts, PricedGuess};
+pub(crate) use costs::{DecodeCosts, PlainStep, PricedGuess};
 pub(crate) use drafting::Drafting;
 pub use head::ModelHead;
 pub use lookup::PromptLookup;

@@ -159,7 +159,7 @@ impl Scheduler {
     }
 
     /// Stores the blocks of a sequence that are complete and not on disk yet.
-    pub(super) fn write_blocks(&mut self, sequence: &mut Sequence) {
+    pub(crate) fn write_blocks(&mut self, sequence: &mut Sequence) {
         // What was lost is computed again, and stored then.
         if self.has_lost(sequence) {
             return;

@@ -5,6 +5,7 @@ use crate::draft::{DraftPace, MAX_DRAFT, PricedGuess};
 use crate::engine::Engine;
 use crate::error::GenerateError;
 use crate::hooks::PipelineHooks;
+use crate::output::SequenceResult;
 use crate::sequence::{DraftStart, ProposedToken, Sequence};
 use menagerie_model::InferenceStep;
 use std::time::Instant;
@@ -103,6 +104,17 @@ impl Scheduler {
         guesses
     }
 
+    /// Settles all sequences of a step ([`Self::settle`]). Returns those that failed.
+    pub(crate) fn settle_all(&mut self, sequences: &mut [&mut Sequence]) -> Vec<SequenceResult> {
+        let mut failed = Vec::new();
+        for (index, sequence) in sequences.iter_mut().enumerate().filter(|(_, one)| !one.in_flight) {
+            if let Err(error) = self.settle(sequence) {
+                failed.push(SequenceResult { index, rows: Err(error) });
+            }
+        }
+        failed
+    }
+
     /// Makes the recurrent states those after the computed tokens. After a step with guesses they are those after all of
     /// its rows. If all guesses became part of the sequence, there is nothing to do. Otherwise the states are those
     /// before the step again, and the tokens that it added are pending: the next step computes their rows again.
@@ -133,18 +145,11 @@ impl Scheduler {
     }
 }
 
-/// Refuses a model whose head for further tokens cannot guess, or that was loaded without it.
+/// Refuses a model that was loaded without a head for further tokens.
 ///
 /// # Errors
 /// [`GenerateError::Options`] with the reason.
 pub(crate) fn check_head(engine: &Engine) -> Result<(), GenerateError> {
-    if engine.is_recurrent() {
-        return Err(GenerateError::Options(
-            "drafts are not possible: the head for further tokens cannot guess for a model with a recurrent state; leave out \
-             --draft heads, or use --draft lookup"
-                .to_owned(),
-        ));
-    }
     if engine.model.nextn().is_some() {
         return Ok(());
     }
@@ -165,6 +170,11 @@ pub(crate) fn check_drafts(engine: &Engine, hooks: &PipelineHooks) -> Result<(),
         "the adapters of an X-LoRA are weighted from the rows of a whole step".to_owned()
     } else if let Some(hook) = hooks.layers.of_layers().next() {
         format!("the hook {} would see the tokens of wrong drafts", hook.name())
+    } else if let Some(component) = engine.model.company_dependent() {
+        format!(
+            "{component} keeps a recurrent state, and its plugin does not declare that a row has the same bits whichever rows \
+             are computed with it (`EXACT_ROWS`)"
+        )
     } else if !engine.compute.backend.has_one_answer() {
         let device = engine.compute.backend.name();
         format!("on {device} the last bits of a row depend on the other rows of its step")

@@ -91,9 +91,9 @@ impl Scheduler {
             trace.end(begun_at, key);
         }
         let rows = step_rows(logits, engine)?;
-        let after = kept.and_then(|kept| kept.after);
-        let hidden = after.map(|after| self.tails(plan, sequences, &after)).transpose()?;
-        Ok(BegunForward::Ended(ForwardOutput { rows, failures, hidden: hidden.unwrap_or_default() }))
+        let after = kept.map(|kept| kept.after).unwrap_or_default();
+        let hidden = if after.is_empty() { Vec::new() } else { self.tails(plan, sequences, &after)? };
+        Ok(BegunForward::Ended(ForwardOutput { rows, failures, hidden }))
     }
 
     /// Waits for a forward pass of the planned rows. The trace has the time of the wait, since the passes in flight overlap.
@@ -132,25 +132,34 @@ impl Scheduler {
         hooks
     }
 
-    /// For a head for further tokens the row of the model before the first row of each sequence. None at the start of a
-    /// sequence, and after a state that comes from elsewhere.
+    /// What heads for further tokens read before the first row of each sequence. None at the start of a sequence, and after a state that comes from elsewhere.
     fn rows_before(&self, plan: &[PlannedRows], sequences: &[&mut Sequence]) -> Option<HiddenRows> {
         self.engine.model.nextn()?;
         let row = |planned: &PlannedRows| {
             let sequence = &sequences[planned.index];
             sequence.hidden.before(sequence.computed).map(<[f32]>::to_vec)
         };
-        Some(HiddenRows { before: plan.iter().map(row).collect(), after: None })
+        Some(HiddenRows { before: plan.iter().map(row).collect(), after: Vec::new() })
     }
 
-    /// The rows of a step that the next one may need: the last of a prompt, all of a sequence that decodes.
+    /// The rows of a step that the next one may need: the last of a prompt; all of a sequence that decodes, and the one
+    /// before them, because a step with a wrong guess may be undone.
     fn tails(
         &self,
         plan: &[PlannedRows],
         sequences: &[&mut Sequence],
-        after: &Rows,
+        after: &[Rows],
     ) -> Result<Vec<HiddenTail>, ModelError> {
-        let (values, width) = (self.engine.compute.backend.read(after)?, after.cols());
+        let backend = &self.engine.compute.backend;
+        let width = after.iter().map(Rows::cols).sum();
+        let mut values = Vec::new();
+        let read = after.iter().map(|rows| backend.read(rows)).collect::<Result<Vec<_>, _>>()?;
+        for row in 0..after.first().map_or(0, Rows::rows) {
+            for (rows, of_head) in read.iter().zip(after) {
+                let own = row * of_head.cols()..(row + 1) * of_head.cols();
+                values.extend_from_slice(rows.get(own).unwrap_or_default());
+            }
+        }
         let tail = |planned: &PlannedRows| {
             let (rows, computed) = (&planned.rows, sequences[planned.index].computed);
             let start = match planned.step {
@@ -158,7 +167,11 @@ impl Scheduler {
                 InferenceStep::Prefill { .. } => rows.end.saturating_sub(1),
             };
             let values = values.get(start * width..rows.end * width).unwrap_or_default();
-            HiddenTail::new(computed + start - rows.start, width, values.to_vec())
+            let first = computed + start - rows.start;
+            match sequences[planned.index].hidden.before(first) {
+                Some(before) => HiddenTail::new(first - 1, width, [before, values].concat()),
+                None => HiddenTail::new(first, width, values.to_vec()),
+            }
         };
         Ok(plan.iter().map(tail).collect())
     }

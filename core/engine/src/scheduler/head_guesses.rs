@@ -1,11 +1,13 @@
 //! Guesses of the model's own head for further tokens, made before a step.
 //!
 //! The head reads a token and the row of the model before it, and predicts the next token. Its own row takes the place of
-//! the model's for the guess after that. Its states are in the pool beside those of the model: each step fills them for the
-//! rows that it computes, and rows of guesses are overwritten.
+//! the model's for the guess after that. Of several heads, each makes one guess, and reads the rows of the head before it.
+//! Their states are in the pool beside those of the model: each step fills them for the
+//! rows that it computes, and rows of guesses are overwritten. A sequence with recurrent states whose newest step was undone
+//! has several tokens that are not computed; the head reads all of them, with the rows that the undone step had.
 
 use super::Scheduler;
-use crate::draft::{DraftPace, DraftToken, MAX_DRAFT};
+use crate::draft::{DraftPace, DraftToken, MAX_DRAFT, PlainStep, PricedGuess};
 use crate::error::GenerateError;
 use crate::sampling::likeliest;
 use crate::sequence::{GuessChances, ProposedToken, Sequence};
@@ -20,12 +22,16 @@ struct HeadDraft {
     /// Its index among the sequences of the step.
     index: usize,
     id: SequenceId,
-    /// The position of its next token.
+    /// The position of its first token that is not computed.
     position: usize,
-    /// Its next token and the guesses after it.
+    /// The number of such tokens: the next one, and before it those of an undone step.
+    pending: usize,
+    /// These tokens and the guesses after them.
     tokens: Vec<u32>,
-    /// For each of them the row before it, `[tokens, D]`.
+    /// For each of them the row before it, `[tokens, D]`: of the model, or of the head before.
     hidden: Vec<f32>,
+    /// What the heads after the first read before the first of these tokens, `[heads - 1, D]`.
+    before: Vec<f32>,
     /// The grade of each guess.
     grades: Vec<u8>,
     chances: GuessChances,
@@ -42,18 +48,27 @@ impl Scheduler {
         let engine = Arc::clone(&self.engine);
         let Some(head) = engine.model.nextn() else { return };
         let due = sequences.iter().filter(|sequence| sequence.uncomputed() > 0);
-        let (rows, decode) = due.fold((0, true), |(rows, all), one| (rows + 1, all && one.is_decoding()));
-        let drafts = sequences.iter_mut().enumerate().filter_map(|(index, one)| HeadDraft::of(index, one));
+        let (mut plain, mut decode) = (PlainStep::default(), true);
+        for sequence in due {
+            plain.sequences += 1;
+            plain.rows += 1 + sequence.draft.again;
+            decode &= sequence.is_decoding();
+        }
+        let width = engine.model.shape().embedding_length;
+        let drafts =
+            sequences.iter_mut().enumerate().filter_map(|(index, one)| HeadDraft::of(index, one, width));
         let mut drafts: Vec<HeadDraft> = drafts.collect();
         if !decode {
             return;
         }
-        for made in 0..MAX_DRAFT {
-            if !self.is_worth_guessing(rows, made, &drafts) {
+        // One head guesses as often as it is worth it, and each of several heads once.
+        let most = if head.heads() > 1 { head.heads().min(MAX_DRAFT) } else { MAX_DRAFT };
+        for made in 0..most {
+            if !self.is_worth_guessing(plain, made, &drafts) {
                 break;
             }
             let start = Instant::now();
-            let guessed = self.guess_one(head, made, &mut drafts, sequences);
+            let guessed = self.guess_one((head, made), &mut drafts, sequences);
             self.costs.head_guessed(start.elapsed());
             if let Err(error) = guessed {
                 tracing::warn!(
@@ -73,23 +88,22 @@ impl Scheduler {
     }
 
     /// Whether one more guess of each open draft is expected to pay for the time of the head and of its row.
-    fn is_worth_guessing(&self, rows: usize, made: usize, drafts: &[HeadDraft]) -> bool {
+    fn is_worth_guessing(&self, plain: PlainStep, made: usize, drafts: &[HeadDraft]) -> bool {
+        let is_recurrent = self.engine.is_recurrent();
         let open = drafts.iter().filter(|draft| draft.is_open);
-        let (count, tokens) =
-            open.fold((0, 0.0), |(count, sum), draft| (count + 1, sum + draft.chance * draft.chances.next));
+        let priced: Vec<PricedGuess> = open.map(|draft| draft.priced(is_recurrent)).collect();
         let guessed: usize = drafts.iter().map(|draft| draft.grades.len()).sum();
         match self.draft_pace {
-            _ if count == 0 || made >= MAX_DRAFT => false,
+            _ if priced.is_empty() || made >= MAX_DRAFT => false,
             DraftPace::Always => true,
-            DraftPace::WhenFaster => self.costs.is_worth_guessing(rows, rows + guessed, tokens),
+            DraftPace::WhenFaster => self.costs.is_worth_guessing(plain, guessed, &priced),
         }
     }
 
     /// Adds a guess to every open draft.
     fn guess_one(
         &mut self,
-        head: &dyn NextnExecutor,
-        made: usize,
+        (head, made): (&dyn NextnExecutor, usize),
         drafts: &mut [HeadDraft],
         sequences: &[&mut Sequence],
     ) -> Result<(), GenerateError> {
@@ -109,7 +123,7 @@ impl Scheduler {
                 first_position: draft.position,
                 step: InferenceStep::Decode { current_position: draft.position },
                 regime: sequences[draft.index].regime,
-                logits: made..made + 1,
+                logits: draft.tokens.len() - 1..draft.tokens.len(),
                 adapters: None,
             });
         }
@@ -123,18 +137,19 @@ impl Scheduler {
         let mut context =
             TransformContext::new(&engine.compute, &layout, StepInput::Tokens(&tokens), &mut self.pool);
         context.failures = Some(&mut failures);
-        let made = head.predict(&hidden, &mut context)?;
+        let number = made.min(head.heads().saturating_sub(1));
+        let made = head.predict(number, &hidden, &mut context)?;
         drop(context);
         let (logits, rows) = (backend.read(&made.logits)?, backend.read(&made.hidden)?);
         let width = made.hidden.cols();
         let open = drafts.iter_mut().filter(|draft| draft.is_open);
         let own = layout.sequences().iter().zip(logits.chunks_exact(made.logits.cols().max(1)));
         for (place, (draft, (part, logits))) in open.zip(own).enumerate() {
-            let last = part.rows.end.saturating_sub(1) * width..part.rows.end * width;
+            let own = part.rows.start * width..part.rows.end * width;
             let failed = failures.iter().any(|failure| failure.index == place);
-            let row = rows.get(last).filter(|_| !failed);
+            let rows = rows.get(own).filter(|_| !failed);
             let guess = likeliest(logits).map(|(id, probability)| (id, grade(probability)));
-            draft.take(row.zip(guess));
+            draft.take(rows.zip(guess), width);
         }
         Ok(())
     }
@@ -151,32 +166,51 @@ impl Scheduler {
 
 impl HeadDraft {
     /// A draft without guesses, for a sequence that asks for them and whose newest row is known.
-    fn of(index: usize, sequence: &mut Sequence) -> Option<Self> {
+    fn of(index: usize, sequence: &mut Sequence, width: usize) -> Option<Self> {
         let chances = sequence.draft.take_question()?;
-        let (1, None, Some(&token)) = (sequence.pending(), &sequence.swapped, sequence.tokens.last()) else {
+        let (position, pending) = (sequence.computed, sequence.pending());
+        if pending != 1 + sequence.draft.again || sequence.swapped.is_some() {
             return None;
-        };
-        let position = sequence.computed;
-        let hidden = sequence.hidden.before(position)?.to_vec();
-        let (id, tokens, grades) = (sequence.id, vec![token], Vec::new());
-        Some(Self { index, id, position, tokens, hidden, grades, chances, chance: 1.0, is_open: true })
+        }
+        let tokens = sequence.tokens[position..].to_vec();
+        let before = sequence.hidden.before(position)?.get(width..)?.to_vec();
+        let mut hidden = Vec::new();
+        for at in position..position + pending {
+            hidden.extend_from_slice(sequence.hidden.before(at)?.get(..width)?);
+        }
+        let (id, grades) = (sequence.id, Vec::new());
+        let (chance, is_open) = (1.0, true);
+        Some(Self { index, id, position, pending, tokens, hidden, before, grades, chances, chance, is_open })
     }
 
-    /// Takes the row of the head and its guess; no more guesses follow without.
-    fn take(&mut self, guess: Option<(&[f32], (u32, u8))>) {
-        let Some((row, (id, grade))) = guess else {
+    /// What one more guess is expected to bring and to cost.
+    fn priced(&self, is_recurrent: bool) -> PricedGuess {
+        let undone = is_recurrent.then_some((self.tokens.len(), self.chance));
+        PricedGuess::new(self.chance * self.chances.next, self.grades.is_empty(), undone)
+    }
+
+    /// Takes the rows of a head at the tokens, and its guess; no more guesses follow without.
+    fn take(&mut self, guess: Option<(&[f32], (u32, u8))>, width: usize) {
+        let Some((rows, (id, grade))) = guess else {
             self.is_open = false;
             return;
         };
+        let next = self.grades.len() * width;
+        match self.before.get(next..next + width) {
+            // The next head reads the rows of this one.
+            Some(first) => self.hidden = [first, rows].concat(),
+            // This head reads its own row.
+            None => self.hidden.extend_from_slice(&rows[rows.len().saturating_sub(width)..]),
+        }
         self.tokens.push(id);
-        self.hidden.extend_from_slice(row);
         self.grades.push(grade);
         self.chance *= self.chances.of(grade);
     }
 
     /// Passes the guesses to the sequence.
     fn propose(self, sequences: &mut [&mut Sequence]) {
-        let guesses: Vec<(u32, u8)> = self.tokens.iter().skip(1).copied().zip(self.grades).collect();
+        let guesses: Vec<(u32, u8)> =
+            self.tokens.iter().skip(self.pending).copied().zip(self.grades).collect();
         let mut chance = 1.0;
         let proposed = guesses.iter().map(|&(id, grade)| {
             chance *= self.chances.of(grade);

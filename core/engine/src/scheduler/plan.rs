@@ -64,11 +64,6 @@ impl Scheduler {
         members: &[usize],
     ) -> (Vec<PlannedRows>, Vec<SequenceResult>) {
         let mut failed = Vec::new();
-        for (index, sequence) in sequences.iter_mut().enumerate().filter(|(_, one)| !one.in_flight) {
-            if let Err(error) = self.settle(sequence) {
-                failed.push(SequenceResult { index, rows: Err(error) });
-            }
-        }
         let rows = self.share_out(sequences, members);
         self.copy_time = Duration::ZERO;
         note_waiting(sequences, &rows, members);

@@ -77,9 +77,11 @@ impl Scheduler {
             let (plan, ids, forward) = (Vec::new(), Vec::new(), Ok(BegunForward::Ended(output)));
             return StartedStep { plan, ids, failed, forward, start, copy_time: Duration::ZERO, restores };
         }
+        let mut failed = self.settle_all(sequences);
         self.guess(sequences);
         let start = Instant::now();
-        let (plan, failed) = self.plan(sequences, members);
+        let (plan, without_room) = self.plan(sequences, members);
+        failed.extend(without_room);
         let ids = plan.iter().map(|planned| sequences[planned.index].id).collect();
         let forward = self.begin_forward(&plan, sequences, cancel);
         let mut step = StartedStep { plan, ids, failed, forward, start, copy_time: self.copy_time, restores };

@@ -1,6 +1,7 @@
-//! [`HiddenTail`]: the newest rows of the model in a sequence, for a head that predicts further tokens.
+//! [`HiddenTail`]: the newest rows that heads for further tokens read in a sequence.
 
-/// Rows of the model at consecutive positions of a sequence. They decide what a head guesses, and never what the answer is.
+/// Rows at consecutive positions of a sequence: of the model, and behind them those of each head but the last. They decide
+/// what the heads guess, and never what the answer is.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HiddenTail {
     /// The position of the first row.

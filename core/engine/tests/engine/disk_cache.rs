@@ -1,8 +1,12 @@
 //! The cache on disk: whatever is in it, answers are what the script says, and what is known is not computed.
 
+use crate::byte_text::Bytes;
 use crate::disk_fixture::{BLOCK, Fake, anew, answer, files, scripted, tokens};
+use crate::drafts::Guesses;
 use crate::fixture::mixing;
-use menagerie_engine::{DiskCache, DiskCacheOptions, Event, Queue, Request, Scheduler};
+use menagerie_engine::{
+    DiskCache, DiskCacheOptions, DraftPace, DraftSource, Event, Queue, Request, Scheduler, Session,
+};
 use menagerie_random::SplitMix64;
 use menagerie_testkit::FakeModel;
 use std::sync::Arc;
@@ -64,6 +68,32 @@ fn states_that_cannot_go_back_start_at_their_snapshots() {
         assert_eq!(ask(&prompt[..201]), 200);
         let longer = [&prompt[..], &scripted(&prompt, 5, window), &tokens(2, 20)].concat();
         assert_eq!(ask(&longer), 200);
+    }
+}
+
+/// A step with guesses may go past the position of a snapshot; the same files are written as without guesses.
+#[test]
+fn the_snapshots_of_an_answer_are_stored_with_drafts_too() {
+    let prompt = tokens(1, 20);
+    for window in [11, 30] {
+        let fake = Fake::new(FakeModel::new(50, mixing).windowed(window));
+        let written = |right: Option<Vec<u32>>| {
+            let folder = tempfile::tempdir().unwrap();
+            let scheduler = fake.scheduler(Some(fake.cache(folder.path())), 512);
+            let scheduler = scheduler.with_draft_pace(DraftPace::Always);
+            let mut session = Session::new(scheduler, Some(Arc::new(Bytes))).unwrap();
+            let source = right.map(|text| Arc::new(Guesses::Right(text)) as Arc<dyn DraftSource>);
+            let request = Request::greedy(120).with_draft(source);
+            let outcome = session.generate(&prompt, &request, |_| {}).unwrap();
+            drop(session);
+            let names = files(folder.path()).into_iter().map(|path| path.file_name().unwrap().to_owned());
+            (outcome.tokens, names.collect::<Vec<_>>())
+        };
+        let (answer, names) = written(None);
+        assert_eq!(answer, scripted(&prompt, 120, window));
+        // Whole blocks of 139 tokens, the end of the prompt, and every 32 tokens.
+        assert!(names.len() > 17, "{names:?}");
+        assert_eq!(written(Some([&prompt[..], &answer].concat())), (answer, names), "{window}");
     }
 }
 

@@ -28,4 +28,8 @@ impl FeedForward for AdaptedFeedForward {
         let mut pass = TransformContext { adapters: &self.sets, layer, ..context.pass(&layout) };
         self.part.forward(x, raw, &mut pass)
     }
+
+    fn company_dependent(&self) -> Option<&'static str> {
+        self.part.company_dependent()
+    }
 }

@@ -114,6 +114,10 @@ impl Executor for XLoraModel {
         self.model.takes_whole_prompts()
     }
 
+    fn company_dependent(&self) -> Option<&'static str> {
+        self.model.company_dependent()
+    }
+
     fn pool(&self, compute: &Compute, options: PoolOptions) -> Result<StatePool> {
         self.model.pool(compute, options.with_sets(self.state_sets()))
     }

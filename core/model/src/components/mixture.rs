@@ -167,6 +167,11 @@ impl FeedForward for FeedForwardMixture {
     fn takes_whole_prompts(&self) -> bool {
         matches!(self.gate, MixtureGate::Learned { by: ChooseBy::Prompt, .. })
     }
+
+    fn company_dependent(&self) -> Option<&'static str> {
+        let others = || self.others.iter().find_map(|expert| expert.company_dependent());
+        self.own.company_dependent().or_else(others)
+    }
 }
 
 /// The experts that join the feed-forward of one layer.

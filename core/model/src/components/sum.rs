@@ -23,4 +23,8 @@ impl SequenceMixer for SumMixer {
     fn is_bidirectional(&self) -> bool {
         self.first.is_bidirectional() || self.second.is_bidirectional()
     }
+
+    fn company_dependent(&self) -> Option<&'static str> {
+        self.first.company_dependent().or_else(|| self.second.company_dependent())
+    }
 }

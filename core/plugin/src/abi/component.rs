@@ -75,6 +75,9 @@ impl Component {
     pub const IN_PREFILL: u32 = 16;
     /// In `flags`: a layer hook that is shown what was generated.
     pub const IN_DECODE: u32 = 32;
+    /// In `flags`: a mixer or feed-forward whose rows have the same bits whichever other rows are computed with them, and
+    /// in however many calls. With a state per sequence and without this flag, the host guesses no tokens.
+    pub const EXACT_ROWS: u32 = 64;
 }
 
 /// An option that a spec may write in the component's table.

@@ -47,6 +47,9 @@ const PARTS: &[Check] = &[
     ("no state is kept outside the declared states", kept_in_states),
 ];
 
+/// Rows that are declared to have the same bits in any company.
+const EXACT: &[Check] = &[("rows have the same bits in any company", exact)];
+
 const ELEMENTS: &[Check] = &[("no element depends on another", element_by_element)];
 
 /// Runs the checks of a component's family. `given` has the options that the component requires; with
@@ -70,7 +73,8 @@ pub fn check(component: &Component, given: &Setup) -> Vec<CheckOutcome> {
         name,
         fault: check(component, given).err().map(|error| error.to_string()),
     };
-    lists.iter().flat_map(|checks| checks.iter().map(run)).collect()
+    let exact = if component.flags & Component::EXACT_ROWS != 0 { EXACT } else { &[] };
+    lists.iter().copied().chain([exact]).flatten().map(run).collect()
 }
 
 /// Rows that look like those of a model.
@@ -227,6 +231,38 @@ fn in_parts(component: &Component, given: &Setup) -> Result<()> {
             rest = later;
         }
         same(&found, &whole, given.width, &format!("in parts of {parts:?} rows"))?;
+    }
+    Ok(())
+}
+
+/// A sequence alone row by row, and in parts of several sizes beside other sequences.
+fn exact(component: &Component, given: &Setup) -> Result<()> {
+    if component.flags & Component::LOOKS_AHEAD != 0 {
+        return Err(Error::new("a component that looks ahead cannot declare exact rows"));
+    }
+    let x = rows(given, 10, 23);
+    let mut alone = given.create(component)?;
+    let mut wanted = Vec::new();
+    for row in x.chunks_exact(given.width) {
+        wanted.extend(alone.rows(row)?);
+    }
+    for parts in [&[23][..], &[1, 8, 2, 12], &[16, 1, 6]] {
+        let mut model = given.create(component)?;
+        let (mut found, mut rest) = (Vec::new(), &x[..]);
+        for (number, part) in parts.iter().enumerate() {
+            let (now, later) = rest.split_at(part * given.width);
+            let other = rows(given, 11 + number as u64, 1 + 5 * number);
+            let step = model.step(&[Feed::new(1, &other), Feed::new(0, now)])?;
+            found.extend_from_slice(&step[other.len()..]);
+            rest = later;
+        }
+        if let Some(index) = found.iter().zip(&wanted).position(|(a, b)| a.to_bits() != b.to_bits()) {
+            let (row, column) = (index / given.width, index % given.width);
+            return Err(Error::new(format!(
+                "in parts of {parts:?} rows beside another sequence: row {row}, element {column} is {}, and {} alone",
+                found[index], wanted[index]
+            )));
+        }
     }
     Ok(())
 }

@@ -26,9 +26,10 @@ pub struct ModelConfig {
     pub layers: Vec<LayerConfig>,
     /// From the last block to logits.
     pub output: OutputConfig,
-    /// A head that predicts further tokens, if one is requested ([`crate::ResolveInput::nextn`]).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nextn: Option<NextnConfig>,
+    /// The heads that predict further tokens, if they are requested ([`crate::ResolveInput::nextn`]). Each of several heads
+    /// predicts the token after that of the head before it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nextn: Vec<NextnConfig>,
     /// What the spec adds to the file's tokenizer.
     pub tokenizer: TokenizerConfig,
     /// Chat template used when the file has none.

@@ -8,7 +8,8 @@ options! {
     /// A head that predicts the token after the next one (multi-token prediction): `x = projection(join(embedding_norm(e),
     /// hidden_norm(h)))`, where `e` is the embedding of a token and `h` the row of the model before that token; then a block, `norm`
     /// and `head`. The block follows those of `[layers] count`, and `[block]`, `[mixer]` and `[feed_forward]` describe it like
-    /// theirs. A head only guesses tokens; `--draft heads` loads the first one.
+    /// theirs. Of several heads, each reads the rows of the head before it, and predicts one token more. Heads only
+    /// guess tokens; `--draft heads` loads them.
     pub(crate) struct NextnOptions {
         /// Heads that the file has.
         count: usize = KeyOr("nextn_predict_layers", 0.0),

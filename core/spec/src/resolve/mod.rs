@@ -55,7 +55,7 @@ impl Resolver<'_> {
         for index in 0..count {
             layers.push(self.layer(index));
         }
-        let nextn = if runs.is_ok() { self.nextn(count) } else { Ok(None) };
+        let nextn = if runs.is_ok() { self.nextn(count) } else { Ok(Vec::new()) };
         self.checks(count);
         self.unroped_scaling();
         let layers = runs?.of(layers.into_iter().collect::<Result<_, RecordedFault>>()?);

@@ -1,4 +1,4 @@
-//! The head that predicts further tokens.
+//! The heads that predict further tokens.
 
 use crate::config::NextnConfig;
 use crate::kind::{OptionResolver, RecordedFault};
@@ -8,11 +8,22 @@ use crate::text::source::SourceFormat;
 use std::sync::Arc;
 
 impl Resolver<'_> {
-    /// The first head for further tokens, if it is requested; its block has the index `layer`.
-    pub(super) fn nextn(&mut self, layer: usize) -> Result<Option<NextnConfig>, RecordedFault> {
-        if !self.input.nextn {
-            return Ok(None);
+    /// The heads for further tokens, if they are requested; their blocks have the indices from `first` on. Those whose
+    /// tensors are there count, at most as many as the keys state.
+    pub(super) fn nextn(&mut self, first: usize) -> Result<Vec<NextnConfig>, RecordedFault> {
+        let mut heads = Vec::new();
+        while self.input.nextn {
+            match self.nextn_head(first, heads.len())? {
+                Some(head) => heads.push(head),
+                None => break,
+            }
         }
+        Ok(heads)
+    }
+
+    /// A head, after `before` others; `None` if there are no more.
+    fn nextn_head(&mut self, first: usize, before: usize) -> Result<Option<NextnConfig>, RecordedFault> {
+        let layer = first + before;
         let Some(table) = self.spec.body.nextn.clone() else {
             let message = format!(
                 "spec {} describes no head that predicts further tokens (section [nextn]); leave out --draft heads",
@@ -33,8 +44,11 @@ impl Resolver<'_> {
             head,
         } = self.options(Arc::clone(&table), Some(layer))?;
         // A folder has no key for it whose value is the same in all of them: the tensors decide.
-        let stated = count > 0 || self.input.source == SourceFormat::Hf;
+        let stated = count > before || self.input.source == SourceFormat::Hf;
         let has_tensors = self.input.roles.has(&projection, Some(layer));
+        if before > 0 && !(stated && has_tensors) {
+            return Ok(None);
+        }
         if !stated || !has_tensors {
             let missing = if has_tensors { "its keys state 0" } else { "there is no such tensor" };
             let message = format!(

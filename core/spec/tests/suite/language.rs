@@ -238,10 +238,10 @@ fn a_head_for_further_tokens_is_resolved_on_request() {
     for role in ["nextn.eh_proj", "nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm"] {
         fake.roles.insert((role.to_owned(), Some(3)));
     }
-    assert_eq!(fake.config(&spec).nextn, None);
+    assert_eq!(fake.config(&spec).nextn, []);
     fake.nextn = true;
     let config = fake.config(&spec);
-    let nextn = config.nextn.clone().unwrap();
+    let [nextn] = <[_; 1]>::try_from(config.nextn.clone()).unwrap();
     assert_eq!((config.layers.len(), config.blocks(), nextn.block.index), (3, 3, 3));
     assert_eq!(nextn.block, LayerConfig { index: 3, ..config.layers[2].clone() });
     assert_eq!((nextn.order, nextn.hidden), (JoinOrder::EmbeddingFirst, HiddenRow::Normed));
@@ -253,9 +253,24 @@ fn a_head_for_further_tokens_is_resolved_on_request() {
     for role in ["nextn.embed_tokens", "nextn.shared_head_head"] {
         fake.roles.insert((role.to_owned(), Some(3)));
     }
-    let own = fake.config(&spec).nextn.unwrap();
+    let own = fake.config(&spec).nextn.remove(0);
     assert_eq!(own.embedding.as_deref(), Some("nextn.embed_tokens"));
     assert_eq!(own.head.as_deref(), Some("nextn.shared_head_head"));
+}
+
+/// As many as the keys state and as have their tensors.
+#[test]
+fn several_heads_for_further_tokens_are_resolved() {
+    let spec = parse(&minimal(&format!("{PLAIN}{NEXTN}"))).unwrap();
+    let heads = |stated: i64, there: &[usize]| -> Vec<usize> {
+        let mut fake = Fake::small(6).with("nextn_predict_layers", stated);
+        fake.nextn = true;
+        fake.roles.extend(there.iter().map(|layer| ("nextn.eh_proj".to_owned(), Some(*layer))));
+        fake.config(&spec).nextn.iter().map(|head| head.block.index).collect()
+    };
+    assert_eq!(heads(3, &[3, 4, 5]), [3, 4, 5]);
+    assert_eq!(heads(3, &[3, 5]), [3]);
+    assert_eq!(heads(2, &[4, 5, 6]), [4, 5]);
 }
 
 #[test]

@@ -49,6 +49,8 @@ pub struct ChainFacts {
     pub is_bidirectional: bool,
     /// Whether a prompt must be computed in one step.
     pub takes_whole_prompts: bool,
+    /// A component whose rows may have other bits beside other rows.
+    pub company_dependent: Option<&'static str>,
 }
 
 impl ChainFacts {
@@ -62,6 +64,7 @@ impl ChainFacts {
             logits_width: stages.last()?.head()?.vocabulary(),
             is_bidirectional: stacks().any(|stack| stack.is_bidirectional()),
             takes_whole_prompts: stacks().any(|stack| stack.takes_whole_prompts()),
+            company_dependent: stacks().find_map(|stack| stack.company_dependent()),
         })
     }
 
@@ -74,6 +77,7 @@ impl ChainFacts {
             logits_width: model.logits_width(),
             is_bidirectional: model.is_bidirectional(),
             takes_whole_prompts: model.takes_whole_prompts(),
+            company_dependent: model.company_dependent(),
         }
     }
 }
@@ -375,6 +379,10 @@ impl Executor for StageChain {
 
     fn takes_whole_prompts(&self) -> bool {
         self.facts.takes_whole_prompts
+    }
+
+    fn company_dependent(&self) -> Option<&'static str> {
+        self.facts.company_dependent
     }
 
     fn pool(&self, _compute: &Compute, options: PoolOptions) -> Result<StatePool, ModelError> {

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::screen::{progress, report};
 use crate::{interrupt, output};
-use menagerie::assembly::{AssembleOptions, WeightSource, open_model};
+use menagerie::assembly::{AssembleOptions, IgnoredTensor, ModelFile, WeightSource, open_model};
 use menagerie::convert::{Conversion, ConversionPlan, ConvertError, OutputTypes};
 use menagerie::engine::Arithmetic;
 use menagerie::files::path_text;
@@ -12,10 +12,11 @@ use menagerie::loaders::HfTexts;
 use menagerie::model::Compute;
 use menagerie::open::{Device, KeyOptions, ModelSource, ResolvedFile, tokenizer_tables};
 use menagerie::quantize::Importance;
-use menagerie::registry::Environment;
+use menagerie::registry::{Environment, TensorPart};
 use menagerie::spec::SourceFormat;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Whether the tokenizer is written.
@@ -53,9 +54,7 @@ impl FolderPlan<'_> {
                 "is already a GGUF file; `convert` requires a folder with config.json and .safetensors files";
             return Err(Failure::about(file.file(), reason));
         }
-        // A head for further tokens is written, too, where the spec and the folder have one.
-        let with_head = ResolvedFile::new(file.clone(), environment, keys.clone().with_nextn(true));
-        let resolved = with_head.or_else(|_| ResolvedFile::new(file, environment, keys))?;
+        let (resolved, missing_head) = with_head(file, environment, &keys)?;
         for notice in resolved.notices() {
             report::note(&notice.to_string());
         }
@@ -63,9 +62,45 @@ impl FolderPlan<'_> {
         let compute = Compute::new(backend, Arithmetic::Exact);
         let (texts, importance) = (self.texts, self.importance);
         let tensors = &*resolved.tensors;
-        let opened = OpenFolder { resolved: &resolved, tensors, compute: &compute, texts, importance };
+        let resolved = &resolved;
+        let opened = OpenFolder { resolved, tensors, compute: &compute, texts, importance, missing_head };
         opened.plan(types, take)
     }
+}
+
+/// The resolved folder with its head for further tokens, where the spec and the folder have one; otherwise without, and why
+/// a head that the folder has is left out.
+fn with_head(
+    file: Arc<dyn ModelFile>,
+    environment: &Environment,
+    keys: &KeyOptions,
+) -> Result<(ResolvedFile, Option<String>), Failure> {
+    let error = match ResolvedFile::new(Arc::clone(&file), environment, keys.clone().with_nextn(true)) {
+        Ok(resolved) => return Ok((resolved, None)),
+        Err(error) => error,
+    };
+    let resolved = ResolvedFile::new(file, environment, keys.clone())?;
+    let place = Some(resolved.config().layers.len());
+    let has_head = resolved.spec.describes_nextn()
+        && resolved.tensors.find("nextn.eh_proj", place, TensorPart::Main).is_some();
+    let reason = has_head.then(|| format!("the head that predicts further tokens is not written: {error}"));
+    Ok((resolved, reason))
+}
+
+/// For each reason, the tensors of the folder that are not written.
+fn left_out(ignored: &[IgnoredTensor]) -> Vec<String> {
+    let mut reasons: Vec<(&str, &str, usize)> = Vec::new();
+    for IgnoredTensor { tensor, reason } in ignored {
+        match reasons.iter_mut().find(|(known, _, _)| known == reason) {
+            Some((_, _, count)) => *count += 1,
+            None => reasons.push((reason, &tensor.name, 1)),
+        }
+    }
+    let note = |(reason, first, count): (&str, &str, usize)| match count {
+        1 => format!("the tensor {first} is not written: {reason}"),
+        _ => format!("{count} tensors are not written, {first} is the first: {reason}"),
+    };
+    reasons.into_iter().map(note).collect()
 }
 
 /// An open folder with its tensors, or with tensors into which adapters are merged.
@@ -76,6 +111,8 @@ pub(crate) struct OpenFolder<'a> {
     pub(crate) texts: TokenizerOutput,
     /// With the name of its file.
     pub(crate) importance: Option<(&'a str, &'a Importance)>,
+    /// Why a head for further tokens is left out that the folder has.
+    pub(crate) missing_head: Option<String>,
 }
 
 impl OpenFolder<'_> {
@@ -88,7 +125,8 @@ impl OpenFolder<'_> {
         let resolved = self.resolved;
         // The model is assembled only to know which tensors it uses.
         let options = AssembleOptions::whole(self.compute, resolved.environment.components());
-        let claims = resolved.assemble(&options)?.claims;
+        let assembly = resolved.assemble(&options)?;
+        let (claims, left_out) = (assembly.claims, left_out(&assembly.ignored));
         let (tables, _) = tokenizer_tables(&resolved.environment)?;
         let folder = resolved.file_name();
         let texts = match self.texts {
@@ -109,7 +147,8 @@ impl OpenFolder<'_> {
             compute: self.compute,
             importance: self.importance,
         };
-        let plan = conversion.plan(types)?;
+        let mut plan = conversion.plan(types)?;
+        plan.notes.extend(self.missing_head.iter().cloned().chain(left_out));
         for note in &plan.notes {
             report::note(note);
         }

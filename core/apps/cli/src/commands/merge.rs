@@ -110,6 +110,7 @@ impl MergeCommand {
             compute,
             texts: TokenizerOutput::Written,
             importance: None,
+            missing_head: None,
         };
         folder.plan(&OutputTypes::AsStored, |plan| {
             folder_plan::write(plan, &self.out, threads)?;

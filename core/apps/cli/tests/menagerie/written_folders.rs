@@ -187,3 +187,35 @@ fn widen(path: &Path, wide: u64) {
     std::os::unix::fs::FileExt::write_all_at(&file, &head, 0).unwrap();
     file.set_len(head.len() as u64 + at).unwrap();
 }
+
+/// Adds a tensor of four numbers to a file of a folder.
+fn add_tensor(path: &Path, name: &str) {
+    let file = std::fs::read(path).unwrap();
+    let length = u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
+    let mut header: Value = serde_json::from_slice(&file[8..8 + length]).unwrap();
+    let data = &file[8 + length..];
+    let offsets = [data.len(), data.len() + 16];
+    header[name] = serde_json::json!({ "dtype": "F32", "shape": [4], "data_offsets": offsets });
+    let header = serde_json::to_vec(&header).unwrap();
+    let parts = [&(header.len() as u64).to_le_bytes()[..], &header, data, &[0; 16]];
+    std::fs::write(path, parts.concat()).unwrap();
+}
+
+#[test]
+fn tensors_that_are_left_out_are_named_with_the_reason() {
+    let home = tempfile::tempdir().unwrap();
+    let model = copy("qwen2", home.path()).join("model.safetensors");
+    let lost = |plan: String| serde_json::from_str::<Value>(&plan).unwrap()["lost"].clone();
+    let json = || menagerie(home.path(), &["convert", "qwen2", "out.gguf", "--json"]).good();
+    let before = lost(json());
+    add_tensor(&model, "model.layers.0.self_attn.rotary_emb.inv_freq");
+    let note = "the tensor model.layers.0.self_attn.rotary_emb.inv_freq is not written: recomputed from rope.freq_base";
+    let mut expected = before.as_array().unwrap().clone();
+    expected.push(note.into());
+    assert_eq!(lost(json()), Value::from(expected));
+    let call = menagerie(home.path(), &["convert", "qwen2", "out.gguf"]);
+    assert!(call.err.contains(note), "{}", call.err);
+    add_tensor(&model, "model.layers.1.self_attn.rotary_emb.inv_freq");
+    let lost = lost(json()).to_string();
+    assert!(lost.contains("2 tensors are not written, model.layers.0"), "{lost}");
+}

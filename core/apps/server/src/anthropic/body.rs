@@ -2,8 +2,8 @@
 
 use super::blocks::BlockReader;
 use crate::fault::ApiFault;
-use crate::model::EngineText;
 use crate::object_fields::{IgnoredFields, ObjectFields};
+use crate::reading_model::ReadingText;
 use crate::reasoning_switch::{ReasoningSwitch, ReasoningWish};
 use menagerie::engine::ChatMessage;
 use menagerie_openai::{LineFault, PromptRequest, RequestBody};
@@ -85,7 +85,7 @@ impl MessagesBody {
     }
 
     /// The prompt and the request for its answer.
-    pub(crate) fn request(mut self, text: &EngineText) -> Result<(PromptRequest, IgnoredFields), ApiFault> {
+    pub(crate) fn request(mut self, text: &ReadingText) -> Result<(PromptRequest, IgnoredFields), ApiFault> {
         let format = text.chat_format()?;
         let mut arguments = Map::new();
         if self.thinking.is_some() || self.effort.is_some() {

@@ -3,8 +3,8 @@
 use super::messages::{MessageReader, no_images};
 use super::options::{in_own_terms, sampling_options};
 use crate::fault::ApiFault;
-use crate::model::EngineText;
 use crate::object_fields::{IgnoredFields, ObjectFields};
+use crate::reading_model::ReadingText;
 use crate::reasoning_switch::{ReasoningSwitch, ReasoningWish};
 use menagerie::engine::ChatMessage;
 use menagerie_openai::{LineFault, PromptRequest, RequestBody};
@@ -115,7 +115,7 @@ impl OllamaBody {
     }
 
     /// The prompt and the request for its answer.
-    pub(crate) fn request(mut self, text: &EngineText) -> Result<PromptRequest, ApiFault> {
+    pub(crate) fn request(mut self, text: &ReadingText) -> Result<PromptRequest, ApiFault> {
         if let Some(wish) = self.thinking {
             let mut arguments = Map::new();
             let switch = ReasoningSwitch::of(&**text.chat_format()?, &text.service.render);

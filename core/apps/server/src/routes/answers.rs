@@ -13,6 +13,7 @@ use crate::fault::ApiFault;
 use crate::http::{ClientKey, StreamFaults, event_response, json_answer, read_fields};
 use crate::model::EngineModel;
 use crate::prompts::{prompt_tokens, read_prompts};
+use crate::reading_model::ReadingModel;
 use crate::utc_time::seconds;
 use crate::whole_answer::WholeAnswer;
 use crate::worker::{AnswersJob, CancelGuard, EngineJob, RequestClass};
@@ -150,7 +151,7 @@ pub(super) fn client_of(request: &Request) -> ClientKey {
 pub(super) async fn read_with<T, R>(model: &Arc<EngineModel>, read: R) -> Result<T, ApiFault>
 where
     T: Send + 'static,
-    R: FnOnce(&EngineModel) -> Result<T, ApiFault> + Send + 'static,
+    R: FnOnce(&ReadingModel) -> Result<T, ApiFault> + Send + 'static,
 {
     read_in(RequestClass::Client, model, read).await
 }
@@ -163,11 +164,14 @@ pub(super) async fn read_in<T, R>(
 ) -> Result<T, ApiFault>
 where
     T: Send + 'static,
-    R: FnOnce(&EngineModel) -> Result<T, ApiFault> + Send + 'static,
+    R: FnOnce(&ReadingModel) -> Result<T, ApiFault> + Send + 'static,
 {
     let _first = model.worker.admit_in(class, 1)?;
     let reader = Arc::clone(model);
-    blocking(move || read(&reader)).await?
+    // Dropped with the connection of the client.
+    let guard = CancelGuard::default();
+    let cancel = guard.flag();
+    blocking(move || read(&ReadingModel::new(&reader, &cancel))).await?
 }
 
 /// Sends the prompts of a client to the thread of the model. A salt separates its states from those of others.

@@ -11,7 +11,7 @@ use crate::prompts::read_prompts;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use menagerie::engine::{LensOptions, LensTable, LogitLens};
-use menagerie_openai::{AnswerFormat, BatchRequest, LineFault};
+use menagerie_openai::{AnswerFormat, PromptRequest, LineFault};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ struct LensFields {
 
 /// A prompt under a lens.
 struct LensPrompt {
-    prompt: BatchRequest,
+    prompt: PromptRequest,
     tokens: Vec<u32>,
     lens: Arc<LogitLens>,
 }

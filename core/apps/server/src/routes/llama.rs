@@ -92,12 +92,12 @@ async fn answer(
     let writer = Box::new(InfillWriter::new(model.id.clone(), wanted));
     let prompts = read_with(model, move |reader| {
         let text = reader.text()?;
-        let tokenizer = reader.tokenizer()?;
+        let tokenizer = reader.model().tokenizer()?;
         options.insert("prompt".to_owned(), texts.prompt(&*tokenizer, "input_prefix")?.into());
         let adapters = text.take_lora(&mut options)?;
         let mut request = text.requests().completion(RequestBody::new(options))?;
         adapt(&mut request, adapters.as_ref());
-        checked(text, vec![request])
+        checked(&text, vec![request])
     })
     .await?;
     let answering = begin(app, model, prompts, client)?;

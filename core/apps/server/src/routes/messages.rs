@@ -28,8 +28,8 @@ pub(super) async fn create(
     let begin = move |app: Arc<ServerApp>, model: Arc<EngineModel>| async move {
         let (prompts, ignored) = read_with(&model, move |reader| {
             let text = reader.text()?;
-            let (request, ignored) = body.request(text)?;
-            Ok((checked(text, vec![request])?, ignored))
+            let (request, ignored) = body.request(&text)?;
+            Ok((checked(&text, vec![request])?, ignored))
         })
         .await?;
         let (id, tokens) = (app.id("msg_"), prompt_tokens(&prompts));
@@ -50,7 +50,7 @@ pub(super) async fn count_tokens(
     let mut fields = read_fields(&app, request).await?;
     let model = app.model_of(&mut fields).await?;
     let body = MessagesBody::read(fields, MessagesPurpose::Count)?;
-    let (request, ignored) = read_with(&model, move |reader| body.request(reader.text()?)).await?;
+    let (request, ignored) = read_with(&model, move |reader| body.request(&reader.text()?)).await?;
     let mut response = json_answer(&json!({ "input_tokens": request.tokens().len() }));
     list_ignored(&mut response, ignored.names());
     Ok(response)

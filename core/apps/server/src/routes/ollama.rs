@@ -129,7 +129,7 @@ async fn answer(app: &ServerApp, request: Request, kind: OllamaRoute) -> Result<
     } else {
         let prompts = read_with(&model, move |reader| {
             let text = reader.text()?;
-            checked(text, vec![body.request(text)?])
+            checked(&text, vec![body.request(&text)?])
         });
         let answering = begin(app, &model, prompts.await?, client)?;
         respond(answering, writer, is_stream).await?

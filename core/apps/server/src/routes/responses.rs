@@ -10,6 +10,7 @@ use crate::fault::ApiFault;
 use crate::http::{StreamFaults, json_answer, read_fields};
 use crate::model::EngineModel;
 use crate::prompts::{checked, prompt_tokens};
+use crate::reading_model::ReadingModel;
 use crate::response_writer::{ResponseHead, ResponseWriter};
 use crate::utc_time::seconds;
 use crate::worker::RequestClass;
@@ -136,11 +137,11 @@ impl AskedResponse {
         class: RequestClass,
     ) -> Result<Vec<PromptRequest>, ApiFault> {
         let asked = Arc::clone(&self.body);
-        let read = move |model: &EngineModel| {
+        let read = move |model: &ReadingModel| {
             let text = model.text()?;
             // A model without a template says so.
             text.chat_format()?;
-            checked(text, vec![asked.request(&text.requests())?])
+            checked(&text, vec![asked.request(&text.requests())?])
         };
         read_in(class, model, read).await
     }
