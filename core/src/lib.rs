@@ -247,6 +247,8 @@ pub use menagerie_answers as answers;
 pub use menagerie_assembly as assembly;
 #[cfg(feature = "candle")]
 pub use menagerie_candle as candle;
+#[cfg(feature = "cluster")]
+pub use menagerie_cluster as cluster;
 #[cfg(feature = "convert")]
 pub use menagerie_convert as convert;
 pub use menagerie_cpu as cpu;

@@ -18,6 +18,7 @@ macro_rules! messages {
 }
 
 mod calls;
+mod cluster;
 mod files;
 mod hub;
 mod kinds;

@@ -137,15 +137,17 @@ impl StagePlan {
             return Err(PlanError::Stages { stages: count, layers });
         }
         let bytes = layer_bytes(config, source);
-        let cuts: Vec<usize> = std::iter::once(0)
-            .chain((1..layers).filter(|&cut| key_reader(config, cut).is_none()))
-            .chain(std::iter::once(layers))
-            .collect();
+        let cuts = possible_cuts(config);
         let most = cuts.len() - 1;
         if count > most {
             return Err(PlanError::Joined { stages: count, most });
         }
         Ok(Self { stages: balanced(&bytes, &cuts, count) })
+    }
+
+    /// The smallest possible stages: of one layer each, or of more where layers share keys. A model without layers has none.
+    pub fn finest(config: &ModelConfig) -> Self {
+        Self { stages: possible_cuts(config).windows(2).map(|cuts| cuts[0]..cuts[1]).collect() }
     }
 
     /// The layers of each stage.
@@ -195,6 +197,20 @@ impl StagePlan {
             _ => StagePosition::Middle,
         }
     }
+
+    /// Bytes of the weights of stage `index` in the file, with embedding and head if it has them; 0 if there is no such
+    /// stage.
+    pub fn bytes(&self, index: usize, config: &ModelConfig, source: &dyn WeightSource) -> u64 {
+        let bytes = layer_bytes(config, source);
+        self.stages.get(index).and_then(|layers| bytes.get(layers.clone())).map_or(0, |own| own.iter().sum())
+    }
+}
+
+/// The possible boundaries, with 0 and the end.
+fn possible_cuts(config: &ModelConfig) -> Vec<usize> {
+    let layers = config.layers.len();
+    let inner = (1..layers).filter(|&cut| key_reader(config, cut).is_none());
+    std::iter::once(0).chain(inner).chain((layers > 0).then_some(layers)).collect()
 }
 
 /// The first layer after a boundary that attends to the keys of a layer before it, and that layer.

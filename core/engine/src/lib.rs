@@ -78,9 +78,9 @@ pub use error::{GenerateError, MissingCapability, TextError};
 pub use evaluation::Evaluation;
 pub use hooks::{
     Capture, CaptureOptions, CaptureSummary, HOST_OPTIONS, HookKind, HookSite, HookTarget, Hookable,
-    LayerProfile, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle, RelayHeader, RelayOptions,
-    RelaySequence, RelayedRows, RequestArrival, RequestEnd, RequestId, RequestKind, RequestProgress,
-    RequestSpans, RequestStart, ScalingLog, Steering, StepReport, copied_hook, write_trace,
+    LayerProfile, NamedHook, PhaseProfile, PipelineHooks, PipelineLifecycle, RecipeOrigin, RelayHeader,
+    RelayOptions, RelaySequence, RelayedRows, RequestArrival, RequestEnd, RequestId, RequestKind,
+    RequestProgress, RequestSpans, RequestStart, ScalingLog, Steering, StepReport, copied_hook, write_trace,
 };
 pub use identity::{
     AdapterIdentifier, AdapterIdentity, Cacheable, IdentityError, ModelFingerprint, StateIdentity,

@@ -9,8 +9,8 @@ use crate::opening::{finish_embedding, finish_text};
 use crate::options::LoadOptions;
 use crate::request::{LinearWrapping, LoadProgress, LoadRequest};
 use crate::source::ModelSource;
-use crate::stage_options::StageStart;
-use crate::stages;
+use crate::stage_options::{StageShare, StageStart};
+use crate::stages::{self, LoadedStage};
 use menagerie_assembly::Purpose;
 use menagerie_engine::{EmbeddingPipeline, TextPipeline};
 use menagerie_model::LinearWrapper;
@@ -128,6 +128,14 @@ impl<'a> ModelBuilder<'a> {
         };
         let name = path.display().to_string();
         stages::serve_stage(&name, move || self.request(), start)
+    }
+
+    /// Loads a share of the model's layers, for chains in other processes. Only the weights of these layers are read.
+    ///
+    /// # Errors
+    /// As [`Self::open_text`]; the model has no such share.
+    pub fn open_stage(self, share: &StageShare) -> Result<LoadedStage, LoadError> {
+        stages::load_stage(&self.request()?, share)
     }
 
     /// The request with the files of the model, and the values of a recipe.

@@ -61,7 +61,8 @@ pub use recipe::{Ingredients, find_recipe, is_recipe};
 pub use resolved::ResolvedFile;
 pub use source::ModelSource;
 pub use stage_options::{
-    StageLauncher, StageOptions, StagePlace, StageProbe, StageRestart, StageSplit, StageStart,
+    StageFinder, StageLauncher, StageOptions, StageOverlap, StagePlace, StageProbe, StageRestart, StageShare,
+    StageSplit, StageStart, StageWish,
 };
-pub use stages::{refuse_stage, stage_fault};
+pub use stages::{ChainPlace, LoadedStage, refuse_stage, stage_fault};
 pub use tables::tokenizer_tables;

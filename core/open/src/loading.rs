@@ -55,11 +55,12 @@ pub(crate) fn load(request: &LoadRequest, purpose: Purpose) -> Result<LoadedPart
         let reason = "a reranker: its head gives scores and cannot continue a text; use `rerank`".to_owned();
         return Err(LoadError::Purpose { file: resolved.file_name(), reason });
     }
-    let plan = options.placement.stages.as_ref().map(|stages| stages.plan(&resolved)).transpose()?;
+    let plan =
+        options.placement.stages.as_ref().map(|stages| stages.own_plan(&resolved)).transpose()?.flatten();
     let mapped = stages::in_processes(options).then(|| (resolved.clone(), stages::mapped(request)));
     let quantized = if shared { None } else { quantized(&mut resolved, request)? };
     let in_memory = !options.weights.mmap || options.weights.quantization.is_some();
-    let mut weights = match shared && in_memory {
+    let mut weights = match (shared && in_memory) || stages::are_elsewhere(options) {
         true => 0,
         false => weight_bytes(&resolved, quantized.as_deref(), &compute, free)?,
     };
@@ -169,16 +170,17 @@ fn assembled_with(
     if how.purpose == Purpose::Vectors {
         return Ok((Assemblies::Whole(resolved.assemble(how)?), Vec::new()));
     }
-    let (Some(plan), Some(stages)) = (plan, &options.placement.stages) else {
-        let (made, sites) = resolved.assemble_adaptable(how)?;
+    let whole = || resolved.assemble_adaptable(how);
+    let Some(stages) = &options.placement.stages else {
+        let (made, sites) = whole()?;
         return Ok((Assemblies::Whole(made), sites));
     };
-    match stages.place {
-        StagePlace::Processes(_) => {
-            let (whole, sites) = resolved.assemble_adaptable(how)?;
+    match (&stages.place, plan) {
+        (StagePlace::Processes(_) | StagePlace::Elsewhere(_), _) | (_, None) => {
+            let (whole, sites) = whole()?;
             Ok((Assemblies::Split { stages: Vec::new(), whole: Some(whole) }, sites))
         }
-        StagePlace::Threads => {
+        (StagePlace::Threads, Some(plan)) => {
             let with_whole = stages.probe != StageProbe::Never && !copies(resolved, how.compute);
             Assemblies::split(resolved, how, plan, with_whole)
         }

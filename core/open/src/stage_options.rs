@@ -1,7 +1,9 @@
 //! [`StageOptions`]: how a model is split into stages, and where they run.
 
+mod finder;
 mod start;
 
+pub use finder::{StageFinder, StageShare, StageWish};
 pub use start::{StageLauncher, StageStart};
 
 use crate::error::LoadError;
@@ -55,6 +57,8 @@ pub enum StagePlace {
     Threads,
     /// In other processes, which the launcher starts.
     Processes(StageLauncher),
+    /// In processes that were started separately, perhaps on other machines; they determine the split.
+    Elsewhere(StageFinder),
 }
 
 /// Whether a split model is compared with the whole model on a few tokens before it is used.
@@ -70,8 +74,8 @@ pub enum StageProbe {
 /// How many steps the stages compute at the same time, each with a part of the running sequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StageOverlap {
-    /// One for each stage, if the stages are processes and this machine has cores for the threads of all of them; otherwise
-    /// one. Stages that share cores compute a step of all sequences faster, because it reads the weights once.
+    /// One for each stage, if the stages are on machines of their own, or if they are processes and this machine has cores for
+    /// the threads of all of them; otherwise one. Stages that share cores compute a step of all sequences faster, because it reads the weights once.
     #[default]
     WhereStagesHaveCores,
     /// At most this number.
@@ -88,6 +92,14 @@ impl StageOverlap {
                 let threads = threads.unwrap_or(cores).max(1);
                 if stages.saturating_mul(threads) <= cores { stages } else { 1 }
             }
+        }
+    }
+
+    /// The most steps in flight over stages on machines of their own; 0 for one per stage.
+    pub(crate) fn of_machines(self) -> usize {
+        match self {
+            Self::Steps(steps) => steps,
+            Self::WhereStagesHaveCores => 0,
         }
     }
 
@@ -131,6 +143,22 @@ impl StageOptions {
     /// The same stages in processes that `launcher` starts.
     pub fn in_processes(self, launcher: StageLauncher) -> Self {
         Self { place: StagePlace::Processes(launcher), ..self }
+    }
+
+    /// Stages that were started separately.
+    pub fn elsewhere(finder: StageFinder) -> Self {
+        Self { place: StagePlace::Elsewhere(finder), probe: StageProbe::Never, ..Self::count(1) }
+    }
+
+    /// The layers of each stage of a model, if this process determines them.
+    ///
+    /// # Errors
+    /// As [`Self::plan`].
+    pub(crate) fn own_plan(&self, resolved: &ResolvedFile) -> Result<Option<StagePlan>, LoadError> {
+        match self.place {
+            StagePlace::Elsewhere(_) => Ok(None),
+            StagePlace::Threads | StagePlace::Processes(_) => self.plan(resolved).map(Some),
+        }
     }
 
     /// The layers of each stage of a model.

@@ -4,7 +4,7 @@ use crate::block_copies::BlockCopies;
 use crate::chain::{ChainSession, StagedStates};
 use crate::fault::{FaultKind, StageFault, StageName};
 use crate::frame::payload::{PayloadReader, PayloadWriter};
-use crate::frame::{FrameContent, FrameHeader, FrameKind, HEADER_BYTES, StageFrame, TransportKind};
+use crate::frame::{FRAME_HEADER_BYTES, FrameContent, FrameHeader, FrameKind, StageFrame, TransportKind};
 use crate::identity::Identity;
 use crate::message::gather::{GatherMessage, GatherSubject, stage_of};
 use crate::message::hook::HookMessage;
@@ -32,7 +32,7 @@ const STATE_MEMORY: u64 = 16 << 20;
 /// The frame is invalid.
 #[doc(hidden)]
 pub fn read_frame(bytes: &[u8]) -> Result<(), String> {
-    let (head, payload) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or("shorter than a header")?;
+    let (head, payload) = bytes.split_first_chunk::<FRAME_HEADER_BYTES>().ok_or("shorter than a header")?;
     let frame = StageFrame { head: *head, payload: payload.to_vec(), rows: Vec::new() };
     let (header, content) = frame.open(TransportKind::Serialized)?;
     read_content(&header, content)
@@ -42,7 +42,7 @@ pub fn read_frame(bytes: &[u8]) -> Result<(), String> {
 /// are shorter than a header.
 #[doc(hidden)]
 pub fn sealed_frame(bytes: &[u8]) -> Option<Vec<u8>> {
-    let (head, payload) = bytes.split_first_chunk::<HEADER_BYTES>()?;
+    let (head, payload) = bytes.split_first_chunk::<FRAME_HEADER_BYTES>()?;
     let field = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let rows = (field(60) as usize).min(payload.len()) / 4 * 4;
     let (body, values) = payload.split_at(payload.len() - rows);

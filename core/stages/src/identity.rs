@@ -18,7 +18,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    fn fields(&self) -> [(&'static str, &String); 5] {
+    /// The properties with their names.
+    pub fn fields(&self) -> [(&'static str, &String); 5] {
         [
             ("version", &self.version),
             ("spec", &self.spec),

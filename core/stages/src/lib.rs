@@ -40,7 +40,9 @@ mod worker;
 
 pub use chain::{ChainFacts, ChainOptions, StageChain};
 pub use fault::{FaultKind, StageFault, StageName};
-pub use frame::{FrameContent, FrameHeader, FrameKind, StageFrame, TransportKind};
+pub use frame::{
+    FRAME_HEADER_BYTES, FRAME_VERSION, FrameContent, FrameHeader, FrameKind, StageFrame, TransportKind,
+};
 pub use identity::Identity;
 pub use library::{SharedLibrary, StageLibrary, StageReach};
 pub use message::times::StageTime;
@@ -48,4 +50,4 @@ pub use source::{PipelineDemand, PipelineLinks, PipelineSource};
 #[cfg(unix)]
 pub use transport::SocketTransport;
 pub use transport::{Channel, PipelineTransport, TransportFault, ring};
-pub use worker::{StageWorker, WorkerParts};
+pub use worker::{StageCounts, StageMeter, StageWorker, WorkerParts};

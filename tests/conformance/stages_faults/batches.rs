@@ -2,7 +2,7 @@
 //! prefixes say what they say alone, bit for bit.
 
 use menagerie::engine::{
-    AdapterChoice, Arithmetic, Event, GenerateError, Request, RequestId, SamplingOptions, SchedulerOptions,
+    AdapterChoice, Arithmetic, Event, GenerateError, Queue, Request, RequestId, SamplingOptions, Scheduler,
     StopReason, TextPipeline,
 };
 use menagerie::open::{LoadedModel, ModelBuilder, StageOptions, StageOverlap, StageProbe};
@@ -10,6 +10,7 @@ use menagerie_conformance::suite::zoo::model_file;
 use menagerie_conformance::{fixtures, options};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const REQUESTS: usize = 18;
 
@@ -67,8 +68,12 @@ fn note(said: &mut Said, event: Event) {
 fn alone(pipeline: &TextPipeline, all: &[Asked]) -> Vec<Said> {
     let of = |one: &Asked| {
         let mut said = Said::new();
-        let mut session = pipeline.session().unwrap();
-        session.generate(&one.prompt, &one.request, |event| note(&mut said, event)).unwrap();
+        let scheduler = Scheduler::for_one(Arc::clone(pipeline.engine()), Vec::new()).unwrap();
+        let mut queue = Queue::new(scheduler, None);
+        queue.submit(&one.prompt, &one.request);
+        for (_, outcome) in queue.run(|_, event| note(&mut said, event)) {
+            outcome.unwrap();
+        }
         said
     };
     all.iter().map(of).collect()
@@ -76,12 +81,10 @@ fn alone(pipeline: &TextPipeline, all: &[Asked]) -> Vec<Said> {
 
 /// Runs all together with little room, and compares; returns how many gave way and how many were cancelled while they ran.
 fn together(pipeline: &TextPipeline, all: &[Asked], expected: &[Said], what: &str) -> [usize; 2] {
-    let room = SchedulerOptions::default()
-        .with_sequences(6)
-        .with_prefixes(2)
-        .with_capacity_tokens(176)
-        .with_step_tokens(12);
-    let mut queue = pipeline.queue(room).unwrap();
+    let engine = pipeline.engine();
+    let room = engine.pool_options(6 + 2, 176).with_page_len(8);
+    let scheduler = Scheduler::with_pool(Arc::clone(engine), Vec::new(), room, 12).unwrap().with_prefixes(2);
+    let mut queue = Queue::new(scheduler, None);
     let mut ids = BTreeMap::<RequestId, usize>::new();
     let mut said = vec![Said::new(); all.len()];
     let (mut step, mut preempted, mut cancelled) = (0, 0, 0);

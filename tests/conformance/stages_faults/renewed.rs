@@ -33,6 +33,8 @@ pub(crate) enum Fate {
 pub(crate) struct Renewing {
     pub(crate) stages: usize,
     pub(crate) transport: TransportKind,
+    /// Steps in flight.
+    pub(crate) overlap: usize,
     pub(crate) deadline: Duration,
     pub(crate) restoring: Duration,
     /// Of the pipelines, in the order in which they are made; those after them are whole.
@@ -47,7 +49,8 @@ impl Renewing {
 
     /// Two stages whose pipelines have these fates.
     pub(crate) fn all(fates: Vec<Fate>) -> Self {
-        Self { stages: 2, transport: TransportKind::Serialized, deadline: LONG, restoring: LONG, fates }
+        let transport = TransportKind::Serialized;
+        Self { stages: 2, transport, overlap: 1, deadline: LONG, restoring: LONG, fates }
     }
 }
 
@@ -130,7 +133,8 @@ impl Renewed {
             made: Arc::clone(&made),
             workers: Arc::clone(&workers),
         };
-        let waits = ChainOptions::default().with_deadline(how.deadline).with_restoring(how.restoring);
+        let waits = ChainOptions::default().with_overlap(how.overlap).with_deadline(how.deadline);
+        let waits = waits.with_restoring(how.restoring);
         let facts = ChainFacts::of_whole(&*whole.engine().model);
         let chain = StageChain::over(Box::new(source), facts, Identity::default(), shared, waits);
         let chain = chain.unwrap_or_else(|fault| panic!("{fault}"));

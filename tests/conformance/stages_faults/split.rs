@@ -110,6 +110,7 @@ impl Split {
                 credits: ChainOptions::default().credits,
                 cancelled: None,
                 state_memory: making.state_memory,
+                meter: Arc::default(),
             };
             std::thread::spawn(move || drop(StageWorker::new(parts, Box::new(link)).run()))
         });

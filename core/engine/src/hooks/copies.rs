@@ -15,6 +15,17 @@ pub struct HookTarget {
     pub width: usize,
     /// Layers of the whole model.
     pub layers: usize,
+    /// Where recipes come from.
+    pub origin: RecipeOrigin,
+}
+
+/// Where the process is that recipes come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecipeOrigin {
+    /// On this machine, with the same user: recipes may name folders.
+    SameMachine,
+    /// Perhaps on another machine: no path of a recipe is used.
+    OtherMachine,
 }
 
 /// Makes a copy of a hook from the content of its recipe.
@@ -22,7 +33,7 @@ type Maker = fn(&[u8], &HookTarget) -> Result<Arc<dyn LayerHook>, String>;
 
 /// The kinds of hooks that can be copied.
 const MAKERS: [(&str, Maker); 4] = [
-    (Capture::KIND, |content, place| Ok(Arc::new(Capture::copied(content, place.layers)?))),
+    (Capture::KIND, |content, place| Ok(Arc::new(Capture::copied(content, place.layers, place.origin)?))),
     (Steering::KIND, |content, place| Ok(Arc::new(Steering::copied(content, place)?))),
     (Relay::KIND, |content, _| Ok(Arc::new(Relay::copied(content)?))),
     (NamedHook::KIND, |content, place| NamedHook::copied(content, &place.entries, place.layers, place.width)),

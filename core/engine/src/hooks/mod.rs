@@ -10,7 +10,7 @@ mod scalings;
 mod steering;
 
 pub use capture::{Capture, CaptureOptions, CaptureSummary};
-pub use copies::{HookTarget, copied_hook};
+pub use copies::{HookTarget, RecipeOrigin, copied_hook};
 pub use lifecycle::{
     Hookable, PipelineLifecycle, RequestArrival, RequestEnd, RequestId, RequestKind, RequestProgress,
     RequestStart, StepReport,

@@ -70,8 +70,8 @@ impl Scheduler {
         members: &[usize],
         cancel: &[Option<&AtomicBool>],
     ) -> StartedStep {
-        let (start, restores) = (Instant::now(), self.counts.restores);
         let failed = self.replay_lost(sequences, cancel);
+        let (start, restores) = (Instant::now(), self.counts.restores);
         if !failed.is_empty() {
             let output = ForwardOutput { rows: StepRows::none(), failures: Vec::new(), hidden: Vec::new() };
             let (plan, ids, forward) = (Vec::new(), Vec::new(), Ok(BegunForward::Ended(output)));

@@ -31,8 +31,18 @@ pub(crate) fn finish_text(
     let kv_type = kv_type.unwrap_or_else(|| default_kv_type(is_f32, options.weights.arithmetic));
     let Executors { model, xlora, whole } =
         executors(made, plan.as_ref(), (&resolved, &sites), &compute, options)?;
-    let model =
-        LanguageModel { model, whole, xlora, files, sites, mixture, kv_type, chunk: options.context.chunk };
+    let has_states = !stages::are_elsewhere(options);
+    let model = LanguageModel {
+        model,
+        whole,
+        xlora,
+        files,
+        sites,
+        mixture,
+        kv_type,
+        chunk: options.context.chunk,
+        has_states,
+    };
     finish(FinishedParts { model, resolved, compute, text, weights, free, guard }, request)
 }
 
@@ -49,6 +59,8 @@ struct LanguageModel {
     kv_type: KvType,
     /// Tokens of a step.
     chunk: usize,
+    /// Whether the states are in the memory of this machine.
+    has_states: bool,
 }
 
 impl PipelineModel for LanguageModel {
@@ -64,7 +76,7 @@ impl PipelineModel for LanguageModel {
         let room = with_snapshot_room(room.with_sets(sets), states);
         let snapshots = snapshot_bytes(states).saturating_mul(sets as u64);
         Ok(ContextMemory {
-            state: room.memory(states)?.saturating_add(snapshots),
+            state: if self.has_states { room.memory(states)?.saturating_add(snapshots) } else { 0 },
             working: working_bytes(&*self.model, self.chunk),
             adapters: self.xlora.unwrap_or_else(|| self.files.bytes()),
         })
@@ -143,18 +155,20 @@ fn split(
     options: &LoadOptions,
 ) -> Result<(StageChain, Option<WholeModel>), LoadError> {
     let failed = |reason: &str| LoadError::Stages { file: resolved.file_name(), reason: reason.to_owned() };
-    let (Some(plan), Some(how)) = (plan, &options.placement.stages) else {
-        return Err(failed("there is no plan"));
-    };
-    let chain = match (&how.place, &whole) {
-        (StagePlace::Threads, _) => {
+    let Some(how) = &options.placement.stages else { return Err(failed("there are no stages")) };
+    let chain = match (&how.place, &whole, plan) {
+        (StagePlace::Threads, _, Some(plan)) => {
             stages::chain_of_threads(&resolved.file_name(), stages, &stages::names(plan), compute, how)?
         }
         #[cfg(unix)]
-        (StagePlace::Processes(launcher), Some(whole)) => {
+        (StagePlace::Processes(launcher), Some(whole), Some(plan)) => {
             stages::chain_of_processes(resolved, whole, plan, launcher, compute, options)?
         }
-        (StagePlace::Processes(_), _) => return Err(failed("processes have no links on this system")),
+        (StagePlace::Elsewhere(finder), Some(whole), _) => {
+            stages::chain_elsewhere(resolved, whole, finder, compute, options)?
+        }
+        (_, _, None) => return Err(failed("there is no plan")),
+        (_, _, Some(_)) => return Err(failed("processes have no links on this system")),
     };
     let is_free = !(stages::in_processes(options) && stages::takes_copies(options));
     let whole = whole.filter(|_| how.probe != StageProbe::Never && is_free);

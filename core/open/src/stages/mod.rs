@@ -1,14 +1,21 @@
-//! A model opened as stages: chains on threads and of processes, and the process of a stage.
+//! A model opened as stages: chains on threads, of processes and of stages elsewhere; and the process of a stage.
 
+mod elsewhere;
 mod identity;
 mod library;
+mod loaded_stage;
+mod parts;
 mod probe;
 #[cfg(unix)]
 mod processes;
 #[cfg(unix)]
 mod serving;
 mod threads;
+mod whole;
 
+pub(crate) use elsewhere::chain_elsewhere;
+pub(crate) use loaded_stage::load_stage;
+pub use loaded_stage::{ChainPlace, LoadedStage};
 pub(crate) use probe::probe;
 #[cfg(unix)]
 pub(crate) use processes::chain_of_processes;
@@ -60,7 +67,7 @@ pub fn refuse_stage(start: &StageStart, reason: &str) -> Result<(), LoadError> {
 
 /// Refuses stages in processes on a system without Unix sockets.
 pub(crate) fn check(options: &LoadOptions) -> Result<(), LoadError> {
-    if cfg!(not(unix)) && in_processes(options) {
+    if cfg!(not(unix)) && in_processes(options) && !are_elsewhere(options) {
         let reason = "stages in processes need Unix sockets, which this system lacks: use --stages";
         return Err(LoadError::Options(reason.to_owned()));
     }
@@ -69,7 +76,14 @@ pub(crate) fn check(options: &LoadOptions) -> Result<(), LoadError> {
 
 /// Whether the stages of the model run in other processes, which load their weights themselves.
 pub(crate) fn in_processes(options: &LoadOptions) -> bool {
-    options.placement.stages.as_ref().is_some_and(|stages| matches!(stages.place, StagePlace::Processes(_)))
+    let place = options.placement.stages.as_ref().map(|stages| &stages.place);
+    matches!(place, Some(StagePlace::Processes(_) | StagePlace::Elsewhere(_)))
+}
+
+/// Whether the stages of the model may run on other machines, so that their memory does not count here.
+pub(crate) fn are_elsewhere(options: &LoadOptions) -> bool {
+    let place = options.placement.stages.as_ref().map(|stages| &stages.place);
+    matches!(place, Some(StagePlace::Elsewhere(_)))
 }
 
 /// The request of a chain whose stages run in other processes: the model stays mapped, in the types of the file.

@@ -1,12 +1,13 @@
 //! [`chain_of_processes`]: stages as processes of this machine.
 
 use super::identity::identity;
+use super::whole::{facts_of, starts};
 use crate::error::LoadError;
 use crate::options::LoadOptions;
 use crate::resolved::ResolvedFile;
 use crate::stage_options::{StageLauncher, StageOptions, StageRestart, StageStart};
 use menagerie_assembly::{Assembly, StagePlan};
-use menagerie_model::{Compute, Executor};
+use menagerie_model::Compute;
 use menagerie_stages::{
     ChainFacts, ChainOptions, FaultKind, Identity, PipelineDemand, PipelineLinks, PipelineSource,
     SharedLibrary, SocketTransport, StageChain, StageFault, StageName, StageReach,
@@ -97,17 +98,6 @@ impl PipelineSource for ProcessSource {
     }
 }
 
-/// Slots that are declared before each stage of a plan.
-fn starts(plan: &StagePlan, whole: &Assembly) -> Vec<StageStart> {
-    let specs = whole.slots.specs();
-    let start = |(index, layers): (usize, &std::ops::Range<usize>)| {
-        let before = whole.slots_before.get(layers.start).copied().unwrap_or(0);
-        let slots = specs.iter().take(before).map(|slot| (slot.name.clone(), slot.width)).collect();
-        StageStart { index, layers: plan.stages().to_vec(), slots }
-    };
-    plan.stages().iter().enumerate().map(start).collect()
-}
-
 /// A chain whose stages are processes of this machine, linked by sockets. `whole` is the model over the mapped file, of
 /// which only the facts are used; the process that has the chain touches none of its matrices.
 ///
@@ -123,7 +113,7 @@ pub(crate) fn chain_of_processes(
 ) -> Result<StageChain, LoadError> {
     let file = resolved.file_name();
     let failed = |reason: String| LoadError::Stages { file: file.clone(), reason };
-    let facts = whole.facts().ok_or_else(|| failed("an encoder cannot be split into stages".to_owned()))?;
+    let facts = facts_of(whole).ok_or_else(|| failed("an encoder cannot be split into stages".to_owned()))?;
     let stages = starts(plan, whole).into_iter().zip(super::names(plan)).collect();
     let source = ProcessSource { launcher: launcher.clone(), stages, processes: Processes::default() };
     let shared = Arc::new(SharedLibrary::new(StageReach::OtherProcess));
@@ -161,21 +151,5 @@ fn loading_time(resolved: &ResolvedFile, options: &LoadOptions) -> Duration {
     match super::takes_copies(options) {
         true => Duration::from_secs(resolved.file.bytes() >> 20),
         false => Duration::ZERO,
-    }
-}
-
-/// The facts of a model that a pipeline needs.
-trait Facts {
-    fn facts(&self) -> Option<ChainFacts>;
-}
-
-impl Facts for Assembly {
-    fn facts(&self) -> Option<ChainFacts> {
-        match &self.model {
-            menagerie_assembly::AssembledModel::Whole(model) => {
-                Some(ChainFacts::of_whole(model as &dyn Executor))
-            }
-            _ => None,
-        }
     }
 }

@@ -54,6 +54,7 @@ pub(crate) fn chain_of_threads(
             cancelled: None,
             guard: None,
             state_memory: None,
+            meter: Arc::default(),
         };
         let mut worker = StageWorker::new(parts, Box::new(channel));
         let thread = std::thread::Builder::new().name(format!("menagerie-stage-{index}"));

@@ -91,8 +91,8 @@ pub struct ChainOptions {
     /// Most unacknowledged frames on a link. With two or more, a stage computes a chunk while the next one computes the chunk
     /// before it.
     pub credits: usize,
-    /// Most steps in flight, for sequences that do not wait for each other. One per stage if every stage has processor cores of
-    /// its own, and 1 if stages share them: a step of all sequences then reads the weights once.
+    /// Most steps in flight, for sequences that do not wait for each other; 0 for one per stage. One per stage is best if every
+    /// stage has processor cores of its own, and 1 if stages share them: a step of all sequences then reads the weights once.
     pub overlap: usize,
     /// Longest time until all stages have opened the model.
     pub opening: Duration,
@@ -173,7 +173,8 @@ impl StageChain {
         options: ChainOptions,
     ) -> Result<Self, StageFault> {
         let ended: Arc<Mutex<Vec<u64>>> = Arc::default();
-        let (overlap, opening) = (options.overlap.max(1), options.opening);
+        let overlap = if options.overlap == 0 { names.len().max(1) } else { options.overlap };
+        let (opening, options) = (options.opening, options.with_overlap(overlap));
         let mut head = ChainHead::new(transport, names, options);
         head.agree(identity, facts.states.len(), opening, Cancellation::default())?;
         let head = Arc::new(Mutex::new(head));

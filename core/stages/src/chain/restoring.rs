@@ -59,6 +59,9 @@ impl StageChain {
             (Some(_), None) => return Ok(false),
             (Some(lost), Some(renewal)) => (lost, renewal),
         };
+        if let Some(unrestored) = head.unrestored() {
+            return Err(unrestored.into());
+        }
         tracing::warn!(fault = %lost, "a stage was lost: its pipeline is restored");
         let (since, mut pause) = (Instant::now(), PAUSES[0]);
         let by = since + head.options().restoring;
@@ -82,7 +85,9 @@ impl StageChain {
                     since.elapsed().as_secs_f64()
                 );
                 head.end(lost.clone());
-                return Err(StageFault { detail, ..lost }.into());
+                let unrestored = StageFault { detail, ..lost };
+                head.note_unrestored(unrestored.clone());
+                return Err(unrestored.into());
             }
             wait(pause, cancelled);
             pause = (pause * 2).min(PAUSES[1]);

@@ -27,13 +27,13 @@ pub(crate) mod payload;
 use crc::crc32c;
 
 /// Bytes of a header.
-pub(crate) const HEADER_BYTES: usize = 64;
+pub const FRAME_HEADER_BYTES: usize = 64;
 
 /// Largest payload, in bytes.
 const MOST_BYTES: usize = 1 << 30;
 
-/// Version of the protocol.
-pub(crate) const VERSION: u16 = 3;
+/// Version of the frames.
+pub const FRAME_VERSION: u16 = 3;
 
 const MAGIC: [u8; 4] = *b"MNGF";
 
@@ -163,7 +163,7 @@ impl From<Vec<u8>> for FrameContent {
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageFrame {
     /// The header's bytes.
-    pub head: [u8; HEADER_BYTES],
+    pub head: [u8; FRAME_HEADER_BYTES],
     /// The payload.
     pub payload: Vec<u8>,
     /// The rows, if both ends share memory; empty for serialized frames.
@@ -212,14 +212,14 @@ impl StageFrame {
     ///
     /// # Errors
     /// The bytes are not the header of a frame of this version, or announce more than 1 GiB.
-    pub(crate) fn announced(head: &[u8; HEADER_BYTES]) -> Result<usize, String> {
+    pub fn announced(head: &[u8; FRAME_HEADER_BYTES]) -> Result<usize, String> {
         if head[..4] != MAGIC {
             return Err("the received bytes are not a frame (wrong magic)".to_owned());
         }
         let version = u16::from_le_bytes([head[4], head[5]]);
-        if version != VERSION {
+        if version != FRAME_VERSION {
             return Err(format!(
-                "a frame of protocol version {version}, expected {VERSION}: run the same version of menagerie for all stages"
+                "a frame of protocol version {version}, expected {FRAME_VERSION}: run the same version of menagerie for all stages"
             ));
         }
         let bytes = field(head, 52) as usize;
@@ -302,12 +302,12 @@ fn append(values: &[f32], bytes: &mut Vec<u8>) {
 }
 
 /// The bytes of a header without its checksum; `bytes` is the size of the payload, `of_rows` that of its rows.
-fn head_of(header: &FrameHeader, [bytes, of_rows]: [usize; 2]) -> [u8; HEADER_BYTES] {
+fn head_of(header: &FrameHeader, [bytes, of_rows]: [usize; 2]) -> [u8; FRAME_HEADER_BYTES] {
     let kind = FrameKind::ALL.iter().position(|kind| *kind == header.kind).unwrap_or(0);
-    let mut head = [0; HEADER_BYTES];
+    let mut head = [0; FRAME_HEADER_BYTES];
     let mut put = |at: usize, bytes: &[u8]| head[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &MAGIC);
-    put(4, &VERSION.to_le_bytes());
+    put(4, &FRAME_VERSION.to_le_bytes());
     put(6, &[kind as u8, 1]);
     let flags = u16::from(header.last_chunk) | u16::from(header.needs_logits) << 1;
     put(8, &flags.to_le_bytes());
@@ -329,11 +329,11 @@ fn head_of(header: &FrameHeader, [bytes, of_rows]: [usize; 2]) -> [u8; HEADER_BY
     head
 }
 
-fn field(head: &[u8; HEADER_BYTES], at: usize) -> u32 {
+fn field(head: &[u8; FRAME_HEADER_BYTES], at: usize) -> u32 {
     u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
 }
 
-fn long(head: &[u8; HEADER_BYTES], at: usize) -> u64 {
+fn long(head: &[u8; FRAME_HEADER_BYTES], at: usize) -> u64 {
     u64::from(field(head, at)) | u64::from(field(head, at + 4)) << 32
 }
 
@@ -390,10 +390,10 @@ mod tests {
             let (_, frame) = frame(transport);
             // In memory, only the header is checked.
             let checked = if transport == TransportKind::Serialized { frame.payload.len() } else { 0 };
-            for at in 0..HEADER_BYTES + checked {
+            for at in 0..FRAME_HEADER_BYTES + checked {
                 for bit in 0..8 {
                     let mut broken = frame.clone();
-                    match at.checked_sub(HEADER_BYTES) {
+                    match at.checked_sub(FRAME_HEADER_BYTES) {
                         None => broken.head[at] ^= 1 << bit,
                         Some(at) => broken.payload[at] ^= 1 << bit,
                     }
@@ -428,7 +428,9 @@ mod tests {
         head[4] = 9;
         assert!(StageFrame::announced(&head).unwrap_err().contains("protocol version 9"));
         assert!(
-            StageFrame::announced(&[b'x'; HEADER_BYTES]).unwrap_err().contains("not a frame (wrong magic)")
+            StageFrame::announced(&[b'x'; FRAME_HEADER_BYTES])
+                .unwrap_err()
+                .contains("not a frame (wrong magic)")
         );
     }
 }

@@ -1,7 +1,7 @@
 //! [`SocketTransport`]: the transport between processes of one machine, over Unix domain sockets.
 
 use super::{PipelineTransport, TransportFault};
-use crate::frame::{HEADER_BYTES, StageFrame, TransportKind};
+use crate::frame::{FRAME_HEADER_BYTES, StageFrame, TransportKind};
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsFd;
@@ -91,7 +91,7 @@ fn reader(
 
 /// Reads the next frame. The payload grows as bytes arrive, not to the announced size.
 fn read(from: &mut UnixStream) -> Result<StageFrame, TransportFault> {
-    let mut head = [0; HEADER_BYTES];
+    let mut head = [0; FRAME_HEADER_BYTES];
     from.read_exact(&mut head).map_err(|error| system(&error))?;
     let bytes = StageFrame::announced(&head).map_err(TransportFault::Broken)?;
     let mut payload = Vec::new();
@@ -103,7 +103,7 @@ fn read(from: &mut UnixStream) -> Result<StageFrame, TransportFault> {
 }
 
 fn write(to: &mut UnixStream, frame: &StageFrame, by: Instant) -> Result<(), TransportFault> {
-    let mut all = Vec::with_capacity(HEADER_BYTES + frame.payload.len());
+    let mut all = Vec::with_capacity(FRAME_HEADER_BYTES + frame.payload.len());
     all.extend_from_slice(&frame.head);
     all.extend_from_slice(&frame.payload);
     let mut rest = all.as_slice();

@@ -1,9 +1,11 @@
 //! [`StageWorker`]: a stage at its place in the chain.
 
+mod meter;
 mod observers;
 mod states;
 mod step;
 
+pub use meter::{StageCounts, StageMeter};
 pub(crate) use states::pool_bytes;
 pub(crate) use step::ReceivedStep;
 
@@ -56,6 +58,8 @@ pub struct WorkerParts {
     /// Most bytes that the states of all requests may take. Absent if the chain is in the same process, which checks the
     /// memory itself.
     pub state_memory: Option<u64>,
+    /// Counts what the stage computes.
+    pub meter: Arc<StageMeter>,
 }
 
 /// A stage with its links, states and adapters.
@@ -133,6 +137,11 @@ impl StageWorker {
                 Err(LinkFault { kind: FaultKind::Closed, .. })
             )
         {}
+    }
+
+    /// The parts of a stage that has served its chain, for the next chain.
+    pub fn into_parts(self) -> WorkerParts {
+        self.parts
     }
 
     fn name(&self) -> StageName {
@@ -259,7 +268,8 @@ impl StageWorker {
             0 => Instant::now() + PATIENCE,
             left => Instant::now() + Duration::from_millis(u64::from(left)),
         };
-        match self.execute_stage(&header, content) {
+        let executed = self.metered(&header, content);
+        match executed {
             // Cancelled because the previous stage is gone, which the next receive reports.
             Ok(None) | Err((FaultKind::Cancelled, _)) => {}
             Ok(Some((kind, [rows, cols], content))) => {
@@ -279,6 +289,21 @@ impl StageWorker {
         }
         self.acknowledge(&header, [began, times::now()]);
         Ok(())
+    }
+
+    /// Executes a frame, and counts it if it is a step.
+    fn metered(&mut self, header: &FrameHeader, content: FrameContent) -> Result<Option<Answer>, Fault> {
+        let meter = Arc::clone(&self.parts.meter);
+        if header.kind != FrameKind::Step {
+            let executed = self.execute_stage(header, content);
+            meter.set_requests(self.sessions.len());
+            return executed;
+        }
+        meter.begin();
+        let began = Instant::now();
+        let executed = self.execute_stage(header, content);
+        meter.end(header.rows, began.elapsed().as_micros() as u64);
+        executed
     }
 
     /// Acknowledges a frame. If the previous stage is gone, the next receive reports it.

@@ -6,6 +6,8 @@
 mod adapters;
 pub(crate) mod cache;
 pub(crate) mod capture;
+#[cfg(feature = "cluster")]
+pub(crate) mod cluster;
 pub(crate) mod constraint;
 pub(crate) mod display;
 pub(crate) mod draft;

@@ -37,6 +37,16 @@ pub(crate) enum KvTypeArgument {
     Q8_0,
 }
 
+impl From<KvTypeArgument> for KvType {
+    fn from(argument: KvTypeArgument) -> Self {
+        match argument {
+            KvTypeArgument::F32 => Self::F32,
+            KvTypeArgument::F16 => Self::F16,
+            KvTypeArgument::Q8_0 => Self::Q8_0,
+        }
+    }
+}
+
 /// How a model is opened.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ModelArguments {
@@ -117,11 +127,7 @@ impl ModelArguments {
         LoadOptions::default()
             .with_mmap(!self.no_mmap)
             .with_arithmetic(if self.exact { Arithmetic::Exact } else { Arithmetic::Fast })
-            .with_kv_type(self.kv_type.map(|kind| match kind {
-                KvTypeArgument::F32 => KvType::F32,
-                KvTypeArgument::F16 => KvType::F16,
-                KvTypeArgument::Q8_0 => KvType::Q8_0,
-            }))
+            .with_kv_type(self.kv_type.map(KvType::from))
             .with_context(self.context.map(|context| context as usize))
             .with_chunk(self.chunk as usize)
             .with_device(Device::Named(self.device.clone()))
@@ -160,8 +166,19 @@ impl ModelArguments {
     }
 
     /// The same arguments with the stages that are requested.
-    pub(crate) fn staged(&self, stages: &StageArguments) -> Result<Self, Failure> {
-        Ok(Self { stages: stages.options()?, ..self.clone() })
+    pub(crate) fn staged(&self, stages: &StageArguments, installed: &Environment) -> Result<Self, Failure> {
+        Ok(self.in_stages(stages.options(installed)?))
+    }
+
+    /// The same arguments with these stages.
+    pub(crate) fn in_stages(&self, stages: Option<StageOptions>) -> Self {
+        Self { stages, ..self.clone() }
+    }
+
+    /// Whether the model is split into stages.
+    #[cfg(feature = "serve")]
+    pub(crate) fn is_in_stages(&self) -> bool {
+        self.stages.is_some()
     }
 
     /// Serves a stage of the model over standard input and output. If it cannot, it sends the reason to the process that

@@ -19,6 +19,8 @@ use menagerie::model::LinearWrapper;
 use menagerie::open::{
     Device, GateOption, LoadError, LoadOptions, LoadedModel, MixtureOption, ModelSource, ResolvedFile,
 };
+#[cfg(feature = "cluster")]
+use menagerie::open::{LoadedStage, StageShare};
 use menagerie::registry::Environment;
 use menagerie::spec::ArchSpec;
 #[cfg(feature = "serve")]
@@ -160,6 +162,20 @@ impl<'a> ModelOpening<'a> {
     /// Opens the model for text. Ctrl-C ends the process while the model loads.
     pub(crate) fn open_text(&self) -> Result<LoadedModel<TextPipeline>, Failure> {
         self.open(ModelBuilder::open_text)
+    }
+
+    /// Loads a share of the model's layers. Ctrl-C ends the process meanwhile.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn open_stage(&self, share: &StageShare) -> Result<LoadedStage, Failure> {
+        let _at_once = interrupt::at_once()?;
+        let spinner = progress::spinner(&format!("loading {}", path_text(self.path())));
+        let bar = spinner.clone();
+        let builder = self.builder()?.with_progress(move |done, all| {
+            bar.set_message(format!("quantizing tensor {done} of {all}"));
+        });
+        let opened = builder.open_stage(share);
+        spinner.finish_and_clear();
+        Ok(opened?)
     }
 
     /// Opens the model for embeddings. Ctrl-C ends the process while the model loads.

@@ -1,10 +1,15 @@
 //! Arguments of the commands that can run a model in stages, and the process that serves a stage.
 
+#[cfg(feature = "cluster")]
+use crate::arguments::cluster::ClusterArguments;
+#[cfg(feature = "cluster")]
+use crate::arguments::plugins::plugin_names;
 use crate::failure::Failure;
 use clap::Args;
 use menagerie::open::{
     StageLauncher, StageOptions, StageOverlap, StageProbe, StageRestart, StageSplit, StageStart,
 };
+use menagerie::registry::Environment;
 use std::ops::Range;
 use std::process::Command;
 use std::sync::Arc;
@@ -39,9 +44,13 @@ pub(crate) struct StageArguments {
     /// Skip the comparison of the stages with the whole model on a few tokens at the start
     #[arg(long, hide_short_help = true, help_heading = "Stages")]
     no_stage_probe: bool,
+    #[cfg(feature = "cluster")]
+    #[command(flatten)]
+    cluster: ClusterArguments,
 }
 
-fn layers(text: &str) -> Result<Range<usize>, String> {
+/// Parses FIRST-LAST.
+pub(crate) fn layers(text: &str) -> Result<Range<usize>, String> {
     let number =
         |text: &str| text.trim().parse::<usize>().map_err(|_| format!("`{text}` is not a layer; e.g. 0-7"));
     let (first, last) = match text.split_once('-') {
@@ -57,7 +66,34 @@ fn layers(text: &str) -> Result<Range<usize>, String> {
 
 impl StageArguments {
     /// How the model is split; `None` if it is not.
-    pub(crate) fn options(&self) -> Result<Option<StageOptions>, Failure> {
+    pub(crate) fn options(&self, installed: &Environment) -> Result<Option<StageOptions>, Failure> {
+        match self.elsewhere(installed)? {
+            Some(elsewhere) => Ok(Some(elsewhere.with_deadline(Duration::from_secs(self.stage_deadline)))),
+            None => self.here(),
+        }
+    }
+
+    /// Stages of a cluster, if one is given.
+    #[cfg(feature = "cluster")]
+    fn elsewhere(&self, installed: &Environment) -> Result<Option<StageOptions>, Failure> {
+        let stages = self.cluster.stages(plugin_names(installed));
+        let is_split = self.stages.or(self.stage_processes).is_some() || !self.stage_layers.is_empty();
+        if stages.is_some() && (is_split || self.no_stage_probe) {
+            let reason = "the stages of a cluster determine the split: use --cluster without --stages, --stage-processes, \
+                          --stage-layers and --no-stage-probe";
+            return Err(Failure::Usage(reason.to_owned()));
+        }
+        Ok(stages)
+    }
+
+    /// This build has no clusters.
+    #[cfg(not(feature = "cluster"))]
+    fn elsewhere(&self, _installed: &Environment) -> Result<Option<StageOptions>, Failure> {
+        Ok(None)
+    }
+
+    /// Stages that this process starts.
+    fn here(&self) -> Result<Option<StageOptions>, Failure> {
         let given = self.stages.or(self.stage_processes).map(usize::from);
         let split = match (given, self.stage_layers.as_slice()) {
             (None, []) => return Ok(None),

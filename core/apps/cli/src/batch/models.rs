@@ -72,7 +72,7 @@ impl BatchModelOptions<'_> {
         if self.hooks.are_given() {
             return Ok(Some(usage("control vectors and hooks")));
         }
-        Ok(self.stages.options()?.map(|_| usage("stages")))
+        Ok(self.stages.options(self.installed)?.map(|_| usage("stages")))
     }
 
     fn text(&self, model: &ModelOpening) -> Result<LoadedModel<TextPipeline>, Failure> {

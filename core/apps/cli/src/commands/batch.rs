@@ -108,7 +108,7 @@ impl Runnable for BatchCommand {
             let reason = "--retry-failed replaces results in OUT, but this OUT does not keep results";
             return Err(Failure::Usage(reason.to_owned()).with_help("name a file for OUT"));
         }
-        let arguments = self.model.staged(&self.stages)?;
+        let arguments = self.model.staged(&self.stages, installed)?;
         let opening = (!standard).then(|| {
             let opening = arguments.opening(installed)?;
             may_write(&self.out, true, &[opening.path(), &self.input])?;

@@ -70,7 +70,7 @@ pub(crate) struct ChatCommand {
 impl Runnable for ChatCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let installed = &context.environment;
-        let arguments = self.model.staged(&self.stages)?;
+        let arguments = self.model.staged(&self.stages, installed)?;
         let opening = arguments.opening(installed)?.with_draft(&self.draft);
         let model = opening.path();
         self.observe.check(model)?;

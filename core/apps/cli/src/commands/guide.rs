@@ -43,6 +43,7 @@ pages! {
         "deploying" => "docs/deploying.md",
         "tool-calls" => "docs/tool-calls.md",
         "stages" => "docs/stages.md",
+        "cluster" => "docs/cluster.md",
         "prefix-cache" => "docs/prefix-cache.md",
         "state" => "docs/state.md",
         "quantization" => "docs/quantization.md",

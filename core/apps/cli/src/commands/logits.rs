@@ -57,7 +57,7 @@ pub(crate) struct LogitsCommand {
 impl Runnable for LogitsCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let installed = &context.environment;
-        let arguments = self.model.staged(&self.stages)?;
+        let arguments = self.model.staged(&self.stages, installed)?;
         let opening = arguments.opening(installed)?;
         let model = opening.path();
         may_write(&self.out, self.force, &[model])?;

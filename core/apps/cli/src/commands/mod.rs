@@ -5,6 +5,8 @@ mod bench;
 mod cache;
 mod chat;
 mod check;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod compare;
 mod completions;
 mod control_vector;
@@ -35,6 +37,8 @@ mod runnable;
 mod serve;
 mod show;
 mod spec;
+#[cfg(feature = "cluster")]
+mod stage;
 mod synth;
 mod tokenize;
 mod train_gate;
@@ -96,6 +100,10 @@ commands! {
     Batch(batch::BatchCommand),
     #[cfg(feature = "serve")]
     Serve(serve::ServeCommand),
+    #[cfg(feature = "cluster")]
+    Cluster(cluster::ClusterCommand),
+    #[cfg(feature = "cluster")]
+    Stage(stage::StageCommand),
     Tokenize(tokenize::TokenizeCommand),
     Render(render::RenderCommand),
     Logits(logits::LogitsCommand),

@@ -97,7 +97,7 @@ impl Runnable for RunCommand {
             return Err(Failure::Usage("the prompt is empty".to_owned())
                 .with_help("give it as an argument, with -f FILE or on standard input"));
         }
-        let arguments = self.model.staged(&self.stages)?;
+        let arguments = self.model.staged(&self.stages, installed)?;
         let opening = arguments.opening(installed)?.with_draft(&self.draft);
         let model = opening.path();
         self.observe.check(model)?;

@@ -130,7 +130,14 @@ fn calls() -> Vec<(&'static str, Vec<Vec<String>>)> {
         true => &[("models", &["models --json"]), ("models available", &["models available --json"])],
         false => &[],
     };
-    let rows = all.iter().chain(&more).chain(hub);
+    let cluster: &[(&'static str, &[&str])] = match cfg!(feature = "cluster") {
+        true => &[
+            ("cluster keys", &["cluster keys keys --name a --json"]),
+            ("cluster status", &["cluster status --cluster a --json"]),
+        ],
+        false => &[],
+    };
+    let rows = all.iter().chain(&more).chain(hub).chain(cluster);
     rows.map(|(name, lines)| (*name, lines.iter().map(|line| words(line)).collect())).collect()
 }
 

@@ -10,6 +10,10 @@ mod batch_vectors;
 mod batches;
 mod captures;
 mod chat;
+#[cfg(feature = "cluster")]
+mod cluster;
+#[cfg(feature = "cluster")]
+mod cluster_commands;
 mod completions;
 mod constrained;
 mod control_vectors;

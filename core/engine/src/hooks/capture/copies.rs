@@ -1,6 +1,7 @@
 //! Copies of a [`Capture`] in the processes of stages, and the transfer of their rows.
 
 use super::{Capture, CaptureOptions, Spool, SpooledRows};
+use crate::hooks::RecipeOrigin;
 use menagerie_model::{Checkpoint, HookRecipe, ModelError, Phases, Result, SerializableHook};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -31,12 +32,12 @@ impl Capture {
     /// The kind of recipe of its copies.
     pub(crate) const KIND: &str = "capture";
 
-    /// A copy in another process, for a model of `n_layers` layers. Its temporary file is in the folder of the output
-    /// file, or in the system's temporary folder if that folder does not exist here.
+    /// A copy in another process. Its temporary file is in the folder of the output file, or in the system's temporary folder
+    /// if that folder does not exist here or is that of another machine.
     ///
     /// # Errors
     /// The recipe is invalid, or the file cannot be created.
-    pub(crate) fn copied(recipe: &[u8], n_layers: usize) -> Result<Self, String> {
+    pub(crate) fn copied(recipe: &[u8], n_layers: usize, origin: RecipeOrigin) -> Result<Self, String> {
         let recipe: CaptureRecipe = serde_json::from_slice(recipe).map_err(|error| error.to_string())?;
         let CaptureRecipe { folder, first, end, places, phases } = recipe;
         let place = |name: &String| Checkpoint::named(name).ok_or_else(|| format!("no place `{name}`"));
@@ -47,7 +48,8 @@ impl Capture {
             phases: phases.ok_or("unknown phase")?,
         };
         let own = std::env::temp_dir();
-        let folder = Some(Path::new(&folder)).filter(|folder| folder.is_dir()).unwrap_or(&own);
+        let given = Some(Path::new(&folder)).filter(|_| origin == RecipeOrigin::SameMachine);
+        let folder = given.filter(|folder| folder.is_dir()).unwrap_or(&own);
         Self::new(folder, options, n_layers).map_err(|error| format!("{}: {error}", folder.display()))
     }
 
@@ -126,12 +128,22 @@ mod tests {
 
     /// More rows than fit into a message, of two layers, one of them computed twice.
     #[test]
+    fn a_folder_of_another_machine_is_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let recipe = Capture::new(folder.path(), CaptureOptions::default(), 3).unwrap().recipe().content;
+        let place = |origin| Capture::copied(&recipe, 3, origin).unwrap().folder;
+        assert_eq!(place(RecipeOrigin::SameMachine), std::path::absolute(folder.path()).unwrap());
+        assert_eq!(place(RecipeOrigin::OtherMachine), std::path::absolute(std::env::temp_dir()).unwrap());
+    }
+
+    #[test]
     fn what_copies_give_is_written_as_if_it_had_been_kept_here() {
         let folder = tempfile::tempdir().unwrap();
         let options = CaptureOptions { phases: Phases::Decode, ..CaptureOptions::default() };
         let own = Capture::new(folder.path(), options.clone(), 3).unwrap();
         let expected = Capture::new(folder.path(), options, 3).unwrap();
-        let copies = [0, 1].map(|_| Capture::copied(&own.recipe().content, 3).unwrap());
+        let copies =
+            [0, 1].map(|_| Capture::copied(&own.recipe().content, 3, RecipeOrigin::SameMachine).unwrap());
         assert!(copies.iter().all(|copy| copy.layers == (0..3) && copy.options.phases == Phases::Decode));
         let (cols, rows) = (100_000, 7);
         let bytes = |from: usize| -> Vec<u8> {

@@ -51,11 +51,10 @@ unsafe fn pack<F: Format>(
     place: TileRegion,
     tile: &mut Avx2NarrowTile,
     _: usize,
-    _: &mut (),
+    w: &mut [Unpacked; LANES],
 ) {
     let at = place.start / F::LEN * F::BYTES;
     let bytes = place.cols / F::LEN * F::BYTES;
-    let mut w = [Unpacked::ZERO; LANES];
     for (i, w) in w.iter_mut().enumerate() {
         fill::<F>(w, &matrix.row(place.row + i.min(place.count - 1))[at..at + bytes]);
     }
@@ -67,15 +66,15 @@ unsafe fn pack<F: Format>(
             turn_dwords(|i| load(&w[i].min), |g, half, v| store_half(&mut tile.min[first + g], half, v));
         }
     }
-    turn(&w, offset::<F>(), &mut tile.q);
+    turn(w, offset::<F>(), &mut tile.q);
 }
 }
 
-// SAFETY: an `Avx2NarrowTile` is numbers, aligned to 64; there is no scratch.
+// SAFETY: an `Avx2NarrowTile` and the scratch are numbers, aligned to 64.
 unsafe impl<F: Format> TileProduct for Avx2NarrowTiles<F> {
     type Form = Int8Activations;
     type Tile = Avx2NarrowTile;
-    type Scratch = ();
+    type Scratch = [Unpacked; LANES];
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 

@@ -30,6 +30,9 @@ struct Avx2WideTile {
     dmin: [f32; LANES],
 }
 
+/// The rows of a tile before they are transposed.
+type UnpackedRows = ([Unpacked; LANES], [IntegerScales; LANES]);
+
 /// Tiles of a format, 8-bit products.
 struct Avx2WideTiles<F: WideFormat>(PhantomData<F>);
 
@@ -62,18 +65,16 @@ unsafe fn pack<F: WideFormat>(
     place: TileRegion,
     tile: &mut Avx2WideTile,
     _: usize,
-    _: &mut (),
+    (w, whole): &mut UnpackedRows,
 ) {
     let at = place.start / SUPER * F::BYTES;
-    let mut w = [Unpacked::ZERO; LANES];
-    let mut whole = [IntegerScales::ZERO; LANES];
-    for (i, (w, whole)) in w.iter_mut().zip(&mut whole).enumerate() {
+    for (i, (w, whole)) in w.iter_mut().zip(&mut *whole).enumerate() {
         let block = &matrix.row(place.row + i.min(place.count - 1))[at..at + F::BYTES];
         fill::<F>(w, block);
         *whole = IntegerScales::of::<F>(block);
         (tile.d[i], tile.dmin[i]) = (whole.factors.d, whole.factors.dmin);
     }
-    turn(&w, offset::<F>(), &mut tile.q);
+    turn(w, offset::<F>(), &mut tile.q);
     // SAFETY: sixteen numbers.
     let load = |from: &[i16; GROUPS]| unsafe { _mm256_loadu_si256(from.as_ptr().cast()) };
     let low = _mm256_set1_epi32(0xffff);
@@ -96,11 +97,11 @@ unsafe fn pack<F: WideFormat>(
 }
 }
 
-// SAFETY: an `Avx2WideTile` is numbers, aligned to 64; there is no scratch.
+// SAFETY: an `Avx2WideTile` and the scratch are numbers, aligned to 64.
 unsafe impl<F: WideFormat> TileProduct for Avx2WideTiles<F> {
     type Form = Int8Activations;
     type Tile = Avx2WideTile;
-    type Scratch = ();
+    type Scratch = UnpackedRows;
     const COLS: usize = SUPER;
     const TOKEN_BYTES: usize = SUPER + size_of::<Meta>();
 

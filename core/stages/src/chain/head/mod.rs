@@ -57,6 +57,8 @@ pub(super) struct ChainHead {
     dead: Option<StageFault>,
     /// The fault of a stage that has not answered, if links can be renewed.
     late: Option<StageFault>,
+    /// Why the newest attempts to renew the links failed, and when.
+    unrestored: Option<(StageFault, Instant)>,
     /// Whether links that are lost can be renewed.
     pub(super) restores: bool,
 }
@@ -93,6 +95,7 @@ impl ChainHead {
             gathers: 0,
             dead: None,
             late: None,
+            unrestored: None,
             restores: false,
         }
     }

@@ -1,5 +1,6 @@
 //! Other links for the chain's end, after those to a pipeline were lost.
 
+use super::answers::AwaitedAnswers;
 use super::{ChainHead, ChainOptions};
 use crate::chain::progress::StageProgress;
 use crate::fault::{FaultKind, StageFault};
@@ -7,6 +8,10 @@ use crate::link::{CHAIN, Link};
 use crate::source::PipelineLinks;
 use crate::transport::ring;
 use std::sync::Weak;
+use std::time::{Duration, Instant};
+
+/// How long a failure to renew the links is also the answer for other steps, such as those that were in flight.
+const AGAIN: Duration = Duration::from_millis(500);
 
 impl ChainHead {
     /// The deadlines and credits of the chain.
@@ -23,6 +28,17 @@ impl ChainHead {
     pub(in crate::chain) fn end(&mut self, fault: StageFault) {
         self.close_links();
         (self.dead, self.late) = (Some(fault), None);
+    }
+
+    /// Notes why the links were not renewed.
+    pub(in crate::chain) fn note_unrestored(&mut self, fault: StageFault) {
+        self.unrestored = Some((fault, Instant::now()));
+    }
+
+    /// Why the links were not renewed a moment ago.
+    pub(in crate::chain) fn unrestored(&self) -> Option<StageFault> {
+        let (fault, at) = self.unrestored.as_ref()?;
+        (at.elapsed() < AGAIN).then(|| fault.clone())
     }
 
     /// Closes the links, so that the stages at their other ends stop.
@@ -47,11 +63,12 @@ impl ChainHead {
             session.lose(lost.as_ref());
         }
         self.pending.forget(0);
+        self.answers = AwaitedAnswers::default();
         self.announced.clear();
         self.progress = StageProgress::new(names.len());
         self.link = Link::new(transport, [CHAIN, 0], self.options.credits);
         self.names = names;
-        (self.dead, self.late) = (None, None);
+        (self.dead, self.late, self.unrestored) = (None, None, None);
         Ok(())
     }
 }

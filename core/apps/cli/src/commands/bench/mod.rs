@@ -115,7 +115,7 @@ impl Runnable for BenchCommand {
         }
         // Nothing is lost if Ctrl-C ends the process at once.
         let _at_once = interrupt::at_once()?;
-        let mut model = self.model.staged(&self.stages)?;
+        let mut model = self.model.staged(&self.stages, installed)?;
         let longest = self.prompt.iter().chain(&self.generate).max().copied().unwrap_or(0);
         let first = |counts: &[usize]| counts.first().copied().unwrap_or(0);
         let together = first(&self.prompt) + first(&self.generate);

@@ -362,6 +362,11 @@ impl ServeCommand {
 
     /// Whether a model makes vectors or scores, or why it does not.
     fn has_vectors(&self, opening: &ModelOpening) -> Result<Result<(), String>, Failure> {
+        if self.model.is_in_stages() {
+            return Ok(
+                Err("stages make no vectors and scores: serve the model without --cluster".to_owned()),
+            );
+        }
         let stated = opening.stated_output()?;
         if stated.pooling == Pooling::None && stated.classifier.is_none() && self.pooling.is_none() {
             let reason = "the file does not state the pooling of token vectors; set it with --pooling mean, cls or last";

@@ -8,10 +8,14 @@ mod puller;
 mod spec_changes;
 
 use crate::arguments::cache::CacheArguments;
+#[cfg(feature = "cluster")]
+use crate::arguments::cluster::ClusterArguments;
 use crate::arguments::draft::DraftArguments;
 use crate::arguments::library::LibraryArguments;
 use crate::arguments::model::ModelArguments;
 use crate::arguments::name_or_path::NameOrPath;
+#[cfg(feature = "cluster")]
+use crate::arguments::plugins::plugin_names;
 use crate::arguments::pooling::PoolingArgument;
 use crate::arguments::queue_size::QueueArguments;
 use crate::arguments::sampling::SamplingArguments;
@@ -25,6 +29,7 @@ use catalog::CatalogEntry;
 use clap::Args;
 use library::ServeLibrary;
 use menagerie::open::available_memory;
+use menagerie::registry::Environment;
 use menagerie_server::{Server, ServerSocket};
 use std::sync::Arc;
 
@@ -61,6 +66,9 @@ pub(crate) struct ServeCommand {
     server: ServerArguments,
     #[command(flatten)]
     library: LibraryArguments,
+    #[cfg(feature = "cluster")]
+    #[command(flatten)]
+    cluster: ClusterArguments,
     #[command(flatten)]
     queue: QueueArguments,
     /// Pooling of token vectors into one vector per text, for /v1/embeddings [default: from the model file]
@@ -81,6 +89,16 @@ pub(crate) struct ServeCommand {
 impl Runnable for ServeCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let installed = &context.environment;
+        #[cfg(feature = "cluster")]
+        let this = Self { model: self.model.in_stages(self.cluster.stages(plugin_names(installed))), ..self };
+        #[cfg(not(feature = "cluster"))]
+        let this = self;
+        this.serve(context, installed)
+    }
+}
+
+impl ServeCommand {
+    fn serve(self, context: &CommandContext, installed: &Environment) -> Result<(), Failure> {
         let mut options = self.server.options()?;
         self.sampling.check(installed)?;
         let named = self.named()?;
@@ -114,9 +132,7 @@ impl Runnable for ServeCommand {
         drop(serving);
         Ok(ended?)
     }
-}
 
-impl ServeCommand {
     /// The models of the command line with their names.
     fn named(&self) -> Result<Vec<CatalogEntry>, Failure> {
         let models: Vec<&NameOrPath> = std::iter::once(&self.model.model)
