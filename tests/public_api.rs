@@ -15,7 +15,8 @@ const OPTIONS: [(&str, &str); 2] = [
 ];
 
 /// Fields of options that have no method, and why.
-const FIELDS: [(&str, &str, &str); 2] = [
+const FIELDS: [(&str, &str, &str); 3] = [
+    ("ClusterOptions", "name", "given to `new`: a cluster has no default name"),
     ("RelayOptions", "name", "given to `new`: a relay has no name of its own"),
     ("RelayOptions", "layers", "given to `new`: there is no layer that every model has"),
 ];

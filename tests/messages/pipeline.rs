@@ -96,6 +96,7 @@ fn generate() {
         GenerateError::NotFinite { position, column, value, kv_type: KvType::F32 },
         GenerateError::Chunked { tokens: 700, chunk: 512 },
         GenerateError::LooksAhead,
+        GenerateError::LostRepeatedly { times: 3, fault: "stage 1 (layers 2 to 3): is gone".to_owned() },
         GenerateError::Output { expected: "vectors", found: "logits of the last row" },
         GenerateError::Together("no free page for a copy".to_owned()),
     ];
@@ -248,6 +249,7 @@ fn constraints() {
             reason: "its calls begin without a marker, so that they cannot be told from text in time"
                 .to_owned()
         },
+        GrammarError::Cancelled,
         GrammarError::Vocabulary {
             reason: "it has 0 tokens; the number must be from 1 to 2097152".to_owned()
         },

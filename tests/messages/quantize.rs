@@ -20,7 +20,7 @@ fn quantize() {
         QuantizeError::Unreadable { kind: GgmlType::I32 },
         QuantizeError::InTensor { tensor: tensor(), source: Box::new(blocks()) },
         QuantizeError::Requantized { tensor: tensor(), from: GgmlType::Q8_0, file: FileType::Q4_K_M },
-        QuantizeError::missing_importance(&tensor(), kind),
+        QuantizeError::MissingImportance { kind, instead: GgmlType::IQ1_M },
         QuantizeError::ImportanceFile {
             file: "i.gguf".to_owned(),
             problem:

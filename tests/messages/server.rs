@@ -17,6 +17,10 @@ fn server() {
         ServerError::Model("chat: the state cannot be allocated".to_owned()),
         ServerError::BatchFolder("batches: another process uses it".to_owned()),
         ServerError::Runtime(in_use()),
+        ServerError::Collector {
+            endpoint: "collector:4318".to_owned(),
+            reason: "expected http://HOST:PORT or https://HOST:PORT".to_owned(),
+        },
     ];
     insta::assert_snapshot!(said);
 }

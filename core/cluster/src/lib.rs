@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `options.rs`, `configuration/` | how a node reaches the others, as the configuration of zenoh |
 //! | `certificates/` | the authority of a cluster and the certificates of its nodes |
+//! | `link_threads.rs` | the setting that links with TLS need |
 //! | `names.rs`, `keys.rs` | names of clusters, models and replicas, and the keys that are made of them |
 //! | `node.rs`, `membership.rs` | a session; which stages are alive |
 //! | `description.rs`, `control/` | what a stage says about itself; requests to a stage and their answers |
@@ -28,6 +29,7 @@ mod description;
 mod error;
 mod head;
 mod keys;
+mod link_threads;
 mod membership;
 mod names;
 mod node;
@@ -45,6 +47,7 @@ pub use certificates::{
 pub use description::{MemoryFigures, StageDescription, StageState, StepFigures};
 pub use error::ClusterError;
 pub use head::{ClusterHead, ClusterSource, HeadOptions, OpenPipeline, WantedModel};
+pub use link_threads::LINK_THREADS;
 pub use membership::Membership;
 pub use names::model_name;
 pub use node::ClusterNode;

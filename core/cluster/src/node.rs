@@ -38,6 +38,9 @@ impl ClusterNode {
     /// Invalid options; an address that cannot be used.
     pub fn join(options: &ClusterOptions) -> Result<Self, ClusterError> {
         check_name("cluster", &options.name)?;
+        if options.tls_dir.is_some() {
+            crate::link_threads::check()?;
+        }
         let endpoints = listening(options)?;
         let config = configuration(options, &endpoints)?;
         let opened = zenoh::open(config).wait();

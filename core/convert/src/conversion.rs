@@ -141,8 +141,10 @@ impl<'a> Conversion<'a> {
         let keys = self.keys.keys().into_iter();
         let mut own: BTreeMap<String, MetadataValue> =
             keys.filter_map(|key| Some((key.clone(), self.keys.get(&key)?))).collect();
-        own.extend(self.keys.for_files().map_err(|what| self.lost(what))?);
         let heads = &self.resolution.config.nextn;
+        let for_others = self.keys.for_files().map_err(|what| self.lost(what))?;
+        let blocks = self.resolution.config.layers.len();
+        own.extend(for_others.into_iter().map(|(key, value)| (key, with_heads(value, blocks, heads.len()))));
         if let Some(last) = heads.last() {
             // A file counts the blocks of heads for further tokens among the blocks, and a folder does not.
             let integer = |count: usize| MetadataValue::Integer(i64::try_from(count).unwrap_or(i64::MAX));
@@ -339,5 +341,19 @@ impl RoleSource for ClaimedRoles<'_> {
         let bare = role.strip_suffix(".weight").unwrap_or(role);
         let claimed = |claim: &Claim| claim.layer == layer && (claim.role == role || claim.role == bare);
         self.claims.iter().any(claimed) || (self.factors && bare == FACTORS && layer.is_none())
+    }
+}
+
+/// A value for other programs with the blocks of heads for further tokens: a list of what sets blocks apart says of each of
+/// them that it is of the usual kind.
+fn with_heads(value: MetadataValue, blocks: usize, heads: usize) -> MetadataValue {
+    match value {
+        MetadataValue::List(mut list)
+            if list.len() == blocks && list.iter().all(|one| matches!(one, MetadataValue::Bool(_))) =>
+        {
+            list.extend(std::iter::repeat_n(MetadataValue::Bool(false), heads));
+            MetadataValue::List(list)
+        }
+        other => other,
     }
 }

@@ -46,7 +46,7 @@ fn asked(vocabulary: usize, adapters: &[AdapterChoice]) -> Vec<Asked> {
             0 => SamplingOptions::default().with_temperature(1.0).with_seed(index as u64),
             _ => SamplingOptions::greedy(),
         };
-        let request = Request::greedy(3 + numbers.below(16))
+        let request = Request::greedy(16 + numbers.below(22))
             .with_sampling(sampling)
             .with_logprobs(1)
             .with_priority(numbers.below(2) as i32)
@@ -110,7 +110,7 @@ fn together(pipeline: &TextPipeline, all: &[Asked], expected: &[Said], what: &st
                     assert!(found == expected, "{what}, request {}", ids[&id]);
                     preempted += outcome.statistics.preemptions;
                 }
-                Err(GenerateError::Cancelled) => {}
+                Err(GenerateError::Cancelled) => cancelled += 1,
                 Err(error) => panic!("{what}, request {}: {error}", ids[&id]),
             }
         }

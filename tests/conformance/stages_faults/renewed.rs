@@ -22,8 +22,6 @@ use std::time::Duration;
 pub(crate) enum Fate {
     /// Something happens to one of its frames.
     Of(Mischief, Place),
-    /// It is complete, and nothing happens to it.
-    Whole,
     /// There is none.
     Missing(StageFault),
 }
@@ -74,7 +72,7 @@ impl PipelineSource for ThreadSource {
         let mischief = match self.fates.pop_front() {
             Some(Fate::Missing(fault)) => return Err(fault),
             Some(Fate::Of(mischief, place)) => Some((mischief, place)),
-            Some(Fate::Whole) | None => None,
+            None => None,
         };
         let (stages, names) = stages(&self.whole, self.stages);
         let mut links = ring(self.stages + 1).into_iter().enumerate().map(|(link, inner)| {
@@ -94,6 +92,7 @@ impl PipelineSource for ThreadSource {
                 cancelled: None,
                 guard: None,
                 state_memory: None,
+                meter: Arc::default(),
             };
             // A hook of a test may panic.
             let run = move || {

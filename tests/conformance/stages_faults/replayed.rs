@@ -101,7 +101,7 @@ fn answered(queue: &mut Queue, requests: &[Request]) -> Vec<(Seen, Result<Outcom
     let submitted: Vec<_> = requests
         .iter()
         .enumerate()
-        .map(|(index, request)| queue.submit(&prompt(index, vocabulary), &request.clone().with_logprobs(1)))
+        .map(|(index, request)| queue.submit(prompt(index, vocabulary), &request.clone().with_logprobs(1)))
         .collect();
     let mut seen: Vec<Seen> = vec![Vec::new(); requests.len()];
     let ended = queue.run(|request, event| {
@@ -253,8 +253,8 @@ fn a_session_continues() {
     let model = Renewed::open(&llama(), Renewing::once(Mischief::Gone, Place { link: 1, frame: 4 }));
     let run = |pipeline: TextPipeline| {
         let mut session = pipeline.session().unwrap();
-        let first = session.generate(&prompt(2, 60), &Request::greedy(9), |_| ()).unwrap().tokens;
-        let second = session.generate(&prompt(3, 60), &Request::greedy(9), |_| ()).unwrap().tokens;
+        let first = session.generate(prompt(2, 60), &Request::greedy(9), |_| ()).unwrap().tokens;
+        let second = session.generate(prompt(3, 60), &Request::greedy(9), |_| ()).unwrap().tokens;
         [first, second]
     };
     assert_eq!(run(model.pipeline(CHUNK)), run(model.one(CHUNK)));
@@ -386,7 +386,7 @@ fn a_request_that_ends_its_stage_again_and_again_fails_alone() {
     let deadly = queue.submit(&[3, DEADLY, 4][..], &request);
     let mut results = Vec::new();
     let vocabulary = queue.scheduler().engine().vocabulary();
-    let ids: Vec<_> = (0..3).map(|index| queue.submit(&prompt(index, vocabulary), &request)).collect();
+    let ids: Vec<_> = (0..3).map(|index| queue.submit(prompt(index, vocabulary), &request)).collect();
     results.extend(queue.run(|_, _| ()));
     for (id, result) in results {
         if id == deadly {

@@ -57,8 +57,7 @@ pub enum ServerError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Spans cannot be exported.
-    #[cfg(feature = "opentelemetry")]
+    /// Spans cannot be exported (with the feature `opentelemetry`).
     #[error("cannot export spans to {endpoint} (--otlp, OTEL_EXPORTER_OTLP_ENDPOINT): {reason}")]
     Collector {
         /// The address of the collector.

@@ -145,7 +145,7 @@ impl ClusterHead {
             let key = node.keys().request([&stage.model, &stage.replica, &stage.node], VERB_OPEN);
             let request = OpenRequest { index, ..request.clone() };
             let asked = request_of(node.session(), &key, &request, OPENING);
-            asked.map_err(|refused| OpeningFault { stage: Some(stage.clone()), refused })?;
+            asked.map_err(|refused| OpeningFault { stage: Some(Box::new(stage.clone())), refused })?;
         }
         let transport = seat.links().map_err(network)?;
         Ok(OpenPipeline { transport, names: request.names(), stages })
@@ -178,7 +178,7 @@ impl ClusterHead {
 
 /// Why a pipeline was not opened, and which stage did not accept it.
 struct OpeningFault {
-    stage: Option<StageDescription>,
+    stage: Option<Box<StageDescription>>,
     refused: RefusedRequest,
 }
 

@@ -7,6 +7,9 @@ use std::ops::Range;
 /// With at most this number of nodes every order of them is considered.
 const MOST_FREE_NODES: usize = 10;
 
+/// The layers of each stage, with the index of its node.
+type DividedLayers = Vec<(usize, Range<usize>)>;
+
 /// A search for the ranges of layers.
 ///
 /// A state is the set of used nodes if their order is free, and the number of nodes that are decided on otherwise. A stage
@@ -50,7 +53,7 @@ impl<'a> DivisionSearch<'a> {
     }
 
     /// The stages with the shortest sum of times whose slowest takes at most `most` milliseconds.
-    pub(crate) fn shortest(&self, most: f64) -> Option<Vec<(usize, Range<usize>)>> {
+    pub(crate) fn shortest(&self, most: f64) -> Option<DividedLayers> {
         self.run(most, |before, ms| DivisionCost(before.0 + ms, before.1 + 1)).map(|(_, stages)| stages)
     }
 
@@ -59,7 +62,7 @@ impl<'a> DivisionSearch<'a> {
         &self,
         most: f64,
         add: impl Fn(DivisionCost, f64) -> DivisionCost,
-    ) -> Option<(DivisionCost, Vec<(usize, Range<usize>)>)> {
+    ) -> Option<(DivisionCost, DividedLayers)> {
         let (states, cuts) = (self.states(), self.cuts.len());
         // `[states, cuts]`: the best way to a state with the layers before a cut placed.
         let mut best: Vec<Option<DivisionStep>> = vec![None; states * cuts];

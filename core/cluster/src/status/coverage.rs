@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn ranges_are_joined() {
         assert_eq!(runs(&[0, 0, 1, 0, 2], |count| count == 0), [0..2, 3..4]);
-        assert_eq!(runs(&[0, 0, 1, 0, 2], |count| count > 1), [4..5]);
+        assert_eq!(runs(&[0, 0, 1, 0, 2], |count| count > 1), vec![Range { start: 4, end: 5 }]);
         assert!(runs(&[], |_| true).is_empty());
     }
 }

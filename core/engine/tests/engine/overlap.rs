@@ -65,7 +65,7 @@ fn sequences_that_decode_are_divided_over_the_steps() {
         let mut queue = queue(&model, count);
         let request = Request::greedy(40);
         let ids: Vec<RequestId> =
-            (0..count as u32).map(|index| queue.submit(&prompt(index), &request)).collect();
+            (0..count as u32).map(|index| queue.submit(prompt(index), &request)).collect();
         for _ in 0..8 * overlap {
             queue.step(|_, _| {});
         }
@@ -92,7 +92,7 @@ fn what_is_left_is_divided_again() {
     let model = Arc::new(FakeModel::new(50, mixing).overlapping(2));
     let mut queue = queue(&model, 8);
     let ids: Vec<RequestId> = (0..8u32)
-        .map(|index| queue.submit(&prompt(index), &Request::greedy(if index % 2 == 0 { 4 } else { 60 })))
+        .map(|index| queue.submit(prompt(index), &Request::greedy(if index % 2 == 0 { 4 } else { 60 })))
         .collect();
     for _ in 0..24 {
         queue.step(|_, _| {});
@@ -111,7 +111,7 @@ fn chunks_of_a_prompt_take_turns_with_sequences_that_decode() {
     let model = Arc::new(FakeModel::new(50, mixing).overlapping(2));
     let mut queue = queue(&model, 3);
     let request = Request::greedy(100);
-    let others: Vec<RequestId> = (0..2u32).map(|index| queue.submit(&prompt(index), &request)).collect();
+    let others: Vec<RequestId> = (0..2u32).map(|index| queue.submit(prompt(index), &request)).collect();
     for _ in 0..6 {
         queue.step(|_, _| {});
     }
@@ -148,7 +148,7 @@ fn cancelled_requests_end_with_their_step() {
         let ids: Vec<RequestId> = (0u32..)
             .zip(&flags)
             .map(|(index, flag)| {
-                queue.submit(&prompt(index), &Request::greedy(50).with_cancel(Arc::clone(flag)))
+                queue.submit(prompt(index), &Request::greedy(50).with_cancel(Arc::clone(flag)))
             })
             .collect();
         for _ in 0..12 {
@@ -193,7 +193,7 @@ fn errors_of_a_step_are_those_of_its_sequences() {
         Arc::new(FakeModel::new(50, |history| history.len() as u32 % 49).overlapping(2).failing_on(30));
     let mut queue = queue(&model, 4);
     let ids: Vec<RequestId> =
-        (0..4usize).map(|index| queue.submit(&vec![5; 6 * index + 3], &Request::greedy(25))).collect();
+        (0..4usize).map(|index| queue.submit(vec![5; 6 * index + 3], &Request::greedy(25))).collect();
     let ended = finish(&mut queue);
     for (index, id) in ids.iter().enumerate() {
         let (first, result) = (6 * index as u32 + 3, &ended[id].1);

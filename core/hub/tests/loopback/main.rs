@@ -14,6 +14,7 @@ mod transfers;
 
 use menagerie_hub::{Hub, HubError, HubSettings, ModelReference, Progress, Timeouts};
 use server::HubServer;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

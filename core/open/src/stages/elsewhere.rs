@@ -37,5 +37,9 @@ pub(crate) fn chain_elsewhere(
     };
     let source = (finder.0)(wish).map_err(failed)?;
     let shared = Arc::new(SharedLibrary::new(StageReach::OtherProcess));
-    StageChain::over(source, facts, identity, shared, waits).map_err(|fault| failed(fault.detail))
+    StageChain::over(source, facts, identity, shared, waits).map_err(|fault| match fault.stage.end {
+        // No stage was found yet.
+        0 => failed(fault.detail),
+        _ => failed(fault.to_string()),
+    })
 }

@@ -4,6 +4,7 @@ mod head;
 mod outgoing;
 mod pending;
 mod progress;
+mod renewal;
 mod restoring;
 mod sent_step;
 mod session;
@@ -26,7 +27,7 @@ use menagerie_model::{
     StatePool, StateSpec, StepGoal, Trace, TransformContext,
 };
 use outgoing::OutgoingStep;
-use restoring::ChainRenewal;
+use renewal::ChainRenewal;
 use sent_step::SentStep;
 pub(crate) use session::ChainSession;
 pub(crate) use states::StagedStates;
@@ -322,10 +323,10 @@ impl StageChain {
         let sending = OutgoingStep { session, message: &message, sequences: &sequences, expected, cancelled };
         let first = message.sequences.first().map_or(0, |part| part.placement.tokens);
         let epoch = session.epoch();
-        let awaited = head.begin(sending).map_err(|fault| fault.seen_from(session.number, first))?;
+        let answered_step = head.begin(sending).map_err(|fault| fault.seen_from(session.number, first))?;
         let sequences = parts.iter().map(|part| (part.sequence, part.first_position)).collect();
         let (session, head) = (Arc::clone(session), Arc::downgrade(&self.head));
-        Ok(SentStep { session, epoch, head, awaited, sequences, width, followed })
+        Ok(SentStep { session, epoch, head, answered_step, sequences, width, followed })
     }
 
     /// The hooks in other processes that are asked for their data after each step, with their numbers.
@@ -410,7 +411,7 @@ impl Executor for StageChain {
 
     fn begin(&self, context: &mut TransformContext) -> Result<BegunStep, ModelError> {
         let sent = self.begin_step(StepGoal::Logits, context)?;
-        if self.overlap > 1 && sent.awaited.is_some() && sent.followed.is_empty() {
+        if self.overlap > 1 && sent.answered_step.is_some() && sent.followed.is_empty() {
             return Ok(BegunStep::InFlight(Box::new(sent)));
         }
         self.complete(sent, context).map(BegunStep::Complete)

@@ -1,6 +1,7 @@
 //! Restoring a chain after a stage was lost: links to another pipeline, with the same identity.
 
 use super::head::ChainHead;
+use super::renewal::ChainRenewal;
 use super::{ChainFacts, ChainOptions, StageChain};
 use crate::fault::{FaultKind, StageFault};
 use crate::identity::Identity;
@@ -18,12 +19,6 @@ const ATTEMPTS: usize = 6;
 
 /// How often a pause is interrupted to see whether the request was cancelled.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
-/// Where a chain gets its links from, and what all of its stages must have in common.
-pub(super) struct ChainRenewal {
-    source: Mutex<Box<dyn PipelineSource>>,
-    identity: Identity,
-}
 
 impl StageChain {
     /// Connects to the stages of a source as [`Self::connect`], and again after one of them was lost. All states are lost

@@ -17,7 +17,7 @@ pub(super) struct SentStep {
     /// The chain's end of the links. It must not keep them open, because the stages end when they are closed.
     pub(super) head: Weak<Mutex<ChainHead>>,
     /// The number of the step if it is to be answered.
-    pub(super) awaited: Option<u32>,
+    pub(super) answered_step: Option<u32>,
     /// Its sequences and the positions of their first rows.
     pub(super) sequences: Vec<(SequenceId, usize)>,
     /// Columns of its result.
@@ -64,7 +64,7 @@ impl SentStep {
             return Err(ModelError::State(reason.to_owned()));
         };
         let mut head = head.lock().unwrap_or_else(PoisonError::into_inner);
-        let values = match self.awaited.take() {
+        let values = match self.answered_step.take() {
             None => Vec::new(),
             Some(step) => {
                 let first = self.sequences.first().map_or(0, |(_, first)| *first);
@@ -103,7 +103,7 @@ impl StepInFlight for SentStep {
 impl Drop for SentStep {
     /// Discards the answer of a step that nobody waits for.
     fn drop(&mut self) {
-        if let (Some(step), Some(head)) = (self.awaited, self.head.upgrade()) {
+        if let (Some(step), Some(head)) = (self.answered_step, self.head.upgrade()) {
             head.lock().unwrap_or_else(PoisonError::into_inner).give_up(step);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::way::{MODELS, Way, reference};
 use menagerie::engine::{
-    Arithmetic, DraftPace, DraftSource, Event, PromptLookup, Request, SamplingOptions, Scheduler,
+    AnswerPrediction, Arithmetic, DraftPace, DraftSource, Event, Request, SamplingOptions, Scheduler,
     SchedulerOptions, Session, TextPipeline,
 };
 use menagerie::measure::{LogitsOptions, logits};
@@ -93,17 +93,15 @@ fn a_sequence_in_a_batch_is_what_it_is_alone() {
     }
 }
 
-/// With the guesses of a lookup, all of which are computed, answers have the same bits as without.
+/// With guesses that are right or wrong, all of which are computed, answers have the same bits as without.
 #[test]
 fn an_answer_with_drafts_is_the_one_without() {
-    let source: Arc<dyn DraftSource> = Arc::new(PromptLookup::default());
     for (way, name) in Way::ALL.into_iter().flat_map(|way| MODELS.map(|name| (way, name))) {
         let pipeline = way.open(name, &options(Arithmetic::Fast).with_chunk(20));
         let text = reference(name).ids("tokens_prompt");
         let (mut drafted, mut accepted) = (0, 0);
         for seed in 0..12 {
-            // A text that repeats itself, so that there is something to look up.
-            let prompt = [&text[seed..seed + 9], &text[seed..seed + 9], &text[seed..seed + 4]].concat();
+            let prompt = text[seed..seed + 12].to_vec();
             let sampling = match seed % 3 {
                 0 => SamplingOptions::greedy(),
                 1 => SamplingOptions::default().with_temperature(0.5),
@@ -119,7 +117,11 @@ fn an_answer_with_drafts_is_the_one_without() {
                 (said, outcome.statistics)
             };
             let (plain, _) = ask(&request);
-            let (found, statistics) = ask(&request.clone().with_draft(Arc::clone(&source)));
+            // The answer itself, with a wrong token now and then.
+            let wrong = |(at, (id, _)): (usize, &(u32, u32))| if at % 6 == 5 { id ^ 1 } else { *id };
+            let guesses = plain.iter().enumerate().map(wrong).collect();
+            let source: Arc<dyn DraftSource> = Arc::new(AnswerPrediction::new(guesses, None));
+            let (found, statistics) = ask(&request.clone().with_draft(source));
             assert_eq!(found, plain, "{way:?}, {name}, seed {seed}");
             drafted += statistics.drafted_tokens;
             accepted += statistics.accepted_tokens;

@@ -1,5 +1,6 @@
 //! Arguments of the commands that join a cluster.
 
+use crate::arguments::link_threads;
 use crate::failure::Failure;
 use crate::screen::report;
 use clap::Args;
@@ -11,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a node reaches the others of its cluster.
+/// Where a node finds the others of its cluster.
 #[derive(Args, Clone, Debug, Default)]
-pub(crate) struct NodeArguments {
+pub(crate) struct ReachArguments {
     /// Address of a node of the cluster (repeatable); one is enough, it tells of the others
     #[arg(
         long,
@@ -26,9 +27,6 @@ pub(crate) struct NodeArguments {
     /// Find the nodes of the local network by multicast
     #[arg(long, hide_short_help = true, requires = "cluster", help_heading = "Cluster")]
     lan: bool,
-    /// Let other machines connect without certificates: everybody who reaches the address can read and change prompts
-    #[arg(long, hide_short_help = true, requires = "cluster", help_heading = "Cluster")]
-    insecure: bool,
     /// Folder with the certificates of this node, as `cluster keys` writes it
     #[arg(long, hide_short_help = true, value_name = "DIR", requires = "cluster", help_heading = "Cluster")]
     tls_dir: Option<PathBuf>,
@@ -37,9 +35,29 @@ pub(crate) struct NodeArguments {
     lease: Option<u64>,
 }
 
+/// How a node reaches the others of its cluster.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct NodeArguments {
+    #[command(flatten)]
+    reach: ReachArguments,
+    /// Let other machines connect without certificates: everybody who reaches the address can read and change prompts
+    #[arg(long, hide_short_help = true, requires = "cluster", help_heading = "Cluster")]
+    insecure: bool,
+}
+
 impl NodeArguments {
     /// How a node reaches this cluster; without an address to listen on, it uses a free port.
     pub(crate) fn options(&self, cluster: &str, listen: &[String]) -> ClusterOptions {
+        self.reach.options(cluster, listen).with_insecure(self.insecure)
+    }
+}
+
+impl ReachArguments {
+    /// How a node reaches this cluster; without an address to listen on, it uses a free port.
+    fn options(&self, cluster: &str, listen: &[String]) -> ClusterOptions {
+        if self.tls_dir.is_some() {
+            link_threads::share();
+        }
         let is_local = |address: &String| host_is_local(address);
         let listen = match listen {
             [] if self.lan || !self.connect.iter().all(is_local) => vec!["0.0.0.0:0".to_owned()],
@@ -49,7 +67,6 @@ impl NodeArguments {
             .with_listen(listen)
             .with_connect(self.connect.clone())
             .with_lan(self.lan)
-            .with_insecure(self.insecure)
             .with_tls_dir(self.tls_dir.clone());
         match self.lease {
             Some(seconds) => options.with_lease(Duration::from_secs(seconds)),
@@ -70,7 +87,7 @@ fn host_is_local(address: &str) -> bool {
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ClusterArguments {
     /// Use the stages of this cluster (see `menagerie stage`); the results are bit-identical
-    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
+    #[arg(long, hide_short_help = true, value_name = "NAME", help_heading = "Cluster")]
     cluster: Option<String>,
     /// Use only the stages of this replica [default: any complete one]
     #[arg(long, hide_short_help = true, value_name = "NAME", requires = "cluster", help_heading = "Cluster")]
@@ -89,12 +106,13 @@ pub(crate) struct ClusterArguments {
         long,
         hide_short_help = true,
         value_name = "SECONDS",
+        value_parser = clap::value_parser!(u64).range(1..=300),
         requires = "cluster",
         help_heading = "Cluster"
     )]
     cluster_wait: Option<u64>,
     #[command(flatten)]
-    node: NodeArguments,
+    reach: ReachArguments,
 }
 
 impl ClusterArguments {
@@ -109,14 +127,15 @@ impl ClusterArguments {
     }
 
     /// How this process joins the cluster a second time, as a further node; `None` without a cluster.
-    pub(crate) fn node_options(&self) -> Option<ClusterOptions> {
-        Some(self.node.options(self.cluster.as_ref()?, &[]))
+    pub(crate) fn node_options(&self, insecure: bool) -> Option<ClusterOptions> {
+        Some(self.reach.options(self.cluster.as_ref()?, &[]).with_insecure(insecure))
     }
 
-    /// Stages of the cluster, for a process with these plugins; `None` without a cluster.
-    pub(crate) fn stages(&self, plugins: Vec<String>) -> Option<StageOptions> {
+    /// Stages of the cluster, for a process with these plugins; `None` without a cluster. With `insecure` other machines may
+    /// connect without certificates.
+    pub(crate) fn stages(&self, plugins: Vec<String>, insecure: bool) -> Option<StageOptions> {
         let name = self.cluster.clone()?;
-        let options = self.node.options(&name, &self.cluster_listen);
+        let options = self.reach.options(&name, &self.cluster_listen).with_insecure(insecure);
         let head = HeadOptions::default().with_replica(self.replica.clone()).with_plugins(plugins);
         let head = match self.cluster_wait {
             Some(seconds) => head.with_wait(Duration::from_secs(seconds)),

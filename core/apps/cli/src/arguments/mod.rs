@@ -16,6 +16,8 @@ pub(crate) mod key_setting;
 pub(crate) mod layer_range;
 #[cfg(feature = "serve")]
 pub(crate) mod library;
+#[cfg(feature = "cluster")]
+mod link_threads;
 pub(crate) mod metrics;
 mod metrics_file;
 pub(crate) mod model;

@@ -33,7 +33,7 @@ pub(crate) struct ServerArguments {
     /// allows its client to set the priority of its requests [default: no key is needed]
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     api_key_file: Option<PathBuf>,
-    /// Listen on an address that other machines can reach, without API keys
+    /// Listen on an address that other machines can reach, without API keys; with --cluster also without certificates
     #[arg(long, hide_short_help = true, help_heading = "Server")]
     insecure: bool,
     /// Certificate of the server in PEM, with those between it and a root: connections are encrypted [default: none]
@@ -96,6 +96,12 @@ pub(crate) struct ServerArguments {
 }
 
 impl ServerArguments {
+    /// Whether other machines may connect without keys and certificates.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn is_insecure(&self) -> bool {
+        self.insecure
+    }
+
     /// The options of the server.
     pub(crate) fn options(&self) -> Result<ServerOptions, Failure> {
         let mut options = ServerOptions::default();

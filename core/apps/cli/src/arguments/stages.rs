@@ -47,6 +47,10 @@ pub(crate) struct StageArguments {
     #[cfg(feature = "cluster")]
     #[command(flatten)]
     cluster: ClusterArguments,
+    /// Let other machines connect without certificates: everybody who reaches the address can read and change prompts
+    #[cfg(feature = "cluster")]
+    #[arg(long, hide_short_help = true, requires = "cluster", help_heading = "Cluster")]
+    insecure: bool,
 }
 
 /// Parses FIRST-LAST.
@@ -68,7 +72,10 @@ impl StageArguments {
     /// How the model is split; `None` if it is not.
     pub(crate) fn options(&self, installed: &Environment) -> Result<Option<StageOptions>, Failure> {
         match self.elsewhere(installed)? {
-            Some(elsewhere) => Ok(Some(elsewhere.with_deadline(Duration::from_secs(self.stage_deadline)))),
+            Some(elsewhere) => {
+                let deadline = Duration::from_secs(self.stage_deadline);
+                Ok(Some(elsewhere.with_deadline(deadline).with_overlap(self.overlap())))
+            }
             None => self.here(),
         }
     }
@@ -76,7 +83,7 @@ impl StageArguments {
     /// Stages of a cluster, if one is given.
     #[cfg(feature = "cluster")]
     fn elsewhere(&self, installed: &Environment) -> Result<Option<StageOptions>, Failure> {
-        let stages = self.cluster.stages(plugin_names(installed));
+        let stages = self.cluster.stages(plugin_names(installed), self.insecure);
         let is_split = self.stages.or(self.stage_processes).is_some() || !self.stage_layers.is_empty();
         if stages.is_some() && (is_split || self.no_stage_probe) {
             let reason = "the stages of a cluster determine the split: use --cluster without --stages, --stage-processes, \
@@ -90,6 +97,10 @@ impl StageArguments {
     #[cfg(not(feature = "cluster"))]
     fn elsewhere(&self, _installed: &Environment) -> Result<Option<StageOptions>, Failure> {
         Ok(None)
+    }
+
+    fn overlap(&self) -> StageOverlap {
+        self.stage_overlap.map_or(StageOverlap::default(), |most| StageOverlap::Steps(most.into()))
     }
 
     /// Stages that this process starts.
@@ -109,9 +120,7 @@ impl StageArguments {
         let options = StageOptions::count(1)
             .with_split(split)
             .with_deadline(Duration::from_secs(self.stage_deadline))
-            .with_overlap(
-                self.stage_overlap.map_or(StageOverlap::default(), |most| StageOverlap::Steps(most.into())),
-            )
+            .with_overlap(self.overlap())
             .with_restart(if self.no_stage_restart { StageRestart::Never } else { StageRestart::default() })
             .with_probe(if self.no_stage_probe { StageProbe::Never } else { StageProbe::default() });
         Ok(Some(match self.stage_processes {

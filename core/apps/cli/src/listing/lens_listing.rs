@@ -164,7 +164,7 @@ mod tests {
         let table = table();
         let wide = LensListing { table: &table, columns: 79 }.grid();
         let expected = "layer  0 The           1 \\u{1b}[m\n\
-                        0      \u{b7}a\u{b7}very\u{b7}lo\u{2026} 50%  \u{b7}a\u{b7}very\u{b7}lo\u{2026} 50%\n\
+                        0      \u{b7}a\u{b7}very\u{b7}l\u{2026} 50%  \u{b7}a\u{b7}very\u{b7}l\u{2026} 50%\n\
                         2      #7 50%          #7 50%\n";
         assert_eq!(wide, expected);
         let narrow = LensListing { table: &table, columns: 24 }.grid();

@@ -3,7 +3,7 @@
 
 use super::signals::ended;
 use super::stages::{drain, said, signal};
-use super::{fixture, menagerie};
+use super::{chat_model, fixture, menagerie};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -183,6 +183,27 @@ fn a_stage_that_hangs_is_named_within_the_lease() {
     signal("CONT", first.id());
     // Both are clean: they serve the next head.
     serves(home.path(), &second);
+}
+
+/// The text continues with the same bits on a stage that takes the place of one that was killed.
+#[test]
+fn an_answer_continues_on_another_stage() {
+    let home = tempfile::tempdir().unwrap();
+    let model = chat_model(home.path());
+    let usual = ["run", &model, "--raw", "hello", "--ignore-eos", "-n", "1500", "-c", "4096", "--seed", "5"];
+    let usual = [&usual[..], &["-t", "1"]].concat();
+    let expected = menagerie(home.path(), &usual).good();
+    let [first, second] = two(home.path(), &model);
+    let cluster = ["--cluster", "test", "--connect", &*first.endpoint];
+    let mut head = Process(super::stages::start(home.path(), &[&usual[..], &cluster].concat()));
+    let mut text = vec![0; 16];
+    head.0.stdout.as_mut().unwrap().read_exact(&mut text).unwrap();
+    signal("KILL", second.id());
+    let _again = StageProcess::start(home.path(), &model, &["--index", "1", "--of", "2"], Some(&first));
+    head.0.stdout.as_mut().unwrap().read_to_end(&mut text).unwrap();
+    let (code, errors) = (ended(&mut head.0), said(&mut head.0));
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(text == expected.as_bytes());
 }
 
 #[test]

@@ -266,7 +266,7 @@ fn certificates_join_a_cluster_and_their_roles_are_kept_apart() {
     // An operator opens no pipeline, and nobody comes in without a certificate.
     let wait = ["--cluster-wait", "2"];
     run(&[&join[..], &wait, &["--tls-dir", &operator]].concat()).fails_with(&["does not accept this head"]);
-    run(&[&join[..], &wait].concat()).refused_with(&["give --tls-dir"]);
+    run(&[&join[..], &wait].concat()).fails_with(&["give --tls-dir"]);
 }
 
 #[test]

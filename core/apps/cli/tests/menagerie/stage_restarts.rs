@@ -135,7 +135,7 @@ fn a_batch_continues_after_a_stage_is_killed() {
     let call = batch(home.path(), &model, &["-c", "2048"]);
     assert_eq!(call.code, Some(0), "{call:?}");
     let expected = results(home.path(), "out.jsonl");
-    let usual = ["batch", &model, "in.jsonl", "out.jsonl", "-c", "2048", "-t", "1", "--force"];
+    let usual = ["batch", &model, "in.jsonl", "out.jsonl", "--temp", "0", "-c", "2048", "-t", "1", "--force"];
     let staged = ["--stage-processes", "2", "--metrics", "m.txt"];
     let mut child = start(home.path(), &[&usual[..], &staged[..]].concat());
     super::stages::drain(&mut child);

@@ -6,12 +6,12 @@ use crate::app::ServerApp;
 use crate::blocking::blocking;
 use crate::fault::ApiFault;
 use crate::http::{json_answer, read_fields};
-use crate::model::EngineModel;
 use crate::prompts::read_prompts;
+use crate::reading_model::ReadingModel;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use menagerie::engine::{LensOptions, LensTable, LogitLens};
-use menagerie_openai::{AnswerFormat, PromptRequest, LineFault};
+use menagerie_openai::{AnswerFormat, LineFault, PromptRequest};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl LensFields {
     }
 
     /// The prompt of the other fields, with a lens on its tokens and on its answer.
-    fn read(self, model: &EngineModel, mut fields: Map<String, Value>) -> Result<LensPrompt, ApiFault> {
+    fn read(self, model: &ReadingModel, mut fields: Map<String, Value>) -> Result<LensPrompt, ApiFault> {
         let format =
             if fields.contains_key("messages") { AnswerFormat::Chat } else { AnswerFormat::Completion };
         // A token that is sampled and not listed computes the whole prompt.
@@ -120,8 +120,8 @@ impl LensFields {
         let positions: BTreeSet<usize> = (end.saturating_sub(self.last)..end).chain(answer).collect();
         let options =
             LensOptions::default().with_positions(positions).with_layers(self.layers).with_top(self.top);
-        let engine = model.text()?.pipeline.engine();
-        let lens = Arc::new(LogitLens::new(engine, options)?);
+        let text = model.text()?;
+        let lens = Arc::new(LogitLens::new(text.pipeline.engine(), options)?);
         *request = request.clone().with_lens(Arc::clone(&lens)).with_draft(None);
         Ok(LensPrompt { prompt, tokens, lens })
     }

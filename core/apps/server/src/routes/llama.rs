@@ -58,7 +58,7 @@ pub(super) async fn slots(State(app): State<Arc<ServerApp>>, uri: Uri) -> Result
 
 /// The adapters of a model, with the numbers that the field `lora` names.
 pub(super) async fn lora_adapters(State(app): State<Arc<ServerApp>>, uri: Uri) -> Result<Response, ApiFault> {
-    let model = queried(&app, &uri).await?;
+    let model = queried(&app, &uri)?;
     Ok(json_answer(&model.text()?.adapters.listed()))
 }
 

@@ -61,7 +61,7 @@ fn versioned() -> [(&'static str, MethodRouter<Arc<ServerApp>>); 17] {
 }
 
 /// Routes without a version.
-fn plain() -> [(&'static str, MethodRouter<Arc<ServerApp>>); 20] {
+fn plain() -> [(&'static str, MethodRouter<Arc<ServerApp>>); 21] {
     [
         ("/admin/reload", post(admin::reload)),
         ("/tokenize", post(text::tokenize)),

@@ -81,9 +81,9 @@ fn fields_of_other_servers_are_honored() {
         (json!({ "grammar": "start: nothing" }), "grammar"),
         (json!({ "json_schema": {}, "response_format": { "type": "json_object" } }), "json_schema"),
         (json!({ "repeat_last_n": "all" }), "repeat_last_n"),
-        (json!({ "min_tokens": 3 }), "min_tokens"),
-        (json!({ "stop_token_ids": [3] }), "stop_token_ids"),
-        (json!({ "lora": [] }), "lora"),
+        (json!({ "min_tokens": -3 }), "min_tokens"),
+        (json!({ "stop_token_ids": ["x"] }), "stop_token_ids"),
+        (json!({ "lora": {} }), "lora"),
     ] {
         let reply = chat(more.clone());
         assert_eq!((reply.status, &reply.error()["param"]), (400, &json!(field)), "{more}");

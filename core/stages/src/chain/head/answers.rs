@@ -14,7 +14,7 @@ pub(super) struct AwaitedAnswers(HashMap<u32, Option<Vec<f32>>>);
 
 impl AwaitedAnswers {
     /// The answer of this step will be asked for.
-    pub(super) fn expect(&mut self, step: u32) {
+    pub(super) fn note_step(&mut self, step: u32) {
         self.0.insert(step, None);
     }
 
@@ -83,8 +83,8 @@ mod tests {
     #[test]
     fn answers_are_kept_in_any_order_and_only_if_they_are_awaited() {
         let mut answers = AwaitedAnswers::default();
-        answers.expect(4);
-        answers.expect(5);
+        answers.note_step(4);
+        answers.note_step(5);
         answers.arrived(5, vec![5.0]);
         answers.arrived(3, vec![3.0]);
         assert_eq!((answers.take(3), answers.take(4)), (None, None));

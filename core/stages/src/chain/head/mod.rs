@@ -232,7 +232,7 @@ impl ChainHead {
             return Err(fault);
         }
         if expected > 0 {
-            self.answers.expect(step);
+            self.answers.note_step(step);
             return Ok(Some(step));
         }
         // Faults of earlier steps are reported as early as possible.

@@ -34,6 +34,9 @@ pub(crate) struct ClusterCheckCommand {
     model: ModelArguments,
     #[command(flatten)]
     cluster: ClusterArguments,
+    /// Let other machines connect without certificates: everybody who reaches the address can read and change prompts
+    #[arg(long, hide_short_help = true, requires = "cluster", help_heading = "Cluster")]
+    insecure: bool,
     /// Compare with this replica instead of the whole model on this machine
     #[arg(long, value_name = "NAME")]
     against: Option<String>,
@@ -114,7 +117,8 @@ impl ClusterCheckCommand {
     /// Computes the tokens over the stages of a cluster, or with the whole model.
     fn side(&self, cluster: Option<ClusterArguments>, context: &CommandContext) -> Result<SideRows, Failure> {
         let installed = &context.environment;
-        let stages = cluster.as_ref().and_then(|cluster| cluster.stages(plugin_names(installed)));
+        let stages =
+            cluster.as_ref().and_then(|cluster| cluster.stages(plugin_names(installed), self.insecure));
         let arguments = self.model.in_stages(stages);
         let mut pipeline = arguments.opening(installed)?.open_text()?;
         let count = pipeline.engine().model.shape().n_layers;
@@ -131,7 +135,7 @@ impl ClusterCheckCommand {
         pipeline.settle()?;
         let mut bytes = Vec::new();
         capture.write(&tokens, &mut bytes).map_err(|error| Failure::about("the captured rows", error))?;
-        let stages = match cluster.and_then(|cluster| cluster.node_options()) {
+        let stages = match cluster.and_then(|cluster| cluster.node_options(self.insecure)) {
             Some(options) => serving_here(joined(&options, ANSWERS)?.1.stages),
             None => Vec::new(),
         };

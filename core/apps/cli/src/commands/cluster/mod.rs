@@ -27,7 +27,7 @@ enum ClusterAction {
     Keys(keys::ClusterKeysCommand),
     Plan(plan::ClusterPlanCommand),
     Status(status::ClusterStatusCommand),
-    Check(check::ClusterCheckCommand),
+    Check(Box<check::ClusterCheckCommand>),
     Drain(drain::ClusterDrainCommand),
 }
 

@@ -90,7 +90,9 @@ impl Runnable for ServeCommand {
     fn run(self, context: &CommandContext) -> Result<(), Failure> {
         let installed = &context.environment;
         #[cfg(feature = "cluster")]
-        let this = Self { model: self.model.in_stages(self.cluster.stages(plugin_names(installed))), ..self };
+        let stages = self.cluster.stages(plugin_names(installed), self.server.is_insecure());
+        #[cfg(feature = "cluster")]
+        let this = Self { model: self.model.in_stages(stages), ..self };
         #[cfg(not(feature = "cluster"))]
         let this = self;
         this.serve(context, installed)
