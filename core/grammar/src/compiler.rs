@@ -38,7 +38,7 @@ impl GrammarCompiler {
         Self { shared: Arc::new(SharedCompiler { tokenizer, model: Mutex::default(), places }), cancel: None }
     }
 
-    /// The same compiler for a request. Once its flag is set, nobody waits for a compilation any more
+    /// The same compiler for a request. Once its flag is set, the request does not wait for a compilation
     /// ([`GrammarError::Cancelled`]).
     #[must_use]
     pub fn for_request(&self, cancel: Option<&Arc<AtomicBool>>) -> Self {

@@ -39,7 +39,7 @@ impl ResponseFormats {
     }
 
     /// Removes `response_format`, or `json_schema` or `grammar` in its place, and returns its constraint; `None` for text.
-    /// Nobody waits for it once the flag of the request is set.
+    /// If the request is cancelled, the call returns at once with an error.
     ///
     /// # Errors
     /// The format is invalid, not supported, or the model has no tokenizer; there are several; the request is cancelled.

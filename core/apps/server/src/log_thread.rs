@@ -81,9 +81,9 @@ mod tests {
     use crate::options::LogFormat;
     use std::sync::Mutex;
 
-    /// A log that stands still loses lines, says so when it goes on, and delays nobody.
+    /// If the log is not read, lines are lost and no request is delayed; the next line says how many were lost.
     #[test]
-    fn a_log_that_is_not_read_delays_nobody() {
+    fn a_log_that_is_not_read_delays_no_request() {
         let (written, gate) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(())));
         let (lines, waiting) = (Arc::clone(&written), Arc::clone(&gate));
         let sink = move |line: &str| {

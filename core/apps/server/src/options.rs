@@ -60,11 +60,11 @@ pub struct ServerOptions {
     pub pins: Vec<String>,
     /// How long running requests may go on after the end was requested.
     pub drain: Duration,
-    /// The folder of files and batches; without one there are none.
+    /// The folder for uploaded files and batches; `None`: the server offers neither.
     pub batch_dir: Option<PathBuf>,
     /// The most bytes of a file of a client.
     pub file_bytes: u64,
-    /// Downloads models for clients that ask for it; `None` = nobody may.
+    /// Downloads models for clients that ask for it; `None`: clients cannot download models.
     pub puller: Option<Arc<dyn ModelPuller>>,
     /// Learns of each request.
     pub observer: Option<Arc<dyn RequestObserver>>,

@@ -6,8 +6,8 @@ use tokio::sync::watch;
 
 /// Downloads models.
 pub trait ModelPuller: Send + Sync {
-    /// Downloads what is missing of a model, on a thread of its own. It reports its progress to `meter`, and ends soon when
-    /// nobody waits for it any more; what is there stays for the next download.
+    /// Downloads what is missing of a model, on a thread of its own. It reports its progress to `meter`, and ends soon after
+    /// the last waiting client has disconnected; the downloaded part is kept for the next download.
     ///
     /// # Errors
     /// The name is no model, or it cannot be downloaded.
@@ -32,7 +32,7 @@ pub(crate) struct PullState {
 pub(crate) enum PullEnd {
     /// The model is there.
     Done,
-    /// Nobody waited for it.
+    /// All clients that waited for it have disconnected.
     Unwanted,
     /// The reason why it failed.
     Failed(String),

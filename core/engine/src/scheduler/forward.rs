@@ -132,7 +132,8 @@ impl Scheduler {
         hooks
     }
 
-    /// What heads for further tokens read before the first row of each sequence. None at the start of a sequence, and after a state that comes from elsewhere.
+    /// The rows that heads for further tokens read before the first row of each sequence. `None` at the start of a sequence,
+    /// and after a state that was loaded.
     fn rows_before(&self, plan: &[PlannedRows], sequences: &[&mut Sequence]) -> Option<HiddenRows> {
         self.engine.model.nextn()?;
         let row = |planned: &PlannedRows| {

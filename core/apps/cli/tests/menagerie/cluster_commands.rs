@@ -263,7 +263,7 @@ fn certificates_join_a_cluster_and_their_roles_are_kept_apart() {
         )
     };
     assert_eq!(status(&operator)["stages"].as_array().unwrap().len(), 1);
-    // An operator opens no pipeline, and nobody comes in without a certificate.
+    // An operator cannot open a pipeline, and a node without a certificate cannot join.
     let wait = ["--cluster-wait", "2"];
     run(&[&join[..], &wait, &["--tls-dir", &operator]].concat()).fails_with(&["does not accept this head"]);
     run(&[&join[..], &wait].concat()).fails_with(&["give --tls-dir"]);
